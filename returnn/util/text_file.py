@@ -1,0 +1,99 @@
+"""Text files, plain or gzipped, always UTF-8. What is wrong with one is said with its name and line."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+from returnn.util.errors import UserError
+
+
+def open_maybe_gzip(filename: str) -> BinaryIO:
+    """
+    :return: file for bytes; decompresses what has the name ending `.gz`
+    :raises UserError: if there is no such file, or it cannot be opened
+    """
+    try:
+        return cast(BinaryIO, gzip.open(filename, "rb")) if filename.endswith(".gz") else open(filename, "rb")
+    except OSError as exc:
+        raise UserError(f"Cannot open the file {filename!r}: {exc.strerror or exc}.") from exc
+
+
+def read_bytes(filename: str) -> bytes:
+    """
+    :return: the whole content, decompressed
+    :raises UserError: if the file cannot be read
+    """
+    with open_maybe_gzip(filename) as file:
+        try:
+            return file.read()
+        except (OSError, EOFError, zlib.error) as exc:
+            raise broken_file_error(filename, exc) from exc
+
+
+def read_text(filename: str) -> str:
+    """
+    :return: the whole content
+    :raises UserError: if the file cannot be read, or is not UTF-8
+    """
+    content = read_bytes(filename)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line_nr = content.count(b"\n", 0, exc.start) + 1
+        raise not_utf8_error(filename, line_nr, exc) from exc
+
+
+def iter_lines(filename: str) -> Iterator[str]:
+    """
+    Goes through a file that may be large, without the line ends.
+
+    Only `\\n` and `\\r\\n` end a line: text from the web has other line separators inside of sentences.
+
+    :raises UserError: if the file cannot be read, or is not UTF-8
+    """
+    for line_nr, line in enumerate(iter_byte_lines(filename), start=1):
+        yield decode_line(line, filename, line_nr)
+
+
+def iter_byte_lines(filename: str) -> Iterator[bytes]:
+    """
+    Goes through a file that may be large, with the line ends.
+
+    :raises UserError: if the file cannot be read
+    """
+    with open_maybe_gzip(filename) as file:
+        try:
+            yield from file
+        except (OSError, EOFError, zlib.error) as exc:
+            raise broken_file_error(filename, exc) from exc
+
+
+def decode_line(line: bytes, filename: str, line_nr: int) -> str:
+    """
+    :param line: with or without its end
+    :param line_nr: from 1 on
+    :raises UserError: if it is not UTF-8
+    """
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise not_utf8_error(filename, line_nr, exc) from exc
+    text = text.removesuffix("\n").removesuffix("\r")
+    return text.removeprefix("\ufeff") if line_nr == 1 else text
+
+
+def broken_file_error(filename: str, exc: Exception) -> UserError:
+    """:return: for a file that could be opened, and not be read to its end"""
+    return UserError(f"Cannot read the file {filename!r}, it is broken or not complete: {exc}")
+
+
+def not_utf8_error(filename: str, line_nr: int, exc: UnicodeDecodeError) -> UserError:
+    """:return: says where the first wrong byte is"""
+    near = bytes(exc.object[max(exc.start - 20, 0) : exc.start + 20])
+    return UserError(
+        f"File {filename!r}, line {line_nr}: not UTF-8, byte 0x{exc.object[exc.start]:02x} in {near!r}.\n"
+        f"  If it has another encoding, convert it, e.g. `iconv -f latin1 -t utf-8`."
+    )
