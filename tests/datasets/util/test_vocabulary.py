@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pickle
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from returnn.datasets.util.vocabulary import (
+    BytePairEncoding,
+    CharacterTargets,
+    HuggingFaceTokenizer,
+    SamplingBytePairEncoding,
+    SentencePieces,
+    Utf8ByteTargets,
+    Vocabulary,
+)
+from returnn.util.errors import ConfigError, UserError
+
+WORDS = ["a", "house", "is", "UNK", "the", "</s>"]
+label_lists = st.lists(st.text(alphabet="abcdä{[<>", min_size=1, max_size=4), min_size=1, max_size=8, unique=True)
+
+
+def write(path, content):
+    path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return str(path)
+
+
+FORMATS = {
+    "words.txt": "\n".join,
+    "words.txt.gz": lambda labels: gzip.compress("\n".join(labels).encode("utf-8")),
+    "crlf.txt": lambda labels: "".join(label + "\r\n" for label in labels),
+    "python": lambda labels: repr({label: i for i, label in enumerate(labels)}),
+    "list.py": repr,
+    "json": lambda labels: json.dumps({label: i for i, label in enumerate(labels)}),
+    "dict.pkl": lambda labels: pickle.dumps({label: i for i, label in enumerate(labels)}),
+    "list.pickle.gz": lambda labels: gzip.compress(pickle.dumps(labels)),
+}
+
+
+@pytest.mark.parametrize("filename", FORMATS)
+@given(labels=label_lists.filter(lambda labels: not labels[0].startswith("{")))
+def test_all_formats_have_the_same_labels(tmp_path_factory, filename, labels):
+    path = write(tmp_path_factory.mktemp("vocab") / filename, FORMATS[filename](labels))
+    assert Vocabulary(path).labels == labels
+
+
+@given(labels=label_lists, data=st.data())
+def test_get_seq_labels_is_the_reverse_of_get_seq(labels, data):
+    vocab = Vocabulary(None, labels=labels)
+    words = data.draw(st.lists(st.sampled_from(labels)))
+    seq = vocab.get_seq("  ".join(words))
+    assert seq == [labels.index(word) for word in words]
+    assert vocab.get_seq_labels(seq).split() == words
+    assert vocab.serialize_labels(numpy.array(seq, dtype="int32")).split() == words
+
+
+@given(text=st.text(alphabet="abc d"))
+def test_characters_there_and_back(text):
+    vocab = CharacterTargets(None, labels=list("abcd @"))
+    assert vocab.get_seq_labels(vocab.get_seq(text)) == text
+
+
+@given(text=st.text())
+def test_bytes_there_and_back(text):
+    vocab = Utf8ByteTargets(seq_postfix=[255])
+    seq = vocab.get_seq(text)
+    assert seq[-1] == 255
+    assert vocab.get_seq_labels(seq[:-1]) == text
+
+
+def test_label_and_index_are_checked():
+    vocab = Vocabulary(None, labels=WORDS)
+    assert vocab.to_id("the") == vocab.to_id(4) == vocab.label_to_id("the") == 4
+    assert vocab.id_to_label(4) == "the"
+    assert vocab.to_id(None, allow_none=True) is None
+    assert vocab.to_id("x", default=None) is None
+    assert vocab.id_to_label(6, default="?") == "?"
+    assert [vocab.is_id_valid(i) for i in (-1, 0, 5, 6)] == [False, True, True, False]
+    for call in (lambda: vocab.to_id("x"), lambda: vocab.to_id(6), lambda: vocab.id_to_label(-1)):
+        with pytest.raises(KeyError):
+            call()
+
+
+def test_special_symbols_by_label_index_and_file(tmp_path):
+    special = write(tmp_path / "special", "{'eos_label': '</s>', 'unknown_label': 'the', 'control_symbols': {'x': 1}}")
+    vocab = Vocabulary(
+        None,
+        labels=WORDS,
+        unknown_label="UNK",
+        bos_label=5,
+        special_symbols_via_file=special,
+        user_defined_symbols={"article": "a"},
+    )
+    assert (vocab.unknown_label, vocab.unknown_label_id) == ("UNK", 3)
+    assert (vocab.bos_label_id, vocab.eos_label_id, vocab.pad_label_id) == (5, 5, None)
+    assert vocab.control_symbol_ids == {"x": 1}
+    assert vocab.user_defined_symbol_ids == {"article": 0}
+
+
+def test_unknown_label_is_unk_by_default_if_there_is_one():
+    assert Vocabulary(None, labels=WORDS).get_seq("the garden") == [4, 3]
+    assert Vocabulary(None, labels=["a"]).unknown_label is None
+
+
+def test_postfix_and_single_spaces():
+    vocab = Vocabulary(None, labels=["", "a", "b"], seq_postfix=[2], single_whitespace_split=True)
+    assert vocab.get_seq("a  b") == [1, 0, 2, 2]
+    assert vocab.get_seq("") == [2]
+
+
+def test_labels_can_share_an_index(tmp_path):
+    vocab = Vocabulary(write(tmp_path / "vocab", "{'</s>': 0, '<s>': 0, 'a': 1}"))
+    assert vocab.num_labels == 2
+    assert vocab.labels == ["<s>", "a"]
+    assert vocab.get_seq("<s> a </s>") == [0, 1, 0]
+
+
+def test_create_vocab_finds_the_class(tmp_path):
+    codes = write(tmp_path / "codes", "#version: 0.2\nl o\nlo w</w>\n")
+    labels = write(tmp_path / "vocab", "{'low': 0, 'lo@@': 1, 'w@@': 2, 'er': 3, '<unk>': 4, 'e@@': 5, 'r': 6}")
+    opts = {"vocab_file": labels, "unknown_label": "<unk>"}
+    bpe = Vocabulary.create_vocab(**opts, bpe_file=codes)
+    assert isinstance(bpe, BytePairEncoding)
+    assert bpe.get_seq("low lower x") == [0, 1, 2, 5, 6, 4]
+    sampling = Vocabulary.create_vocab(**opts, **{"class": "SamplingBytePairEncoder", "breadth_prob": 0.0})
+    assert isinstance(sampling, SamplingBytePairEncoding)
+    assert sampling.get_seq("lower low x") == [1, 2, 3, 0, 4]
+    assert isinstance(Vocabulary.create_vocab_from_labels(["a", "b"]), CharacterTargets)
+    assert not isinstance(Vocabulary.create_vocab_from_labels(["a", "bc"]), CharacterTargets)
+
+
+def test_sampling_is_repeated_by_its_seed(tmp_path):
+    labels = write(tmp_path / "vocab", "\n".join(["a", "b", "a@@", "b@@", "ab", "ab@@", "ba@@"]))
+    vocab = SamplingBytePairEncoding(labels, breadth_prob=0.5)
+
+    def draw(seed):
+        vocab.set_random_seed(seed)
+        return [vocab.get_seq("abab baba") for _ in range(20)]
+
+    assert draw(1) == draw(1) != draw(2)
+    assert all(vocab.get_seq_labels(seq).replace("@@ ", "") == "abab baba" for seq in draw(3))
+
+
+def test_sampling_never_draws_a_special_label(tmp_path):
+    labels = write(tmp_path / "vocab", "\n".join(["u", "u@@", "n@@", "k", "unk"]))
+    vocab = SamplingBytePairEncoding(labels, breadth_prob=0.0, unknown_label="unk")
+    assert vocab.get_seq_labels(vocab.get_seq("unk")) == "u@@ n@@ k"
+
+
+@pytest.fixture(scope="module")
+def sentence_piece_model(tmp_path_factory):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the house is low", "a low house", "the lower house"] * 5),
+        model_writer=model,
+        vocab_size=30,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    path = tmp_path_factory.mktemp("spm") / "model"
+    path.write_bytes(model.getvalue())
+    return str(path)
+
+
+def test_sentence_pieces(sentence_piece_model):
+    vocab = Vocabulary.create_vocab(
+        **{
+            "class": "SentencePieces",
+            "model_file": sentence_piece_model,
+            "add_eos": True,
+            "control_symbols": {"e": "</s>"},
+        }
+    )
+    assert isinstance(vocab, SentencePieces)
+    seq = vocab.get_seq("the house")
+    assert seq[-1] == vocab.eos_label_id == vocab.control_symbol_ids["e"]
+    assert vocab.get_seq_labels(seq[:-1]).replace(" ", "").replace("▁", " ").strip() == "the house"
+    assert [vocab.label_to_id(label) for label in vocab.labels] == list(range(vocab.num_labels))
+    assert vocab.label_to_id("xyz", None) is None
+    assert vocab.unknown_label_id in vocab.get_seq("Q")
+
+
+def test_sentence_pieces_sampling_is_repeated_by_its_seed(sentence_piece_model):
+    vocab = SentencePieces(model_file=sentence_piece_model, enable_sampling=True, nbest_size=-1, alpha=0.1)
+
+    def draw(seed):
+        vocab.set_random_seed(seed)
+        return [vocab.get_seq("the lower house") for _ in range(10)]
+
+    assert draw(1) == draw(1) != draw(2)
+
+
+class FakeTokenizer:
+    """As much of the interface of `transformers.PreTrainedTokenizer` as is used."""
+
+    tokens = ("<s>", "</s>", "<unk>", "a", "b")
+    unk_token, unk_token_id, eos_token_id, bos_token_id, pad_token_id = "<unk>", 2, 1, 0, None
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def get_vocab(self):
+        return {token: i for i, token in enumerate(self.tokens)}
+
+    def convert_ids_to_tokens(self, ids):
+        return self.tokens[ids] if isinstance(ids, int) else [self.tokens[i] for i in ids]
+
+    def convert_tokens_to_ids(self, tokens):
+        return [self.get_vocab().get(token, self.unk_token_id) for token in tokens]
+
+    def encode(self, text, *, add_special_tokens):
+        assert not add_special_tokens
+        return self.convert_tokens_to_ids(text.split())
+
+    def decode(self, ids):
+        return " ".join(self.convert_ids_to_tokens(ids))
+
+
+def test_huggingface_tokenizer():
+    vocab = HuggingFaceTokenizer(tokenizer=FakeTokenizer(), map_bos_to_eos=True, text_preprocessing=str.lower)
+    assert vocab.get_seq("A b c") == [3, 4, 2]
+    assert vocab.get_seq_labels(numpy.array([3, 4])) == "a b"
+    assert (vocab.bos_label_id, vocab.eos_label_id, vocab.pad_label_id) == (1, 1, None)
+    assert vocab.labels == list(FakeTokenizer.tokens)
+    assert vocab.to_id("b") == 4
+    with pytest.raises(ConfigError, match="option 'bpe_dropout': this tokenizer has no merges"):
+        HuggingFaceTokenizer(tokenizer=FakeTokenizer(), bpe_dropout=0.1)
+
+
+class Runs:
+    def __reduce__(self):
+        return print, ("a pickle runs code",)
+
+
+@pytest.mark.parametrize(
+    ("filename", "content", "message"),
+    [
+        ("vocab", b"", "it is empty"),
+        ("vocab", b"a\n\xff\n", r"vocab', line 2: not UTF-8, byte 0xff in b'a\\n\\xff\\n'"),
+        ("vocab", b"a\n\nb\n", "line 2 is empty, expected one label per line"),
+        ("vocab", b"a\nb\na\n", "label 'a' occurs twice, as index 0 and 2"),
+        ("vocab", b"{'a': 0, 'b': 2}", "no label has the index 1, but the largest index is 2"),
+        ("vocab", b"{'a': -1}", "label 'a' has the negative index -1"),
+        ("vocab", b"{'a': 'b'}", "label 'a' has the index 'b', which is no integer"),
+        ("vocab", b"{0: 'a'}", "label 0 is of type int, expected str"),
+        ("vocab", b"{'a': 0,\n'b'", "line 1: it is no Python or JSON literal"),
+        ("vocab.pkl", b"xyz", "it is no pickle of a dict or list of labels"),
+        ("vocab.pkl", pickle.dumps({"a": Runs()}), "it contains an object of builtins.print"),
+        ("vocab.gz", b"xyz", "broken or not complete"),
+        ("vocab.gz", gzip.compress(b"a\nb")[:-9], "broken or not complete"),
+    ],
+)
+def test_wrong_file_is_named(tmp_path, filename, content, message, capsys):
+    path = write(tmp_path / filename, content)
+    with pytest.raises(UserError, match=message) as error:
+        Vocabulary(path)
+    assert path in str(error.value)
+    assert len(str(error.value).splitlines()) <= 5
+    assert "runs code" not in capsys.readouterr().out
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"Cannot open the file '.*vocab': No such file or directory"):
+        Vocabulary(str(tmp_path / "vocab"))
+
+
+@pytest.mark.parametrize(
+    ("opts", "message"),
+    [
+        ({"class": "Vocabular"}, "there is no class 'Vocabular'.\n  Did you mean 'Vocabulary'?"),
+        (
+            {"unknown_lable": "UNK"},
+            r"\(class 'Vocabulary'\): there is no option 'unknown_lable'.\n  Did you mean 'unknown",
+        ),
+        ({"eos_label": "</S>"}, "option 'eos_label': there is no label '</S>'.\n  Did you mean '</s>'?"),
+        ({"bos_label": 7}, "option 'bos_label': 7 is no index below 6"),
+        ({"control_symbols": {"x": "y"}}, r"option \"control_symbols\['x'\]\": there is no label 'y'"),
+        ({"seq_postfix": [6]}, "option 'seq_postfix': 6 is no index below 6"),
+        ({"num_labels": 7}, "option 'num_labels' is 7, but there are 6"),
+        ({"vocab_file": "x"}, "give one of the options 'vocab_file' and 'labels'"),
+        ({"class": "SentencePieces"}, "there is no option 'vocab_file'"),
+    ],
+)
+def test_wrong_option_is_named(opts, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        Vocabulary.create_vocab(**{"vocab_file": None, "labels": WORDS, **opts})
+    assert len(str(error.value).splitlines()) <= 5
+
+
+def test_unknown_label_without_unknown_label_is_named(tmp_path):
+    vocab = Vocabulary(write(tmp_path / "vocab", "\n".join(WORDS)), unknown_label=None)
+    with pytest.raises(UserError, match="vocab': there is no label 'hause', and no 'unknown_label' is set") as error:
+        vocab.get_seq("a hause")
+    assert str(error.value).endswith("Did you mean 'house'?")
