@@ -1,0 +1,121 @@
+"""The part of the command line that sets options: `++option value`, and the short flags for some options."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from returnn.util.errors import UserError, nearest_hint
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag that sets an option."""
+
+    short: str | None
+    long: str
+    option: str
+    purpose: str
+
+    @property
+    def names(self) -> list[str]:
+        """:return: as on the command line"""
+        return [name for name in (self.short, self.long) if name]
+
+
+FLAGS = (
+    Flag("-a", "--activation", "activation", "activation functions of the hidden layers"),
+    Flag("-b", "--batch_size", "batch_size", "frames per batch"),
+    Flag("-q", "--cache", "cache", "size of the data cache"),
+    Flag("-c", "--chunking", "chunking", "chunk size and step, size:step"),
+    Flag("-d", "--description", "description", "text that names the experiment"),
+    Flag("-u", "--device", "device", "cpu or gpu"),
+    Flag("-j", "--dropout", "dropout", "dropout rate"),
+    Flag("-e", "--epoch", "epoch", "the epoch to work on"),
+    Flag("-E", "--eval", "eval", "evaluation data"),
+    Flag("-f", "--gate_factors", "gate_factors", "option of old networks"),
+    Flag("-s", "--hidden_sizes", "hidden_sizes", "sizes of hidden layers"),
+    Flag("-y", "--hidden_type", "hidden_type", "kinds of hidden layers"),
+    Flag("-r", "--learning_rate", "learning_rate", "learning rate"),
+    Flag("-L", "--load", "load", "checkpoint to load"),
+    Flag(None, "--config", "load_config", "a further config file"),
+    Flag("-l", "--log", "log", "log file"),
+    Flag("-v", "--verbose", "log_verbosity", "0 (nothing) to 5 (everything)"),
+    Flag("-p", "--loss", "loss", "kind of loss"),
+    Flag("-g", "--lreg", "lreg", "weight of L1 and L2 of old networks"),
+    Flag("-z", "--max_sequences", "max_seqs", "sequences per batch"),
+    Flag("-m", "--momentum", "momentum", "momentum of the optimizer"),
+    Flag("-n", "--num_epochs", "num_epochs", "the last epoch"),
+    Flag("-o", "--order", "order", "order of the sequences"),
+    Flag("-k", "--output_file", "output_file", "where to write what the network yields"),
+    Flag("-i", "--save_interval", "save_interval", "how many epochs between two checkpoints"),
+    Flag("-x", "--task", "task", "what to do"),
+    Flag("-t", "--truncate", "truncate", "length for truncated backpropagation through time"),
+    Flag("-w", "--window", "window", "width of the context window"),
+)
+VERSION_FLAGS = ("-V", "--version")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises our error, where argparse would print and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"command line: {message}.\n  rnn.py CONFIG [++option value ...], and see --help.")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """:return: for the flags alone"""
+    parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    for flag in FLAGS:
+        parser.add_argument(*flag.names, dest=flag.option, metavar="VALUE", help=flag.purpose)
+    return parser
+
+
+def parse_args(args: Sequence[str]) -> list[tuple[str, str]]:
+    """
+    :param args: `++option value` and flags, in any order
+    :return: option and text of its value, flags first
+    :raises UserError: if there is something else
+    """
+    pairs, rest = _take_pairs(list(args))
+    flags, unknown = make_parser().parse_known_args(rest)
+    if unknown:
+        known = [name for flag in FLAGS for name in flag.names]
+        hint = (
+            nearest_hint(unknown[0], known) if unknown[0].startswith("-") else "Options are set with '++option value'."
+        )
+        raise UserError(f"command line: {unknown[0]!r} is unknown.\n  {hint}")
+    return [*vars(flags).items(), *pairs]
+
+
+def _take_pairs(args: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    pairs, rest = [], []
+    while args:
+        arg = args.pop(0)
+        if not arg.startswith("++"):
+            rest.append(arg)
+            continue
+        if not args:
+            raise UserError(f"command line: {arg!r} has no value.\n  Options are set with '++option value'.")
+        pairs.append((arg[2:], args.pop(0)))
+    return pairs, rest
+
+
+def parse_value(text: str, *, current: Any = None) -> Any:
+    """
+    :param text: e.g. "0.001", "True", "{'class': 'adam'}", "cpu"
+    :param current: what the option was before: text stays text
+    :return: a Python literal becomes its value, everything else is text, or a list of texts if there are commas
+    """
+    if isinstance(current, str):
+        return text
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        pass
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return text.split(",") if "," in text else text

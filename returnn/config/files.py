@@ -1,0 +1,121 @@
+"""
+The three formats of config files.
+
+A Python config starts with `#!`, or its name ends with `.py`; JSON starts with a brace; everything else has a line
+`key value` per option, where commas separate several values.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TextIO
+
+from returnn.util.errors import ConfigError, UserError
+from returnn.util.json_text import load_json
+from returnn.util.py_exec import custom_exec
+
+FileType = Literal["py", "js", "txt"]
+
+
+@dataclass(frozen=True)
+class ConfigSource:
+    """What was read from one file."""
+
+    filename: str
+    type: FileType
+    content: str
+
+
+def read_source(file: str | os.PathLike[str] | TextIO) -> ConfigSource:
+    """
+    :param file: a name, or an open file
+    :raises ConfigError: if it cannot be read
+    """
+    if hasattr(file, "read"):
+        filename, content = getattr(file, "name", "<config string>"), file.read()
+    else:
+        filename = os.fspath(file)
+        content = _read_file(filename)
+    return ConfigSource(str(filename), type_of_content(str(filename), content), content)
+
+
+def type_of_content(filename: str, content: str) -> FileType:
+    """:return: see the head of this module"""
+    if filename.endswith(".py") or content.startswith("#!"):
+        return "py"
+    if content.lstrip().startswith("{"):
+        return "js"
+    return "txt"
+
+
+def _read_file(filename: str) -> str:
+    try:
+        with open(filename, encoding="utf8") as file:
+            return file.read()
+    except OSError as exc:
+        raise ConfigError(f"config {filename!r}: {exc.strerror}.") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"config {filename!r}: is not UTF-8, see byte {exc.start}.") from exc
+
+
+def run_python(source: ConfigSource, namespace: dict[str, Any]) -> None:
+    """
+    :param source: Python code
+    :param namespace: gets what the code defines
+    :raises ConfigError: says which line of the config failed
+    """
+    try:
+        custom_exec(source.content, source.filename, namespace, namespace)
+    except UserError:
+        raise
+    except SyntaxError as exc:
+        where = f"config {exc.filename!r}, line {exc.lineno}"
+        raise ConfigError(f"{where}: {exc.msg}\n  {(exc.text or '').strip()}") from exc
+    except Exception as exc:
+        raise ConfigError(_describe_failure(exc, source.filename)) from exc
+
+
+def _describe_failure(exc: Exception, filename: str) -> str:
+    frames = traceback.extract_tb(exc.__traceback__)
+    own = [frame for frame in frames if frame.filename == filename]
+    what = f"{type(exc).__name__}: {exc}".split("\n")[0]
+    lines = [f"config {filename!r}, line {own[-1].lineno if own else '?'}: {what}"]
+    if own:
+        lines.append(f"  {own[-1].line}")
+    if frames and frames[-1].filename != filename:
+        lines.append(f"  raised in {frames[-1].filename}, line {frames[-1].lineno}, {frames[-1].name}")
+    return "\n".join(lines)
+
+
+def parse_json(source: ConfigSource) -> dict[str, Any]:
+    """
+    :return: the options
+    :raises ConfigError: if it is no JSON object
+    """
+    try:
+        options = load_json(content=source.content)
+    except UserError as exc:
+        raise ConfigError(f"config {source.filename!r}: {exc}") from exc
+    assert isinstance(options, dict), "a type_of_content of js has a brace at its start"
+    return options
+
+
+def parse_key_values(source: ConfigSource) -> Iterator[tuple[str, str]]:
+    """
+    :return: key and value of each line
+    :raises ConfigError: if a line has no value
+    """
+    for number, line in enumerate(source.content.splitlines(), start=1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        key, *value = line.split(None, 1)
+        if not value:
+            raise ConfigError(
+                f"config {source.filename!r}, line {number}: option {key!r} has no value.\n"
+                "  Each line is 'key value'. A Python config starts with '#!rnn.py', or its name ends with '.py'."
+            )
+        yield key, value[0]

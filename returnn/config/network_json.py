@@ -1,0 +1,23 @@
+"""Where a config has its network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from returnn.config.config import Config
+from returnn.util.errors import ConfigError
+from returnn.util.json_text import load_json
+
+
+def network_json_from_config(config: Config) -> dict[str, Any]:
+    """
+    :return: the net dict
+    :raises ConfigError: if there is none
+    """
+    network = config.typed_value("network", None)
+    if network is None and config.network_topology_json is not None:
+        network = load_json(content=config.network_topology_json)
+    if not isinstance(network, dict):
+        found = "it is not set" if network is None else f"it is {type(network).__name__}"
+        raise ConfigError(f"option 'network': a dict of layers is needed, but {found}.")
+    return network
