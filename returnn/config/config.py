@@ -95,9 +95,8 @@ class Config(OptionAccess):
             if key == "load_config":
                 self.load_file(text)
             else:
-                current = self.opt_typed_value(key, None)
                 self.dict.pop(key, None)
-                self.typed_dict[key] = command_line.parse_value(text, current=current)
+                self.typed_dict[key] = command_line.parse_value(text, current=self.typed_dict.get(key))
 
     def _load(self, source: files.ConfigSource) -> None:
         self.files.append(source.filename)

@@ -1,0 +1,94 @@
+import io
+
+import pytest
+
+from returnn.config import Config
+from returnn.config.known_options import KNOWN_OPTIONS
+from returnn.config.option_check import check_options, find_unread_options
+from returnn.log import wrap_log_streams
+from returnn.util.errors import ConfigError
+from returnn.util.warn_once import forget_shown
+
+
+def test_misspelt_options_are_errors(load, tmp_path):
+    config = load("#!rnn.py\nlearning_rat = 0.1\nbatch_sizee = 5\nmodel = 'a'\n")
+    with pytest.raises(ConfigError) as info:
+        check_options(config)
+    assert str(info.value) == (
+        f"config '{tmp_path}/my.config': there is no option 'batch_sizee'. Did you mean 'batch_size'?\n"
+        "  there is no option 'learning_rat'. Did you mean 'learning_rate'?\n"
+        "  allow_unknown_options = True turns this check off."
+    )
+
+
+def test_many_misspelt_options_are_at_most_five_lines():
+    config = Config(
+        {name + "x": 1 for name in ("learning_rate", "batch_size", "num_epochs", "max_seqs", "gradient_clip")}
+    )
+    with pytest.raises(ConfigError) as info:
+        check_options(config)
+    assert len(str(info.value).splitlines()) <= 5
+    assert "And 2 more." in str(info.value)
+
+
+def test_misspelt_option_of_the_command_line():
+    config = Config()
+    config.parse_cmd_args(["++learning_rat", "1"])
+    with pytest.raises(ConfigError, match="there is no option 'learning_rat'"):
+        check_options(config)
+
+
+def test_allow_unknown_options_only_warns():
+    warning = _warning(Config({"learning_rat": 0.1, "allow_unknown_options": True}))
+    assert warning == "WARNING: options that nobody reads: learning_rat\n"
+
+
+def test_other_unread_options_are_one_warning_line():
+    assert _warning(Config({"bidirectional": True, "entropy": 3, "task": "train"})) == (
+        "WARNING: options that nobody reads: bidirectional, entropy\n"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN_OPTIONS))
+def test_known_options_are_fine_and_each_typo_at_the_end_is_found(name):
+    assert find_unread_options(Config({name: 1})).misspelt == {}
+    if len(name) > 4 and name[:-1] not in KNOWN_OPTIONS:
+        assert list(find_unread_options(Config({name[:-1]: 1})).misspelt) == [name[:-1]]
+
+
+def test_helper_values_of_a_config_are_fine(load):
+    config = load(
+        "#!rnn.py\n"
+        "import os, numpy as nump\n"
+        "from os.path import join as joi\n"
+        "batch_sizes = 5000\n"
+        "batch_size = batch_sizes\n"
+        "targets = 'x'  # read in the eval string\n"
+        "train2 = dev_2 = {}\n"
+        "_networ = 3\n"
+        "network = {'x': {'class': 'eval', 'eval': 'self.network.get_config().typed_value(\"targets\") + source(0)'}}\n"
+        "def helper(): return [0 for i in range(3)]\n"
+        "class Other: pass\n"
+    )
+    unread = find_unread_options(config)
+    assert unread.misspelt == {}
+    assert unread.others == ["dev_2", "train2"]
+
+
+def test_misspelt_functions_are_found(load):
+    config = load("#!rnn.py\ndef get_netwrk(epoch): return {}\n")
+    assert find_unread_options(config).misspelt == {"get_netwrk": "get_network"}
+
+
+def test_options_that_were_read_by_code_are_fine():
+    config = Config({"learning_rat": 1})
+    config.float("learning_rat", 0.0)
+    assert find_unread_options(config).misspelt == {}
+
+
+def _warning(config):
+    forget_shown()
+    stream = io.StringIO()
+    with wrap_log_streams(stream):
+        check_options(config)
+    return stream.getvalue()
