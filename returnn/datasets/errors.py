@@ -1,0 +1,39 @@
+"""The error for wrong data: it names the data set, the sequence, the data key, and the file where there is one."""
+
+from __future__ import annotations
+
+from returnn.util.errors import UserError
+
+
+class DataError(UserError):
+    """Data that cannot be used. At most five lines, shown without a stack trace."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        dataset: str,
+        seq: str | None = None,
+        key: str | None = None,
+        file: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """
+        :param problem: e.g. "label 41 is out of range, there are 40 labels"
+        :param dataset: name of the data set, e.g. "HDFDataset 'train'"
+        :param seq: tag of the sequence
+        :param key: data key
+        :param file: where the data comes from, with the position in it, if known
+        :param hint: what is possible
+        """
+        place = [f"data key {key!r}"] if key is not None else []
+        place += [f"sequence {seq!r}"] if seq is not None else []
+        lines = [f"{dataset}: " + (f"{' of '.join(place)}: " if place else "") + f"{problem}."]
+        lines += [f"  File: {file}"] if file else []
+        lines += [f"  {hint}"] if hint else []
+        super().__init__("\n".join(lines))
+        self.problem = problem
+        self.dataset = dataset
+        self.seq = seq
+        self.key = key
+        self.file = file

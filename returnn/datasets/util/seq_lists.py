@@ -1,0 +1,65 @@
+"""Files that users write by hand or by script: lists of sequence tags, and tables from tags to lengths."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from returnn.datasets.errors import DataError
+
+
+def load_python_data(filename: str, *, where: str) -> Any:
+    """
+    :param filename: a pickle (`.pkl`), or text with a Python literal or one entry per line; may end with `.gz`
+    :param where: for errors, the data set
+    :return: what a pickle or literal holds, or the list of lines without empty ones
+    """
+    content = _read_bytes(filename, where=where)
+    if filename.removesuffix(".gz").endswith(".pkl"):
+        return pickle.loads(content)
+    try:
+        text = content.decode("utf8")
+    except UnicodeDecodeError as exc:
+        raise DataError(f"byte {exc.start} is not UTF-8", dataset=where, file=filename) from exc
+    if text.lstrip()[:1] in ("[", "{", "("):
+        try:
+            return ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError) as exc:
+            raise DataError(f"not a Python literal ({exc})", dataset=where, file=filename) from exc
+    return [line for line in map(str.strip, text.splitlines()) if line]
+
+
+def load_seq_list(filename: str, *, where: str) -> list[str]:
+    """:return: the sequence tags of a file, in its order. Of a dict that has them by data set: those of the first."""
+    content = load_python_data(filename, where=where)
+    if isinstance(content, Mapping) and content and isinstance(next(iter(content.values())), list | tuple):
+        content = next(iter(content.values()))
+    tags = [str(tag) for tag in content]
+    if not tags:
+        raise DataError("the list of sequence tags is empty", dataset=where, file=filename)
+    return tags
+
+
+def load_seq_lens(filename: str, *, where: str) -> dict[str, int]:
+    """:return: length of each sequence tag"""
+    content = load_python_data(filename, where=where)
+    if not isinstance(content, Mapping):
+        raise DataError(
+            f"expected a dict from sequence tag to length, found a {type(content).__name__}",
+            dataset=where,
+            file=filename,
+        )
+    return {str(tag): int(length) for tag, length in content.items()}
+
+
+def _read_bytes(filename: str, *, where: str) -> bytes:
+    try:
+        content = Path(filename).read_bytes()
+        return gzip.decompress(content) if filename.endswith(".gz") else content
+    except (OSError, EOFError) as exc:
+        reason = getattr(exc, "strerror", None) or str(exc)
+        raise DataError(f"cannot be read ({reason})", dataset=where, file=filename) from exc
