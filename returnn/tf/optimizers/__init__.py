@@ -1,0 +1,1 @@
+"""Optimizers: how gradients change variables. `registry` knows them by name."""
