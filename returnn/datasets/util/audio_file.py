@@ -1,0 +1,65 @@
+"""Audio files from bytes. Plain wav needs no further package; everything else goes through `soundfile`."""
+
+from __future__ import annotations
+
+import io
+import wave
+from typing import Any, TypeAlias
+
+import numpy
+import numpy.typing
+
+from returnn.util.errors import UserError
+from returnn.util.optional_import import import_optional
+
+Audio: TypeAlias = numpy.typing.NDArray[Any]  # float32
+
+
+def decode_audio(content: bytes, *, name: str) -> tuple[Audio, int]:
+    """
+    :param content: of the file
+    :param name: for errors
+    :return: (samples,) for one channel, otherwise (samples, channels), within -1 and 1; and the sample rate in Hz
+    :raises UserError: if it is no audio, or has no samples
+    """
+    if not content:
+        raise UserError(f"{name}: the audio file is empty.")
+    audio, sample_rate = _decode_wav(content) or _decode_any(content, name)
+    if not len(audio):
+        raise UserError(f"{name}: the audio has no samples.")
+    if not numpy.isfinite(audio).all():
+        raise UserError(f"{name}: the audio has samples that are not finite (NaN or inf).")
+    return (audio[:, 0] if audio.ndim == 2 and audio.shape[1] == 1 else audio), sample_rate
+
+
+def _decode_wav(content: bytes) -> tuple[Audio, int] | None:
+    """:return: None if it is no wav, or is one with a coding other than integers"""
+    if not content.startswith(b"RIFF"):
+        return None
+    try:
+        with wave.open(io.BytesIO(content)) as file:
+            samples = _integers(file.readframes(file.getnframes()), file.getsampwidth())
+            return samples.reshape(-1, file.getnchannels()), file.getframerate()
+    except (wave.Error, EOFError, ValueError):
+        return None
+
+
+def _integers(content: bytes, width: int) -> Audio:
+    """:param width: bytes per sample; 1 is unsigned, the others are signed, little endian"""
+    if width == 1:
+        return (numpy.frombuffer(content, "uint8").astype("float32") - 128) / 128
+    if width == 3:  # as the upper bytes of 32 bits
+        padded = numpy.zeros((len(content) // 3, 4), "uint8")
+        padded[:, 1:] = numpy.frombuffer(content, "uint8").reshape(-1, 3)
+        return _integers(padded.tobytes(), 4)
+    samples: Audio = numpy.frombuffer(content, f"<i{width}").astype("float32")
+    return samples / float(2 ** (8 * width - 1))
+
+
+def _decode_any(content: bytes, name: str) -> tuple[Audio, int]:
+    soundfile: Any = import_optional("soundfile", needed_for=f"audio other than plain wav ({name})")
+    try:
+        audio, sample_rate = soundfile.read(io.BytesIO(content), dtype="float32")
+    except soundfile.LibsndfileError as exc:
+        raise UserError(f"{name}: cannot decode the audio: {exc.error_string}") from exc
+    return audio, sample_rate

@@ -1,0 +1,433 @@
+"""Audio to features: the option `audio` of the data sets."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy
+import numpy.typing
+
+from returnn.datasets.util import signal
+from returnn.datasets.util.audio_file import decode_audio
+from returnn.datasets.util.signal import Floats
+from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.optional_import import import_optional
+from returnn.util.text_file import read_text
+
+Norm: TypeAlias = "Floats | str | float | None"
+
+_WHERE = "audio features"
+_DEFAULT_NUM_FILTERS = 40
+_FEATURES_OF_DIM_1 = ("raw", "f0")
+_RANDOM_PERMUTE_DEFAULTS = {
+    "rnd_scale_lower": 0.8,  # of the amplitude
+    "rnd_scale_upper": 1.0,
+    "rnd_zoom_switch": 0.2,  # probability of a change of speed and pitch together
+    "rnd_zoom_lower": 0.9,
+    "rnd_zoom_upper": 1.1,
+    "rnd_zoom_order": 3,  # of the splines
+    "rnd_stretch_switch": 0.2,  # probability of a change of speed alone
+    "rnd_stretch_lower": 0.9,
+    "rnd_stretch_upper": 1.2,
+    "rnd_pitch_switch": 0.2,  # probability of a change of pitch alone
+    "rnd_pitch_lower": -1.0,  # in semitones
+    "rnd_pitch_upper": 1.0,
+}
+
+
+class ExtractAudioFeatures:
+    """Extracts one kind of features from audio; see the options."""
+
+    def __init__(
+        self,
+        window_len: float = 0.025,
+        step_len: float = 0.010,
+        num_feature_filters: int | None = None,
+        with_delta: bool | int = False,
+        norm_mean: Norm = None,
+        norm_std_dev: Norm = None,
+        features: str | Callable[..., Floats] = "mfcc",
+        feature_options: Mapping[str, Any] | None = None,
+        random_permute: Mapping[str, Any] | bool | None = None,
+        random_state: numpy.random.RandomState | None = None,
+        raw_ogg_opts: Mapping[str, Any] | None = None,
+        pre_process: Callable[..., Floats] | None = None,
+        post_process: Callable[..., Floats] | None = None,
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        peak_normalization: bool = True,
+        preemphasis: float | None = None,
+        join_frames: int | None = None,
+    ):
+        """
+        :param window_len: in seconds
+        :param step_len: from frame to frame, in seconds
+        :param num_feature_filters: features per frame. By default 40, or 1 for "raw" and "f0"
+        :param with_delta: how many derivatives in time to append. True: one
+        :param norm_mean: is subtracted. A number, a vector, a text file with one number per line,
+            or "per_seq" for the mean over the sequence
+        :param norm_std_dev: is divided by; as `norm_mean`
+        :param features: "mfcc" (the first one is replaced by the energy, as usual), "log_mel_filterbank",
+            "log_log_mel_filterbank", "db_mel_filterbank", "linear_spectrogram", "f0" (in Hz, 0 if unvoiced),
+            "raw" (samples), or a function. That gets those of `audio`, `sample_rate`, `window_len`, `step_len` and
+            `num_feature_filters` that it has as arguments, and `feature_options`
+        :param feature_options: further options of the features
+        :param random_permute: change speed, pitch and amplitude by chance, as augmentation; a dict of options
+        :param random_state: for `random_permute` and `pre_process`
+        :param raw_ogg_opts: for the features "raw_ogg", which are not possible
+        :param pre_process: function of audio (samples,), and those of `sample_rate`, `random_state` and `seq_name`
+            that it has as arguments
+        :param post_process: function of features (frames, dim), and those of `random_state` and `seq_name`
+            that it has as arguments
+        :param sample_rate: in Hz; audio with another one is resampled
+        :param num_channels: features are then (frames, channels, dim)
+        :param peak_normalization: scale the audio so that its largest sample is 1
+        :param preemphasis: subtract that times the sample before
+        :param join_frames: put that many frames into one; the last one is filled up with zeros
+        :raises ConfigError: if an option is wrong
+        """
+        self.window_len = window_len
+        self.step_len = step_len
+        self.features = _check_features(features)
+        self.feature_options = dict(feature_options or {})
+        self._extract = _FEATURES[features] if isinstance(features, str) else features
+        self._check_feature_options()
+        self.num_feature_filters = num_feature_filters or self._default_num_feature_filters()
+        self.with_delta = int(with_delta)
+        self.join_frames = join_frames
+        self.num_channels = num_channels
+        self.norm_mean = self._load_norm("norm_mean", norm_mean)
+        self.norm_std_dev = self._load_norm("norm_std_dev", norm_std_dev)
+        self.random_permute_opts = _random_permute_options(random_permute)
+        self.random_state = random_state or numpy.random.RandomState(1)
+        self.raw_ogg_opts = raw_ogg_opts
+        if raw_ogg_opts is not None:
+            raise ConfigError(f"{_WHERE}: option 'raw_ogg_opts' is for the features 'raw_ogg', which are not possible.")
+        self.pre_process = pre_process
+        self.post_process = post_process
+        self.sample_rate = sample_rate
+        self.peak_normalization = peak_normalization
+        self.preemphasis = preemphasis
+        self.num_dim = self._dim_of_frame() * (join_frames or 1)
+
+    def get_feature_dimension(self) -> int:
+        """:return: features per frame, with derivatives and joined frames"""
+        return self.num_dim
+
+    def get_audio_features_from_raw_bytes(self, raw_bytes: Any, seq_name: str | None = None) -> Floats:
+        """
+        :param raw_bytes: of an audio file, or a file to read them from
+        :param seq_name: for errors
+        :return: as `get_audio_features`
+        :raises UserError: if it is no audio
+        """
+        content = raw_bytes if isinstance(raw_bytes, bytes) else raw_bytes.read()
+        audio, sample_rate = decode_audio(content, name=_seq_text(seq_name))
+        return self.get_audio_features(audio, sample_rate, seq_name=seq_name)
+
+    def get_audio_features(self, audio: Floats, sample_rate: int, seq_name: str | None = None) -> Floats:
+        """
+        :param audio: (samples,) or (samples, channels)
+        :param sample_rate: in Hz
+        :param seq_name: for errors
+        :return: (frames, dim), or (frames, channels, dim) with `num_channels`. float32
+        :raises UserError: if the audio has other channels than expected
+        """
+        audio, sample_rate = self._prepare(self._check_channels(audio, seq_name), sample_rate, seq_name)
+        if self.num_channels is None:
+            features = self._features_of_channel(audio, sample_rate)
+        else:
+            channels = audio.reshape(len(audio), -1).T
+            features = numpy.stack([self._features_of_channel(channel, sample_rate) for channel in channels], axis=1)
+        features = self._joined(self._normalized(features))
+        if self.post_process:
+            features = _call(self.post_process, features, random_state=self.random_state, seq_name=seq_name)
+        if features.shape[-1] != self.num_dim:
+            raise ConfigError(
+                f"{_WHERE}: {self.num_dim} features per frame are expected, got shape {features.shape}.\n"
+                "  See the options 'features', 'post_process' and 'num_feature_filters'."
+            )
+        return features.astype("float32")
+
+    def _prepare(self, audio: Floats, sample_rate: int, seq_name: str | None) -> tuple[Floats, int]:
+        if self.sample_rate is not None and sample_rate != self.sample_rate:
+            audio = signal.resample(audio, from_rate=sample_rate, to_rate=self.sample_rate)
+            sample_rate = self.sample_rate
+        if self.pre_process:
+            audio = _call(
+                self.pre_process, audio, sample_rate=sample_rate, random_state=self.random_state, seq_name=seq_name
+            )
+        if self.preemphasis:
+            audio = numpy.concatenate([audio[:1], audio[1:] - self.preemphasis * audio[:-1]])
+        if self.peak_normalization:
+            peak = numpy.max(numpy.abs(audio))
+            audio = audio / peak if peak > 0 else audio
+        if self.random_permute_opts is not None:
+            audio = _randomly_permuted(audio, self.random_permute_opts, self.random_state)
+        return audio, sample_rate
+
+    def _features_of_channel(self, audio: Floats, sample_rate: int) -> Floats:
+        features = _call(
+            self._extract,
+            audio=audio,
+            sample_rate=sample_rate,
+            window_len=self.window_len,
+            step_len=self.step_len,
+            num_feature_filters=self.num_feature_filters,
+            random_state=self.random_state,
+            required=self.feature_options,
+        )
+        deltas = [signal.delta(features, order=order) for order in range(1, self.with_delta + 1)]
+        return numpy.concatenate([features, *deltas], axis=-1)
+
+    def _normalized(self, features: Floats) -> Floats:
+        if self.norm_mean is not None:
+            mean = features.mean(axis=0) if isinstance(self.norm_mean, str) else self.norm_mean
+            features = features - mean
+        if self.norm_std_dev is not None:
+            std_dev = features.std(axis=0) if isinstance(self.norm_std_dev, str) else self.norm_std_dev
+            features = features / numpy.maximum(std_dev, 1e-10)
+        return features
+
+    def _joined(self, features: Floats) -> Floats:
+        if not self.join_frames:
+            return features
+        n = self.join_frames
+        missing = -len(features) % n
+        padded = numpy.pad(features, [(0, missing)] + [(0, 0)] * (features.ndim - 1))
+        blocks = padded.reshape(-1, n, *features.shape[1:])
+        return numpy.concatenate([blocks[:, i] for i in range(n)], axis=-1)
+
+    def _check_channels(self, audio: Floats, seq_name: str | None) -> Floats:
+        given = 1 if audio.ndim == 1 else audio.shape[1]
+        if given != (self.num_channels or 1):
+            raise UserError(
+                f"{_WHERE}: {_seq_text(seq_name)}: the audio has {given} channels, expected {self.num_channels or 1}.\n"
+                "  Set 'num_channels' of the option 'audio', or mix the channels before."
+            )
+        return audio[:, 0] if self.num_channels is None and audio.ndim == 2 else audio
+
+    def _default_num_feature_filters(self) -> int:
+        return 1 if self.features in _FEATURES_OF_DIM_1 else _DEFAULT_NUM_FILTERS
+
+    def _dim_of_frame(self) -> int:
+        if self.features in _FEATURES_OF_DIM_1 and self.num_feature_filters != 1:
+            raise ConfigError(
+                f"{_WHERE}: option 'num_feature_filters' is {self.num_feature_filters}, "
+                f"but the features {self.features!r} have only 1 per frame."
+            )
+        return self.num_feature_filters * (1 + self.with_delta)
+
+    def _check_feature_options(self) -> None:
+        if isinstance(self.features, str):
+            known = _FEATURE_OPTIONS.get(self.features, set())
+            for name in self.feature_options:
+                check_known("feature_options", name, known, where=f"{_WHERE} {self.features!r}")
+
+    def _load_norm(self, option: str, norm: Norm) -> Norm:
+        if norm is None or (isinstance(norm, str) and norm == "per_seq"):
+            return norm
+        if isinstance(norm, str):
+            norm = _read_vector(norm)
+        vector = numpy.asarray(norm, dtype="float32")
+        if vector.shape not in [(), (self._dim_of_frame(),)]:
+            raise ConfigError(
+                f"{_WHERE}: option {option!r} has shape {vector.shape}, but there are {self._dim_of_frame()} features."
+            )
+        return vector
+
+
+def _mfcc(
+    audio: Floats,
+    sample_rate: int,
+    window_len: float,
+    step_len: float,
+    num_feature_filters: int,
+    n_mels: int = 128,
+    fmin: float = 0,
+    fmax: float | None = None,
+    center: bool = True,
+) -> Floats:
+    n_fft, step = int(window_len * sample_rate), int(step_len * sample_rate)
+    mel = signal.mel_spectrum(
+        audio,
+        sample_rate=sample_rate,
+        n_fft=n_fft,
+        step=step,
+        num_filters=n_mels,
+        fmin=fmin,
+        fmax=fmax,
+        center=center,
+    )
+    features = signal.cosine_transform(signal.power_to_db(mel), num_feature_filters)
+    features[:, 0] = signal.root_mean_square(audio, frame_len=n_fft, step=step, center=center)
+    return features
+
+
+def _log_mel_filterbank(
+    audio: Floats, sample_rate: int, window_len: float, step_len: float, num_feature_filters: int
+) -> Floats:
+    """`log(max(mel, 1e-3))`, of energies. The floor keeps the noise in pauses from getting weight."""
+    return numpy.log(numpy.maximum(1e-3, _mel(audio, sample_rate, window_len, step_len, num_feature_filters)))
+
+
+def _log_log_mel_filterbank(
+    audio: Floats, sample_rate: int, window_len: float, step_len: float, num_feature_filters: int
+) -> Floats:
+    """`log(1 + log(1 + mel))`, of energies. Never negative."""
+    return numpy.log1p(numpy.log1p(_mel(audio, sample_rate, window_len, step_len, num_feature_filters)))
+
+
+def _mel(audio: Floats, sample_rate: int, window_len: float, step_len: float, num_feature_filters: int) -> Floats:
+    return signal.mel_spectrum(
+        audio,
+        sample_rate=sample_rate,
+        n_fft=int(window_len * sample_rate),
+        step=int(step_len * sample_rate),
+        num_filters=num_feature_filters,
+    )
+
+
+def _db_mel_filterbank(
+    audio: Floats,
+    sample_rate: int,
+    window_len: float,
+    step_len: float,
+    num_feature_filters: int,
+    fmin: float = 0,
+    fmax: float | None = None,
+    min_amp: float = 1e-10,
+    center: bool = True,
+) -> Floats:
+    """`20 log10(max(mel, min_amp))`, of magnitudes."""
+    mel = signal.mel_spectrum(
+        audio,
+        sample_rate=sample_rate,
+        n_fft=int(window_len * sample_rate),
+        step=int(step_len * sample_rate),
+        num_filters=num_feature_filters,
+        fmin=fmin,
+        fmax=fmax,
+        center=center,
+        power=1.0,
+    )
+    return 20 * numpy.log10(numpy.maximum(min_amp, mel))
+
+
+def _linear_spectrogram(
+    audio: Floats,
+    sample_rate: int,
+    window_len: float,
+    step_len: float,
+    num_feature_filters: int,
+    center: bool = True,
+) -> Floats:
+    """Magnitudes, without the one at 0 Hz."""
+    window = int(window_len * sample_rate)
+    if 2 * num_feature_filters < window:
+        raise ConfigError(
+            f"{_WHERE} 'linear_spectrogram': option 'num_feature_filters' is {num_feature_filters}, it has to be at "
+            f"least {-(-window // 2)},\n  which is half of the window of {window} samples."
+        )
+    spectrum = signal.stft(
+        audio, n_fft=2 * num_feature_filters, window_len=window, step=int(step_len * sample_rate), center=center
+    )
+    return numpy.abs(spectrum)[:, 1:]
+
+
+def _f0(
+    audio: Floats, sample_rate: int, window_len: float, step_len: float, fmin: float = 0, fmax: float | None = None
+) -> Floats:
+    frequencies = signal.fundamental_frequency(
+        audio,
+        sample_rate=sample_rate,
+        window_len=int(window_len * sample_rate),
+        step=int(step_len * sample_rate),
+        fmin=fmin,
+        fmax=fmax,
+    )
+    return frequencies[:, None]
+
+
+def _raw(audio: Floats) -> Floats:
+    return audio[:, None]
+
+
+_FEATURES: dict[str, Callable[..., Floats]] = {
+    "mfcc": _mfcc,
+    "log_mel_filterbank": _log_mel_filterbank,
+    "log_log_mel_filterbank": _log_log_mel_filterbank,
+    "db_mel_filterbank": _db_mel_filterbank,
+    "linear_spectrogram": _linear_spectrogram,
+    "f0": _f0,
+    "raw": _raw,
+}
+_FEATURE_OPTIONS = {
+    name: {param.name for param in inspect.signature(func).parameters.values() if param.default is not param.empty}
+    for name, func in _FEATURES.items()
+}
+
+
+def _check_features(features: str | Callable[..., Floats]) -> str | Callable[..., Floats]:
+    if features == "raw_ogg":
+        raise ConfigError(
+            f"{_WHERE}: the features 'raw_ogg', the coefficients inside of an Ogg Vorbis stream, are not possible: "
+            "they need a parser that no package offers.\n  Take 'raw' for the samples."
+        )
+    if isinstance(features, str):
+        check_known("features", features, _FEATURES, where=_WHERE)
+    return features
+
+
+def _random_permute_options(given: Mapping[str, Any] | bool | None) -> dict[str, float] | None:
+    if given is None or given is False:
+        return None
+    opts = {} if given is True else dict(given)
+    for name in opts:
+        check_known("option", name, _RANDOM_PERMUTE_DEFAULTS, where=f"{_WHERE}: random_permute")
+    return {**_RANDOM_PERMUTE_DEFAULTS, **opts}
+
+
+def _randomly_permuted(audio: Floats, opts: Mapping[str, float], rnd: numpy.random.RandomState) -> Floats:
+    audio = audio * rnd.uniform(opts["rnd_scale_lower"], opts["rnd_scale_upper"])
+    if rnd.uniform() < opts["rnd_zoom_switch"]:
+        ndimage = import_optional("scipy.ndimage", needed_for="the option 'random_permute' of audio features")
+        factor = rnd.uniform(opts["rnd_zoom_lower"], opts["rnd_zoom_upper"])
+        zoom = [factor] + [1] * (audio.ndim - 1)
+        audio = ndimage.zoom(audio, zoom, order=int(opts["rnd_zoom_order"]))
+    if rnd.uniform() < opts["rnd_stretch_switch"]:
+        speed = rnd.uniform(opts["rnd_stretch_lower"], opts["rnd_stretch_upper"])
+        audio = _per_channel(lambda channel: signal.time_stretch(channel, speed=speed), audio)
+    if rnd.uniform() < opts["rnd_pitch_switch"]:
+        semitones = rnd.uniform(opts["rnd_pitch_lower"], opts["rnd_pitch_upper"])
+        audio = _per_channel(lambda channel: signal.pitch_shift(channel, semitones=semitones), audio)
+    return audio
+
+
+def _per_channel(func: Callable[[Floats], Floats], audio: Floats) -> Floats:
+    if audio.ndim == 1:
+        return func(audio)
+    return numpy.stack([func(channel) for channel in audio.T], axis=1)
+
+
+def _call(
+    func: Callable[..., Floats], *args: Floats, required: Mapping[str, Any] | None = None, **offered: Any
+) -> Floats:
+    """Calls with `required`, and with those of `offered` that the function takes."""
+    params = inspect.signature(func).parameters
+    if not any(param.kind is inspect.Parameter.VAR_KEYWORD for param in params.values()):
+        offered = {name: value for name, value in offered.items() if name in params}
+    return func(*args, **offered, **(required or {}))
+
+
+def _read_vector(filename: str) -> Floats:
+    try:
+        return numpy.array([float(number) for number in read_text(filename).split()], dtype="float32")
+    except ValueError as exc:
+        raise UserError(f"{_WHERE}: file {filename!r}: expected numbers, {exc}.") from exc
+
+
+def _seq_text(seq_name: str | None) -> str:
+    return f"sequence {seq_name!r}" if seq_name is not None else "a sequence"
