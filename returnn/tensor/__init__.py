@@ -1,0 +1,16 @@
+"""Tensors with named axes: `Dim`, `Tensor`, `TensorDict`. Independent of any backend."""
+
+from returnn.tensor.control_flow_ctx import ControlFlowContext
+from returnn.tensor.dim import Dim, VerifyOutShapeException, batch_dim, single_step_dim
+from returnn.tensor.tensor import Tensor
+from returnn.tensor.tensor_dict import TensorDict
+
+__all__ = [
+    "ControlFlowContext",
+    "Dim",
+    "Tensor",
+    "TensorDict",
+    "VerifyOutShapeException",
+    "batch_dim",
+    "single_step_dim",
+]

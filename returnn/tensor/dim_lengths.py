@@ -1,0 +1,233 @@
+"""
+How long a dim is: lengths, the size of its axis, masks.
+
+The lengths of a dim that was computed from others follow from those. What was computed is kept where it is valid, see
+`returnn.tensor.scope`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor import dim_math, scope
+from returnn.tensor._frontend import frontend
+from returnn.tensor.dim_types import DimKind
+from returnn.util.errors import DimError
+
+if TYPE_CHECKING:
+    from returnn.tensor.dim import Dim
+    from returnn.tensor.tensor import Tensor
+
+
+class DimLengths:
+    """The part of `Dim` that knows lengths. Values are looked up under the dim's key, so equal dims share them."""
+
+    size: int | None
+    capacity: int | None
+    kind: DimKind | None
+    name: str | None
+    _store: scope.Store
+    _expression: dim_math.Sum | None
+
+    @property
+    def dyn_size_ext(self: Dim) -> Tensor | None:
+        """
+        Lengths of a dynamic dim: usually [B], int32, in frames; a scalar for the batch dim; a template where only the
+        dims of the lengths are known. None for a static dim, or if nothing is known (yet).
+        """
+        if self.size is not None:
+            return None
+        base = self.get_same_base()
+        given = base._lookup("lengths")
+        if base.is_derived() and (given is None or given.raw_tensor is None):
+            computed = base._computed_lengths()
+            return given if computed is None else computed
+        return given
+
+    @dyn_size_ext.setter
+    def dyn_size_ext(self: Dim, lengths: Tensor | None) -> None:
+        base = self.get_same_base()
+        if lengths is None:
+            base._forget_values()
+            return
+        is_value = lengths.raw_tensor is not None
+        base._keep("lengths", lengths, in_scope=is_value)
+
+    @property
+    def dyn_size(self: Dim) -> Any:
+        """The raw tensor of the lengths, or None."""
+        lengths = self.dyn_size_ext
+        return None if lengths is None else lengths.raw_tensor
+
+    def is_dynamic(self: Dim) -> bool:
+        """:return: whether the size is not a fixed number"""
+        return self.size is None
+
+    def is_static(self: Dim) -> bool:
+        """:return: whether the size is a fixed number"""
+        return self.size is not None
+
+    def is_dynamic_seq_length(self: Dim) -> bool:
+        """:return: whether sequences of different lengths live on this axis, as far as known. Not the batch dim."""
+        if self.size is not None or self.is_batch_dim():
+            return False
+        lengths = self.dyn_size_ext
+        return lengths is None or bool(lengths.dims)
+
+    def need_masking(self: Dim) -> bool:
+        """:return: whether the axis can have frames beyond the end of a sequence"""
+        if self.size is not None:
+            return self.capacity is not None and self.capacity != self.size
+        if self.capacity is not None:
+            return True
+        return self.is_dynamic_seq_length()
+
+    def is_dim_known(self: Dim) -> bool:
+        """:return: whether the size or the lengths are known, at least as a template"""
+        return self.size is not None or self.dyn_size_ext is not None or self.kind is DimKind.Batch
+
+    def get_dim_value(self: Dim) -> Any:
+        """
+        :return: size of the axis in memory, in frames: a number where known, otherwise a raw scalar
+        :raises DimError: if the dim has no lengths
+        """
+        if self.capacity is not None:
+            return self.capacity
+        if self.size is not None:
+            return self.size
+        base = self.get_same_base()
+        longest = base.get_dim_value_tensor()
+        if frontend().get_backend_by_tensor(longest).executing_eagerly():
+            return base._cached("value", longest, lambda: int(longest.raw_tensor))
+        return longest.raw_tensor
+
+    def get_dim_value_tensor(self: Dim) -> Tensor:
+        """:return: size of the axis in memory, as scalar tensor"""
+        rf = frontend()
+        if self.capacity is not None or self.size is not None:
+            return rf.convert_to_tensor(self.get_dim_value(), dims=(), dtype="int32")
+        base = self.get_same_base()
+        lengths = base._require_lengths()
+        return base._cached("value tensor", lengths, lambda: _longest(lengths))
+
+    def get_size_tensor(self: Dim, *, device: str | None = None) -> Tensor:
+        """:return: the lengths; for a static dim its size, as scalar tensor"""
+        rf = frontend()
+        if self.size is not None:
+            return rf.convert_to_tensor(self.size, dims=(), dtype="int32", device=device)
+        lengths = self._require_lengths()
+        return rf.copy_to_device(lengths, device) if device else lengths
+
+    def get_size_tensor_or_int(self: Dim, *, device: str | None = None) -> Tensor | int:
+        """:return: the lengths; for a static dim its size, as number"""
+        return self.size if self.size is not None else self.get_size_tensor(device=device)
+
+    def get_dyn_size_ext_for_device(self: Dim, device: str | None) -> Tensor | None:
+        """:return: the lengths, on that device (None: where they are)"""
+        lengths = self.dyn_size_ext
+        if lengths is None or device is None or lengths.raw_tensor is None:
+            return lengths
+        return frontend().copy_to_device(lengths, device)
+
+    def get_mask(self: Dim, *, dim_order: Sequence[Dim] | None = None, device: str | None = None) -> Tensor:
+        """
+        :param dim_order: order of the axes of the mask, as far as its dims occur in there
+        :param device: None: where the lengths are
+        :return: [*lengths.dims, self], bool, True where a frame belongs to its sequence
+        """
+        rf = frontend()
+        base = self.get_same_base()
+        lengths = self.get_size_tensor(device=device)
+        wanted = [*lengths.dims, self]
+        order = [dim for dim in dim_order or () if dim in wanted]
+        order += [dim for dim in wanted if dim not in order]
+        key = ("mask", tuple(order), device)
+        return base._cached(
+            key, lengths, lambda: rf.less(rf.range_over_dim(self, device=device), lengths, dim_order=order)
+        )
+
+    def complete_dyn_size(self: Dim, *, template_only: bool = False, _backend: Any = None) -> None:
+        """Computes the lengths, if they follow from other dims. Lengths are computed when they are asked for anyway."""
+        if not template_only:
+            _ = self.dyn_size_ext
+
+    def reset_raw(self: Dim, *, only_self: bool = False, include_parents: bool = False) -> None:
+        """
+        Forgets the values of the lengths; their dims stay known.
+
+        :param only_self: leaves alone what this dim was computed from or is the same as
+        :param include_parents: also resets the dims that this one was computed from
+        """
+        dims = [self] if only_self else [self, self.get_same_base()]
+        if include_parents:
+            dims += list(self.expression.atoms())
+        for dim in dims:
+            dim._forget_values(keep_template=True)
+
+    def _require_lengths(self: Dim) -> Tensor:
+        lengths = self.dyn_size_ext
+        if lengths is None:
+            raise DimError(
+                f"dim {self}: its lengths are not known.\n"
+                "  Give them (dim.dyn_size_ext = lengths), or use the dim of a tensor that has them."
+            )
+        return lengths
+
+    def _stores(self: Dim) -> Iterator[scope.Store]:
+        yield from scope.current_scopes()
+        yield self._store
+
+    def _lookup(self: Dim, what: Any) -> Any:
+        key = (what, self.key)
+        for store in self._stores():
+            if key in store:
+                return store[key]
+        return None
+
+    def _keep(self: Dim, what: Any, value: Any, *, in_scope: bool) -> None:
+        store = next(self._stores()) if in_scope else self._store
+        store[(what, self.key)] = value
+
+    def _forget_values(self: Dim, *, keep_template: bool = False) -> None:
+        lengths = self._lookup("lengths")
+        for store in self._stores():
+            for key in [key for key in store if key[1] == self.key]:
+                del store[key]
+        if keep_template and lengths is not None:
+            self._keep("lengths", lengths.copy_template(), in_scope=False)
+
+    def _cached(self: Dim, what: Any, lengths: Tensor, make: Any) -> Any:
+        """:return: make(), or what it returned before for the same lengths"""
+        known = self._lookup(what)
+        if known is not None and known[0] is lengths:
+            return known[1]
+        value = make()
+        self._keep(what, (lengths, value), in_scope=lengths.raw_tensor is not None)
+        return value
+
+    def _computed_lengths(self: Dim) -> Tensor | None:
+        """:return: lengths from those of the atoms of the expression, None if those are not known"""
+        operands = {}
+        for dim in self.expression.atoms():
+            operands[dim] = dim.size if dim.size is not None else dim.dyn_size_ext
+            if operands[dim] is None:
+                return None
+        known = self._lookup("computed lengths")
+        identities = [value if isinstance(value, int) else id(value) for value in operands.values()]
+        if known is not None and known[0] == identities:
+            return known[2]
+        lengths = _evaluate(self.expression, operands)
+        lengths.name = f"{self.short_repr()}:lengths"
+        entry = (identities, list(operands.values()), lengths)  # the operands are kept alive, so that ids stay unique
+        self._keep("computed lengths", entry, in_scope=lengths.raw_tensor is not None)
+        return lengths
+
+
+def _evaluate(expression: dim_math.Sum, operands: dict[Dim, Any]) -> Tensor:
+    value = dim_math.evaluate(expression, operands.__getitem__)
+    return frontend().maximum(value, 0) if dim_math.can_be_negative(expression) else value
+
+
+def _longest(lengths: Tensor) -> Tensor:
+    return frontend().reduce_max(lengths, axis=lengths.dims, use_mask=False) if lengths.dims else lengths

@@ -1,0 +1,359 @@
+"""
+Axis descriptions: how a config names an axis of a tensor.
+
+| description | axes |
+| --- | --- |
+| a `Dim` | the axis with this dim |
+| `"B"`, `"batch"` | the batch axis |
+| `"T"`, `"time"`; `"T?"` | the time axis; the time axis if there is one |
+| `"F"`, `"feature"` | the feature axis |
+| `"spatial"`, `"spatial:1"`, `"spatial:-1"` | all spatial axes, one of them by number |
+| `"spatial_except:T"`, `"spatial_except_time"` | all spatial axes but one |
+| `"dyn"`, `"dyn:0"` | axes with sequences of different lengths |
+| `"static"`, `"static:0"` | axes of fixed size |
+| `"dim:512"` | the axis of this size |
+| `"stag:enc"`, `"tag:enc"` | the (spatial) axis with "enc" in its name |
+| `"stag-single:0:enc"` | of several such axes, the one with this number |
+| `"except_batch"`, `"except_time"`, `"except_feature"` | all but this one |
+| `"*"`, `"all"` | all |
+| a number | the axis with this number, counted with the batch axis; only in old configs |
+
+Spatial axes are all but batch and feature. Upper and lower case are the same. A list of descriptions gives the axes
+of each.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from returnn.tensor.dim import Dim, single_step_dim
+from returnn.tensor.dim_types import DimKind
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import DimError
+from returnn.util.not_specified import NotSpecified
+
+if TYPE_CHECKING:
+    from returnn.tensor.tensor import Tensor
+
+AxisDescription = Union[int, str, Dim]
+_WORDS = (
+    "B", "batch", "T", "T?", "time", "F", "feature", "spatial", "spatial:0", "spatial_except_time", "dyn", "dynamic",
+    "static", "dim:512", "stag:name", "tag:name", "stag-single:0:name", "except_batch", "except_time",
+    "except_feature", "all",
+)  # fmt: skip
+
+
+class TensorAxes:
+    """The part of `Tensor` that finds axes."""
+
+    def get_axes_from_description(
+        self: Tensor,
+        axes: AxisDescription | Collection[AxisDescription] | None,
+        allow_int: bool | type[NotSpecified] = NotSpecified,
+    ) -> list[int]:
+        """
+        :param axes: see the table at the head of the module
+        :param allow_int: whether a number is allowed. Default: only in configs with a behavior version below 5
+        :return: the axes, counted with the batch axis, each once, in order of their description; can be empty
+        :raises DimError: if there is no such description
+        """
+        if axes is None or (isinstance(axes, str) and axes == ""):
+            return []
+        if isinstance(axes, (list, tuple, set, frozenset)):
+            found: list[int] = []
+            for description in axes:
+                found += [i for i in self.get_axes_from_description(description, allow_int) if i not in found]
+            return found
+        if isinstance(axes, Dim):
+            return _axes_of_dim(self, axes)
+        if isinstance(axes, int) and not isinstance(axes, bool):
+            _check_int_allowed(self, axes, allow_int)
+            return [self._checked_axis(axes)]
+        if not isinstance(axes, str):
+            raise DimError(f"{self}: an axis is described by a text or a dim, not by {axes!r}.")
+        return _axes_of_text(self, axes)
+
+    def get_axis_from_description(
+        self: Tensor, axis: AxisDescription, allow_int: bool | type[NotSpecified] = NotSpecified
+    ) -> int:
+        """
+        :param axis: see the table at the head of the module
+        :param allow_int: see `get_axes_from_description`
+        :return: the axis, counted with the batch axis
+        :raises DimError: if it describes no axis of this tensor, or several
+        """
+        axes = self.get_axes_from_description(axis, allow_int)
+        if len(axes) > 1 and isinstance(axis, Dim):
+            priorities = sorted((self.dims[i].match_priority for i in axes), reverse=True)
+            if priorities[0] > priorities[1]:
+                axes = [max(axes, key=lambda i: self.dims[i].match_priority)]
+        if len(axes) == 1:
+            return axes[0]
+        shown = repr(axis) if isinstance(axis, str) else str(axis)
+        if not axes:
+            raise DimError(f"{self}: there is no axis {shown}.\n  {_hint_for_missing(self, axis)}")
+        several = ", ".join(str(self.dims[i]) for i in axes)
+        raise DimError(f"{self}: the axis {shown} is ambiguous, it could be {several}.\n  Give the dim itself.")
+
+    def get_dim_tag_from_description(self: Tensor, axis: AxisDescription) -> Dim:
+        """
+        :param axis: see the table at the head of the module
+        :return: the dim
+        :raises DimError: if it describes no axis of this tensor, or several
+        """
+        return self.dims[self.get_axis_from_description(axis)]
+
+    def has_axis(self: Tensor, axis: AxisDescription) -> bool:
+        """:return: whether the description fits some axis"""
+        return bool(self.get_axes_from_description(axis))
+
+    def get_description_from_axis(self: Tensor, axis: int) -> str | Dim:
+        """:return: a description that means this axis in this tensor and in those computed from it"""
+        if axis == self.batch_dim_axis:
+            return "B"
+        return self.dims[axis]
+
+    def get_axes_by_tag_name(self: Tensor, name: str, spatial_only: bool = False) -> list[int]:
+        """
+        :param name: part of the name of the dim, or of a dim that it is the same as; upper and lower case are the same
+        :param spatial_only: leave out batch and feature axes
+        """
+        axes = self.get_spatial_batch_axes() if spatial_only else range(len(self.dims))
+        return [i for i in axes if name.lower() in _all_names(self.dims[i])]
+
+    def get_axis_by_tag_name(self: Tensor, name: str, spatial_only: bool = False) -> int:
+        """
+        :param name: part of the name of the dim; upper and lower case are the same
+        :param spatial_only: leave out batch and feature axes
+        :raises DimError: if no dim has this name, or several
+        """
+        return self.get_axis_from_description(f"{'stag' if spatial_only else 'tag'}:{name}")
+
+    def get_axes(
+        self: Tensor, exclude_time: bool = False, exclude_batch: bool = False, exclude_feature: bool = False
+    ) -> list[int]:
+        """:return: all axes but the excluded ones"""
+        excluded = {
+            self.time_dim_axis if exclude_time else None,
+            self.batch_dim_axis if exclude_batch else None,
+            self.feature_dim_axis if exclude_feature else None,
+        }
+        return [i for i in range(len(self.dims)) if i not in excluded]
+
+    def get_spatial_batch_axes(self: Tensor) -> list[int]:
+        """:return: all axes but batch and feature, counted with the batch axis"""
+        feature_axis = self.feature_dim_axis
+        return [i for i, d in enumerate(self.dims) if i != feature_axis and d.kind not in (DimKind.Batch, DimKind.Beam)]
+
+    def get_spatial_axes(self: Tensor) -> list[int]:
+        """:return: all axes but batch and feature, counted without the batch axis"""
+        return [self._without_batch(i) for i in self.get_spatial_batch_axes()]
+
+    def get_feature_batch_axes(self: Tensor) -> list[int]:
+        """:return: the feature axis, counted with the batch axis; nothing if there is none"""
+        return [] if self.feature_dim_axis is None else [self.feature_dim_axis]
+
+    def get_feature_axes(self: Tensor) -> list[int]:
+        """:return: the feature axis, counted without the batch axis; nothing if there is none"""
+        return [self._without_batch(i) for i in self.get_feature_batch_axes()]
+
+    def get_dynamic_axes(self: Tensor) -> list[int]:
+        """:return: axes with sequences of different lengths, counted with the batch axis"""
+        return [i for i, dim in enumerate(self.dims) if self.is_axis_dynamic(i)]
+
+    def get_static_axes(self: Tensor) -> list[int]:
+        """:return: axes of fixed size, counted with the batch axis"""
+        return [i for i, dim in enumerate(self.dims) if dim.size is not None]
+
+    def is_axis_dynamic(self: Tensor, axis: int) -> bool:
+        """:return: whether the axis, counted with the batch axis, has sequences of different lengths"""
+        return self.dims[axis].kind not in (DimKind.Batch, DimKind.Beam) and self.dims[axis].size is None
+
+    def have_batch_axis(self: Tensor) -> bool:
+        """:return: whether there is a batch axis"""
+        return self.batch_dim_axis is not None
+
+    def have_time_axis(self: Tensor) -> bool:
+        """:return: whether there is a time axis"""
+        return self.time_dim_axis is not None
+
+    def have_feature_axis(self: Tensor) -> bool:
+        """:return: whether there is a feature axis"""
+        return self.feature_dim_axis is not None
+
+    def have_dim_tag(self: Tensor, tag: Dim, include_implicit: bool = True, unique: bool = False) -> bool:
+        """
+        :param tag: the dim to look for
+        :param include_implicit: also look at the dims that the content depends on
+        :param unique: it has to be there exactly once
+        """
+        dims = list(self.dims)
+        if include_implicit:
+            dims += [d for d in self.dim_tags_set_implicit_only if d not in dims]
+        count = dims.count(tag)
+        return count == 1 if unique else count > 0
+
+    def find_matching_dims(self: Tensor, dim_tag: Dim, is_equal_opts: dict[str, Any]) -> list[int]:
+        """
+        :param dim_tag: the dim to look for
+        :param is_equal_opts: for `Dim.is_equal`
+        :return: the axes that match; of those with equal dims, the ones with the highest priority
+        """
+        axes = [i for i, d in enumerate(self.dims) if d.is_equal(dim_tag, **is_equal_opts)]
+        highest = max((self.dims[i].match_priority for i in axes), default=0)
+        return [i for i in axes if self.dims[i].match_priority == highest]
+
+    def find_matching_dim_map(
+        self: Tensor, other: Tensor, other_axes: Sequence[int], is_equal_opts: dict[str, Any] | None = None
+    ) -> dict[int, int]:
+        """
+        :param other: another tensor
+        :param other_axes: axes of it, counted with the batch axis
+        :param is_equal_opts: for `Dim.is_equal`
+        :return: axis of other -> axis of self
+        :raises DimError: if an axis matches none here, or several
+        """
+        mapping: dict[int, int] = {}
+        for other_axis in other_axes:
+            dim = other.dims[other_axis]
+            options = is_equal_opts or {"allow_same_feature_dim": True, "treat_feature_as_spatial": True}
+            exact = [i for i in self.find_matching_dims(dim, {}) if i not in mapping.values()]
+            axes = exact or [i for i in self.find_matching_dims(dim, options) if i not in mapping.values()]
+            if len(axes) != 1:
+                what = "none" if not axes else "several"
+                raise DimError(f"{other}: the dim {dim} matches {what} of the dims of {self}.")
+            mapping[other_axis] = axes[0]
+        return mapping
+
+    def get_dim(self: Tensor, axis: int) -> Any:
+        """:return: size of the axis in memory, as number or raw scalar"""
+        return self.dims[axis].get_dim_value()
+
+    def get_dim_tag(self: Tensor, axis: int) -> Dim:
+        """:return: the dim of the axis, counted with the batch axis"""
+        return self.dims[axis]
+
+    def get_time_dim_tag(self: Tensor) -> Dim:
+        """
+        :return: the dim of the time axis
+        :raises DimError: if there is none
+        """
+        axis = self.time_dim_axis
+        if axis is None:
+            raise DimError(f"{self}: there is no time axis.")
+        return self.dims[axis]
+
+    def get_batch_dim_tag(self: Tensor) -> Dim:
+        """
+        :return: the dim of the batch axis
+        :raises DimError: if there is none
+        """
+        axis = self.batch_dim_axis
+        if axis is None:
+            raise DimError(f"{self}: there is no batch axis.")
+        return self.dims[axis]
+
+    def remaining_dims(self: Tensor, remove: Dim | Sequence[Dim] | None = None) -> list[Dim]:
+        """:return: the dims without those to remove"""
+        removed = [] if remove is None else [remove] if isinstance(remove, Dim) else list(remove)
+        return [dim for dim in self.dims if dim not in removed]
+
+    def get_batch_axis(self: Tensor, axis: int) -> int:
+        """:return: axis counted with the batch axis, for one counted without it"""
+        batch_axis = self.batch_dim_axis
+        return axis if batch_axis is None or axis < batch_axis else axis + 1
+
+    def get_batch_axis_excluding_batch(self: Tensor, axis: int) -> int | None:
+        """:return: axis counted without the batch axis, for one counted with it; None for the batch axis itself"""
+        return None if axis == self.batch_dim_axis else self._without_batch(axis)
+
+    def _without_batch(self: Tensor, axis: int) -> int:
+        batch_axis = self.batch_dim_axis
+        return axis if batch_axis is None or axis < batch_axis else axis - 1
+
+
+def _axes_of_dim(tensor: Tensor, dim: Dim) -> list[int]:
+    if dim is single_step_dim:
+        raise DimError(f"{tensor}: {dim} means a single step of a loop, it is no axis of a tensor.")
+    axes = [i for i, d in enumerate(tensor.dims) if d == dim]
+    exact = [i for i in axes if tensor.dims[i] is dim]
+    return exact if len(axes) > 1 and len(exact) == 1 else axes
+
+
+def _axes_of_text(tensor: Tensor, text: str) -> list[int]:
+    word = text.lower()
+    if word in _FIXED_WORDS:
+        return _FIXED_WORDS[word](tensor)
+    if match := re.fullmatch(r"(spatial|dyn|dynamic|static):(-?\d+)", word):
+        axes = _FIXED_WORDS[match[1]](tensor)
+        number = int(match[2])
+        return [axes[number]] if -len(axes) <= number < len(axes) else []
+    if match := re.fullmatch(r"dim:(\d+)", word):
+        return [i for i, d in enumerate(tensor.dims) if d.size == int(match[1])]
+    if match := re.fullmatch(r"(s?tag):(.+)", word):
+        return tensor.get_axes_by_tag_name(match[2], spatial_only=match[1] == "stag")
+    if match := re.fullmatch(r"(s?tag)-single:(-?\d+):(.+)", word):
+        axes = tensor.get_axes_by_tag_name(match[3], spatial_only=match[1] == "stag")
+        number = int(match[2])
+        return [axes[number]] if -len(axes) <= number < len(axes) else []
+    if match := re.fullmatch(r"(spatial_)?except[:_](.+)", word):
+        excluded = _axes_of_text(tensor, match[2])
+        axes = tensor.get_spatial_batch_axes() if match[1] else list(range(len(tensor.dims)))
+        return [i for i in axes if i not in excluded]
+    if "+" in word:
+        return tensor.get_axes_from_description(word.split("+"))
+    nearest = difflib.get_close_matches(text, _WORDS, n=3)
+    hint = f"Did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"Possible: {', '.join(_WORDS)}."
+    raise DimError(f"{tensor}: {text!r} does not describe an axis.\n  {hint}")
+
+
+def _optional(axis: int | None) -> list[int]:
+    return [] if axis is None else [axis]
+
+
+_FIXED_WORDS: dict[str, Callable[[Any], list[int]]] = {
+    "b": lambda x: _optional(x.batch_dim_axis),
+    "batch": lambda x: _optional(x.batch_dim_axis),
+    "t": lambda x: _optional(x.time_dim_axis),
+    "t?": lambda x: _optional(x.time_dim_axis),
+    "time": lambda x: _optional(x.time_dim_axis),
+    "time?": lambda x: _optional(x.time_dim_axis),
+    "f": lambda x: _optional(x.feature_dim_axis),
+    "f?": lambda x: _optional(x.feature_dim_axis),
+    "feature": lambda x: _optional(x.feature_dim_axis),
+    "feat": lambda x: _optional(x.feature_dim_axis),
+    "spatial": lambda x: x.get_spatial_batch_axes(),
+    "dyn": lambda x: x.get_dynamic_axes(),
+    "dynamic": lambda x: x.get_dynamic_axes(),
+    "static": lambda x: x.get_static_axes(),
+    "*": lambda x: list(range(len(x.dims))),
+    "all": lambda x: list(range(len(x.dims))),
+}
+
+
+def _all_names(dim: Dim) -> str:
+    """:return: the names by which a description can find the dim, in lower case"""
+    names = {d.name or d.short_repr() for d in (dim, dim.get_same_base())}
+    return "\n".join(names).lower()
+
+
+def _check_int_allowed(tensor: Tensor, axis: int, allow_int: bool | type[NotSpecified]) -> None:
+    if allow_int is NotSpecified:
+        allow_int = BehaviorVersion.get() < 5
+    if not allow_int:
+        raise DimError(
+            f"{tensor}: the axis is given as the number {axis}.\n"
+            "  Since behavior version 5, give a dim or a description such as 'T', 'F', 'stag:name', 'spatial:0'."
+        )
+
+
+def _hint_for_missing(tensor: Tensor, axis: AxisDescription) -> str:
+    names = [dim.name for dim in tensor.dims if dim.name]
+    wanted = axis.name if isinstance(axis, Dim) else str(axis).rsplit(":", 1)[-1]
+    nearest = difflib.get_close_matches(wanted or "", names, n=1)
+    if nearest and nearest[0] == wanted:
+        return f"A dim of the tensor is named {wanted!r} too, but it is another one."
+    return f"Did you mean {nearest[0]!r}?" if nearest else "It has just these dims."

@@ -1,0 +1,125 @@
+"""What the batch axis of a tensor consists of, and merging other axes into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor._frontend import frontend
+from returnn.tensor.batch_info import BatchInfo, BeamDim, FixedDim, SearchBeam
+from returnn.tensor.dim import Dim
+from returnn.util.errors import DimError
+
+if TYPE_CHECKING:
+    from returnn.tensor.tensor import Tensor
+
+
+class TensorBatch:
+    """The part of `Tensor` about the batch axis."""
+
+    _batch: BatchInfo | None
+    _beam: SearchBeam | None
+
+    @property
+    def batch(self: Tensor) -> BatchInfo | None:
+        """What the batch axis consists of. None without a batch axis."""
+        axis = self.batch_dim_axis
+        if self._batch is not None or axis is None:
+            return self._batch
+        return batch_info_of_dim(self.dims[axis])
+
+    @batch.setter
+    def batch(self: Tensor, batch: BatchInfo | None) -> None:
+        self._batch = batch
+        if batch is not None:
+            self._beam = batch.beam
+
+    @property
+    def beam(self: Tensor) -> SearchBeam | None:
+        """The hypotheses of a search that the tensor has, as an axis of their own or as part of the batch axis."""
+        if self._beam is not None:
+            return self._beam
+        beam_dims = [dim for dim in self.dims if dim.is_beam_dim()]
+        if beam_dims:
+            return SearchBeam(beam_dims[-1].size or 0, name=beam_dims[-1].name)
+        axis = self.batch_dim_axis
+        return None if axis is None else batch_info_of_dim(self.dims[axis]).beam
+
+    @beam.setter
+    def beam(self: Tensor, beam: SearchBeam | None) -> None:
+        self._beam = beam
+        if self._batch is not None:
+            self._batch = self._batch.copy_set_beam(beam)
+
+    def get_batch_dim(self: Tensor) -> Any:
+        """:return: size of the batch axis, as number or raw scalar"""
+        return self.get_batch_dim_tag().get_dim_value()
+
+    def get_static_batch_dim(self: Tensor) -> int | None:
+        """:return: size of the batch axis if it is a fixed number"""
+        size = self.get_batch_dim()
+        return size if isinstance(size, int) else None
+
+    def copy_extend_batch(self: Tensor, batch: BatchInfo) -> Tensor:
+        """:return: with the values repeated for each entry of a larger batch, which has the own one as its outer part"""
+        new = self
+        own = self.batch
+        for part in batch.virtual_dims[len(own.virtual_dims) if own else 0 :]:
+            if not isinstance(part, BeamDim):
+                raise DimError(f"{self}: cannot be extended to the batch {batch}, only by beams.")
+            new = new.copy_extend_with_beam(part.beam)
+        return new
+
+    def copy_extend_with_beam(self: Tensor, beam: SearchBeam | None) -> Tensor:
+        """:return: with the values of each batch entry repeated for each hypothesis, as part of the batch axis"""
+        if beam is None or self.beam == beam:
+            return self.copy()
+        if self.beam is not None:
+            raise DimError(f"{self}: has the beam {self.beam} already, cannot get {beam}.")
+        rf = frontend()
+        batch = self.get_batch_dim_tag()
+        beam_dim = Dim(beam.beam_size, name=beam.name, kind=Dim.Types.Beam)
+        expanded = rf.expand_dim(self, beam_dim)
+        merged, _ = rf.merge_dims(expanded, dims=(batch, beam_dim), out_dim=batch * beam_dim)
+        new = merged.copy_with_batch_dim_axis(self.batch_dim_axis)
+        new._beam = beam
+        own = self.batch
+        new._batch = own.copy_extend_with_beam(beam) if own is not None else None
+        return new
+
+    def copy_merge_into_batch(self: Tensor, axes: Sequence[int]) -> Tensor:
+        """
+        :param axes: counted with the batch axis, which is among them; the first one is the outermost
+        :return: with these axes as one, which is the batch axis
+        """
+        dims = [self.dims[axis] for axis in axes]
+        if not any(dim.is_batch_dim() for dim in dims):
+            raise DimError(f"{self}: the batch axis has to be among the axes to merge, got {dims}.")
+        merged, _ = frontend().merge_dims(self, dims=dims)
+        return merged
+
+
+def batch_info_of_dim(dim: Dim) -> BatchInfo:
+    """:return: what a batch dim consists of: the factors of the product that it is, or just the batch"""
+    known = dim.get_same_base()._lookup("batch info")
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    info: BatchInfo | None = None
+    parts = dim.axis_split_info()
+    for part in parts if len(parts) > 1 else [dim]:
+        if isinstance(part, int):
+            info = BatchInfo(info, FixedDim(part))
+        elif part.is_batch_dim():
+            size = part.get_dim_value() if part.dyn_size is not None else part.size
+            info = BatchInfo.make_global_batch_info(-1 if size is None else size)
+        elif part.is_beam_dim():
+            info = BatchInfo(info, BeamDim(SearchBeam(part.size or 0, name=part.name)))
+        else:
+            base = info or BatchInfo.make_global_broadcast_batch_info()
+            info = base.copy_extend_with_padded_or_fixed_dim_tag(part)
+    assert info is not None
+    info.batch_dim_tag = dim
+    has_value = dim.dyn_size is not None
+    if has_value:
+        dim.get_same_base()._keep("batch info", info, in_scope=True)
+    return info

@@ -1,0 +1,152 @@
+"""Lengths of the sequences in a tensor, and masks over their frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor._frontend import frontend
+from returnn.util.errors import DimError
+from returnn.util.not_specified import NotSpecified
+
+if TYPE_CHECKING:
+    from returnn.tensor.dim import Dim
+    from returnn.tensor.tensor import Tensor
+
+
+class TensorLengths:
+    """The part of `Tensor` that knows lengths. Raw tensors of lengths have the shape (B,)."""
+
+    def get_sequence_lengths(self: Tensor) -> Any:
+        """
+        :return: raw lengths of the time axis, in frames: (B,)
+        :raises DimError: if there is no time axis
+        """
+        return self.get_dynamic_size(self.get_axis_from_description("T"))
+
+    def get_dynamic_size(self: Tensor, axis: int) -> Any:
+        """:return: raw lengths of the axis, counted with the batch axis; for a static axis, its size in each entry"""
+        dim = self.dims[axis]
+        if dim.size is None:
+            return dim.get_size_tensor().raw_tensor
+        rf = frontend()
+        return rf.full(dims=[self.get_batch_dim_tag()], fill_value=dim.size, dtype=self.size_dtype).raw_tensor
+
+    def set_dynamic_size(self: Tensor, axis: int, sizes: Any) -> None:
+        """
+        :param axis: counted with the batch axis
+        :param sizes: raw lengths, (B,)
+        """
+        dim = self.dims[axis]
+        if dim.size is not None:
+            raise DimError(f"{self}: the axis {dim} has a fixed size.")
+        known = dim.get_tag_from_size_tensor(sizes)
+        if known is not None and known != dim:
+            dim.declare_same_as(known)
+            return
+        backend = frontend().get_backend_by_raw_tensor_type(type(sizes))
+        dims = [self.get_batch_dim_tag()] if backend.get_ndim_raw(sizes) == 1 else []
+        dtype = backend.get_dtype_name_raw(sizes)
+        dim.dyn_size_ext = self._new_tensor(f"{dim.name}:lengths", dims, dtype, raw_tensor=sizes)
+
+    def has_dynamic_size(self: Tensor, axis: int) -> bool:
+        """:return: whether the axis, counted with the batch axis, has lengths"""
+        return self.dims[axis].dyn_size is not None
+
+    def get_axes_with_size(self: Tensor) -> list[int]:
+        """:return: axes with sequences of different lengths, counted without the batch axis"""
+        return [self._without_batch(i) for i in self.get_dynamic_axes()]
+
+    @property
+    def size_placeholder(self: Tensor) -> Mapping[int, Any] | None:
+        """Raw lengths by axis, counted without the batch axis. None in a template."""
+        sizes = {self._without_batch(i): self.dims[i].dyn_size for i in self.get_dynamic_axes()}
+        if self.raw_tensor is None and all(size is None for size in sizes.values()) and sizes:
+            return None
+        return {axis: size for axis, size in sizes.items() if size is not None}
+
+    @size_placeholder.setter
+    def size_placeholder(self: Tensor, sizes: Mapping[int, Any] | None) -> None:
+        for axis, size in (sizes or {}).items():
+            self.set_dynamic_size(self.get_batch_axis(axis), size)
+
+    def get_size_dim_tag(self: Tensor, number: int) -> Dim:
+        """:return: the dim of the axis with lengths that has this number"""
+        return self.dims[self.get_dynamic_axes()[number]]
+
+    def get_dyn_size_tags(self: Tensor) -> list[Dim]:
+        """:return: the dims with sequences of different lengths"""
+        return [self.dims[i] for i in self.get_dynamic_axes()]
+
+    def is_time_axis_dynamic(self: Tensor) -> bool:
+        """:return: whether the time axis has sequences of different lengths"""
+        axis = self.time_dim_axis
+        return axis is not None and self.is_axis_dynamic(axis)
+
+    def time_dimension(self: Tensor) -> Any:
+        """:return: size of the time axis in memory, as number or raw scalar"""
+        return self.get_time_dim_tag().get_dim_value()
+
+    def get_sequence_mask_tensor(self: Tensor, axis: int) -> Tensor:
+        """:return: bool, True for the frames on this axis which belong to their sequence: [B, T] as dims"""
+        return self.dims[axis].get_mask(dim_order=self.dims)
+
+    def get_sequence_mask(self: Tensor) -> Any:
+        """:return: raw mask over the time axis: (B, T) or (T, B), as the tensor is batch- or time-major"""
+        return self.get_sequence_mask_tensor(self.get_axis_from_description("T")).raw_tensor
+
+    def get_sequence_mask_broadcast(self: Tensor, axis: Any = None) -> Any:
+        """:return: raw mask over an axis (default: time), with axes of size 1, so that it fits this tensor"""
+        axis = self.get_axis_from_description("T" if axis is None else axis, allow_int=True)
+        return self.get_sequence_mask_tensor(axis).copy_compatible_to(self, check_dtype=False).raw_tensor
+
+    def get_sequence_lengths_broadcast(self: Tensor, axis: Any = None) -> Any:
+        """:return: raw lengths of an axis (default: time), with axes of size 1, so that they fit this tensor"""
+        axis = self.get_axis_from_description("T" if axis is None else axis, allow_int=True)
+        lengths = self.dims[axis].get_size_tensor()
+        return lengths.copy_compatible_to(self, check_dtype=False, check_sparse=False).raw_tensor
+
+    def copy_masked(
+        self: Tensor,
+        mask_value: Any,
+        *,
+        dims: Sequence[Dim | int] | None = None,
+        allow_int: bool | type[NotSpecified] = NotSpecified,
+    ) -> Tensor:
+        """
+        :param mask_value: number or tensor that goes to the frames beyond the end of their sequence
+        :param dims: only these dims, or axes by number; default: all that need it
+        :param allow_int: whether `dims` may have numbers
+        """
+        rf = frontend()
+        wanted = self.dims if dims is None else [self.dims[i] for i in self.get_axes_from_description(dims, allow_int)]
+        masks = [dim.get_mask(dim_order=self.dims) for dim in wanted if dim.need_masking()]
+        if not masks:
+            return self
+        return rf.where(reduce(rf.logical_and, masks), self, mask_value)
+
+    def num_elements(self: Tensor) -> Any:
+        """:return: how many values there are, not counting frames beyond the ends: a number or a scalar tensor"""
+        return frontend().num_elements_of_shape(self.dims)
+
+    def mark_same_time(self: Tensor, tags: Any, must_match: bool = False) -> bool:
+        """
+        Makes the first axis with one of these dims the time axis.
+
+        :param tags: dims
+        :param must_match: raise an error if there is none
+        :return: whether there was one
+        """
+        wanted = {tags} if hasattr(tags, "dyn_size_ext") else set(tags)
+        for axis, dim in enumerate(self.dims):
+            if dim in wanted:
+                self.time_dim_axis = axis
+                return True
+        if must_match:
+            raise DimError(f"{self}: none of the dims {sorted(wanted)} is there.")
+        return False
+
+    def is_same_time_dim(self: Tensor, other: Tensor) -> bool:
+        """:return: whether both have the same time dim"""
+        return self.get_time_dim_tag() == other.get_time_dim_tag()
