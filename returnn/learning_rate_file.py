@@ -1,0 +1,83 @@
+"""
+The learning rate file: a Python expression, a dict from epoch to `EpochData(learningRate=..., error={...})`.
+
+Scores and errors of an epoch are under keys such as "dev_score", "dev_error", "train_score". Facts about the epoch
+that are no scores (duration, device, ...) are stored among them, under keys with the prefix ":meta:".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from returnn.util.atomic_file import write_atomic
+from returnn.util.better_repr import better_repr
+from returnn.util.errors import UserError
+from returnn.util.literal import literal_eval
+
+_META_PREFIX = ":meta:"
+
+
+class EpochData:
+    """What is known about one epoch."""
+
+    def __init__(
+        self,
+        *,
+        learning_rate: float | None = None,
+        learningRate: float | None = None,
+        error: Mapping[str, Any] | float | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ):
+        """
+        :param learning_rate: None if it is not decided yet
+        :param learningRate: the same, as it is named in the file
+        :param error: scores and errors; very old files have a single number
+        :param meta: other facts
+        """
+        self.learning_rate = learningRate if learning_rate is None else learning_rate
+        if isinstance(error, (int, float)):
+            error = {"old_format_score": error}
+        self.error: dict[str, Any] = {}
+        self.meta: dict[str, Any] = dict(meta or {})
+        for key, value in (error or {}).items():
+            if key.startswith(_META_PREFIX):
+                self.meta[key.removeprefix(_META_PREFIX)] = value
+            else:
+                self.error[key] = value
+
+    def __repr__(self) -> str:
+        entries = {**{_META_PREFIX + key: value for key, value in self.meta.items()}, **self.error}
+        return f"EpochData(learningRate={better_repr(self.learning_rate)}, error={better_repr(entries)})"
+
+
+def read_learning_rate_file(filename: str | os.PathLike[str]) -> dict[int, EpochData]:
+    """
+    :param filename: of the file
+    :return: by epoch
+    :raises UserError: if it is not such a file
+    """
+    with open(filename, encoding="utf8") as file:
+        content = file.read()
+    try:
+        epochs = literal_eval(content, {"EpochData": EpochData})
+        if not isinstance(epochs, dict) or not all(isinstance(data, EpochData) for data in epochs.values()):
+            raise ValueError("there is no dict of EpochData")
+    except (ValueError, TypeError) as exc:
+        raise UserError(
+            f"learning rate file {os.fspath(filename)!r} cannot be read: {exc}.\n"
+            "  Repair it, or delete it to forget the learning rates and scores of the epochs so far."
+        ) from exc
+    return {int(epoch): data for epoch, data in sorted(epochs.items())}
+
+
+def write_learning_rate_file(filename: str | os.PathLike[str], epochs: Mapping[int, EpochData]) -> None:
+    """
+    Replaces the file as a whole.
+
+    :param filename: of the file
+    :param epochs: by epoch
+    :raises UserError: if it cannot be written
+    """
+    write_atomic(filename, better_repr(dict(epochs)) + "\n")

@@ -1,0 +1,83 @@
+"""Files that are complete or absent: written aside, synced, renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+from returnn.util.errors import UserError
+
+
+@contextlib.contextmanager
+def open_atomic(filename: str | os.PathLike[str], mode: str = "w", **open_opts: Any) -> Iterator[IO[Any]]:
+    """
+    Opens a file for writing. It gets its name when the context ends without an exception; until then, and after a
+    crash at any moment, the old file is there as it was.
+
+    :param filename: to write
+    :param mode: "w" or "wb"
+    :param open_opts: further arguments of `open`
+    :raises UserError: if the file cannot be written
+    """
+    path = os.path.realpath(filename)
+    opts = open_opts if "b" in mode else {"encoding": "utf8", **open_opts}
+    with _explain_failure(filename):
+        handle, temp_path = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=_folder(path))
+    try:
+        with _explain_failure(filename), open(handle, mode, **opts) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), _mode_of(path))
+        with _explain_failure(filename):
+            os.replace(temp_path, path)
+            sync_folder(_folder(path))
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temp_path)
+        raise
+
+
+def write_atomic(filename: str | os.PathLike[str], content: str | bytes) -> None:
+    """
+    :param filename: to write
+    :param content: all of it
+    :raises UserError: if the file cannot be written
+    """
+    with open_atomic(filename, "wb" if isinstance(content, bytes) else "w") as file:
+        file.write(content)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Makes sure that what was renamed, made or deleted in a folder is so after a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _folder(path: str) -> str:
+    return os.path.dirname(path) or "."
+
+
+def _mode_of(path: str) -> int:
+    """:return: permissions of the old file, otherwise those that a new one gets"""
+    if os.path.exists(path):
+        return os.stat(path).st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+@contextlib.contextmanager
+def _explain_failure(filename: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        if exc.filename is not None and os.fspath(exc.filename) != os.fspath(filename) and ".tmp" not in exc.filename:
+            raise  # the caller failed with another file
+        raise UserError(f"cannot write the file {os.fspath(filename)!r}: {exc.strerror}.") from exc
