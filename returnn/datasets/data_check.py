@@ -70,8 +70,8 @@ def _find_key_problem(data: Array, info: KeyInfo) -> tuple[str, str | None] | No
 def _find_label_problem(data: Array, info: KeyInfo) -> tuple[str, str | None] | None:
     if data.dtype.kind not in "biu":
         return f"labels have dtype {data.dtype}", "Labels have to be integers."
-    if not data.size or not info.dim:
-        return None
+    if not data.size or not info.dim or info.dim == 1:
+        return None  # files have dim 1 also for integers which are no labels
     low, high = int(data.min()), int(data.max())
     if low >= 0 and high < info.dim:
         return None

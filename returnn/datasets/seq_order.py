@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from returnn.util.errors import ConfigError, check_known
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
+IntArray: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 SeqOrder: TypeAlias = "Sequence[int] | IntArray"
 GetSeqLen: TypeAlias = Callable[[int], int]
 
@@ -37,7 +37,7 @@ class SeqLens:
     def all(self) -> IntArray:
         """:return: [number of sequences], in frames"""
         if self._lens is None:
-            self._lens = np.asarray(self._get_all(), dtype=np.int64)
+            self._lens = self._get_all()
         return self._lens
 
     def __call__(self, seq_idx: int) -> int:
@@ -151,8 +151,8 @@ def _laplace(request: _Request) -> SeqOrder:
     """Shuffled, then sorted by length within each bin, in turns up and down: lengths change slowly all the time."""
     lens = request.lens()
     bins = request.bins(request.rng().permutation(request.num_seqs).astype(np.int64))
-    parts = [_by_length(part, -lens if i % 2 else lens) for i, part in enumerate(bins)]
-    return np.concatenate(parts)
+    parts = [_by_length(part, lens) for part in bins]
+    return np.concatenate([part[::-1] if i % 2 else part for i, part in enumerate(parts)])
 
 
 def _sort_bin_shuffle(request: _Request) -> SeqOrder:
@@ -236,3 +236,10 @@ def part_of(order: SeqOrder, *, num_parts: int, part: int) -> SeqOrder:
 def repeat_order(order: SeqOrder, times: int) -> SeqOrder:
     """:return: the same order, several times after each other"""
     return order if times == 1 else np.tile(np.asarray(order, dtype=np.int64), times)
+
+
+def is_same_order(a: SeqOrder, b: SeqOrder) -> bool:
+    """:return: whether both have the same sequences in the same order"""
+    if isinstance(a, range) and isinstance(b, range):
+        return a == b
+    return len(a) == len(b) and bool(np.array_equal(np.asarray(a), np.asarray(b)))
