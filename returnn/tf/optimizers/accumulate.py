@@ -21,8 +21,12 @@ def accum_grad_multiple_step(
     :param num_accum_steps: how many steps belong together
     :return: sum of the gradients since then, with this step
     """
-    accum = new_variable(f"{var.op.name}/accum_grad", shape=var.shape, dtype=var.dtype.base_dtype, device=var.device)
-    return add_to_accumulator(grad, var, accum, train_step, num_accum_steps)
+    return add_to_accumulator(grad, var, new_accumulator(var), train_step, num_accum_steps)
+
+
+def new_accumulator(var: tf.Variable) -> tf.Variable:
+    """:return: variable for the sum of the gradients of `var`, named after it"""
+    return new_variable(f"{var.op.name}/accum_grad", shape=var.shape, dtype=var.dtype.base_dtype, device=var.device)
 
 
 def add_to_accumulator(

@@ -1,0 +1,134 @@
+"""What happens to a gradient before the update: the options, from the config and from `updater_opts` of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from returnn.config import Config
+from returnn.util.errors import ConfigError, check_known
+
+LAYER_UPDATER_OPTIONS = (
+    "accum_grad_multiple_step",
+    "debug_grad_summaries",
+    "global_norm_tag",
+    "grad_norm_to_clip_to_zero",
+    "gradient_clip",
+    "gradient_clip_avg_norm",
+    "gradient_clip_global_norm",
+    "gradient_clip_global_norm_tag",
+    "gradient_clip_norm",
+    "gradient_nan_inf_filter",
+    "gradient_noise",
+    "maximize_grad_norm",
+    "optimizer",
+    "tags",
+)
+
+
+@dataclass(frozen=True)
+class GradientOptions:
+    """
+    Numbers of 0 are switched off.
+
+    :param maximize_grad_norm: adds the gradient of `-maximize_grad_norm * norm`, with the norm of all gradients
+    :param gradient_nan_inf_filter: entries that are not finite become 0
+    :param accum_grad_multiple_step: update once in so many steps, with the sum of their gradients
+    :param gradient_noise: standard deviation of the noise that is added (normal, cut off at two of them)
+    :param gradient_clip: largest absolute value of an entry
+    :param gradient_clip_norm: largest L2 norm of the gradient of a variable
+    :param gradient_clip_avg_norm: the same for the L2 norm divided by the number of entries
+    :param gradient_clip_global_norm: largest L2 norm of all gradients together
+    :param grad_norm_to_clip_to_zero: gradients are 0 in a step where the L2 norm of all together is above
+    :param global_norm_tag: take norms of all gradients together over the variables with this tag alone (`tags`)
+    :param gradient_clip_global_norm_tag: the same, for `gradient_clip_global_norm` alone
+    :param debug_grad_summaries: write the norm, the largest entry and a histogram of each gradient as summary
+    """
+
+    maximize_grad_norm: float = 0.0
+    gradient_nan_inf_filter: bool = False
+    accum_grad_multiple_step: int = 0
+    gradient_noise: float = 0.0
+    gradient_clip: float = 0.0
+    gradient_clip_norm: float = 0.0
+    gradient_clip_avg_norm: float = 0.0
+    gradient_clip_global_norm: float = 0.0
+    grad_norm_to_clip_to_zero: float = 0.0
+    global_norm_tag: str | None = None
+    gradient_clip_global_norm_tag: str | None = None
+    debug_grad_summaries: bool = False
+
+    @classmethod
+    def from_config(
+        cls, config: Config, base: GradientOptions | None = None, *, where: str = "config"
+    ) -> GradientOptions:
+        """
+        :param config: options by name
+        :param base: holds where the config has nothing
+        :param where: for error messages
+        :raises ConfigError: if a number is below 0
+        """
+        base = base or cls()
+        norm_tag = config.value("global_norm_tag", base.global_norm_tag)
+        options = cls(
+            maximize_grad_norm=config.float("maximize_grad_norm", base.maximize_grad_norm),
+            gradient_nan_inf_filter=config.bool("gradient_nan_inf_filter", base.gradient_nan_inf_filter),
+            accum_grad_multiple_step=config.int("accum_grad_multiple_step", base.accum_grad_multiple_step),
+            gradient_noise=config.float("gradient_noise", base.gradient_noise),
+            gradient_clip=config.float("gradient_clip", base.gradient_clip),
+            gradient_clip_norm=config.float("gradient_clip_norm", base.gradient_clip_norm),
+            gradient_clip_avg_norm=config.float("gradient_clip_avg_norm", base.gradient_clip_avg_norm),
+            gradient_clip_global_norm=config.float("gradient_clip_global_norm", base.gradient_clip_global_norm),
+            grad_norm_to_clip_to_zero=config.float("grad_norm_to_clip_to_zero", base.grad_norm_to_clip_to_zero),
+            global_norm_tag=norm_tag,
+            gradient_clip_global_norm_tag=config.value(
+                "gradient_clip_global_norm_tag", base.gradient_clip_global_norm_tag or norm_tag
+            ),
+            debug_grad_summaries=bool(config.bool_or_other("debug_grad_summaries", base.debug_grad_summaries)),
+        )
+        options._check(where)
+        return options
+
+    def _check(self, where: str) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, (int, float)) and value < 0 and name != "maximize_grad_norm":
+                raise ConfigError(f"{where}: option {name!r} is {value!r}.\n  It has to be at least 0, which is off.")
+
+    def num_accum_steps(self) -> int:
+        """:return: at least 1"""
+        return max(self.accum_grad_multiple_step, 1)
+
+
+@dataclass(frozen=True)
+class VariableOptions:
+    """What holds for one variable. `optimizer` and `tags` come from `updater_opts` of its layer alone."""
+
+    gradient: GradientOptions
+    optimizer: object = None  # as the option `optimizer` of the config; None: the default one
+    tags: tuple[str, ...] = ()
+    where: str = "config"
+
+
+def options_of_layer(updater_opts: Mapping[str, object], base: GradientOptions, *, layer: str) -> VariableOptions:
+    """
+    :param updater_opts: of the layer
+    :param base: from the config
+    :param layer: name, for error messages
+    :raises ConfigError: if there is no such option
+    """
+    where = f"layer {layer!r}: updater_opts"
+    for name in updater_opts:
+        check_known("option", name, LAYER_UPDATER_OPTIONS, where=where)
+    config = Config(updater_opts)
+    tags = updater_opts.get("tags", ())
+    return VariableOptions(
+        gradient=GradientOptions.from_config(config, base, where=where),
+        optimizer=updater_opts.get("optimizer"),
+        tags=(tags,) if isinstance(tags, str) else tuple(tags),
+        where=where,
+    )
+
+
+def check_tag(tag: str, known: Collection[str], *, option: str) -> None:
+    """:raises ConfigError: if no layer has that tag"""
+    check_known("tag", tag, known, where=f"option {option!r}")
