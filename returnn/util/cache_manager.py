@@ -1,33 +1,40 @@
-"""Local copies of files on a cluster, made by a program named `cf`, where there is one."""
+"""
+The cache manager: a command `cf` of some sites, which copies a file from slow network storage to the local disk.
+
+Data sets with the option `use_cache_manager` ask it for their files.
+"""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 
-from returnn.log import log
+from returnn.util.errors import UserError
+from returnn.util.warn_once import warn_once
 
-_copies: dict[str, str] = {}
+_COMMAND = "cf"
+_local_files: dict[str, str] = {}
 
 
 def cf(filename: str) -> str:
     """
-    :param filename: of a file, maybe on a slow disk
-    :return: of its local copy; the same name if there is no program `cf`, or it fails
+    :param filename: on slow storage
+    :return: path of the local copy; `filename` itself where there is no such command
+    :raises UserError: if the command fails
     """
-    program = shutil.which("cf")
-    if program is None:
+    if filename not in _local_files:
+        _local_files[filename] = _ask(filename)
+    return _local_files[filename]
+
+
+def _ask(filename: str) -> str:
+    command = shutil.which(_COMMAND)
+    if command is None:
+        warn_once(f"Option 'use_cache_manager': there is no command {_COMMAND!r}, the files are used where they are.")
         return filename
-    if filename not in _copies:
-        _copies[filename] = _make_copy(program, filename)
-    return _copies[filename]
-
-
-def _make_copy(program: str, filename: str) -> str:
-    result = subprocess.run([program, filename], capture_output=True, text=True, check=False)
-    copy = result.stdout.strip()
-    if result.returncode == 0 and os.path.exists(copy):
-        return copy
-    print(f"cf {filename} failed, reading the file itself: {result.stderr.strip()}", file=log.v2)
-    return filename
+    result = subprocess.run([command, filename], capture_output=True, text=True, check=False)
+    local = result.stdout.strip()
+    if result.returncode or not local:
+        reason = (result.stderr.strip().splitlines() or ["it printed no file name"])[-1]
+        raise UserError(f"The cache manager failed: {_COMMAND} {filename!r}: {reason}")
+    return local
