@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from returnn.datasets.cached2 import CachedDataset2
+from returnn.datasets.corpus_dataset import CorpusDataset
 from returnn.datasets.data_dims import DataDim, convert_data_dims
 from returnn.datasets.dataset import Dataset
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
+from returnn.datasets.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.errors import DataError
-from returnn.datasets.seq_order import SeqLens, SeqOrder
-from returnn.util.errors import ConfigError
+from returnn.datasets.seq_order import GetSeqLen
 
 _TAG_KEY = "seq_tag"
 
 
-class StaticDataset(CachedDataset2):
+class StaticDataset(CorpusDataset):
     """Each sequence is a dict from data key to array. Its tag is that of the key "seq_tag", or "seq-{n}"."""
-
-    _random_access = True
 
     def __init__(
         self,
@@ -35,7 +32,7 @@ class StaticDataset(CachedDataset2):
         :param data: the sequences
         :param target_list: the data keys beside "data"; by default, all that there are
         :param input_dim: number of features of "data"
-        :param output_dim: by data key the dim or (dim, ndim); by default, as the first sequence has it
+        :param output_dim: by data key the dim or (dim, ndim); by default, as it is in the data
         """
         super().__init__(**kwargs)
         if not len(data):
@@ -45,14 +42,12 @@ class StaticDataset(CachedDataset2):
         self.target_list = list(target_list) if target_list is not None else [key for key in keys if key != DEFAULT_KEY]
         self.data_keys = [key for key in keys if key == DEFAULT_KEY] + self.target_list
         self._check_keys()
-        self._dtypes = {key: data[0][key].dtype for key in self.data_keys}
+        self._dtypes = {key: np.asarray(data[0][key]).dtype for key in self.data_keys}
         outputs = convert_data_dims(output_dim or {})
         if input_dim is not None:
             outputs.setdefault(DEFAULT_KEY, (input_dim, data[0][DEFAULT_KEY].ndim))
         self.num_outputs = {key: outputs.get(key) or self._dim_in_data(key) for key in self.data_keys}
         self.num_inputs = self.num_outputs[DEFAULT_KEY][0] if DEFAULT_KEY in self.num_outputs else 0
-        self._seq_order: SeqOrder = range(0)
-        self._seq_lens = SeqLens(self._all_lens)
 
     def _check_keys(self) -> None:
         for i, seq in enumerate(self.data):
@@ -61,15 +56,15 @@ class StaticDataset(CachedDataset2):
                 raise DataError(
                     "is missing",
                     dataset=self.description,
-                    seq=self._tag(i),
+                    seq=self._corpus_tag(i),
                     key=missing[0],
                     hint=f"The sequence has: {', '.join(sorted(seq))}.",
                 )
 
     def _dim_in_data(self, key: str) -> tuple[int, int]:
-        first = self.data[0][key]
+        first = np.asarray(self.data[0][key])
         if first.dtype.kind in "iu" and first.ndim <= 1:
-            return max((int(seq[key].max()) + 1 for seq in self.data if seq[key].size), default=1), first.ndim
+            return max((int(np.max(seq[key])) + 1 for seq in self.data if np.size(seq[key])), default=1), first.ndim
         return (first.shape[-1] if first.ndim >= 2 else 1), first.ndim
 
     @classmethod
@@ -90,35 +85,19 @@ class StaticDataset(CachedDataset2):
         outputs = {key: (dataset.get_data_dim(key), dataset.get_num_axes(key)) for key in keys}
         return cls(seqs, target_list=[key for key in keys if key != DEFAULT_KEY], output_dim=outputs)
 
-    def init_seq_order(
-        self, epoch: int | None = None, seq_list: Sequence[str] | None = None, seq_order: SeqOrder | None = None
-    ) -> bool:
-        super().init_seq_order(epoch=epoch, seq_list=seq_list, seq_order=seq_order)
-        if seq_list is not None:
-            index = {tag: i for i, tag in enumerate(self.get_all_tags())}
-            unknown = [tag for tag in seq_list if tag not in index]
-            if unknown:
-                raise ConfigError(f"{self.description}: there is no sequence {unknown[0]!r}.")
-            seq_order = [index[tag] for tag in seq_list]
-        if seq_order is None:
-            seq_order = self.get_seq_order_for_epoch(epoch, len(self.data), self._seq_lens)
-        self._seq_order = seq_order
-        self._num_seqs = len(seq_order)
-        return True
-
-    def _all_lens(self) -> Any:
+    def _seq_len_func(self) -> GetSeqLen:
         key = self.data_keys[0]
-        return np.array([len(seq[key]) if seq[key].ndim else 1 for seq in self.data])
+        return lambda corpus_seq_idx: len(np.atleast_1d(self.data[corpus_seq_idx][key]))
 
-    def _tag(self, corpus_seq_idx: int) -> str:
+    def _corpus_tag(self, corpus_seq_idx: int) -> str:
         tag = self.data[corpus_seq_idx].get(_TAG_KEY)
         return f"seq-{corpus_seq_idx}" if tag is None else str(tag)
 
-    def _collect_single_seq(self, seq_idx: int) -> DatasetSeq:
-        corpus_seq_idx = self.get_corpus_seq_idx(seq_idx)
-        seq = self.data[corpus_seq_idx]
-        features = {key: seq[key] for key in self.data_keys}
-        return DatasetSeq(seq_idx, features, seq_tag=self._tag(corpus_seq_idx))
+    def _read_corpus_seq(self, corpus_seq_idx: int) -> Mapping[str, Array]:
+        return {key: np.asarray(self.data[corpus_seq_idx][key]) for key in self.data_keys}
+
+    def get_total_num_seqs(self, *, fast: bool = False) -> int:
+        return len(self.data)
 
     def get_data_keys(self) -> list[str]:
         return self.data_keys
@@ -131,27 +110,3 @@ class StaticDataset(CachedDataset2):
 
     def is_data_sparse(self, key: str) -> bool:
         return self.get_num_axes(key) <= 1 and self._dtypes[key].kind in "iu"
-
-    def get_tag(self, sorted_seq_idx: int) -> str:
-        return self._tag(self.get_corpus_seq_idx(sorted_seq_idx))
-
-    def get_all_tags(self) -> list[str]:
-        return [self._tag(i) for i in range(len(self.data))]
-
-    def get_total_num_seqs(self, *, fast: bool = False) -> int:
-        return len(self.data)
-
-    def have_corpus_seq_idx(self) -> bool:
-        return True
-
-    def get_corpus_seq_idx(self, seq_idx: int) -> int:
-        return int(self._seq_order[seq_idx])
-
-    def get_current_seq_order(self) -> SeqOrder:
-        return self._seq_order
-
-    def supports_seq_order_sorting(self) -> bool:
-        return True
-
-    def supports_sharding(self) -> bool:
-        return True
