@@ -196,6 +196,17 @@ class Log:
         """
         warn_deprecated(text, behavior_version=behavior_version)
 
+    def print_error(self, text: str) -> None:
+        """
+        :param text: why the run ends; goes to stderr, and into all files of the log
+        """
+        self.flush()
+        print(text, file=sys.stderr)
+        record = logging.LogRecord(self.logger.name, logging.CRITICAL, "", 0, text, None, None)
+        for handler in self.logger.handlers:
+            if not isinstance(handler, StdoutHandler):
+                handler.handle(record)
+
     def flush(self) -> None:
         """Writes everything that still waits for the end of its line."""
         for stream in (self.v1, self.v2, self.v3, self.v4, self.v5):

@@ -121,7 +121,7 @@ def test_from_config():
         ({"repetition": 1}, "option 'pretrain': there is no option 'repetition'.\n  Did you mean 'repetitions'?"),
         (
             {"construction_algo": "from_inputs"},
-            "option 'pretrain': there is no construction algorithm 'from_inputs'.\n  Did you mean 'from_input' or 'from_output'?",
+            "option 'pretrain': there is no construction algorithm 'from_inputs'.\n  Did you mean 'from_input' or ",
         ),
         (
             {"output_layers": "outputs"},

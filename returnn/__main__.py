@@ -1,0 +1,228 @@
+"""
+The command line: `rnn.py CONFIG [CONFIG ...] [++option value ...]`.
+
+`main` is the whole run. `init` is its first part, for tools and for code that uses the toolkit as a library.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+from returnn import __version__
+from returnn.config import Config, set_global_config
+from returnn.config.command_line import VERSION_FLAGS, make_parser, parse_args, parse_value
+from returnn.config.option_check import check_options
+from returnn.log import log
+from returnn.tasks import TASKS, find_task
+from returnn.util.backend_engine import BackendEngine
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.better_exchook import better_exchook
+from returnn.util.debug import init_better_exchook, init_faulthandler
+from returnn.util.errors import ConfigError, UserError
+from returnn.util.human_readable import hms
+from returnn.util.threads import init_thread_join_hack
+from returnn.util.version import describe_returnn_version
+
+config: Config | None = None
+quit_returnn = False
+_start_time_s = 0.0
+
+
+def init_config(
+    config_filename: str | os.PathLike[str] | Sequence[str] | None = None,
+    command_line_options: Sequence[str] = (),
+    default_config: Mapping[str, Any] | None = None,
+    extra_updates: Mapping[str, Any] | None = None,
+) -> None:
+    """
+    Makes the config of this process.
+
+    :param config_filename: one or several files, later ones win
+    :param command_line_options: further files, then `++option value` and flags, which win over the files
+    :param default_config: options that hold if nothing else sets them
+    :param extra_updates: win over everything
+    :raises UserError: if files or options make no sense
+    """
+    global config
+    config = Config(default_config)
+    set_global_config(config)
+    names = [config_filename] if isinstance(config_filename, (str, os.PathLike)) else list(config_filename or ())
+    more_names, options = _split_args(command_line_options)
+    # A config may ask for an option of the command line while it runs, `config.bool("debug", False)`.
+    config.update({key: parse_value(text) for key, text in parse_args(options) if key != "load_config"})
+    for name in [*names, *more_names]:
+        config.load_file(name)
+    config.parse_cmd_args(options)
+    config.update(extra_updates or {})
+    BehaviorVersion.set(config.int("behavior_version", None))
+
+
+def init_log() -> None:
+    """Sends the log where the config says."""
+    log.init_by_config(_config())
+
+
+def returnn_greeting(
+    config_filename: str | Sequence[str] | None = None, command_line_options: Sequence[str] | None = None
+) -> None:
+    """
+    Says what starts, in the log.
+
+    :param config_filename: is mentioned
+    :param command_line_options: are mentioned
+    """
+    now = time.strftime("%Y-%m-%d %H:%M:%S")
+    print(f"RETURNN {describe_returnn_version()} starts, {now}, pid {os.getpid()}, {platform.node()}", file=log.v3)
+    if config_filename:
+        names = [config_filename] if isinstance(config_filename, str) else config_filename
+        print(f"config: {', '.join(names)}", file=log.v3)
+    if command_line_options:
+        print(f"options: {' '.join(command_line_options)}", file=log.v3)
+    print(f"Python {platform.python_version()}, working directory {os.getcwd()}", file=log.v4)
+
+
+def init_backend_engine(*, config_opts: Mapping[str, Any] | None = None) -> None:
+    """
+    Selects the engine.
+
+    :param config_opts: used instead of the config of this process
+    :raises ConfigError: if the config asks for an engine that is not there
+    """
+    BackendEngine.select_engine(config=_config() if config_opts is None else Config(config_opts))
+
+
+def init(
+    config_filename: str | os.PathLike[str] | Sequence[str] | None = None,
+    command_line_options: Sequence[str] = (),
+    config_updates: Mapping[str, Any] | None = None,
+    extra_greeting: str | None = None,
+) -> None:
+    """
+    Everything before the task: config, log, engine.
+
+    :param config_filename: one or several files, later ones win
+    :param command_line_options: further files, then `++option value` and flags, which win over the files
+    :param config_updates: options that win over everything
+    :param extra_greeting: one more line in the log
+    :raises UserError: if files or options make no sense
+    """
+    global _start_time_s
+    _start_time_s = time.monotonic()
+    init_better_exchook()
+    init_thread_join_hack()
+    init_config(config_filename, command_line_options, extra_updates=config_updates)
+    init_log()
+    init_faulthandler()
+    if extra_greeting:
+        print(extra_greeting, file=log.v1)
+    returnn_greeting(_config().files, _split_args(command_line_options)[1])
+    check_options(_config())
+    init_backend_engine()
+    startup_callback = _config().typed_value("startup_callback", None)
+    if startup_callback:
+        startup_callback(config=_config())
+
+
+def print_task_properties() -> None:
+    """Says in the log which task it is, and what that does."""
+    name = _config().value("task", "train")
+    purpose = f": {TASKS[name].purpose}" if name in TASKS else ""
+    print(f"task {name}{purpose}", file=log.v3)
+
+
+def execute_main_task() -> None:
+    """
+    Does the task of the config.
+
+    :raises ConfigError: if there is no such task
+    """
+    run = find_task(_config().value("task", "train"), _config())
+    print_task_properties()
+    run()
+
+
+def finalize(error_occurred: bool = False) -> None:
+    """
+    The end of the run, good or bad.
+
+    :param error_occurred: whether it is the bad one
+    """
+    global quit_returnn
+    quit_returnn = True
+    how = "with an error" if error_occurred else "well"
+    print(f"ends {how}, elapsed {hms(time.monotonic() - _start_time_s)}", file=log.v4)
+    log.flush()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    :param argv: name of the program, config files, options; `sys.argv` by default
+    :return: exit status
+    """
+    args = list(sys.argv if argv is None else argv)[1:]
+    if any(arg in VERSION_FLAGS for arg in args):
+        print(__version__)
+        return 0
+    if not args or any(arg in ("-h", "--help") for arg in args):
+        print(_help())
+        return 0 if args else 1
+    try:
+        _run(args)
+    except KeyboardInterrupt:
+        log.print_error("interrupted")
+        return 130
+    except UserError as exc:
+        log.print_error(f"error: {exc}")
+        return 1
+    except Exception as exc:  # noqa: BLE001 (whatever it is, it has to get into the log file)
+        text = StringIO()
+        better_exchook(type(exc), exc, exc.__traceback__, file=text)
+        log.print_error(text.getvalue())
+        return 1
+    return 0
+
+
+def _run(args: Sequence[str]) -> None:
+    error_occurred = True
+    try:
+        init(command_line_options=args)
+        execute_main_task()
+        error_occurred = False
+    finally:
+        finalize(error_occurred=error_occurred)
+
+
+def _split_args(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """:return: config files, options"""
+    num_files = next((i for i, arg in enumerate(args) if arg.startswith(("-", "++"))), len(args))
+    return list(args[:num_files]), list(args[num_files:])
+
+
+def _config() -> Config:
+    if config is None:
+        raise ConfigError("There is no config yet.\n  returnn.__main__.init_config(FILE) makes it.")
+    return config
+
+
+def _help() -> str:
+    tasks = "\n".join(f"  {task.name:20} {task.purpose}" for task in TASKS.values())
+    flags = make_parser().format_help().split("\n", 2)[-1].strip()
+    return (
+        "usage: rnn.py CONFIG [CONFIG ...] [++option value ...]\n\n"
+        "Configs are Python files (first line '#!rnn.py', or named .py), JSON, or lines 'key value'.\n"
+        "'++option value' sets any option: ++num_epochs 10 ++learning_rates '[0.1, 0.2]' ++task search\n\n"
+        f"tasks:\n{tasks}\n"
+        "  config:NAME          calls that function of the config\n"
+        "  optional-config:NAME the same, but fine if there is none\n\n"
+        f"{flags}\n  -V, --version         print the version"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

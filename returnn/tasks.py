@@ -1,0 +1,72 @@
+"""
+What `task` in a config can be.
+
+Each task is a function that gets the config, named by its module, which is imported when the task starts. So
+`rnn.py --help` needs no TensorFlow, and each floor adds its tasks here by a line.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from returnn.config import Config
+from returnn.util.errors import ConfigError, check_known, nearest_hint
+
+_CONFIG_PREFIX = "config:"
+_OPTIONAL_PREFIX = "optional-config:"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One kind of work."""
+
+    name: str
+    purpose: str
+    function: str  # "package.module:name", is called with the config
+
+    def run(self, config: Config) -> None:
+        """Does it."""
+        module_name, _, name = self.function.partition(":")
+        getattr(importlib.import_module(module_name), name)(config)
+
+
+TASKS = {
+    task.name: task
+    for task in [
+        Task("nop", "does nothing after the setup", "returnn.tasks:nop"),
+        Task("debug_shell", "opens an interactive shell", "returnn.util.debug_shell:debug_shell_task"),
+    ]
+}
+
+
+def nop(config: Config) -> None:
+    """Does nothing."""
+
+
+def find_task(name: str, config: Config) -> Callable[[], None]:
+    """
+    :param name: of a task, or `config:NAME` for a function of the config, or `optional-config:NAME`, which does
+        nothing if there is no such function
+    :param config: the task gets it
+    :return: does the task
+    :raises ConfigError: if there is none of that name
+    """
+    if name.startswith((_CONFIG_PREFIX, _OPTIONAL_PREFIX)):
+        return _function_of_config(name, config)
+    check_known("task", name, TASKS, where="option 'task'")
+    return lambda: TASKS[name].run(config)
+
+
+def _function_of_config(name: str, config: Config) -> Callable[[], None]:
+    kind, _, func_name = name.partition(":")
+    func = config.typed_value(func_name, None)
+    if callable(func):
+        return func  # type: ignore[no-any-return]
+    if func is None and kind + ":" == _OPTIONAL_PREFIX:
+        return lambda: None
+    functions = [key for key in config.option_names() if callable(config.typed_dict.get(key))]
+    raise ConfigError(
+        f"option 'task': the config has no function {func_name!r}.\n  {nearest_hint(func_name, functions)}"
+    )

@@ -1,0 +1,170 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+import returnn.__main__ as rnn
+from returnn import __version__
+from returnn.config import get_global_config, set_global_config
+from returnn.log import log
+from returnn.util.backend_engine import BackendEngine
+from returnn.util.behavior_version import BehaviorVersion
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture(autouse=True)
+def no_global_state(monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    BehaviorVersion.reset()
+    yield
+    BehaviorVersion.reset()
+    set_global_config(None)
+    BackendEngine.selected_engine = None
+    log.initialize(verbosity=[5])
+
+
+@pytest.fixture
+def config_file(tmp_path):
+    def write(text, name="my.config"):
+        path = tmp_path / name
+        path.write_text("#!rnn.py\n" + text, encoding="utf8")
+        return str(path)
+
+    return write
+
+
+def test_nop(config_file, capsys):
+    name = config_file("task = 'nop'\nbehavior_version = 21\n")
+    assert rnn.main(["rnn.py", name]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert f"config: {name}\n" in out
+    assert "task nop: does nothing after the setup\n" in out
+    assert BehaviorVersion.get() == 21
+    assert get_global_config() is rnn.config
+    assert BackendEngine.is_tensorflow_selected()
+
+
+def test_options_of_the_command_line_win_and_configs_see_them(config_file):
+    first = config_file("task = 'train'\nnum_epochs = 3\n")
+    second = config_file("num_epochs = 4\nseen = config.value('task', None)\n", name="second.config")
+    assert rnn.main(["rnn.py", first, second, "++task", "nop", "-v", "1"]) == 0
+    assert rnn.config.int("num_epochs", 0) == 4
+    assert rnn.config.value("seen", "") == "train"  # the first file had set it
+    assert rnn.main(["rnn.py", second, "++task", "nop"]) == 0
+    assert rnn.config.value("seen", "") == "nop"
+
+
+def test_functions_of_the_config_are_tasks(config_file, capsys):
+    name = config_file("def hello():\n    print('hello', num_epochs)\n")
+    assert rnn.main(["rnn.py", name, "++task", "config:hello", "++num_epochs", "3"]) == 0
+    assert "hello 3\n" in capsys.readouterr().out
+    assert rnn.main(["rnn.py", name, "++task", "optional-config:other"]) == 0
+    assert rnn.main(["rnn.py", name, "++task", "config:helo"]) == 1
+    assert capsys.readouterr().err == (
+        "error: option 'task': the config has no function 'helo'.\n  Did you mean 'hello'?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "message"),
+    [
+        ("task = 'npo'", [], "option 'task': there is no task 'npo'.\n  Did you mean 'nop'?"),
+        ("task = nop", [], "line 2: NameError: name 'nop' is not defined\n  task = nop"),
+        ("task = 'nop'\nlearning_rat = 1", [], "there is no option 'learning_rat'. Did you mean 'learning_rate'?"),
+        (
+            "task = 'nop'\nlog_verbosity = 'loud'",
+            [],
+            "option 'log_verbosity': got 'loud', but expected a list of integers.",
+        ),
+        (
+            "task = 'nop'\nlog_format = 'tmed'",
+            [],
+            "option 'log_format': there is no log format 'tmed'.\n  Did you mean 'timed'?",
+        ),
+        (
+            "task = 'nop'\nlog = 'missing/log'",
+            [],
+            "option 'log': cannot write the file 'missing/log': No such file or directory.",
+        ),
+        (
+            "task = 'nop'\nbehavior_version = 99",
+            [],
+            "option 'behavior_version': there is no version 99.\n  Possible: 0 to 30.",
+        ),
+        ("task = 'nop'\nbackend = 'tensor'", [], "option 'backend': there is no backend 'tensor'."),
+        (
+            "task = 'nop'\nuse_tensorflow = False",
+            [],
+            "option 'use_tensorflow': is False, but Theano is not supported any more.",
+        ),
+        ("", ["++task"], "command line: '++task' has no value."),
+        ("", ["--taks", "nop"], "command line: '--taks' is unknown.\n  Did you mean '--task'"),
+        ("", ["--config", "nowhere"], "config 'nowhere': No such file or directory."),
+    ],
+)
+def test_common_mistakes_are_a_few_lines_on_stderr(config_file, capsys, text, args, message):
+    assert rnn.main(["rnn.py", config_file(text), *args]) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.startswith("error: ")
+    assert len(err.splitlines()) <= 5
+
+
+def test_errors_are_in_the_log_file_too(config_file, tmp_path, capsys):
+    name = config_file(f"task = 'x'\nlog = {str(tmp_path / 'log')!r}\n")
+    assert rnn.main(["rnn.py", name]) == 1
+    assert "error: option 'task': there is no task 'x'." in (tmp_path / "log").read_text()
+    assert "error: option 'task'" in capsys.readouterr().err
+
+
+def test_other_errors_have_a_traceback_with_variables(config_file, tmp_path, capsys):
+    name = config_file(f"def broken():\n    secret = 'val' + 'ue'\n    return 1 / 0\nlog = {str(tmp_path / 'log')!r}\n")
+    assert rnn.main(["rnn.py", name, "++task", "config:broken"]) == 1
+    err = capsys.readouterr().err
+    assert "ZeroDivisionError: division by zero" in err
+    assert "secret = 'value'" in err
+    assert "ZeroDivisionError" in (tmp_path / "log").read_text()
+
+
+def test_interrupt(config_file, capsys):
+    name = config_file("def stop():\n    raise KeyboardInterrupt\n")
+    assert rnn.main(["rnn.py", name, "++task", "config:stop"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_startup_callback(config_file, capsys):
+    name = config_file(
+        "task = 'nop'\ndef startup_callback(*, config, **_):\n    print('task is', config.value('task', ''))\n"
+    )
+    assert rnn.main(["rnn.py", name]) == 0
+    assert "task is nop\n" in capsys.readouterr().out
+
+
+def test_version_and_help(capsys):
+    assert rnn.main(["rnn.py", "--version"]) == 0
+    assert capsys.readouterr().out == f"{__version__}\n"
+    assert rnn.main(["rnn.py", "--help"]) == 0
+    text = capsys.readouterr().out
+    for part in ("++option value", "nop", "--batch_size", "--version", "config:NAME"):
+        assert part in text
+    assert rnn.main(["rnn.py"]) == 1
+
+
+def test_library_use(config_file):
+    rnn.init(config_updates={"task": "nop", "log_verbosity": 1}, extra_greeting="hello")
+    rnn.execute_main_task()
+    rnn.finalize()
+    assert rnn.quit_returnn
+
+
+def test_script(config_file, tmp_path):
+    name = config_file("task = 'nop'\n")
+    result = subprocess.run(
+        [sys.executable, os.path.join(ROOT, "rnn.py"), name, "++task", "np"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert result.stderr == "error: option 'task': there is no task 'np'.\n  Did you mean 'nop'?\n"
