@@ -144,7 +144,7 @@ class DimLengths:
         order += [dim for dim in wanted if dim not in order]
         key = ("mask", tuple(order), device)
         return base._cached(
-            key, lengths, lambda: rf.less(rf.range_over_dim(self, device=device), lengths, dim_order=order)
+            key, lengths, lambda: rf.compare(rf.range_over_dim(self, device=device), "<", lengths, dim_order=order)
         )
 
     def complete_dyn_size(self: Dim, *, template_only: bool = False, _backend: Any = None) -> None:

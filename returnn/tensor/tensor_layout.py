@@ -113,9 +113,7 @@ class TensorLayout:
             new._raw_tensor = self._raw_backend.squeeze_raw(self._raw_tensor, axes)
         return new
 
-    def copy_add_dim_by_tag(
-        self: Tensor, dim_tag: Dim, unbroadcast: bool = False, axis: int | None = None
-    ) -> Tensor:
+    def copy_add_dim_by_tag(self: Tensor, dim_tag: Dim, unbroadcast: bool = False, axis: int | None = None) -> Tensor:
         """
         :param dim_tag: the new dim
         :param unbroadcast: repeat the values along it; otherwise its axis has size 1
@@ -156,7 +154,9 @@ class TensorLayout:
         :param dim: its size, or the dim itself
         :param auto_time_dim_axis: the new axis is the time axis, if there was none
         """
-        new_dim = dim if isinstance(dim, Dim) else Dim(dim, name="added-spatial", kind=DimKind.Spatial, auto_generated=True)
+        new_dim = (
+            dim if isinstance(dim, Dim) else Dim(dim, name="added-spatial", kind=DimKind.Spatial, auto_generated=True)
+        )
         had_time = self.have_time_axis()
         axis = self.get_default_new_axis_for_dim_tag(new_dim) if spatial_dim_axis is None else spatial_dim_axis
         axis = axis % (len(self.dims) + 1)

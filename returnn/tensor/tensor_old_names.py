@@ -125,7 +125,9 @@ class TensorOldNames:
             mask = masks[0]
             for other in masks[1:]:
                 mask = rf.combine_bc(mask, "logical_and", other)
-            mask = mask if set(mask.dims) >= set(merge) else rf.expand_dims(mask, [d for d in merge if d not in mask.dims])
+            mask = (
+                mask if set(mask.dims) >= set(merge) else rf.expand_dims(mask, [d for d in merge if d not in mask.dims])
+            )
             flat, _ = rf.masked_select(self, mask=mask, dims=merge)
         else:
             flat, _ = rf.merge_dims(self, dims=merge)

@@ -56,9 +56,7 @@ class TensorTemplates:
         new.time_dim_axis = time_dim_axis
         return new
 
-    def copy_template_replace_dim_tag(
-        self: Tensor, axis: int, new_dim_tag: Dim, name: str | None = None
-    ) -> Tensor:
+    def copy_template_replace_dim_tag(self: Tensor, axis: int, new_dim_tag: Dim, name: str | None = None) -> Tensor:
         """:return: template with another dim on an axis, counted with the batch axis"""
         dims = list(self.dims)
         dims[axis] = new_dim_tag

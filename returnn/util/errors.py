@@ -23,6 +23,10 @@ class DimError(UserError):
     """Dims that do not fit together, or a description of a dim that fits none or several."""
 
 
+class DtypeError(UserError):
+    """Dtypes that do not fit together, or to the operation."""
+
+
 class MissingPackageError(UserError, ImportError):
     """An optional package is not installed; the message has the command that installs it."""
 

@@ -1,0 +1,22 @@
+"""
+The frontend: operations on tensors with named dims, in the style of PyTorch, for several backends.
+
+Usage: `import returnn.frontend as rf`.
+"""
+
+import sys
+
+from returnn.frontend._backend import *
+from returnn.frontend._backend import backend_ctx, get_backend_by_raw_tensor_type, get_backend_by_tensor, select_backend
+from returnn.frontend.array_ import *
+from returnn.frontend.const import *
+from returnn.frontend.device import *
+from returnn.frontend.dims import *
+from returnn.frontend.dtype import *
+from returnn.frontend.math_ import *
+from returnn.frontend.matmul import *
+from returnn.frontend.reduce import *
+from returnn.tensor import Dim, Tensor
+from returnn.tensor._frontend import register_frontend
+
+register_frontend(sys.modules[__name__])

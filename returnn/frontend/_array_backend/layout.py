@@ -1,0 +1,75 @@
+"""Bringing operands into a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from returnn.tensor import Dim, Tensor
+
+
+def raw_for_broadcast(x: Tensor, dims: Sequence[Dim]) -> Any:
+    """
+    :param x: its dims are among `dims`
+    :return: raw tensor that broadcasts to an array with these dims. Axes of size 1 in front are left out, which every
+        array library adds itself; so no operation is needed if the dims of x are the last ones, in order.
+    """
+    if x.dims == tuple(dims[len(dims) - len(x.dims) :]):
+        return x._raw_tensor
+    backend = x._raw_backend
+    order = x.get_out_permutation_to_dims(dims)
+    raw = x._raw_tensor
+    perm = [i for i in order if i >= 0]
+    if perm != sorted(perm):
+        raw = backend.transpose_raw(raw, perm)
+    first = next(i for i, axis in enumerate(order) if axis >= 0) if perm else len(order)
+    for axis, i in enumerate(order[first:]):
+        if i < 0:
+            raw = backend.expand_dims_raw(raw, axis)
+    return raw
+
+
+def raw_in_order(x: Tensor, dims: Sequence[Dim]) -> Any:
+    """:return: raw tensor with its axes in the order of `dims`, which are all dims of x"""
+    if x.dims == tuple(dims):
+        return x._raw_tensor
+    perm = x.get_out_permutation_to_dims(dims)
+    return x._raw_tensor if perm == sorted(perm) else x._raw_backend.transpose_raw(x._raw_tensor, perm)
+
+
+def mask_over(x: Tensor, dims: Sequence[Dim]) -> Tensor | None:
+    """:return: bool, True where all of `dims` are within their sequences; None if no mask is needed"""
+    mask: Tensor | None = None
+    for dim in dims:
+        if dim.need_masking():
+            other = dim.get_mask(dim_order=x.dims)
+            mask = other if mask is None else x._raw_backend.combine(
+                mask, "logical_and", other, allow_broadcast_all_sources=True, dim_order=x.dims
+            )  # fmt: skip
+    return mask
+
+
+def masked_raw(x: Tensor, dims: Sequence[Dim], value: Any) -> Any:
+    """
+    :param x: tensor
+    :param dims: the frames of these dims which are beyond the end of their sequences ...
+    :param value: ... are replaced by this number
+    :return: raw tensor, in the layout of x
+    """
+    mask = mask_over(x, dims)
+    if mask is None:
+        return x._raw_tensor
+    return x._raw_backend.where(mask, x, value, allow_broadcast_all_sources=True).copy_compatible_to_dims_raw(x.dims)
+
+
+def product(sizes: Sequence[Any]) -> Any:
+    """:return: product of sizes, each a number or a raw scalar"""
+    number, raw = 1, None
+    for size in sizes:
+        if isinstance(size, int):
+            number *= size
+        else:
+            raw = size if raw is None else raw * size
+    if raw is None:
+        return number
+    return raw if number == 1 else raw * number

@@ -1,0 +1,170 @@
+"""
+Backends: who computes.
+
+An operation of the frontend decides nothing about a backend; it asks the one that its tensors belong to. There are:
+
+- `template`: no values. It decides, for all backends, which dims come out of an operation, and reports wrong use.
+- `numpy`: simple and complete; the reference that the others are tested against.
+- `tf`: raw TensorFlow tensors in a graph. `torch`: PyTorch, eager.
+- `returnn_layers_tf`: records the operations as a net dict.
+
+A backend with values takes the template for the result from the template backend and computes the value. TensorFlow
+and PyTorch share that computation (`_array_backend`) and differ only in the operations on raw tensors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+from returnn.frontend._interface.core import CoreOps
+from returnn.frontend._interface.raw import RawOps
+from returnn.tensor import Tensor
+from returnn.util.errors import check_known
+
+T = TypeVar("T")
+T2 = TypeVar("T2")
+
+
+class Backend(CoreOps, RawOps[T], Generic[T]):
+    """
+    The interface of a backend for raw tensors of type T. It has no state; all functions are static or class methods.
+
+    The methods are defined by theme in `returnn.frontend._interface`.
+    """
+
+
+_MODULES = {  # a backend registers itself when its module is imported
+    "template": "returnn.frontend._template_backend",
+    "numpy": "returnn.frontend._numpy_backend",
+    "tf": "returnn.tf.frontend_low_level",
+    "torch": "returnn.torch.frontend",
+    "returnn_layers_tf": "returnn.tf.frontend_layers",
+}
+_BACKEND_OF_PACKAGE = {"numpy": "numpy", "tensorflow": "tf", "torch": "torch"}
+
+_backends_by_name: dict[str, type[Backend[Any]]] = {}
+_backends_by_tensor_type: dict[type, type[Backend[Any]]] = {}
+_selected: list[str] = []  # the last one counts
+
+
+def select_backend(name: str) -> None:
+    """
+    Sets the backend for operations that make values from nothing, such as constants and parameters.
+
+    :param name: "torch", "tf", "returnn_layers_tf", "numpy"
+    :raises ConfigError: if there is no such backend
+    """
+    _load(name)
+    _selected[:] = [name]
+
+
+def select_backend_numpy() -> None:
+    """Selects numpy."""
+    select_backend("numpy")
+
+
+def select_backend_tf() -> None:
+    """Selects raw TensorFlow tensors in a graph."""
+    select_backend("tf")
+
+
+def select_backend_torch() -> None:
+    """Selects PyTorch."""
+    select_backend("torch")
+
+
+def select_backend_returnn_layers_tf() -> None:
+    """Selects the backend that records a net dict."""
+    select_backend("returnn_layers_tf")
+
+
+@contextlib.contextmanager
+def backend_ctx(name: str) -> Iterator[None]:
+    """Selects a backend inside of the `with` block. With "template", nothing in there makes values."""
+    _load(name)
+    _selected.append(name)
+    try:
+        yield
+    finally:
+        _selected.pop()
+
+
+def get_selected_backend() -> str | None:
+    """:return: name of the selected backend, None if there is none yet"""
+    return _selected[-1] if _selected else None
+
+
+def get_global_backend() -> type[Backend[Any]]:
+    """:return: the selected backend; numpy if none was selected"""
+    return _load(_selected[-1] if _selected else "numpy")
+
+
+def is_executing_eagerly() -> bool:
+    """:return: whether the selected backend computes at once, rather than making a graph"""
+    return get_global_backend().executing_eagerly()
+
+
+def register_backend(backend: type[Backend[Any]]) -> None:
+    """Makes a backend known under its name. Called by its module."""
+    assert backend.name
+    _backends_by_name[backend.name] = backend
+
+
+def register_backend_by_tensor_type(tensor_type: type[T], backend: type[Backend[T]]) -> None:
+    """Makes a backend responsible for raw tensors of this type, and of derived types."""
+    _backends_by_tensor_type[tensor_type] = backend
+
+
+def get_backend_by_raw_tensor_type(tensor_type: type[T]) -> type[Backend[T]]:
+    """
+    :return: the backend for raw tensors of this type
+    :raises TypeError: if there is none
+    """
+    known = _backends_by_tensor_type.get(tensor_type)
+    if known is not None:
+        return known
+    for base in tensor_type.__mro__:
+        package = base.__module__.split(".")[0]
+        if base not in _backends_by_tensor_type and package in _BACKEND_OF_PACKAGE:
+            _load(_BACKEND_OF_PACKAGE[package])
+        if base in _backends_by_tensor_type:
+            _backends_by_tensor_type[tensor_type] = _backends_by_tensor_type[base]
+            return _backends_by_tensor_type[base]
+    raise TypeError(f"no backend knows raw tensors of type {tensor_type.__module__}.{tensor_type.__qualname__}")
+
+
+def get_backend_by_tensor(tensor: Tensor, *, fallback: Any = None) -> Any:
+    """
+    :param tensor: if it is a template, the template backend is responsible
+    :param fallback: to return for a template instead
+    """
+    if tensor._raw_tensor is None:
+        return _load("template") if fallback is None else fallback
+    return get_backend_by_raw_tensor_type(type(tensor._raw_tensor))
+
+
+def get_backend_of(*values: Any) -> type[Backend[Any]]:
+    """
+    :param values: operands: tensors, or anything else, which does not count
+    :return: the backend that computes with them: the template backend if one of the tensors has no value, otherwise
+        the one with the highest priority; without tensors, the selected one
+    """
+    backend: type[Backend[Any]] | None = None
+    for value in values:
+        if isinstance(value, Tensor):
+            if value._raw_tensor is None:
+                return _load("template")
+            other = get_backend_by_raw_tensor_type(type(value._raw_tensor))
+            if backend is None or other.dispatch_priority > backend.dispatch_priority:
+                backend = other
+    return get_global_backend() if backend is None else backend
+
+
+def _load(name: str) -> type[Backend[Any]]:
+    if name not in _backends_by_name:
+        check_known("backend", name, _MODULES, where="select_backend")
+        importlib.import_module(_MODULES[name])
+    return _backends_by_name[name]

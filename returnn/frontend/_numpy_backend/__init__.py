@@ -1,0 +1,24 @@
+"""
+The numpy backend: each operation in the simplest way, for one tensor in memory. It is the reference in tests.
+
+It shares nothing with the other backends but the rules about dims. Where those reshape and transpose to do a product
+as one matrix product, this one writes `einsum`; where those compute with masks, this one masks first.
+"""
+
+import numpy
+
+from returnn.frontend._backend import Backend, register_backend, register_backend_by_tensor_type
+from returnn.frontend._numpy_backend.core import CoreNumpyOps
+from returnn.frontend._numpy_backend.raw import RawNumpyOps
+
+
+class NumpyBackend(CoreNumpyOps, RawNumpyOps, Backend[numpy.ndarray]):
+    """See the head of this module."""
+
+    name = "numpy"
+    RawTensorType = numpy.ndarray
+
+
+register_backend(NumpyBackend)
+register_backend_by_tensor_type(numpy.ndarray, NumpyBackend)
+register_backend_by_tensor_type(numpy.generic, NumpyBackend)

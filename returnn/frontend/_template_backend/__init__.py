@@ -1,0 +1,19 @@
+"""
+The template backend: which dims, dtype, sparse and feature dim come out of an operation. Nothing is computed.
+
+It is asked when an operand has no value; and by all other backends, which fill in the value. So the rules, and the
+errors about wrong use, are in one place.
+"""
+
+from returnn.frontend._backend import Backend, register_backend
+from returnn.frontend._template_backend.core import CoreRules
+
+
+class TemplateBackend(CoreRules, Backend[None]):
+    """See the head of this module. All operands are templates, or are taken as such."""
+
+    name = "template"
+    RawTensorType = type(None)
+
+
+register_backend(TemplateBackend)

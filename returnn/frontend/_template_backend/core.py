@@ -1,0 +1,242 @@
+"""Rules of the core operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from returnn.frontend._template_backend.rules import as_operand, common_template, fail, require_dims
+from returnn.tensor import Dim, Tensor
+from returnn.util.errors import DtypeError
+
+_NEEDS_NUMBERS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "squared_difference", "logaddexp")
+_KEEPS_SPARSE = ("add", "sub", "floordiv", "mod", "maximum", "minimum")
+_INDEX_MODES = ("argmin", "argmax")
+_BOOL_MODES = ("any", "all")
+REDUCE_MODES = ("sum", "max", "min", "mean", "logsumexp", "any", "all", "argmin", "argmax")
+_FLOAT_FUNCS = (
+    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "log_sigmoid", "tanh", "sin", "cos", "elu", "selu",
+    "silu", "swish", "gelu", "softplus", "reciprocal", "erf", "softsign", "tan", "atan",
+)  # fmt: skip
+
+
+class CoreRules:
+    """Rules of the core operations. For their meaning see `returnn.frontend._interface.core`."""
+
+    @staticmethod
+    def executing_eagerly() -> bool:
+        """:return: True: there is no graph"""
+        return True
+
+    @classmethod
+    def combine(
+        cls,
+        a: Any,
+        kind: str,
+        b: Any,
+        *,
+        allow_broadcast_all_sources: bool | None = None,
+        dim_order: Sequence[Dim] | None = None,
+    ) -> Tensor:
+        """:return: template"""
+        a, b = _operands(a, b, for_kind=kind)
+        _check_same_dtype(kind, a, b)
+        if kind in _NEEDS_NUMBERS and a.dtype == "bool":
+            raise DtypeError(f"{kind}: {a} and {b} are bool.\n  Use rf.cast first, or logical_and / logical_or.")
+        if kind.startswith("logical") and a.dtype != "bool":
+            raise DtypeError(f"{kind}: {a} and {b} should be bool. Compare with something first, such as `x > 0`.")
+        out = common_template(
+            kind, [a, b], allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
+        )
+        out.dtype = "float32" if kind == "truediv" and a.dtype.startswith(("int", "uint")) else a.dtype
+        out.sparse_dim = _common_sparse_dim(a, b) if kind in _KEEPS_SPARSE and out.dtype == a.dtype else None
+        return out
+
+    @classmethod
+    def compare(
+        cls,
+        a: Any,
+        kind: str,
+        b: Any,
+        *,
+        allow_broadcast_all_sources: bool | None = None,
+        dim_order: Sequence[Dim] | None = None,
+    ) -> Tensor:
+        """:return: template"""
+        a, b = _operands(a, b)
+        _check_same_dtype(kind, a, b)
+        out = common_template(
+            kind, [a, b], allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
+        )
+        out.dtype, out.sparse_dim = "bool", None
+        return out
+
+    @staticmethod
+    def activation(tensor: Tensor, func: str) -> Tensor:
+        """:return: template"""
+        if func in _FLOAT_FUNCS and not tensor.dtype.startswith(("float", "bfloat", "complex")):
+            raise DtypeError(f"{func}: {tensor} should be a float. Use rf.cast first.")
+        if func == "logical_not" and tensor.dtype != "bool":
+            raise DtypeError(f"{func}: {tensor} should be bool. Compare with something first, such as `x > 0`.")
+        out = tensor.copy_template()
+        if func == "abs" and tensor.dtype.startswith("complex"):
+            out.dtype = "float32" if tensor.dtype == "complex64" else "float64"
+        return out
+
+    @staticmethod
+    def cast(tensor: Tensor, dtype: str) -> Tensor:
+        """:return: template"""
+        return tensor.copy_template(dtype=dtype)
+
+    @staticmethod
+    def copy(tensor: Tensor) -> Tensor:
+        """:return: template"""
+        return tensor.copy_template()
+
+    @staticmethod
+    def copy_to_device(x: Tensor, device: str | None) -> Tensor:
+        """:return: template"""
+        return x.copy_template()
+
+    @staticmethod
+    def convert_to_tensor(
+        value: Any,
+        *,
+        dims: Sequence[Dim],
+        dtype: str,
+        sparse_dim: Dim | None = None,
+        feature_dim: Dim | None = None,
+        device: str | None = None,
+        name: str | None = None,
+    ) -> Tensor:
+        """:return: template"""
+        return Tensor(name or "const", dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim)
+
+    @staticmethod
+    def full(
+        dims: Sequence[Dim],
+        fill_value: Any,
+        *,
+        dtype: str,
+        device: str | None = None,
+        sparse_dim: Dim | None = None,
+        feature_dim: Dim | None = None,
+    ) -> Tensor:
+        """:return: template"""
+        return Tensor("full", dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim)
+
+    @staticmethod
+    def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = None) -> Tensor:
+        """:return: template"""
+        lengths = dim.dyn_size_ext if dim.size is None else None
+        dtype = dtype or (lengths.dtype if lengths is not None else "int32")
+        return Tensor("range", dims=[dim], dtype=dtype, sparse_dim=dim if dtype.startswith("int") else None)
+
+    @staticmethod
+    def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+        """:return: template"""
+        if mode not in REDUCE_MODES:
+            raise fail(f"reduce: there is no mode {mode!r}.", f"Possible: {', '.join(REDUCE_MODES)}.")
+        axes = as_dims(axis)
+        require_dims("reduce", source, axes)
+        if mode in _BOOL_MODES and source.dtype != "bool":
+            raise DtypeError(f"reduce_{mode}: {source} should be bool. Compare with something first, such as `x > 0`.")
+        if mode in _INDEX_MODES and len(axes) != 1:
+            raise fail(f"reduce_{mode}: an index is into one dim, got {axes}.", "Merge the dims first (rf.merge_dims).")
+        removed = {source.get_axis_from_description(dim) for dim in axes}
+        keep = [i for i in range(len(source.dims)) if i not in removed]
+        out = source._with_axes([source.dims[i] for i in keep], keep)
+        if mode in _INDEX_MODES:
+            out.dtype, out.sparse_dim = "int32", axes[0]
+        return out
+
+    @staticmethod
+    def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+        """:return: template. Dims: the common ones as in a, those of a alone, those of b alone."""
+        axes = as_dims(reduce)
+        for operand in (a, b):
+            missing = [str(dim) for dim in axes if dim not in operand.dims]
+            if missing:
+                raise fail(f"matmul: {operand.get_description()} has no dim {', '.join(missing)}.", f"a: {a}; b: {b}.")
+        _check_same_dtype("matmul", a, b)
+        dims_a, dims_b = [d for d in a.dims if d not in axes], [d for d in b.dims if d not in axes]
+        common = [d for d in dims_a if d in dims_b]
+        dims = common + [d for d in dims_a if d not in common] + [d for d in dims_b if d not in common]
+        out = Tensor("matmul", dims=dims, dtype=a.dtype, version=min(a.version, b.version))
+        for operand in (b, a):
+            feature = operand.feature_dim
+            if feature is not None and feature in dims:
+                out.feature_dim = feature
+                break
+        return out
+
+    @staticmethod
+    def where(cond: Tensor, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
+        """:return: template"""
+        if cond.dtype != "bool":
+            raise DtypeError(f"where: the condition {cond} should be bool.")
+        true_, false_ = _operands(true_, false_)
+        _check_same_dtype("where", true_, false_)
+        out = common_template("where", [true_, false_, cond], allow_broadcast_all_sources=allow_broadcast_all_sources)
+        out.dtype, out.sparse_dim = true_.dtype, _common_sparse_dim(true_, false_)
+        return out
+
+    @staticmethod
+    def clip_by_value(
+        x: Tensor, clip_value_min: Any, clip_value_max: Any, *, allow_broadcast_all_sources: bool = False
+    ) -> Tensor:
+        """:return: template"""
+        bounds = [as_operand(value, like=x) for value in (clip_value_min, clip_value_max)]
+        for bound in bounds:
+            _check_same_dtype("clip_by_value", x, bound)
+        out = common_template("clip_by_value", [x, *bounds], allow_broadcast_all_sources=allow_broadcast_all_sources)
+        out.dtype, out.sparse_dim = x.dtype, x.sparse_dim
+        return out
+
+    @staticmethod
+    def expand_dim(source: Tensor, dim: Dim) -> Tensor:
+        """:return: template"""
+        if dim in source.dims:
+            raise fail(f"expand_dim: {source} has the dim {dim} already.")
+        return source._insert_dim(dim, source.get_default_new_axis_for_dim_tag(dim))
+
+    @staticmethod
+    def squeeze(source: Tensor, axis: Dim) -> Tensor:
+        """:return: template"""
+        require_dims("squeeze", source, [axis])
+        if axis.size not in (1, None):
+            raise fail(f"squeeze: {source}: only a dim of size 1 can be removed, not {axis}.")
+        return source.copy_template_excluding_axis(source.get_axis_from_description(axis))
+
+    @staticmethod
+    def make_output_tensor(tensor: Tensor, dims: Sequence[Dim], *, name: str) -> Tensor:
+        """:return: template"""
+        out = tensor.copy_template(name)
+        return out.copy_compatible_to_dims(dims, add_dims=False)
+
+
+def as_dims(axis: Dim | Iterable[Dim]) -> list[Dim]:
+    """:return: one or several dims as list"""
+    return [axis] if isinstance(axis, Dim) else list(axis)
+
+
+def _operands(a: Any, b: Any, for_kind: str | None = None) -> tuple[Tensor, Tensor]:
+    """:return: both as tensors; a number takes the dtype of the tensor beside it"""
+    if isinstance(a, Tensor):
+        return a, as_operand(b, like=a)
+    if isinstance(b, Tensor):
+        return as_operand(a, like=b), b
+    return as_operand(a), as_operand(b)
+
+
+def _common_sparse_dim(a: Tensor, b: Tensor) -> Dim | None:
+    if a.sparse_dim is None or b.sparse_dim is None:
+        return a.sparse_dim or b.sparse_dim
+    return a.sparse_dim if a.sparse_dim == b.sparse_dim else None
+
+
+def _check_same_dtype(what: str, a: Tensor, b: Tensor) -> None:
+    if a.dtype != b.dtype:
+        raise DtypeError(
+            f"{what}: the dtypes {a.dtype} and {b.dtype} differ.\n  {a} and {b}.\n  Use rf.cast on one of them."
+        )

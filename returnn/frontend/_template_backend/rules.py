@@ -1,0 +1,94 @@
+"""What the rules of several operations share: operands, broadcasting, error texts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from returnn.tensor import Dim, Tensor
+from returnn.util.errors import DimError
+
+
+def fail(what: str, *details: str) -> DimError:
+    """:return: error to raise; the first line says what is wrong, the others what is possible"""
+    return DimError("\n  ".join([what, *details]))
+
+
+def require_dims(operation: str, source: Tensor, dims: Sequence[Dim]) -> None:
+    """:raises DimError: if a dim is not there, or is there twice with the same priority"""
+    for dim in dims:
+        if dim in source.dims:
+            source.get_axis_from_description(dim)  # raises if ambiguous
+            continue
+        names = {d.name: d for d in source.dims if d.name}
+        nearest = difflib.get_close_matches(dim.name or "", names, n=1)
+        if nearest and nearest[0] == dim.name:
+            hint = f"Its dim with the name {dim.name!r} is another one."
+        else:
+            hint = f"Did you mean {names[nearest[0]]}?" if nearest else "It has just these dims."
+        raise fail(f"{operation}: {source} has no dim {dim}.", hint)
+
+
+def as_operand(value: Any, *, like: Tensor | None = None) -> Tensor:
+    """:return: the operand as tensor; a number becomes a scalar template, with the dtype of `like`"""
+    if isinstance(value, Tensor):
+        return value
+    array = numpy.asarray(value)
+    if array.ndim:
+        raise fail(f"an operand is a tensor or a number, not an array of shape {array.shape}.", "Use rf.constant.")
+    return Tensor("const", dims=(), dtype=dtype_of_number(array, like=like))
+
+
+def dtype_of_number(value: Any, *, like: Tensor | None = None) -> str:
+    """:return: dtype for a number, beside a tensor: that of the tensor, unless the number does not fit into it"""
+    kind = numpy.asarray(value).dtype.kind
+    default = {"b": "bool", "i": "int32", "u": "int32", "f": "float32", "c": "complex64"}.get(kind, "string")
+    if like is None:
+        return default
+    like_kind = (
+        "f" if like.dtype.startswith("bfloat") else numpy.dtype(like.dtype).kind if like.dtype != "string" else "S"
+    )
+    fits = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}.get(kind, "S")
+    return like.dtype if like_kind in fits else default
+
+
+def common_template(
+    operation: str,
+    operands: Sequence[Tensor],
+    *,
+    allow_broadcast_all_sources: bool | None = None,
+    dim_order: Sequence[Dim] | None = None,
+) -> Tensor:
+    """
+    :return: template with the dims of all operands. Its order is that of the operand with the most dims, so that this
+        one needs no transpose; what is missing there comes behind it.
+    :raises DimError: if no operand has all dims, and `allow_broadcast_all_sources` is not set
+    """
+    main = max(operands, key=lambda x: len(x.dims))  # the first of them, if there are several
+    dims = list(main.dims)
+    for operand in operands:
+        if operand is not main and operand.dims is not main.dims:
+            dims += [dim for dim in operand.dims if dim not in dims]
+    if len(dims) > len(main.dims) and not allow_broadcast_all_sources and dim_order is None:
+        shown = "; ".join(str(x) for x in operands)
+        raise fail(
+            f"{operation}: no operand has all dims: {shown}.",
+            "If this is meant, use the function with `_bc` at its end, or allow_broadcast_all_sources=True.",
+        )
+    if dim_order is not None:
+        order = [dim for dim in dim_order if dim in dims]
+        dims = order + [dim for dim in dims if dim not in order]
+    if tuple(dims) == main.dims:
+        out = main._with_axes(main.dims, range(len(dims)), name=operation)
+    else:
+        positions = [main.dims.index(dim) if dim in main.dims else None for dim in dims]
+        out = main._with_axes(dims, positions, name=operation)
+    if out.feature_dim_axis is None:
+        for operand in operands:
+            if operand.feature_dim is not None and operand.feature_dim in dims:
+                out.feature_dim = operand.feature_dim
+                break
+    return out

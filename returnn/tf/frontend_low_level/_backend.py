@@ -1,0 +1,27 @@
+"""The TensorFlow backend, put together from its themes."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from returnn.frontend._array_backend.core import CoreArrayOps
+from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
+from returnn.tensor.scope import register_scope_provider
+from returnn.tf.frontend_low_level.raw import RawTFOps
+from returnn.tf.frontend_low_level.scope import current_graph_stores
+
+
+class TFBackend(RawTFOps, CoreArrayOps):
+    """Operations become part of the current TensorFlow graph."""
+
+    name = "tf"
+    RawTensorType = tf.Tensor
+    is_tensorflow = True
+    is_backend_raw_tensor_dim_tag_independent = False
+    dispatch_priority = 2
+
+
+register_backend(TFBackend)
+register_backend_by_tensor_type(tf.Tensor, TFBackend)
+register_backend_by_tensor_type(tf.Variable, TFBackend)
+register_scope_provider(current_graph_stores)

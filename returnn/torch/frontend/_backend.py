@@ -1,0 +1,22 @@
+"""The PyTorch backend, put together from its themes."""
+
+from __future__ import annotations
+
+import torch
+
+from returnn.frontend._array_backend.core import CoreArrayOps
+from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
+from returnn.torch.frontend.raw import RawTorchOps
+
+
+class TorchBackend(RawTorchOps, CoreArrayOps):
+    """Operations are computed at once."""
+
+    name = "torch"
+    RawTensorType = torch.Tensor
+    dispatch_priority = 1
+
+
+register_backend(TorchBackend)
+register_backend_by_tensor_type(torch.Tensor, TorchBackend)
+register_backend_by_tensor_type(torch.nn.Parameter, TorchBackend)
