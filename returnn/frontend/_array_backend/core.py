@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._array_backend.layout import masked_raw, product, raw_for_broadcast, raw_in_order
+from returnn.frontend._array_backend.layout import masked_raw, product, raw_for_broadcast
 from returnn.frontend._backend import Backend
 from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.core import as_dims
+from returnn.frontend._template_backend.core import as_dims, matmul_axes
 from returnn.frontend._template_backend.rules import dtype_of_number
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError
@@ -241,34 +241,49 @@ class CoreArrayOps(Backend[Any]):
         out = TemplateBackend.matmul(a, b, reduce=dims)
         if use_mask:
             a, b = _masked_operands(a, b, dims)
-        common = [d for d in a.dims if d in b.dims and d not in dims]
-        only_a = [d for d in a.dims if d not in common and d not in dims]
-        only_b = [d for d in b.dims if d not in common and d not in dims]
-        order = [d for d in a.dims if d in dims]
-        raw_a, transpose_a = cls._as_matrix(a, common, only_a, order)
-        raw_b, transpose_b = cls._as_matrix(b, common, order, only_b)
+        axes_a, axes_b = matmul_axes(a, b, dims)
+        rest_a = [i for i in range(len(a.dims)) if i not in axes_a]
+        rest_b = [i for i in range(len(b.dims)) if i not in axes_b]
+        common_a = [i for i in rest_a if a.dims[i] in [b.dims[j] for j in rest_b]]
+        common_b = [next(j for j in rest_b if b.dims[j] == a.dims[i]) for i in common_a]
+        only_a = [i for i in rest_a if i not in common_a]
+        only_b = [j for j in rest_b if j not in common_b]
+        order = sorted(range(len(dims)), key=axes_a.__getitem__)
+        axes_a, axes_b = [axes_a[k] for k in order], [axes_b[k] for k in order]
+        raw_a, transpose_a = cls._as_matrix(a, common_a, only_a, axes_a)
+        raw_b, transpose_b = cls._as_matrix(b, common_b, axes_b, only_b)
         raw = cls.matmul_raw(raw_a, raw_b, transpose_a=transpose_a, transpose_b=transpose_b)
-        if not (len(only_a) == 1 and len(only_b) == 1 and len(common) <= 1):
-            raw = cls.reshape_raw(raw, [d.get_dim_value() for d in out.dims])
+        if not (len(only_a) == 1 and len(only_b) == 1 and len(common_a) <= 1):
+            raw = cls.reshape_raw(raw, cls._sizes_for_reshape(out.dims))
         out._raw_tensor = raw
         return out
 
     @classmethod
-    def _as_matrix(cls, x: Tensor, batch: list[Dim], rows: list[Dim], columns: list[Dim]) -> tuple[Any, bool]:
+    def _as_matrix(cls, x: Tensor, batch: list[int], rows: list[int], columns: list[int]) -> tuple[Any, bool]:
         """
+        :param x: tensor
+        :param batch: axes of x, likewise rows and columns
         :return: raw tensor (batch, rows, columns), or without batch axis if there is none; and whether it has to be
             transposed still, which the product does itself
         """
-        transposed = x.dims == (*batch, *columns, *rows) and x.dims != (*batch, *rows, *columns)
-        groups = [batch, columns, rows] if transposed else [batch, rows, columns]
-        raw = raw_in_order(x, [dim for group in groups for dim in group])
+        perm = [*batch, *rows, *columns]
+        is_transposed = perm != sorted(perm) and [*batch, *columns, *rows] == sorted(perm)
+        groups = [batch, columns, rows] if is_transposed else [batch, rows, columns]
+        perm = [axis for group in groups for axis in group]
+        raw = x._raw_tensor if perm == sorted(perm) else cls.transpose_raw(x._raw_tensor, perm)
         if len(batch) <= 1 and len(rows) == 1 and len(columns) == 1:
-            return raw, transposed
-        shape = [product([d.get_dim_value() for d in group]) for group in (groups if batch else groups[1:])]
-        dynamic = [i for i, size in enumerate(shape) if not isinstance(size, int)]
+            return raw, is_transposed
+        sizes = [product([x.dims[i].get_dim_value() for i in group]) for group in (groups if batch else groups[1:])]
+        dynamic = [i for i, size in enumerate(sizes) if not isinstance(size, int)]
         if dynamic:  # one size is left to the library to find
-            shape[dynamic[0]] = -1
-        return cls.reshape_raw(raw, shape), transposed
+            sizes[dynamic[0]] = -1
+        return cls.reshape_raw(raw, sizes), is_transposed
+
+    @classmethod
+    def _sizes_for_reshape(cls, dims: Sequence[Dim]) -> list[Any]:
+        """:return: sizes, where one that is not known before is left to the library to find"""
+        unknown = [i for i, d in enumerate(dims) if d.size is None and d.capacity is None]
+        return [-1 if len(unknown) == 1 and i == unknown[0] else d.get_dim_value() for i, d in enumerate(dims)]
 
 
 def _masked_operands(a: Tensor, b: Tensor, dims: Sequence[Dim]) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ import numpy
 from returnn.frontend._numpy_backend.labeled import aligned, as_tensor, broadcast, masked, valid
 from returnn.frontend._numpy_backend.raw import RawNumpyOps
 from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.core import as_dims
+from returnn.frontend._template_backend.core import as_dims, matmul_axes
 from returnn.tensor import Dim, Tensor
 
 
@@ -183,10 +183,19 @@ class CoreNumpyOps:
         out = TemplateBackend.matmul(a, b, reduce=dims)
         if use_mask:
             a, b = (_with_raw(x, masked(x, [d for d in dims if d.need_masking()], 0)) for x in (a, b))
-        letters: dict[Dim, str] = {}
-        for dim in (*a.dims, *b.dims):
-            letters.setdefault(dim, chr(ord("a") + len(letters)))
-        terms = ["".join(letters[dim] for dim in x.dims) for x in (a, b, out)]
+        axes_a, axes_b = matmul_axes(a, b, dims)
+        letters_a = [chr(ord("a") + i) for i in range(len(a.dims))]
+        letters_b = [chr(ord("A") + i) for i in range(len(b.dims))]
+        for i, j in zip(axes_a, axes_b, strict=True):
+            letters_b[j] = letters_a[i]
+        letter_of = {}
+        for i, dim in enumerate(a.dims):
+            if i not in axes_a:
+                letter_of[dim] = letters_a[i]
+        for j, dim in enumerate(b.dims):
+            if j not in axes_b:
+                letters_b[j] = letter_of.setdefault(dim, letters_b[j])
+        terms = ["".join(letters_a), "".join(letters_b), "".join(letter_of[dim] for dim in out.dims)]
         value = numpy.einsum(f"{terms[0]},{terms[1]}->{terms[2]}", a.raw_tensor, b.raw_tensor)
         out.raw_tensor = numpy.asarray(value, dtype=out.dtype)
         return out

@@ -153,15 +153,12 @@ class CoreRules:
     @staticmethod
     def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """:return: template. Dims: the common ones as in a, those of a alone, those of b alone."""
-        axes = as_dims(reduce)
-        for operand in (a, b):
-            missing = [str(dim) for dim in axes if dim not in operand.dims]
-            if missing:
-                raise fail(f"matmul: {operand.get_description()} has no dim {', '.join(missing)}.", f"a: {a}; b: {b}.")
+        axes_a, axes_b = matmul_axes(a, b, as_dims(reduce))
         _check_same_dtype("matmul", a, b)
-        dims_a, dims_b = [d for d in a.dims if d not in axes], [d for d in b.dims if d not in axes]
-        common = [d for d in dims_a if d in dims_b]
-        dims = common + [d for d in dims_a if d not in common] + [d for d in dims_b if d not in common]
+        rest_a = [d for i, d in enumerate(a.dims) if i not in axes_a]
+        rest_b = [d for i, d in enumerate(b.dims) if i not in axes_b]
+        common = [d for d in rest_a if d in rest_b]
+        dims = common + [d for d in rest_a if d not in common] + [d for d in rest_b if d not in common]
         out = Tensor("matmul", dims=dims, dtype=a.dtype, version=min(a.version, b.version))
         for operand in (b, a):
             feature = operand.feature_dim
@@ -213,6 +210,18 @@ class CoreRules:
         """:return: template"""
         out = tensor.copy_template(name)
         return out.copy_compatible_to_dims(dims, add_dims=False)
+
+
+def matmul_axes(a: Tensor, b: Tensor, reduce: Sequence[Dim]) -> tuple[list[int], list[int]]:
+    """
+    :return: the axes of a and of b to sum over. If an operand has a dim twice, the one with the higher priority counts.
+    :raises DimError: if a dim is not there
+    """
+    for operand in (a, b):
+        missing = [str(dim) for dim in reduce if dim not in operand.dims]
+        if missing:
+            raise fail(f"matmul: {operand.get_description()} has no dim {', '.join(missing)}.", f"a: {a}; b: {b}.")
+    return [a.get_axis_from_description(d) for d in reduce], [b.get_axis_from_description(d) for d in reduce]
 
 
 def as_dims(axis: Dim | Iterable[Dim]) -> list[Dim]:
