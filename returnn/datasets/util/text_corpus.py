@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any
 
 import numpy
 import numpy.typing
@@ -46,7 +47,7 @@ class TextCorpus:
     def __getitem__(self, i: int) -> str:
         """:raises UserError: if the line is not UTF-8"""
         part = self._part(i)
-        line = os.pread(part.file.fileno(), self._lens[i], self._starts[i])
+        line = os.pread(part.fd, self._lens[i], self._starts[i])
         if len(line) != self._lens[i]:
             raise UserError(f"The file {part.filename!r} has changed: it ends before line {self._line_nrs[i]}.")
         return decode_line(line, part.filename, self._line_nrs[i])
@@ -63,14 +64,17 @@ class TextCorpus:
         return next(part for part in reversed(self._parts) if part.first <= i)
 
     def _add_file(self, filename: str, skip_empty_lines: bool) -> None:
-        is_plain = not filename.endswith(".gz") and not is_bliss_file(filename)
-        file = open_maybe_gzip(filename) if is_plain else cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - open as long as the corpus
-        part = _Part(filename, file, first=len(self))
-        self._parts.append(part)
+        if not filename.endswith(".gz") and not is_bliss_file(filename):
+            with open_maybe_gzip(filename) as file:
+                self._add_part(filename, file, file, skip_empty_lines)
+        else:
+            with tempfile.TemporaryFile() as copy:
+                self._add_part(filename, copy, _copied(_iter_lines_with_end(filename), copy), skip_empty_lines)
+
+    def _add_part(self, filename: str, file: IO[bytes], lines: Iterable[bytes], skip_empty_lines: bool) -> None:
+        self._parts.append(_Part(filename, file, first=len(self)))
         position = 0
-        for line_nr, line in enumerate(file if is_plain else _iter_lines_with_end(filename), start=1):
-            if not is_plain:
-                file.write(line)
+        for line_nr, line in enumerate(lines, start=1):
             if not (skip_empty_lines and line.isspace()):
                 self._starts.append(position)
                 self._lens.append(len(line) - line.endswith(b"\n"))
@@ -80,22 +84,50 @@ class TextCorpus:
 
 
 class _Part:
-    def __init__(self, filename: str, file: BinaryIO, first: int):
+    """The lines of one file. It stays open as long as this object is there."""
+
+    def __init__(self, filename: str, file: IO[bytes], first: int):
         self.filename = filename
-        self.file = file
         self.first = first  # index of its first line
+        self.fd = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self.fd)
 
-    def __del__(self) -> None:
-        self.file.close()
+
+def _copied(lines: Iterable[bytes], copy: IO[bytes]) -> Iterator[bytes]:
+    for line in lines:
+        copy.write(line)
+        yield line
 
 
-def iter_text(filename: str) -> Iterator[bytes]:
+def iter_corpus(
+    filename: str, callback: Callable[[Any], None], *, skip_empty_lines: bool = True, decode: bool = True
+) -> None:
     """
-    :return: lines without their ends; of Bliss XML, the orthography of each segment
-    :raises UserError: if the file cannot be read
+    :param filename: text or Bliss XML, can be gzipped
+    :param callback: called with each line, without its end
+    :param skip_empty_lines: also those of white space alone
+    :param decode: the lines are `str`, otherwise `bytes`
+    :raises UserError: if the file cannot be read, or is not UTF-8
     """
-    for line in _iter_lines_with_end(filename):
-        yield line.removesuffix(b"\n")
+    for line_nr, line in enumerate(_iter_lines_with_end(filename), start=1):
+        if skip_empty_lines and not line.strip():
+            continue
+        callback(decode_line(line, filename, line_nr) if decode else line.removesuffix(b"\n").removesuffix(b"\r"))
+
+
+def read_corpus(
+    filename: str, *, skip_empty_lines: bool = True, decode: bool = True, out_list: list[Any] | None = None
+) -> list[Any]:
+    """
+    :param filename: as in `iter_corpus`
+    :param skip_empty_lines: as in `iter_corpus`
+    :param decode: as in `iter_corpus`
+    :param out_list: the lines are added to this one
+    :return: lines
+    """
+    lines: list[Any] = [] if out_list is None else out_list
+    iter_corpus(filename, lines.append, skip_empty_lines=skip_empty_lines, decode=decode)
+    return lines
 
 
 def _iter_lines_with_end(filename: str) -> Iterator[bytes]:

@@ -101,6 +101,8 @@ class Vocabulary:
             vocab_class = cls._classes[name]
         else:
             vocab_class = name
+        if opts.get("labels") is not None:
+            opts.setdefault("vocab_file", None)
         vocab_class._check_options(opts)
         return vocab_class(**opts)
 
@@ -227,8 +229,13 @@ class Vocabulary:
 
     @classmethod
     def _check_options(cls, opts: Mapping[str, Any]) -> None:
+        where = f"vocabulary (class {cls.__name__!r})"
+        params = _all_options(cls)
         for name in opts:
-            check_known("option", name, _all_options(cls), where=f"vocabulary (class {cls.__name__!r})")
+            check_known("option", name, params, where=where)
+        missing = [name for name, is_required in params.items() if is_required and name not in opts]
+        if missing:
+            raise ConfigError(f"{where}: option {missing[0]!r} is missing. Given: {', '.join(opts) or 'none'}.")
 
     @property
     def _name(self) -> str:
@@ -296,14 +303,23 @@ class Vocabulary:
 Vocabulary._classes["Vocabulary"] = Vocabulary
 
 
-def _all_options(cls: type) -> set[str]:
-    """Those of the constructor, and of the one above for as long as constructors pass further options on."""
-    names: set[str] = set()
+def _all_options(cls: type) -> dict[str, bool]:
+    """
+    Those of the constructor, and of the one above for as long as constructors pass further options on.
+
+    :return: name -> whether it is required. What only a base class requires, the derived one may give itself
+    """
+    options: dict[str, bool] = {}
+    is_derived = True
     for base in cls.__mro__:
         if "__init__" not in vars(base):
             continue
-        parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
-        names.update(param.name for param in parameters if param.kind is not inspect.Parameter.VAR_KEYWORD)
-        if all(param.kind is not inspect.Parameter.VAR_KEYWORD for param in parameters):
+        params = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
+        passes_on = any(param.kind is inspect.Parameter.VAR_KEYWORD for param in params)
+        for param in params:
+            if param.kind is not inspect.Parameter.VAR_KEYWORD:
+                options.setdefault(param.name, is_derived and param.default is inspect.Parameter.empty)
+        is_derived = False
+        if not passes_on:
             break
-    return names
+    return options

@@ -124,6 +124,7 @@ def test_create_vocab_finds_the_class(tmp_path):
     codes = write(tmp_path / "codes", "#version: 0.2\nl o\nlo w</w>\n")
     labels = write(tmp_path / "vocab", "{'low': 0, 'lo@@': 1, 'w@@': 2, 'er': 3, '<unk>': 4, 'e@@': 5, 'r': 6}")
     opts = {"vocab_file": labels, "unknown_label": "<unk>"}
+    assert isinstance(Vocabulary.create_vocab(**{"class": "Utf8ByteTargets"}), Utf8ByteTargets)
     bpe = Vocabulary.create_vocab(**opts, bpe_file=codes)
     assert isinstance(bpe, BytePairEncoding)
     assert bpe.get_seq("low lower x") == [0, 1, 2, 5, 6, 4]
@@ -285,6 +286,7 @@ def test_missing_file_is_named(tmp_path):
         ({"num_labels": 7}, "option 'num_labels' is 7, but there are 6"),
         ({"vocab_file": "x"}, "give one of the options 'vocab_file' and 'labels'"),
         ({"class": "SentencePieces"}, "there is no option 'vocab_file'"),
+        ({"class": "BytePairEncoding"}, r"option 'bpe_file' is missing. Given: vocab_file, labels"),
     ],
 )
 def test_wrong_option_is_named(opts, message):
