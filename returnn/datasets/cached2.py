@@ -26,11 +26,10 @@ class CachedDataset2(Dataset):
 
     A derived class defines `_collect_single_seq`, and `init_seq_order`, in which it sets `_num_seqs` if it knows it,
     after calling the one here.
-    """
 
-    # Whether `_collect_single_seq` can be called for any sequence at any time, and gives the same each time.
-    # Otherwise it is called for one after the other. To go back, the epoch is started anew.
-    _random_access = False
+    With `_random_access`, `_collect_single_seq` can be called for any sequence. Otherwise it is called for one after
+    the other, and to go back, the epoch is started anew.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -82,7 +81,7 @@ class CachedDataset2(Dataset):
         elif start <= self._loaded_end:
             self.added_data = self.added_data[start - self.expected_load_seq_start :]
             self.expected_load_seq_start = start
-        elif self._random_access:
+        elif self.supports_random_access:
             self._clear_cache(start)
         else:
             while self._loaded_end < start and self._load_next_block():
@@ -91,7 +90,7 @@ class CachedDataset2(Dataset):
                 self.expected_load_seq_start += skipped
 
     def _go_back(self, start: int) -> None:
-        if self._random_access:
+        if self.supports_random_access:
             self._clear_cache(start)
             return
         epoch, seq_list, seq_order = self._epoch_args
@@ -173,7 +172,7 @@ class CachedDataset2(Dataset):
     def num_seqs(self) -> int:
         if self._num_seqs is not None:
             return self._num_seqs
-        if self.reached_final_seq and (self.added_data or not self._random_access):
+        if self.reached_final_seq and (self.added_data or not self.supports_random_access):
             return self._loaded_end
         raise self._unknown("the number of sequences")
 

@@ -116,6 +116,10 @@ class CorpusDataset(CachedDataset2):
     def get_corpus_seq(self, corpus_seq_idx: int) -> DatasetSeq:
         return self._make_seq(corpus_seq_idx, corpus_seq_idx)
 
+    def get_estimated_seq_length(self, seq_idx: int) -> int:
+        get_seq_len = self._seq_len_func()
+        return super().get_estimated_seq_length(seq_idx) if get_seq_len is None else get_seq_len(seq_idx)
+
     def supports_seq_order_sorting(self) -> bool:
         return self._seq_len_func() is not None
 

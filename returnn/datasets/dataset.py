@@ -72,6 +72,12 @@ class Dataset:
     # Whether what it hands out is checked (see `check_seq`). Not where another data set has done that already.
     _checks_data = True
 
+    # Whether any sequence of the epoch can be loaded at any time, and gives the same each time, without a new start.
+    _random_access = False
+
+    # Orders beside those of all data sets (see `seq_order`).
+    _own_seq_orderings: tuple[str, ...] = ()
+
     _init_args: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Dataset:
@@ -131,7 +137,8 @@ class Dataset:
         self.labels: dict[str, list[str]] = {}
         self.weights: dict[str, float] = {}
 
-        check_seq_ordering(seq_ordering, where=self.description)
+        if seq_ordering not in self._own_seq_orderings:
+            check_seq_ordering(seq_ordering, where=self.description)
         self.seq_ordering = seq_ordering
         self.fixed_random_seed = fixed_random_seed
         self._random_seed_offset = random_seed_offset
@@ -352,6 +359,11 @@ class Dataset:
     def supports_seq_order_sorting(self) -> bool:
         """:return: whether "sorted", "laplace" and so on work: the lengths are known beforehand"""
         return False
+
+    @property
+    def supports_random_access(self) -> bool:
+        """Whether any sequence of the epoch can be loaded at any time without a new start."""
+        return self._random_access
 
     def supports_sharding(self) -> bool:
         """:return: whether it can be distributed (`_num_shards`)"""

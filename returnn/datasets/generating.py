@@ -9,13 +9,27 @@ from returnn.datasets.generating_dummy import (
     DummyDatasetMultipleSequenceLength,
     DummyGenericDataset,
 )
+from returnn.datasets.generating_tasks import (
+    CopyTaskDataset,
+    Task12AXDataset,
+    TaskEpisodicCopyDataset,
+    TaskNumberBaseConvertDataset,
+    TaskVariableAssignmentDataset,
+    TaskXmlModelingDataset,
+)
 from returnn.datasets.static import StaticDataset
 
 __all__ = [
+    "CopyTaskDataset",
     "DummyDataset",
     "DummyDatasetMultipleDataKeys",
     "DummyDatasetMultipleSequenceLength",
     "DummyGenericDataset",
     "GeneratingDataset",
     "StaticDataset",
+    "Task12AXDataset",
+    "TaskEpisodicCopyDataset",
+    "TaskNumberBaseConvertDataset",
+    "TaskVariableAssignmentDataset",
+    "TaskXmlModelingDataset",
 ]

@@ -130,6 +130,9 @@ class GeneratingDataset(CachedDataset2):
         seq.seq_tag = f"seq-{corpus_seq_idx}"
         return seq
 
+    def get_estimated_seq_length(self, seq_idx: int) -> int:
+        return self._generated_length(seq_idx)
+
     def supports_seq_order_sorting(self) -> bool:
         return not math.isinf(self._total_num_seqs)
 

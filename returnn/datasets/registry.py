@@ -129,6 +129,20 @@ def init_dataset(
     return _construct(cls, options)
 
 
+def init_sub_dataset(options: DatasetLike, parent: Dataset, *, key: str | None = None) -> Dataset:
+    """
+    :param options: of a data set which is a part of another one
+    :param parent: the other one
+    :param key: its name in there
+    """
+    if isinstance(options, Mapping) and key is not None:
+        options = {"name": f"{parent.name}/{key}", **options}
+    dataset = init_dataset(options, parent_dataset=parent)
+    if dataset is None:
+        raise ConfigError(f"{parent.description}: the data set {key or ''!r} in it is empty.")
+    return dataset
+
+
 def _take_class(options: DatasetDict) -> type[Dataset]:
     if "class" not in options:
         raise ConfigError(f"data set: 'class' is missing, got only {sorted(options)}.")

@@ -1,0 +1,1 @@
+"""The training loop, without a framework."""

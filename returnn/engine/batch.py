@@ -1,0 +1,9 @@
+"""Documented path: hands on what a batch is made of. It belongs to the data sets, which make the batches."""
+
+from __future__ import annotations
+
+from returnn.datasets.batch import Batch, BatchSeqCopyPart
+from returnn.datasets.batch_arrays import batch_to_raw_dict
+from returnn.datasets.batch_generator import BatchSetGenerator
+
+__all__ = ["Batch", "BatchSeqCopyPart", "BatchSetGenerator", "batch_to_raw_dict"]
