@@ -1,0 +1,122 @@
+"""
+Writing of a checkpoint: it is complete or absent, whenever the process ends.
+
+The files are written into a folder of their own, `<checkpoint>.saving`, synced to the disk, and then the folder is
+renamed to `<checkpoint>.ready`. From then on the checkpoint is safe: its files are moved to their place, the index
+last, and if that is interrupted, `finish_interrupted_saves` does it at the next start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from returnn.tf.checkpoint.files import CheckpointError, checkpoint_files, sync
+
+_SAVING = ".saving"
+_READY = ".ready"
+
+
+class CheckpointWriter:
+    """Saves the values of variables, as often as wanted. Adds its ops to the current graph."""
+
+    def __init__(self, variables: Mapping[str, tf.Variable | tf.Tensor]):
+        """:param variables: name in the checkpoint -> what to save"""
+        self.names = sorted(variables)
+        with tf.device("/cpu:0"), tf.name_scope("save"):
+            self._prefix = tf.compat.v1.placeholder(tf.string, (), name="prefix")
+            self._save = tf.raw_ops.SaveV2(
+                prefix=self._prefix,
+                tensor_names=self.names,
+                shape_and_slices=[""] * len(self.names),
+                tensors=[_value(variables[name]) for name in self.names],
+            )
+
+    def save(self, session: tf.compat.v1.Session, checkpoint: str) -> None:
+        """
+        :param checkpoint: name without suffix. What is there under that name is replaced
+        :raises CheckpointError: if it cannot be written; what was there before stays
+        """
+        folder = f"{checkpoint}{_SAVING}"
+        try:
+            os.makedirs(os.path.dirname(checkpoint) or ".", exist_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.mkdir(folder)
+            session.run(self._save, {self._prefix: os.path.join(folder, os.path.basename(checkpoint))})
+            _finish(folder, checkpoint)
+        except (OSError, tf.errors.OpError) as exc:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise CheckpointError(
+                f"checkpoint {checkpoint!r} cannot be written: {_reason(exc)}.\n"
+                "  Checkpoints that are there are as they were."
+            ) from exc
+
+
+def finish_interrupted_saves(model: str) -> list[str]:
+    """
+    Puts checkpoints in their place that are complete, and deletes the rest of those that are not. For the start of a
+    training, when nobody else saves.
+
+    :param model: option `model`; all checkpoints whose name starts with it and a dot
+    :return: a sentence for each of them
+    :raises CheckpointError: if files cannot be moved or deleted
+    """
+    folder, name = os.path.split(model)
+    pattern = re.compile(re.escape(name) + rf"\.(pretrain\.)?\d{{3,}}[\w.]*({_SAVING}|{_READY})")
+    entries = [e for e in os.listdir(folder or ".") if pattern.fullmatch(e)] if os.path.isdir(folder or ".") else []
+    try:
+        return [_finish_or_delete(os.path.join(folder, entry)) for entry in sorted(entries)]
+    except OSError as exc:
+        raise CheckpointError(f"interrupted save of {model!r}: {exc.strerror}: {exc.filename!r}.") from exc
+
+
+def _value(variable: tf.Variable | tf.Tensor) -> tf.Tensor:
+    return variable.read_value() if isinstance(variable, tf.Variable) else variable
+
+
+def _finish(folder: str, checkpoint: str) -> None:
+    """From files in `<checkpoint>.saving` to the checkpoint."""
+    for entry in os.listdir(folder):
+        sync(os.path.join(folder, entry))
+    sync(folder)
+    ready = f"{checkpoint}{_READY}"
+    shutil.rmtree(ready, ignore_errors=True)
+    os.rename(folder, ready)
+    sync(os.path.dirname(checkpoint))
+    _move_to_place(ready, checkpoint)
+
+
+def _move_to_place(ready: str, checkpoint: str) -> None:
+    """Can be interrupted and repeated at any point."""
+    target = os.path.dirname(checkpoint)
+    entries = os.listdir(ready)
+    data = [entry for entry in entries if not entry.endswith(".index")]
+    if data:  # else they are in place already, and the old files are gone
+        for file in checkpoint_files(checkpoint):
+            os.remove(file)
+    for entry in [*data, *(set(entries) - set(data))]:
+        sync(target)
+        os.replace(os.path.join(ready, entry), os.path.join(target, entry))
+    sync(target)
+    os.rmdir(ready)
+
+
+def _finish_or_delete(folder: str) -> str:
+    if folder.endswith(_SAVING):
+        shutil.rmtree(folder)
+        return f"Deleted {folder!r}, a checkpoint that was being written when the process ended."
+    checkpoint = folder.removesuffix(_READY)
+    _move_to_place(folder, checkpoint)
+    return f"Completed checkpoint {checkpoint!r}, which was written when the process ended."
+
+
+def _reason(exc: OSError | tf.errors.OpError) -> str:
+    """:return: without a full stop at the end"""
+    if isinstance(exc, OSError):
+        return f"{exc.strerror}: {exc.filename!r}"
+    lines = [line for line in exc.message.splitlines() if line.strip() and "[[{{node" not in line]
+    return lines[-1].split(". ")[0].rstrip(".")  # before it: where the op was made

@@ -1,0 +1,113 @@
+"""Reading of checkpoints with all checksums, and which of several is the newest that is intact."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from returnn.tf.checkpoint.files import CheckpointError, checkpoint_exists, checkpoint_files
+
+# What the reader raises: some errors of TensorFlow arrive as those of Python.
+_READ_ERRORS = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A checkpoint that cannot be used, and why, as a sentence that names both."""
+
+    checkpoint: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class NewestIntact:
+    """:param epoch: None if no checkpoint is intact"""
+
+    epoch: int | None
+    checkpoint: str | None
+    skipped: tuple[Damage, ...]  # newer ones, the newest first
+
+
+def open_checkpoint(checkpoint: str) -> tf.train.CheckpointReader:
+    """
+    :param checkpoint: name without suffix
+    :return: reader; its index is intact
+    :raises CheckpointError: if the checkpoint is missing, or the index is damaged
+    """
+    if not checkpoint_exists(checkpoint):
+        raise CheckpointError(_what_is_missing(checkpoint))
+    if missing := _missing_data_file(checkpoint):
+        raise CheckpointError(f"checkpoint {checkpoint!r}: the file {missing!r} is missing.")
+    try:
+        return tf.train.load_checkpoint(checkpoint)
+    except _READ_ERRORS as exc:
+        raise CheckpointError(f"checkpoint {checkpoint!r}: {_reason(exc, f'{checkpoint}.index')}.") from exc
+
+
+def read_tensor(reader: tf.train.CheckpointReader, name: str, *, checkpoint: str) -> object:
+    """
+    :return: numpy array; its checksum is right
+    :raises CheckpointError: if the data is damaged
+    """
+    try:
+        return reader.get_tensor(name)
+    except _READ_ERRORS as exc:
+        data = next((file for file in checkpoint_files(checkpoint) if ".data-" in file), f"{checkpoint}.data")
+        raise CheckpointError(f"checkpoint {checkpoint!r}: {_reason(exc, data)}, at {name!r}.") from exc
+
+
+def verify_checkpoint(checkpoint: str) -> None:
+    """
+    Reads everything, one tensor at a time.
+
+    :raises CheckpointError: if something is missing or damaged
+    """
+    reader = open_checkpoint(checkpoint)
+    for name in sorted(reader.get_variable_to_shape_map()):
+        read_tensor(reader, name, checkpoint=checkpoint)
+
+
+def newest_intact_checkpoint(checkpoints: Mapping[int, str]) -> NewestIntact:
+    """:param checkpoints: epoch -> name without suffix"""
+    skipped = []
+    for epoch in sorted(checkpoints, reverse=True):
+        try:
+            verify_checkpoint(checkpoints[epoch])
+        except CheckpointError as exc:
+            skipped.append(Damage(checkpoints[epoch], str(exc)))
+        else:
+            return NewestIntact(epoch, checkpoints[epoch], tuple(skipped))
+    return NewestIntact(None, None, tuple(skipped))
+
+
+def _missing_data_file(checkpoint: str) -> str | None:
+    """The values can be spread over several files, whose names say how many there are."""
+    found = {
+        file.rpartition(".data-")[2] for file in checkpoint_files(checkpoint) if ".data-" in os.path.basename(file)
+    }
+    count = max((int(suffix[-5:]) for suffix in found), default=1)
+    wanted = (f"{i:05d}-of-{count:05d}" for i in range(count))
+    return next((f"{checkpoint}.data-{suffix}" for suffix in wanted if suffix not in found), None)
+
+
+def _what_is_missing(checkpoint: str) -> str:
+    if checkpoint_files(checkpoint):
+        return f"checkpoint {checkpoint!r}: the file '{checkpoint}.index' is missing."
+    folder = os.path.dirname(checkpoint) or "."
+    where = "is empty" if os.path.isdir(folder) else "does not exist"
+    if os.path.isdir(folder):
+        indices = sorted(entry.removesuffix(".index") for entry in os.listdir(folder) if entry.endswith(".index"))
+        where = f"has {', '.join(indices[-5:])}" if indices else "has no checkpoint"
+    return f"checkpoint {checkpoint!r} does not exist.\n  The folder {folder!r} {where}."
+
+
+def _reason(exc: Exception, file: str) -> str:
+    """:return: e.g. "the file 'model.012.index' is damaged (checksum)" """
+    if isinstance(exc, tf.errors.NotFoundError):
+        return f"a file beside {file!r} is missing"
+    if isinstance(exc, (tf.errors.OutOfRangeError, IndexError)):
+        return f"the file {file!r} is truncated"
+    return f"the file {file!r} is damaged"

@@ -1,0 +1,73 @@
+import pytest
+
+from returnn.tf.checkpoint.assign import run_custom_post_inits
+from returnn.tf.checkpoint.preload import preloaded_files, set_preloaded_values
+from returnn.util.errors import ConfigError
+from tests.tf.checkpoint.model import opened
+
+
+@pytest.mark.parametrize(
+    ("init_for_train", "begins", "continues", "search"),
+    [(False, False, False, True), (True, True, False, False), ("always", True, True, True)],
+)
+def test_when_a_file_is_loaded(init_for_train, begins, continues, search):
+    (file,) = preloaded_files({"lm": {"filename": "lm.001", "init_for_train": init_for_train}})
+    assert file.is_needed(is_training=True, has_own_checkpoint=False) is begins
+    assert file.is_needed(is_training=True, has_own_checkpoint=True) is continues
+    assert file.is_needed(is_training=False, has_own_checkpoint=True) is search
+
+
+def test_parameters_of_several_models(tmp_path):
+    with opened({"encoder/W": (3,), "encoder/b": (2,)}) as model:
+        am = model.save(tmp_path / "am.005", 5.0)
+    with opened({"lstm/W": (4,), "extra": (1,)}) as model:
+        lm = model.save(tmp_path / "lm.007", 7.0)
+    option = {
+        "am": {"filename": am, "prefix": "am_", "init_for_train": True, "ignore_params": ["encoder/b"]},
+        "lm": {"filename": f"{lm}.index", "prefix": "lm_", "init_for_train": "always"},
+        "search only": {"filename": "missing", "prefix": "search_"},
+    }
+    names = {"output/am_encoder/W": (3,), "output/am_encoder/b": (2,), "output/lm_lstm/W": (4,), "own/W": (2,)}
+    option["am"]["var_name_mapping"] = {
+        "output/am_encoder/W": "encoder/W",
+        "output/am_encoder/b": "encoder/b",
+    }
+    option["lm"]["var_name_mapping"] = {"output/lm_lstm/W": "lstm/W"}
+    with opened(names) as model:
+        model.fill(-1.0)
+        variables = list(model.variables.values())
+        found = set_preloaded_values(preloaded_files(option), variables, is_training=True, has_own_checkpoint=False)
+        run_custom_post_inits(variables, model.session)
+        assert {name: value[0] for name, value in model.values().items()} == {
+            "output/am_encoder/W": 5.0,
+            "output/am_encoder/b": -1.0,
+            "output/lm_lstm/W": 7.0,
+            "own/W": -1.0,
+        }
+    assert [var.op.name for var in found] == ["output/am_encoder/W", "output/lm_lstm/W"]
+
+
+def test_no_files():
+    assert preloaded_files(None) == preloaded_files({}) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("lm.001", "option 'preload_from_files' is 'lm.001'.\n  It has to be a dict: name -> dict."),
+        ({"lm": "lm.001"}, "option 'preload_from_files': 'lm' is 'lm.001'.\n  It has to be a dict with 'filename'."),
+        (
+            {"lm": {"filename": "lm.001", "ignore_missin": True}},
+            "option 'preload_from_files': 'lm': there is no key 'ignore_missin'.\n"
+            "  Did you mean 'ignore_missing' or 'ignore_params'?",
+        ),
+        (
+            {"lm": {"filename": "lm.001", "init_for_train": "allways"}},
+            "option 'preload_from_files': 'lm': 'init_for_train' is 'allways'.\n  Possible: True, False, 'always'.",
+        ),
+    ],
+)
+def test_wrong_option(option, text):
+    with pytest.raises(ConfigError) as error:
+        preloaded_files(option)
+    assert str(error.value) == text
