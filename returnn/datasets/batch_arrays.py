@@ -63,8 +63,8 @@ def _padded_arrays(batch: Batch, dataset: Dataset, template: Any, key: str, enfo
     num_frames = max(int(lengths.max()), int(enforce_min_len1))
     padded = np.zeros((batch.num_slices, num_frames, *frame_shape), dtype=dtype or parts[0].dtype)
     for part, offset, data in zip(batch.seqs, offsets, parts, strict=True):
-        inner = tuple(slice(0, size) for size in data.shape[1:])
-        padded[(part.batch_slice, slice(offset, offset + len(data)), *inner)] = data
+        frames = padded[part.batch_slice, offset : offset + len(data)]
+        frames[tuple(slice(0, size) for size in data.shape)] = data
     if template.batch_dim_axis > template.time_dim_axis:
         padded = padded.swapaxes(0, 1)
     return {key: padded, f"{key}_seq_lens": lengths}

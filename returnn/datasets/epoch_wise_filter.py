@@ -30,14 +30,20 @@ class FilterRule:
 class EpochWiseFilter:
     """The option `epoch_wise_filter`, e.g. `{(1, 5): {"max_mean_len": 200}, (6, 10): {"max_mean_len": 500}}`."""
 
-    def __init__(self, option: Mapping[tuple[int, int | None], Mapping[str, Any]], *, where: str):
+    def __init__(
+        self,
+        epochs_opts: Mapping[tuple[int, int | None], Mapping[str, Any]],
+        debug_msg_prefix: str = "EpochWiseFilter",
+    ) -> None:
         """
-        :param option: (first epoch, last epoch or None) -> `max_mean_len`: leave out the longest sequences, until the
-            mean is not larger; `use_new_filter`: keep the order of the epoch, otherwise it is sorted by length;
+        :param epochs_opts: (first epoch, last epoch or None) -> `max_mean_len`: leave out the longest sequences, until
+            the mean is not larger; `use_new_filter`: keep the order of the epoch, otherwise it is sorted by length;
             `subdirs`: only these parts of the corpus, where it has such
-        :param where: for errors
+        :param debug_msg_prefix: of messages, the data set
         """
-        self.rules = [_parse_rule(epochs, rule, where) for epochs, rule in option.items()]
+        self.epochs_opts = epochs_opts
+        self.debug_msg_prefix = debug_msg_prefix
+        self.rules = [_parse_rule(epochs, rule, debug_msg_prefix) for epochs, rule in epochs_opts.items()]
 
     def rule(self, epoch: int) -> FilterRule | None:
         """
@@ -48,6 +54,29 @@ class EpochWiseFilter:
             if rule.first_epoch <= epoch and (rule.last_epoch is None or epoch <= rule.last_epoch):
                 return rule
         return None
+
+    def filter(self, epoch: int | None, seq_order: SeqOrder, get_seq_len: GetSeqLen) -> SeqOrder:
+        """
+        :param epoch: full epoch, from 1
+        :param seq_order: corpus indices
+        :param get_seq_len: by corpus index
+        :return: what is left
+        """
+        rule = self.rule(epoch or 1)
+        return seq_order if rule is None else filter_by_mean_len(seq_order, get_seq_len, rule)
+
+    @classmethod
+    def filter_epoch(
+        cls, opts: Mapping[str, Any], seq_order: SeqOrder, get_seq_len: GetSeqLen, debug_msg_prefix: str
+    ) -> SeqOrder:
+        """
+        :param opts: of one range of epochs
+        :param seq_order: corpus indices
+        :param get_seq_len: by corpus index
+        :param debug_msg_prefix: of messages, the data set
+        :return: what is left
+        """
+        return cls({(1, None): opts}, debug_msg_prefix).filter(1, seq_order, get_seq_len)
 
 
 def filter_by_mean_len(order: SeqOrder, get_seq_len: GetSeqLen, rule: FilterRule) -> SeqOrder:

@@ -73,12 +73,11 @@ class NumpyDumpDataset(CorpusDataset):
 
     def _read(self, kind: str, corpus_seq_idx: int) -> Array:
         filename = self._filename(kind, corpus_seq_idx)
-        dtype, ndmin = ("float32", 2) if kind == "data" else ("float64", 1)
         try:
-            array = np.loadtxt(filename, dtype=dtype, ndmin=ndmin)
+            array: Array = np.loadtxt(filename, ndmin=2 if kind == "data" else 1)
         except (OSError, ValueError) as exc:
             raise DataError(f"cannot be read ({exc})", dataset=self.description, key=kind, file=filename) from exc
-        return array if kind == "data" else array.astype("int32")
+        return array.astype("float32" if kind == "data" else "int32")
 
     def _read_corpus_seq(self, corpus_seq_idx: int) -> Mapping[str, Array]:
         return {DEFAULT_KEY: self._read("data", corpus_seq_idx), "classes": self._read("targets", corpus_seq_idx)}
