@@ -2,7 +2,263 @@
 
 from __future__ import annotations
 
+from returnn.util.backend_engine import BackendEngine
 from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.better_repr import better_repr
+from returnn.util.bleu import compute_bleu
+from returnn.util.bool_text import to_bool
+from returnn.util.cache_manager import cf
+from returnn.util.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
+from returnn.util.commands import (
+    pip_check_is_installed,
+    pip_install,
+    sys_cmd_out_lines,
+    sys_exec_out,
+    sys_exec_ret_code,
+    which,
+    which_pip,
+)
+from returnn.util.dicts import CollectionReadCheckCovered, DictAsObj, DictRefKeys, FrozenDict, ObjAsDict, RefIdEq
+from returnn.util.entity import Entity
+from returnn.util.env import cleanup_env_var_path, eval_shell_env, eval_shell_str, expand_env_vars, override_env_var
+from returnn.util.file_lock import LockFile
+from returnn.util.folders import (
+    get_cache_dir,
+    get_hostname,
+    get_login_username,
+    get_temp_dir,
+    maybe_make_dirs,
+    touch_file,
+)
+from returnn.util.fwd_compat import fwd_compatibility_rng, get_fwd_compat_kwargs
+from returnn.util.gpu import get_gpu_names, get_num_gpu_devices, have_gpu
+from returnn.util.human_readable import hms, hms_fraction, human_bytes_size, human_size
+from returnn.util.introspect import (
+    attr_chain,
+    collect_class_init_kwargs,
+    collect_mandatory_class_init_kwargs,
+    getargspec,
+    help_on_type_error_wrong_args,
+    next_type_attrib_in_mro_chain,
+    obj_diff_list,
+    obj_diff_str,
+    simple_obj_repr,
+    try_get_caller_name,
+    try_get_stack_frame,
+    try_run,
+    type_attrib_mro_chain,
+)
+from returnn.util.json_text import json_remove_comments, load_json
+from returnn.util.machine import (
+    available_physical_memory_in_bytes,
+    default_cache_size_in_gbytes,
+    get_cpu_model_name,
+    get_number_available_cpus,
+    guess_requested_max_num_threads,
+    is_64bit_platform,
+    is_running_on_cluster,
+    read_sge_num_procs,
+    slurm_time_left_sec,
+)
+from returnn.util.nested import deep_update_dict_values, deepcopy, is_namedtuple, make_hashable, make_seq_of_type
 from returnn.util.not_specified import NotSpecified
+from returnn.util.numbers_dict import NumbersDict
+from returnn.util.numpy_helpers import (
+    class_idx_seq_to_1_of_k,
+    inplace_increment,
+    load_txt_vector,
+    random_orthogonal,
+    slice_pad_zeros,
+    softmax,
+)
+from returnn.util.orthography import parse_orthography, parse_orthography_into_symbols
+from returnn.util.pickle_file import (
+    deserialize_object,
+    read_bytes_to_new_buffer,
+    read_pickled_object,
+    serialize_object,
+    write_pickled_object,
+)
+from returnn.util.py_exec import custom_exec
+from returnn.util.recursion_guard import InfiniteRecursionDetected, guard_infinite_recursion
+from returnn.util.sequences import (
+    binary_search_any,
+    dict_joined,
+    dict_zip,
+    ensure_list_of_type,
+    find_ranges,
+    prod,
+    sorted_values_from_dict,
+    uniq,
+    uniq_generic,
+)
+from returnn.util.stats import Stats
+from returnn.util.terminal import confirm, is_tty, progress_bar, progress_bar_with_time, terminal_size
+from returnn.util.text import (
+    PY3,
+    as_str,
+    camel_case_to_snake_case,
+    escape_c_str,
+    py2_utf8_str_to_unicode,
+    str_is_number,
+    unicode_to_str,
+)
+from returnn.util.threads import (
+    AsyncThreadRun,
+    init_thread_join_hack,
+    interrupt_main,
+    is_quitting,
+    start_daemon_thread,
+    wrap_async_func,
+)
+from returnn.util.version import (
+    describe_returnn_version,
+    describe_tensorflow_version,
+    describe_torch_version,
+    get_tensorflow_version_tuple,
+    git_commit_date,
+    git_commit_rev,
+    git_describe_head_version,
+    git_is_dirty,
+    returnn_root_dir,
+)
 
-__all__ = ["BehaviorVersion", "NotSpecified"]
+__all__ = [
+    "PY3",
+    "AsyncThreadRun",
+    "BackendEngine",
+    "BehaviorVersion",
+    "CollectionReadCheckCovered",
+    "DictAsObj",
+    "DictRefKeys",
+    "Entity",
+    "FrozenDict",
+    "InfiniteRecursionDetected",
+    "LockFile",
+    "NotSpecified",
+    "NumbersDict",
+    "ObjAsDict",
+    "RefIdEq",
+    "Stats",
+    "as_str",
+    "attr_chain",
+    "available_physical_memory_in_bytes",
+    "betterRepr",
+    "better_repr",
+    "binary_search_any",
+    "camel_case_to_snake_case",
+    "cf",
+    "class_idx_seq_to_1_of_k",
+    "cleanup_env_var_path",
+    "collect_class_init_kwargs",
+    "collect_mandatory_class_init_kwargs",
+    "compute_bleu",
+    "confirm",
+    "custom_exec",
+    "deep_update_dict_values",
+    "deepcopy",
+    "default_cache_size_in_gbytes",
+    "describe_returnn_version",
+    "describe_tensorflow_version",
+    "describe_torch_version",
+    "deserialize_object",
+    "dict_joined",
+    "dict_zip",
+    "ensure_list_of_type",
+    "escape_c_str",
+    "eval_shell_env",
+    "eval_shell_str",
+    "expand_env_vars",
+    "find_ranges",
+    "fwd_compatibility_rng",
+    "get_cache_dir",
+    "get_checkpoint_filepattern",
+    "get_cpu_model_name",
+    "get_fwd_compat_kwargs",
+    "get_gpu_names",
+    "get_hostname",
+    "get_login_username",
+    "get_num_gpu_devices",
+    "get_number_available_cpus",
+    "get_temp_dir",
+    "get_tensorflow_version_tuple",
+    "getargspec",
+    "git_commit_date",
+    "git_commit_rev",
+    "git_describe_head_version",
+    "git_is_dirty",
+    "guard_infinite_recursion",
+    "guess_requested_max_num_threads",
+    "have_gpu",
+    "help_on_type_error_wrong_args",
+    "hms",
+    "hms_fraction",
+    "human_bytes_size",
+    "human_size",
+    "init_thread_join_hack",
+    "inplace_increment",
+    "input",
+    "interrupt_main",
+    "is_64bit_platform",
+    "is_namedtuple",
+    "is_quitting",
+    "is_running_on_cluster",
+    "is_tty",
+    "json_remove_comments",
+    "load_json",
+    "load_txt_vector",
+    "long",
+    "make_hashable",
+    "make_seq_of_type",
+    "maybe_make_dirs",
+    "model_epoch_from_filename",
+    "next_type_attrib_in_mro_chain",
+    "obj_diff_list",
+    "obj_diff_str",
+    "override_env_var",
+    "parse_orthography",
+    "parse_orthography_into_symbols",
+    "pip_check_is_installed",
+    "pip_install",
+    "prod",
+    "progress_bar",
+    "progress_bar_with_time",
+    "py2_utf8_str_to_unicode",
+    "random_orthogonal",
+    "read_bytes_to_new_buffer",
+    "read_pickled_object",
+    "read_sge_num_procs",
+    "returnn_root_dir",
+    "serialize_object",
+    "simple_obj_repr",
+    "slice_pad_zeros",
+    "slurm_time_left_sec",
+    "softmax",
+    "sorted_values_from_dict",
+    "start_daemon_thread",
+    "str_is_number",
+    "sys_cmd_out_lines",
+    "sys_exec_out",
+    "sys_exec_ret_code",
+    "terminal_size",
+    "to_bool",
+    "touch_file",
+    "try_get_caller_name",
+    "try_get_stack_frame",
+    "try_run",
+    "type_attrib_mro_chain",
+    "unicode",
+    "unicode_to_str",
+    "uniq",
+    "uniq_generic",
+    "which",
+    "which_pip",
+    "wrap_async_func",
+    "write_pickled_object",
+]
+
+# Names of Python 2, and names in camel case, which old configs import.
+input = input
+long = int
+unicode = str
+betterRepr = better_repr

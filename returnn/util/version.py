@@ -7,8 +7,7 @@ import importlib.metadata
 import os
 import subprocess
 
-from returnn import __version__
-
+__version__ = "2.0.0.dev0"
 returnn_root_dir = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

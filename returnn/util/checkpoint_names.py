@@ -1,0 +1,27 @@
+"""Names of checkpoint files."""
+
+from __future__ import annotations
+
+import re
+
+_SUFFIX = re.compile(r"(\.index|\.meta|\.data-\d+-of-\d+)$")
+
+
+def get_checkpoint_filepattern(filepath: str) -> str:
+    """
+    :param filepath: one of the files of a TensorFlow checkpoint, e.g. "model.003.index"
+    :return: the name of the checkpoint, e.g. "model.003"
+    """
+    return _SUFFIX.sub("", filepath)
+
+
+def model_epoch_from_filename(filename: str) -> int:
+    """
+    :param filename: e.g. "net-model/network.012" or "net-model/network.pretrain.003.index"
+    :return: its epoch
+    :raises ValueError: if the name has none
+    """
+    match = re.search(r"\.(\d+)$", get_checkpoint_filepattern(filename).removesuffix(".pt"))
+    if match is None:
+        raise ValueError(f"the name {filename!r} has no epoch at its end")
+    return int(match.group(1))

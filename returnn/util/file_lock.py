@@ -1,0 +1,98 @@
+"""
+A lock between processes, also on different machines, by a file in a shared folder.
+
+The operating system's own locks are not reliable on network file systems, making a file exclusively is. Its drawback
+is that the lock of a killed process stays; so the holder renews the time of the file, and a file which is too old
+does not count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+
+_POLL_S = 1.0
+
+
+class LockFile:
+    """Use it in a `with`."""
+
+    def __init__(self, directory: str, name: str = "lock_file", lock_timeout: float = 3600):
+        """
+        :param directory: is made if it is not there
+        :param name: of the file in it
+        :param lock_timeout: in seconds; a lock that was not renewed for so long is left from a process that died
+        """
+        self.directory = directory
+        self.name = name
+        self.fd: int | None = None
+        self.lock_timeout = lock_timeout
+        self.lockfile = os.path.join(directory, name)
+        self._stop_renewing = threading.Event()
+
+    def __enter__(self) -> LockFile:
+        self.lock()
+        return self
+
+    def __exit__(self, *_exc_info: object) -> None:
+        self.unlock()
+
+    def is_locked(self) -> bool:
+        """:return: whether somebody holds it"""
+        return os.path.exists(self.lockfile) and not self.is_old_lockfile()
+
+    def is_old_lockfile(self) -> bool:
+        """:return: whether there is a file which does not count any more"""
+        try:
+            age_s = time.time() - os.stat(self.lockfile).st_mtime
+        except FileNotFoundError:
+            return False
+        return age_s > self.lock_timeout
+
+    def maybe_remove_old_lockfile(self) -> None:
+        """Removes a file which does not count any more. Of several processes that try it at once, one does it."""
+        if not self.is_old_lockfile():
+            return
+        stale = f"{self.lockfile}.stale.{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}"
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.lockfile, stale)
+            if time.time() - os.stat(stale).st_mtime <= self.lock_timeout:  # somebody was faster, it is a new one
+                with contextlib.suppress(FileExistsError):
+                    os.link(stale, self.lockfile)
+            os.unlink(stale)
+
+    def try_lock(self) -> bool:
+        """:return: whether we hold it now; does not wait"""
+        os.makedirs(self.directory, exist_ok=True)
+        self.maybe_remove_old_lockfile()
+        try:
+            self.fd = os.open(self.lockfile, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+        except FileExistsError:
+            return False
+        os.write(self.fd, f"{socket.gethostname()} {os.getpid()}\n".encode())
+        self._stop_renewing = threading.Event()
+        threading.Thread(target=self._renew, args=(self._stop_renewing,), daemon=True).start()
+        return True
+
+    def lock(self) -> None:
+        """Waits until we hold it."""
+        while not self.try_lock():
+            time.sleep(_POLL_S)
+
+    def unlock(self) -> None:
+        """Gives it back."""
+        assert self.fd is not None, "is not locked"
+        self._stop_renewing.set()
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self.fd), os.stat(self.lockfile)):
+                os.unlink(self.lockfile)  # otherwise we were asleep for so long that it belongs to somebody else
+        os.close(self.fd)
+        self.fd = None
+
+    def _renew(self, stop: threading.Event) -> None:
+        while not stop.wait(self.lock_timeout / 4):
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(self.lockfile)
