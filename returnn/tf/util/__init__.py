@@ -1,0 +1,1 @@
+"""Helpers on raw TensorFlow tensors, one theme per module."""
