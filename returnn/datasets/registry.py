@@ -175,13 +175,14 @@ def _construct(cls: type[Dataset], options: DatasetDict) -> Dataset:
 def _options_of(cls: type[Dataset]) -> dict[str, bool]:
     """:return: option -> whether it is required, with those of the base classes while `**kwargs` are passed on"""
     options: dict[str, bool] = {}
-    for base in cls.__mro__:
-        if "__init__" not in base.__dict__ or base is object:
+    for base in cls.__mro__[:-1]:
+        if "__init__" not in base.__dict__:
             continue
         params = list(inspect.signature(base.__dict__["__init__"]).parameters.values())[1:]
+        is_first = not options  # a derived class may give by itself what its base class requires
         for param in params:
             if param.kind not in (param.VAR_KEYWORD, param.VAR_POSITIONAL):
-                options.setdefault(param.name, param.default is param.empty)
+                options.setdefault(param.name, is_first and param.default is param.empty)
         if not any(param.kind == param.VAR_KEYWORD for param in params):
             break
     return options
