@@ -24,6 +24,7 @@ from returnn.tensor.dim_types import DimKind, DimTypes
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
+    from returnn.tensor.dim_rules import LengthRule
     from returnn.tensor.tensor import Tensor
 
 
@@ -92,6 +93,7 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         self.special = special
         self.undefined = undefined
         self.derived_from_tag = derived_from_tag
+        self.length_rule: LengthRule | None = None
         self._same_as: Dim | None = None
         self._expression = _expression
         self._key_cache: tuple[int, Any] | None = None

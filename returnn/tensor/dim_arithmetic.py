@@ -110,6 +110,7 @@ class DimArithmetic:
             a, b = b, a  # a number stays a number, and a dim must not be replaced by what was computed from it
         lengths_a, lengths_b = a.dyn_size_ext, b.dyn_size_ext
         a._same_as = b
+        a.size = b.size
         _same_as_version[0] += 1
         if b.kind is None:
             b.kind = a.kind

@@ -17,6 +17,7 @@ from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
     from returnn.tensor.dim import Dim
+    from returnn.tensor.dim_rules import LengthRule
     from returnn.tensor.tensor import Tensor
 
 
@@ -27,6 +28,7 @@ class DimLengths:
     capacity: int | None
     kind: DimKind | None
     name: str | None
+    length_rule: LengthRule | None
     _store: scope.Store
     _expression: dim_math.Sum | None
 
@@ -40,7 +42,7 @@ class DimLengths:
             return None
         base = self.get_same_base()
         given = base._lookup("lengths")
-        if base.is_derived() and (given is None or given.raw_tensor is None):
+        if (base.is_derived() or base.length_rule is not None) and (given is None or given.raw_tensor is None):
             computed = base._computed_lengths()
             return given if computed is None else computed
         return given
@@ -109,7 +111,7 @@ class DimLengths:
             return rf.convert_to_tensor(self.get_dim_value(), dims=(), dtype="int32")
         base = self.get_same_base()
         lengths = base._require_lengths()
-        return base._cached("value tensor", lengths, lambda: _longest(lengths))
+        return base._cached("value tensor", lengths, lambda: longest(lengths))
 
     def get_size_tensor(self: Dim, *, device: str | None = None) -> Tensor:
         """:return: the lengths; for a static dim its size, as scalar tensor"""
@@ -207,9 +209,10 @@ class DimLengths:
         return value
 
     def _computed_lengths(self: Dim) -> Tensor | None:
-        """:return: lengths from those of the atoms of the expression, None if those are not known"""
+        """:return: lengths from those of the atoms of the expression, or by rule; None if those are not known"""
         operands = {}
-        for dim in self.expression.atoms():
+        rule = self.length_rule
+        for dim in self.expression.atoms() if rule is None else [rule.source]:
             operands[dim] = dim.size if dim.size is not None else dim.dyn_size_ext
             if operands[dim] is None:
                 return None
@@ -217,7 +220,7 @@ class DimLengths:
         identities = [value if isinstance(value, int) else id(value) for value in operands.values()]
         if known is not None and known[0] == identities:
             return known[2]
-        lengths = _evaluate(self.expression, operands)
+        lengths = _evaluate(self.expression, operands) if rule is None else rule.compute(operands[rule.source])
         lengths.name = f"{self.short_repr()}:lengths"
         entry = (identities, list(operands.values()), lengths)  # the operands are kept alive, so that ids stay unique
         self._keep("computed lengths", entry, in_scope=lengths.raw_tensor is not None)
@@ -229,5 +232,6 @@ def _evaluate(expression: dim_math.Sum, operands: dict[Dim, Any]) -> Tensor:
     return frontend().maximum(value, 0) if dim_math.can_be_negative(expression) else value
 
 
-def _longest(lengths: Tensor) -> Tensor:
+def longest(lengths: Tensor) -> Tensor:
+    """:return: the greatest of the lengths, as scalar"""
     return frontend().reduce_max(lengths, axis=lengths.dims, use_mask=False) if lengths.dims else lengths

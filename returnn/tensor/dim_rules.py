@@ -1,0 +1,83 @@
+"""
+Dims whose lengths follow from another dim, but not by the arithmetic of `returnn.tensor.dim_math`.
+
+The same rule on the same dim gives the same object. Its lengths are computed when they are asked for, like those of
+`time // 2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from returnn.tensor._frontend import frontend
+from returnn.tensor.dim_lengths import longest
+
+if TYPE_CHECKING:
+    from returnn.tensor.dim import Dim
+    from returnn.tensor.tensor import Tensor
+
+_dims_by_rule: WeakValueDictionary[Any, Any] = WeakValueDictionary()  # (rule, key of the source) -> Dim
+
+
+@dataclass(frozen=True)
+class LengthRule:
+    """How the lengths of a dim follow from those of another one."""
+
+    source: Dim
+    compute: Callable[[Tensor], Tensor]
+
+
+def padded_dim(dim: Dim) -> Dim:
+    """
+    :return: the dim of all frames in memory, also of those beyond the ends of the sequences: as long as the longest
+        sequence. It is `dim` itself if that has no such frames.
+    """
+    if not dim.need_masking():
+        return dim
+    if dim.capacity is not None:
+        return type(dim)(dim.capacity, name=f"{dim.name}:padded", kind=dim.kind, auto_generated=True)
+    return _dim_by_rule(("padded",), dim, longest)
+
+
+def at_most(dim: Dim, limit: int) -> Dim:
+    """:return: the dim of the first `limit` frames: min(lengths, limit)"""
+    if dim.size is not None:
+        return _number(dim, min(dim.size, limit))
+    return _dim_by_rule(("at most", limit), dim, partial(_minimum, limit=limit))
+
+
+def at_least(dim: Dim, limit: int) -> Dim:
+    """:return: the dim with max(lengths, limit)"""
+    if dim.size is not None:
+        return _number(dim, max(dim.size, limit))
+    return _dim_by_rule(("at least", limit), dim, partial(_maximum, limit=limit))
+
+
+def _minimum(lengths: Tensor, limit: int) -> Tensor:
+    return frontend().minimum(lengths, limit)
+
+
+def _maximum(lengths: Tensor, limit: int) -> Tensor:
+    return frontend().maximum(lengths, limit)
+
+
+def _number(dim: Dim, size: int) -> Dim:
+    if size == dim.size:
+        return dim
+    return type(dim)(size, name=str(size), kind=dim.kind, auto_generated=True)
+
+
+def _dim_by_rule(rule: tuple[Any, ...], source: Dim, compute: Callable[[Tensor], Tensor]) -> Dim:
+    key = (rule, source.key, source.kind)
+    known = _dims_by_rule.get(key)
+    if known is not None and known.same_as is None:
+        return known  # type: ignore[no-any-return]
+    name = ":".join([source.name or source.short_repr(), *(str(part) for part in rule)])
+    dim = type(source)(None, name=name, kind=source.kind, derived_from_tag=source)
+    dim.length_rule = LengthRule(source.get_same_base(), compute)
+    _dims_by_rule[key] = dim
+    return dim
