@@ -7,11 +7,11 @@ as in TensorFlow and Keras: the corrections for the bias of the running means ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
-from returnn.tf.optimizers.base import Number, Optimizer
+from returnn.tf.optimizers.base import Gradient, Number, Optimizer
 from returnn.tf.optimizers.gradient_descent import BaseCustomOptimizer
 
 
@@ -124,8 +124,8 @@ class CustomAdamOptimizer(BaseCustomOptimizer, _AdamMoments):
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         m, v = self._slot(var, "m"), self._slot(var, "v")
-        new_m = running_mean(m, grad, self._tensor("beta1", var))
-        new_v = running_mean(v, tf.square(grad), self._tensor("beta2", var))
+        new_m = self._running_mean(m.read_value(), grad, "beta1", var)
+        new_v = self._running_mean(v.read_value(), tf.square(grad), "beta2", var)
         step = self._tensor("step_size", var) * new_m / (tf.sqrt(new_v) + self._tensor("epsilon", var))
         return tf.group(
             m.assign(new_m, self.use_locking, read_value=False),
@@ -160,9 +160,9 @@ class GradVarianceScaledOptimizer(BaseCustomOptimizer, _AdamMoments):
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         m, v = self._slot(var, "m"), self._slot(var, "v")
-        new_m = running_mean(m, grad, self._tensor("beta1", var))
+        new_m = self._running_mean(m.read_value(), grad, "beta1", var)
         deviation = tf.math.squared_difference(grad, new_m * self._tensor("mean_correction", var))
-        new_v = running_mean(v, deviation, self._tensor("beta2", var))
+        new_v = self._running_mean(v.read_value(), deviation, "beta2", var)
         variance = new_v * self._tensor("variance_correction", var)
         epsilon = self._tensor("epsilon", var)
         factor = tf.minimum((variance + epsilon) / (deviation + epsilon), 1.0)
@@ -207,6 +207,9 @@ class AMSGradOptimizer(Optimizer):
         self.v_hat: dict[str, tf.Variable] = {}
         self.create_slots(self.var_list)
 
+    def apply_gradients(self, gradient_variables: Iterable[tuple[Gradient | None, tf.Variable]]) -> tf.Operation:
+        return super().apply_gradients(gradient_variables)
+
     def _create_slots(self, var: tf.Variable) -> None:
         for name in ("m", "v", "v_hat"):
             getattr(self, name)[var.op.name] = self._slot(var, name, name=name)
@@ -218,8 +221,8 @@ class AMSGradOptimizer(Optimizer):
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         m, v, v_hat = (self._slot(var, name) for name in ("m", "v", "v_hat"))
-        new_m = running_mean(m, grad, self._tensor("beta1", var))
-        new_v = running_mean(v, tf.square(grad), self._tensor("beta2", var))
+        new_m = self._running_mean(m.read_value(), grad, "beta1", var)
+        new_v = self._running_mean(v.read_value(), tf.square(grad), "beta2", var)
         new_v_hat = tf.maximum(v_hat.read_value(), new_v)
         step = tf.math.divide_no_nan(new_m, tf.sqrt(new_v_hat) + self._tensor("epsilon", var))
         return tf.group(
@@ -231,9 +234,3 @@ class AMSGradOptimizer(Optimizer):
 
     def _finish(self) -> list[tf.Operation]:
         return [self.t.assign(self.next_t, read_value=False)]
-
-
-def running_mean(mean: tf.Variable, value: tf.Tensor, decay: tf.Tensor) -> tf.Tensor:
-    """:return: `decay * mean + (1 - decay) * value`"""
-    old = mean.read_value()
-    return old + (1.0 - decay) * (value - old)

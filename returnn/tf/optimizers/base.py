@@ -12,7 +12,7 @@ The methods that the updater calls are those of `tf.compat.v1.train.Optimizer`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import tensorflow as tf
@@ -73,6 +73,10 @@ class Optimizer:
         return [*self._shared_variables.values(), *slots]
 
     # For subclasses.
+
+    def _running_mean(self, mean: tf.Tensor, value: tf.Tensor, decay: str, var: tf.Variable) -> tf.Tensor:
+        """:return: `decay * mean + (1 - decay) * value`, where `decay` is the name of an attribute"""
+        return mean + self._rest(decay, var) * (value - mean)
 
     def _create_slots(self, var: tf.Variable) -> None:
         """Calls `_slot` for everything that is kept for the variable."""
@@ -137,12 +141,25 @@ class Optimizer:
 
     def _tensor(self, name: str, var: tf.Variable) -> tf.Tensor:
         """:return: the number in the attribute `name`, in the dtype of the variable; made once for all variables"""
+        value, dtype = getattr(self, name), var.dtype.base_dtype
+        is_graph_value = tf.is_tensor(value) or isinstance(value, tf.Variable)
+        return self._once(name, var, lambda: tf.cast(value, dtype) if is_graph_value else tf.constant(value, dtype))
+
+    def _rest(self, name: str, var: tf.Variable) -> tf.Tensor:
+        """:return: 1 minus the number in the attribute `name`"""
+        return self._once(f"1 - {name}", var, lambda: 1.0 - self._tensor(name, var))
+
+    def _once(self, name: str, var: tf.Variable, compute: Callable[[], tf.Tensor]) -> tf.Tensor:
+        """:return: what `compute` gives, once for all variables of that dtype"""
         key = (name, var.dtype.base_dtype)
         if key not in self._tensors:
-            value = getattr(self, name)
-            is_graph_value = tf.is_tensor(value) or isinstance(value, tf.Variable)
-            self._tensors[key] = tf.cast(value, key[1]) if is_graph_value else tf.constant(value, key[1])
+            self._tensors[key] = compute()
         return self._tensors[key]
+
+
+def norm(x: tf.Tensor) -> tf.Tensor:
+    """:return: L2 norm of all entries, a scalar"""
+    return tf.sqrt(2.0 * tf.nn.l2_loss(x))
 
 
 def new_variable(

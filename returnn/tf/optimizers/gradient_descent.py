@@ -148,11 +148,10 @@ class NeuralOptimizer1(BaseCustomOptimizer):
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         m = self._slot(var, "m")
-        beta1, rate = self._tensor("beta1", var), self._tensor("learning_rate", var)
-        mean = beta1 * m.read_value() + (1 - beta1) * grad
+        mean = self._running_mean(m.read_value(), grad, "beta1", var)
         agree = tf.equal(tf.sign(grad), tf.sign(mean))
         step = tf.where(agree, grad, self._tensor("decrease_factor", var) * grad)
         return tf.group(
             m.assign(mean, self.use_locking, read_value=False),
-            var.assign_sub(rate * step, self.use_locking, read_value=False),
+            var.assign_sub(self._tensor("learning_rate", var) * step, self.use_locking, read_value=False),
         )

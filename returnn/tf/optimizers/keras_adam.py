@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from returnn.tf.optimizers.adam import running_mean
-from returnn.tf.optimizers.base import Number
+from returnn.tf.optimizers.base import Number, norm
 from returnn.tf.optimizers.keras_options import KerasOptimizer
 
 
@@ -23,17 +22,18 @@ class KerasMoments(KerasOptimizer):
         self._slot(var, "v")
 
     def _power(self, option: str, var: tf.Variable) -> tf.Tensor:
-        """:return: the option to the power of the number of the step, made once for all variables of a dtype"""
-        key = (f"{option}_power", var.dtype.base_dtype)
-        if key not in self._tensors:
-            self._tensors[key] = tf.pow(self._tensor(option, var), self._step_as(var))
-        return self._tensors[key]
+        """:return: the option to the power of the number of the step"""
+        return self._once(f"{option}^t", var, lambda: tf.pow(self._tensor(option, var), self._step_as(var)))
+
+    def _bias(self, option: str, var: tf.Variable) -> tf.Tensor:
+        """:return: what the running mean of ones would be, as it starts with 0"""
+        return self._once(f"1 - {option}^t", var, lambda: 1.0 - self._power(option, var))
 
     def _update_moments(self, grad: tf.Tensor, var: tf.Variable) -> tuple[tf.Tensor, tf.Tensor, list[tf.Operation]]:
         """:return: new m, new v, and the ops that store them"""
         m, v = self._slot(var, "m"), self._slot(var, "v")
-        new_m = running_mean(m, grad, self._tensor("beta_1", var))
-        new_v = running_mean(v, tf.square(grad), self._tensor("beta_2", var))
+        new_m = self._running_mean(m.read_value(), grad, "beta_1", var)
+        new_v = self._running_mean(v.read_value(), tf.square(grad), "beta_2", var)
         return new_m, new_v, [m.assign(new_m, read_value=False), v.assign(new_v, read_value=False)]
 
     def _apply_adam(
@@ -150,7 +150,7 @@ class Nadam(_KerasAdam):
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         new_m, new_v, stores = self._update_moments(grad, var)
         mean = self._tensor("m_factor", var) * new_m + self._tensor("grad_factor", var) * grad
-        root = tf.sqrt(new_v / (1.0 - self._power("beta_2", var)))
+        root = tf.sqrt(new_v / self._bias("beta_2", var))
         step = self._tensor("learning_rate", var) * mean / (root + self._tensor("epsilon", var))
         return tf.group(*stores, var.assign_sub(step, self.use_locking, read_value=False))
 
@@ -164,12 +164,12 @@ class Lamb(_KerasAdam):
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         new_m, new_v, stores = self._update_moments(grad, var)
-        root = tf.sqrt(new_v / (1.0 - self._power("beta_2", var)))
-        step = new_m / (1.0 - self._power("beta_1", var)) / (root + self._tensor("epsilon", var))
-        weight_norm, step_norm = tf.norm(var.read_value()), tf.norm(step)
+        root = tf.sqrt(new_v / self._bias("beta_2", var))
+        step = new_m / self._bias("beta_1", var) / (root + self._tensor("epsilon", var))
+        weight_norm, step_norm = norm(var.read_value()), norm(step)
         is_scaled = tf.logical_and(weight_norm > 0, step_norm > 0)
         ratio = tf.where(is_scaled, tf.math.divide_no_nan(weight_norm, step_norm), tf.ones_like(step_norm))
-        step = ratio * self._tensor("learning_rate", var) * step
+        step *= ratio * self._tensor("learning_rate", var)
         return tf.group(*stores, var.assign_sub(step, self.use_locking, read_value=False))
 
 
@@ -211,13 +211,13 @@ class ScheduleFreeAdamW(_KerasAdam):
         beta = self._tensor("beta_1", var)
         y = var.read_value()
         old_z = tf.where(tf.equal(self.step, 1), y, z.read_value())
-        new_v = running_mean(v, tf.square(grad), self._tensor("beta_2", var))
-        root = tf.sqrt(new_v / (1.0 - self._power("beta_2", var))) + self._tensor("epsilon", var)
+        new_v = self._running_mean(v.read_value(), tf.square(grad), "beta_2", var)
+        root = tf.sqrt(new_v / self._bias("beta_2", var)) + self._tensor("epsilon", var)
         new_z = old_z - self._tensor("rate", var) * grad / root
-        old_x = (y - (1.0 - beta) * old_z) / beta
+        old_x = (y - self._rest("beta_1", var) * old_z) / beta
         new_x = old_x + (new_z - old_x) / self._step_as(var)
         return tf.group(
             z.assign(new_z, read_value=False),
             v.assign(new_v, read_value=False),
-            var.assign((1.0 - beta) * new_z + beta * new_x, self.use_locking, read_value=False),
+            var.assign(self._rest("beta_1", var) * new_z + beta * new_x, self.use_locking, read_value=False),
         )

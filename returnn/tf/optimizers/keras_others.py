@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from returnn.tf.optimizers.adam import running_mean
-from returnn.tf.optimizers.base import Number
+from returnn.tf.optimizers.base import Number, norm
 from returnn.tf.optimizers.keras_adam import KerasMoments
 from returnn.tf.optimizers.keras_options import KerasOptimizer
 
@@ -67,12 +66,10 @@ class Lion(KerasOptimizer):
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         m = self._slot(var, "m")
-        beta_1 = self._tensor("beta_1", var)
         old_m = m.read_value()
-        direction = tf.sign(beta_1 * old_m + (1.0 - beta_1) * grad)
-        beta_2 = self._tensor("beta_2", var)
+        direction = tf.sign(self._running_mean(old_m, grad, "beta_1", var))
         return tf.group(
-            m.assign(beta_2 * old_m + (1.0 - beta_2) * grad, read_value=False),
+            m.assign(self._running_mean(old_m, grad, "beta_2", var), read_value=False),
             var.assign_sub(self._tensor("learning_rate", var) * direction, self.use_locking, read_value=False),
         )
 
@@ -115,30 +112,33 @@ class Adafactor(KerasOptimizer):
         self._slot(var, "r", shape=var.shape[:-1])
         self._slot(var, "c", shape=[*var.shape[:-2], var.shape[-1]])
 
-    def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
-        step = self._step_as(var)
-        decay = 1.0 - tf.pow(step, self._tensor("beta_2_decay", var))
-        squares = tf.square(grad) + self._tensor("epsilon_1", var)
-        variance, stores = (
-            self._factored(squares, var, decay) if len(var.shape) >= 2 else self._full(squares, var, decay)
-        )
-        update = grad * tf.math.rsqrt(variance)
-        update /= tf.maximum(_root_mean_square(update) / self._tensor("clip_threshold", var), 1.0)
-        rate = tf.minimum(self._tensor("learning_rate", var), tf.math.rsqrt(step))
-        rate *= tf.maximum(self._tensor("epsilon_2", var), _root_mean_square(var.read_value()))
-        return tf.group(*stores, var.assign_sub(rate * update, self.use_locking, read_value=False))
+    def _prepare(self) -> None:
+        step = tf.cast(self.step, tf.float64)
+        self.squares_decay = 1.0 - tf.pow(step, tf.constant(self.beta_2_decay, step.dtype))
+        self.rate = self.learning_rate
+        if self.relative_step:
+            self.rate = tf.minimum(tf.cast(self.rate, step.dtype), tf.math.rsqrt(step))
 
-    def _full(self, squares: tf.Tensor, var: tf.Variable, decay: tf.Tensor) -> tuple[tf.Tensor, list[tf.Operation]]:
+    def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
+        squares = tf.square(grad) + self._tensor("epsilon_1", var)
+        variance, stores = self._factored(squares, var) if len(var.shape) >= 2 else self._full(squares, var)
+        update = grad * tf.math.rsqrt(variance)
+        size = tf.maximum(_root_mean_square(update) / self._tensor("clip_threshold", var), 1.0)
+        scale = tf.maximum(_root_mean_square(var.read_value()), self._tensor("epsilon_2", var))
+        step = scale * self._tensor("rate", var) / size * update
+        return tf.group(*stores, var.assign_sub(step, self.use_locking, read_value=False))
+
+    def _full(self, squares: tf.Tensor, var: tf.Variable) -> tuple[tf.Tensor, list[tf.Operation]]:
         v = self._slot(var, "v")
-        new_v = running_mean(v, squares, decay)
+        new_v = self._running_mean(v.read_value(), squares, "squares_decay", var)
         return new_v, [v.assign(new_v, read_value=False)]
 
-    def _factored(self, squares: tf.Tensor, var: tf.Variable, decay: tf.Tensor) -> tuple[tf.Tensor, list[tf.Operation]]:
+    def _factored(self, squares: tf.Tensor, var: tf.Variable) -> tuple[tf.Tensor, list[tf.Operation]]:
         r, c = self._slot(var, "r"), self._slot(var, "c")
-        new_r = running_mean(r, tf.reduce_mean(squares, axis=-1), decay)
-        new_c = running_mean(c, tf.reduce_mean(squares, axis=-2), decay)
+        new_r = self._running_mean(r.read_value(), tf.reduce_mean(squares, axis=-1), "squares_decay", var)
+        new_c = self._running_mean(c.read_value(), tf.reduce_mean(squares, axis=-2), "squares_decay", var)
         rows = new_r / tf.reduce_mean(new_r, axis=-1, keepdims=True)
-        variance = rows[..., tf.newaxis] * new_c[..., tf.newaxis, :]
+        variance = tf.expand_dims(rows, -1) * tf.expand_dims(new_c, -2)
         return variance, [r.assign(new_r, read_value=False), c.assign(new_c, read_value=False)]
 
 
@@ -224,7 +224,7 @@ class Muon(KerasMoments):
         new_m = momentum * m.read_value() + grad
         update = orthogonalize(grad + momentum * new_m if self.nesterov else new_m, self.coefficients, self.ns_steps)
         scale = 1.0 if self.rms_rate is None else self.rms_rate * max(var.shape) ** 0.5
-        step = scale * self._tensor("learning_rate", var) * update
+        step = (scale * self._tensor("learning_rate", var)) * update
         return tf.group(m.assign(new_m, read_value=False), var.assign_sub(step, self.use_locking, read_value=False))
 
 
@@ -237,7 +237,7 @@ def orthogonalize(matrix: tf.Tensor, coefficients: tuple[float, float, float], n
     a, b, c = coefficients
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = tf.transpose(matrix) if is_tall else matrix
-    x /= tf.norm(x) + 1e-7
+    x /= norm(x) + 1e-7
     for _ in range(num_iterations):
         square = tf.matmul(x, x, transpose_b=True)
         x = a * x + tf.matmul(b * square + c * tf.matmul(square, square), x)
@@ -245,4 +245,4 @@ def orthogonalize(matrix: tf.Tensor, coefficients: tuple[float, float, float], n
 
 
 def _root_mean_square(x: tf.Tensor) -> tf.Tensor:
-    return tf.sqrt(tf.reduce_mean(tf.square(x)))
+    return norm(x) / x.shape.num_elements() ** 0.5

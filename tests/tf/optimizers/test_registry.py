@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import tensorflow as tf
 
@@ -149,3 +151,13 @@ def test_no_gradient_at_all():
         var = tf.compat.v1.get_variable("W", (), use_resource=True)
         with pytest.raises(ValueError, match="Adam: no variable has a gradient"):
             AdamOptimizer().apply_gradients([(None, var)])
+
+
+@pytest.mark.parametrize("cls", sorted(set(registry._classes.values()), key=lambda cls: cls.__name__))
+def test_each_option_is_documented(cls):
+    texts = "\n".join(
+        inspect.getdoc(vars(base)["__init__"]) or "" for base in cls.__mro__[:-1] if "__init__" in vars(base)
+    )
+    options = set(optimizer_options(cls))
+    assert options == {option for option in options if f":param {option}:" in texts}
+    assert inspect.getdoc(cls)
