@@ -16,6 +16,8 @@ from returnn.datasets.dataset_seq import Array, DatasetSeq
 from returnn.datasets.generating_base import GeneratingDataset
 from returnn.util.errors import ConfigError
 
+_PAIR_OF_DIGIT = {"1": "AX", "2": "BY"}  # of the 12-AX task
+
 
 class _SymbolTask(GeneratingDataset):
     """A derived class has both alphabets, and defines `generate_input_seq` and `make_output_seq`."""
@@ -63,24 +65,26 @@ class Task12AXDataset(_SymbolTask):
         return int(self.random.randint(10, 100))
 
     def generate_input_seq(self, seq_len: int) -> str:
-        """:return: symbols, in which about every second output is R somewhere"""
-        parts: list[str] = []
-        while sum(map(len, parts)) < seq_len:
-            pairs = [self._random_letters("AB", 1) + self._random_letters("XY", 1) for _ in range(4)]
-            filler = self._random_letters("CZ3", int(self.random.randint(0, 2)))
-            parts.append(self._random_letters("12", 1) + filler + "".join(pairs[: int(self.random.randint(1, 5))]))
-        return "".join(parts)[:seq_len]
+        """:return: a digit and some pairs, such as 1AXBYAX, and again; every second pair is one with the output R"""
+        text = ""
+        while len(text) < seq_len:
+            digit = self._random_letters("12", 1)
+            text += digit + self._random_letters("CZ", int(self.random.randint(0, 3)))
+            for _ in range(int(self.random.randint(1, 5))):
+                is_target = self.random.random_sample() < 0.5
+                any_pair = self._random_letters("AB", 1) + self._random_letters("XY", 1)
+                text += _PAIR_OF_DIGIT[digit] if is_target else any_pair
+        return text[:seq_len]
 
     @classmethod
     def make_output_seq(cls, input_seq: str) -> str:
         """:return: one symbol for each symbol of the input"""
-        awaited = {"1": "AX", "2": "BY"}
         digit, last_letter = "", ""
         output = ""
         for symbol in input_seq:
             if symbol in "123":
                 digit, last_letter = symbol, ""
-            output += "R" if awaited.get(digit) == last_letter + symbol else "L"
+            output += "R" if _PAIR_OF_DIGIT.get(digit) == last_letter + symbol else "L"
             if symbol in "ABC":
                 last_letter = symbol
         return output
