@@ -60,7 +60,7 @@ def _check_declared_data(dataset, seqs):
             assert value.ndim == len(dataset.get_data_shape(key)) + 1
             if dataset.is_data_sparse(key):
                 assert not value.size or 0 <= value.min() <= value.max() < dataset.get_data_dim(key)
-            else:
+            elif dataset.get_data_shape(key):
                 assert value.shape[-1] == dataset.get_data_dim(key)
 
 
