@@ -1,7 +1,7 @@
 """Checkpoints in TensorFlow's format: written so that they are complete or absent, read with all checksums."""
 
 from returnn.tf.checkpoint.assign import have_custom_post_init, run_custom_post_inits, set_custom_post_init
-from returnn.tf.checkpoint.cleanup import CleanupPolicy, cleanup_policy
+from returnn.tf.checkpoint.cleanup import CleanupPolicy, cleanup_policy, delete_superfluous_checkpoints
 from returnn.tf.checkpoint.files import (
     CheckpointError,
     broken_filename,
@@ -33,6 +33,7 @@ __all__ = [
     "cleanup_policy",
     "crash_filename",
     "delete_checkpoint",
+    "delete_superfluous_checkpoints",
     "epoch_filename",
     "existing_checkpoints",
     "finish_interrupted_saves",

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from returnn.tf.checkpoint.files import delete_checkpoint
 from returnn.util.errors import ConfigError, check_known
 
 _KEYS = ("keep_last_n", "keep_best_n", "keep")
@@ -47,6 +48,19 @@ class CleanupPolicy:
         """:return: the earlier epoch first where values are equal"""
         ranked = sorted(values, key=lambda epoch: (not math.isfinite(values[epoch]), values[epoch], epoch))
         return ranked[: self.keep_best_n]
+
+
+def delete_superfluous_checkpoints(
+    checkpoints: Mapping[int, str], policy: CleanupPolicy, scores: Mapping[int, Mapping[str, float]]
+) -> dict[int, int]:
+    """
+    :param checkpoints: epoch -> name without suffix. The newest one stays in any case: training continues from it
+    :param scores: as in `CleanupPolicy.epochs_to_keep`
+    :return: epoch that was deleted -> bytes that are free now
+    :raises CheckpointError: if one cannot be deleted
+    """
+    kept = policy.epochs_to_keep(checkpoints, scores) | {max(checkpoints, default=0)}
+    return {epoch: delete_checkpoint(checkpoints[epoch]) for epoch in sorted(checkpoints) if epoch not in kept}
 
 
 def cleanup_policy(option: bool | Mapping[str, object] | None) -> CleanupPolicy | None:

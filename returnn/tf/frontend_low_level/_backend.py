@@ -9,9 +9,10 @@ from returnn.frontend._backend import register_backend, register_backend_by_tens
 from returnn.tensor.scope import register_scope_provider
 from returnn.tf.frontend_low_level.raw import RawTFOps
 from returnn.tf.frontend_low_level.scope import current_graph_stores
+from returnn.tf.frontend_low_level.softmax import SoftmaxTFOps
 
 
-class TFBackend(RawTFOps, CoreArrayOps):
+class TFBackend(RawTFOps, SoftmaxTFOps, CoreArrayOps):
     """Operations become part of the current TensorFlow graph."""
 
     name = "tf"

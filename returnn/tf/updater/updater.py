@@ -157,6 +157,11 @@ class Updater:
         self.get_optim_op()
         session.run(self.optimizer_init_vars_op)
 
+    def get_end_of_training_op(self) -> tf.Operation | None:
+        """:return: op that sets parameters to their running average (`use_ema`); None if no optimizer keeps one"""
+        optimizers = [opt for opt in self.optimizers.values() if getattr(opt, "use_ema", False)]
+        return tf.group(*(opt.overwrite_with_average() for opt in optimizers)) if optimizers else None
+
     def get_apply_grads_op(self, loss: tf.Tensor, var_list: Sequence[tf.Variable]) -> tf.Operation:
         """
         :param loss: scalar

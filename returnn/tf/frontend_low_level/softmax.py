@@ -1,0 +1,46 @@
+"""Softmax on raw TensorFlow tensors."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from returnn.frontend._array_backend.softmax import SoftmaxArrayOps
+
+_KEEP_VALUES = ("Identity", "Reshape", "Transpose", "ExpandDims", "Squeeze")  # operations which only change the layout
+
+
+class SoftmaxTFOps(SoftmaxArrayOps):
+    """For the meaning of the operations see `returnn.frontend._array_backend.softmax`."""
+
+    @staticmethod
+    def softmax_raw(raw_tensor: tf.Tensor, axis: int) -> tf.Tensor:
+        """:return: softmax"""
+        return tf.nn.softmax(raw_tensor, axis=axis)
+
+    @staticmethod
+    def log_softmax_raw(raw_tensor: tf.Tensor, axis: int) -> tf.Tensor:
+        """:return: logarithm of the softmax"""
+        return tf.nn.log_softmax(raw_tensor, axis=axis)
+
+    @classmethod
+    def log_of_softmax_raw(cls, raw_tensor: tf.Tensor) -> tf.Tensor | None:
+        """:return: looks for the softmax in the graph, also behind changes of the layout"""
+        if tf.executing_eagerly() or not isinstance(raw_tensor, tf.Tensor):
+            return None
+        op = raw_tensor.op
+        if op.type == "Softmax":
+            return tf.nn.log_softmax(op.inputs[0])
+        if op.type not in _KEEP_VALUES:
+            return None
+        log = cls.log_of_softmax_raw(op.inputs[0])
+        if log is None or op.type == "Identity":
+            return log
+        if op.type == "Squeeze":
+            return tf.squeeze(log, axis=op.get_attr("squeeze_dims"))
+        function = {"Reshape": tf.reshape, "Transpose": tf.transpose, "ExpandDims": tf.expand_dims}[op.type]
+        return function(log, op.inputs[1])
+
+    @staticmethod
+    def sparse_cross_entropy_raw(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+        """:return: cross entropy"""
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=targets)

@@ -1,0 +1,116 @@
+"""Targets and losses of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.loss import Loss
+from returnn.tf.layers.loss_holder import LossHolder
+from returnn.tf.layers.registry import get_loss_class
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.layer_base import LayerBase
+
+
+class LayerLosses:
+    """The part of `LayerBase` about targets and losses."""
+
+    target: str | None
+    targets: list[str] | None
+
+    def get_target_value(self: LayerBase, target: str | None = None) -> Tensor | None:
+        """
+        :param target: key; default: the target of the layer
+        :return: the data of this key, or the output of the layer that "layer:name" names; None if there is no target
+        """
+        key = self.target if target is None else target
+        if key is None:
+            return None
+        if key in self._target_layers:
+            return self._target_layers[key].output
+        if key.startswith("layer:"):
+            return self.network.get_layer(key[len("layer:") :]).output
+        return self.network.get_extern_data(key, mark_data_key_as_used=True)
+
+    def feature_dim_from_target(self: LayerBase) -> Dim | None:
+        """:return: the feature dim that the output needs, so that it can be compared with the target"""
+        target = self.get_target_value()
+        dim = None if target is None else target.feature_dim_or_sparse_dim
+        if dim is None:
+            return None
+        return self.loss.get_auto_output_layer_dim(dim) if self.loss is not None else dim
+
+    @classmethod
+    def _transform_targets_and_loss(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+        """Turns the options `loss`, `loss_opts`, `loss_scale`, `target` into a `Loss` and layers, in place."""
+        loss_class = None
+        if d.get("loss") is not None and not isinstance(d["loss"], Loss):
+            loss_class = get_loss_class(d["loss"])
+            if d.get("target") is None and loss_class.need_target:
+                d["target"] = loss_class.get_default_target(network.extern_data)
+        for key in _keys(d.get("target")):
+            if key.startswith("layer:"):
+                d.setdefault("_target_layers", {})[key] = get_layer(key[len("layer:") :])
+        options = dict(d.pop("loss_opts", None) or {})
+        scale = d.pop("loss_scale", None)
+        only_on_non_search = d.pop("loss_only_on_non_search", False)
+        if loss_class is None:
+            return
+        if scale is not None:
+            if options.get("scale", scale) != scale:
+                raise ConfigError(
+                    f"layer {d.get('_name')!r}: 'loss_scale' and loss_opts['scale'] contradict each other."
+                )
+            options["scale"] = scale
+        if (only_on_non_search and network.search_flag) or not network.wants_loss(d.get("target"), loss_class):
+            d["loss"] = None
+            return
+        loss_class.transform_config_dict(options, network=network, get_layer=get_layer)
+        try:
+            d["loss"] = loss_class(base_network=network, **options)
+        except TypeError as exc:
+            raise ConfigError(f"layer {d.get('_name')!r}: loss {loss_class.class_name!r}: {exc}") from exc
+
+    @classmethod
+    def get_losses(
+        cls,
+        name: str,
+        network: Any,
+        output: Tensor,
+        loss: Loss | None = None,
+        reduce_func: Callable[[Any], Any] | None = None,
+        layer: LayerBase | None = None,
+        **kwargs: Any,
+    ) -> list[LossHolder]:
+        """
+        :param name: of the layer
+        :param network: of the layer
+        :param output: template of the output
+        :param loss: the loss of the layer
+        :param reduce_func: what sums up the frames; default: their sum
+        :param layer: the layer, if it is there already
+        :param kwargs: other options of the layer
+        :return: all losses of the layer
+        """
+        if loss is None:
+            return []
+        only_on_eval = kwargs.get("only_on_eval", False)
+        return [LossHolder(name, loss, output, reduce_func, layer, network=network, only_on_eval=only_on_eval)]
+
+    def get_losses_initialized(self: LayerBase, reduce_func: Callable[[Any], Any] | None = None) -> list[LossHolder]:
+        """:return: all losses of the layer, ready to be computed"""
+        options = {k: v for k, v in self.kwargs.items() if k not in ("name", "network", "output", "loss")}
+        losses = type(self).get_losses(
+            name=self.name, network=self.network, output=self.output, loss=self.loss, reduce_func=reduce_func,
+            layer=self, **options,
+        )  # fmt: skip
+        return [loss.init(self) if loss._layer is None else loss for loss in losses]
+
+
+def _keys(target: Any) -> list[str]:
+    if target is None:
+        return []
+    return [target] if isinstance(target, str) else list(target)

@@ -1,0 +1,98 @@
+"""
+Which options a layer class has: it follows from the signatures of `__init__` along its base classes.
+
+An option with `LayerBase` in its annotation holds a layer, or a nested structure of layers: in the net dict, it has
+the names of these. So a layer class is declared once, and nobody has to write down again what to resolve or check.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from returnn.util.errors import ConfigError, nearest_hint
+
+_INTERNAL = {"self", "name", "network", "output", "sources", "rec_previous_layer"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a layer class."""
+
+    name: str
+    default: Any  # inspect.Parameter.empty if it is required
+    holds_layer: bool
+    may_be_text: bool  # a text is not always the name of a layer
+
+    @property
+    def is_required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is inspect.Parameter.empty
+
+
+@functools.cache
+def options_of(layer_class: type) -> Mapping[str, Option]:
+    """:return: all options of the class and its bases, as long as these are passed on by `**kwargs`"""
+    options: dict[str, Option] = {}
+    for base in layer_class.__mro__:
+        init = base.__dict__.get("__init__")
+        if init is None or base is object:
+            continue
+        parameters = inspect.signature(init).parameters
+        for parameter in parameters.values():
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                continue
+            options.setdefault(parameter.name, _as_option(parameter))
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            break
+    return options
+
+
+def public_options_of(layer_class: type) -> list[str]:
+    """:return: the options which can stand in a net dict"""
+    names = [name for name in options_of(layer_class) if name not in _INTERNAL and not name.startswith("_")]
+    return [*names, "class", "from", "loss_opts", "loss_scale", "loss_only_on_non_search"]
+
+
+def check_options(layer_class: type, given: Mapping[str, Any], *, where: str) -> None:
+    """:raises ConfigError: if an option does not exist, or a required one is missing"""
+    options = options_of(layer_class)
+    for name in given:
+        if name not in options:
+            hint = nearest_hint(name, public_options_of(layer_class))
+            raise ConfigError(f"{where}: there is no option {name!r}.\n  {hint}")
+    missing = [name for name, option in options.items() if option.is_required and name not in given | _always_given()]
+    if missing:
+        raise ConfigError(f"{where}: the option {missing[0]!r} is required.")
+
+
+def resolve_layers(layer_class: type, given: dict[str, Any], get_layer: Callable[[str], Any]) -> None:
+    """Replaces names of layers by the layers, in place, in all options that hold layers."""
+    for name, option in options_of(layer_class).items():
+        if option.holds_layer and name in given and name not in _INTERNAL:
+            given[name] = _resolve(given[name], get_layer, option)
+
+
+def _as_option(parameter: inspect.Parameter) -> Option:
+    annotation = parameter.annotation if isinstance(parameter.annotation, str) else ""
+    holds_layer = "LayerBase" in annotation
+    words = annotation.replace("[", " ").replace("]", " ").replace("|", " ").replace(",", " ").split()
+    return Option(parameter.name, parameter.default, holds_layer, may_be_text=holds_layer and "str" in words)
+
+
+def _resolve(value: Any, get_layer: Callable[[str], Any], option: Option) -> Any:
+    if isinstance(value, str):
+        return value if option.may_be_text else get_layer(value)
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_resolve(item, get_layer, option) for item in value)
+    if isinstance(value, dict):
+        return {key: _resolve(item, get_layer, option) for key, item in value.items()}
+    return value
+
+
+@functools.cache
+def _always_given() -> dict[str, None]:
+    return dict.fromkeys(_INTERNAL)

@@ -1,0 +1,265 @@
+"""Parameters of layers: making them, sharing them, reading and writing their values, regularization."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import tensorflow as tf
+
+from returnn.frontend import get_selected_backend
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.reuse_params import ReuseParams
+from returnn.tf.util.initializers import get_initializer
+from returnn.tf.util.param_noise import with_param_noise
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.layer_base import LayerBase
+
+tf1 = tf.compat.v1
+
+
+class LayerParams:
+    """The part of `LayerBase` about parameters."""
+
+    params: dict[str, Any]
+    reuse_params: ReuseParams | None
+
+    @property
+    def have_params(self) -> bool:
+        """Whether the layer has parameters."""
+        return bool(self.params)
+
+    def parameter(
+        self: LayerBase,
+        name: str,
+        dims: Sequence[Dim],
+        *,
+        initial: Any = "glorot_uniform",
+        dtype: str = "float32",
+        trainable: bool | None = None,
+        saveable: bool | None = None,
+        noise: bool = True,
+    ) -> Tensor:
+        """
+        :param name: such as "W"
+        :param dims: its axes, in the order of the variable
+        :param initial: initializer or number, see `returnn.tf.util.initializers.get_initializer`
+        :param dtype: of the values
+        :param trainable: whether training changes it; default: as the layer says
+        :param saveable: whether it goes into checkpoints
+        :param noise: whether `param_variational_noise` and `param_dropout` of the layer count for it
+        :return: parameter of this layer, a template if we only infer dims. If the first dims are equal to later ones,
+            they have a higher priority, so that a matrix product with them means the first ones.
+        """
+        dims = _with_priorities(dims)
+        if get_selected_backend() == "template":
+            return Tensor(name, dims=dims, dtype=dtype)
+        shape = [dim.dimension for dim in dims]
+        if None in shape:
+            raise ConfigError(
+                f"{self.where()}: the parameter {name!r} cannot have dynamic dims: {list(map(str, dims))}."
+            )
+        with self.var_creation_scope(), tf.init_scope():
+            variable = tf1.get_variable(
+                name,
+                shape=shape,
+                dtype=dtype,
+                initializer=get_initializer(initial, seed=self.network.random_seed(), dtype=dtype),
+                trainable=self.trainable if trainable is None else trainable,
+                use_resource=True,
+            )
+        variable = self.add_param(variable, trainable=trainable, saveable=saveable)
+        value = self.network.value_of_param(variable)
+        if noise:
+            value = with_param_noise(self, value)
+        return Tensor(name, dims=dims, dtype=dtype, raw_tensor=value)
+
+    def get_absolute_name_scope_prefix(self: LayerBase) -> str:
+        """:return: name scope of the parameters, with a "/" at the end; "" for the root"""
+        if self.name_scope is None:
+            return f"{self.get_base_absolute_name_scope_prefix()}{self.tf_scope_name}/"
+        if self.name_scope.startswith("/"):
+            scope = self.name_scope[1:]
+        else:
+            scope = self.get_base_absolute_name_scope_prefix() + self.name_scope
+        return f"{scope}/" if scope and not scope.endswith("/") else scope
+
+    def get_base_absolute_name_scope_prefix(self: LayerBase) -> str:
+        """:return: name scope that the one of the layer is in"""
+        return self.network.get_absolute_name_scope_prefix()
+
+    @classmethod
+    def cls_setup_scope(cls, name: str, name_scope: str | None = None, **_kwargs: Any) -> Any:
+        """:return: context: name scope for the operations of a layer"""
+        scope = cls.cls_get_tf_scope_name(name) if name_scope is None else name_scope.strip("/")  # type: ignore[attr-defined]
+        return tf1.name_scope(scope) if scope else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def var_creation_scope(self: LayerBase, **kwargs: Any) -> Iterator[Any]:
+        """Inside of it, `tf.compat.v1.get_variable` makes variables of this layer."""
+        prefix = self.get_absolute_name_scope_prefix()
+        getter = None
+        if self.reuse_params is not None:
+            reuse = self.reuse_params
+
+            def getter(getter: Callable[..., Any], name: str, **options: Any) -> Any:
+                return reuse.variable_custom_getter(base_layer=self, getter=getter, name=name, **options)
+
+        scope = tf1.VariableScope(
+            reuse=tf1.AUTO_REUSE, name=prefix.rstrip("/"), use_resource=True, custom_getter=getter
+        )
+        with contextlib.ExitStack() as stack:
+            if self.param_device:
+                stack.enter_context(
+                    tf.device(f"/device:{self.param_device}:0" if ":" not in self.param_device else self.param_device)
+                )
+            yield stack.enter_context(tf1.variable_scope(scope, auxiliary_name_scope=False, **kwargs))
+
+    def add_param(
+        self: LayerBase,
+        param: Any,
+        custom_update: Any = None,
+        trainable: bool | None = None,
+        saveable: bool | None = None,
+        axes_split_info: Any = None,
+        non_critical_for_restore: bool = False,
+    ) -> Any:
+        """
+        Makes a variable a parameter of this layer.
+
+        :param param: variable
+        :param custom_update: how training changes it, instead of by its gradient
+        :param trainable: whether training changes it; default: as the variable says
+        :param saveable: whether it goes into checkpoints
+        :param axes_split_info: for each axis, the sizes of what it consists of, if the variable was made of several
+        :param non_critical_for_restore: a checkpoint need not have it
+        :return: `param`
+        """
+        if not isinstance(param, tf.Variable):
+            return param  # a shared parameter that was computed from another one
+        name = param.name.split(":")[0]
+        prefix = self.get_absolute_name_scope_prefix()
+        key = name[len(prefix) :] if name.startswith(prefix) else name.rsplit("/", 1)[-1]
+        self.params[key] = param
+        if saveable is False:
+            self.saveable_param_replace[param] = None
+        if custom_update is not None:
+            custom_update.set_on_var(param)
+        if axes_split_info:
+            param._returnn_axes_split_info = axes_split_info
+        if non_critical_for_restore:
+            param._returnn_non_critical_for_restore = True
+        if self.updater_opts:
+            param._returnn_updater_opts = self.updater_opts
+        if trainable is False or (trainable is None and not self.trainable):
+            self.network.mark_as_not_trainable(param)
+        return param
+
+    def get_saveable_params_dict(self) -> dict[str, Any]:
+        """:return: parameters by name that go into checkpoints"""
+        replace = self.saveable_param_replace  # type: ignore[attr-defined]
+        return {k: replace.get(p, p) for k, p in self.params.items() if replace.get(p, p) is not None}
+
+    @classmethod
+    def _transform_reuse_params(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+        if d.get("reuse_params") is not None:
+            d["reuse_params"] = ReuseParams.from_config_dict(d["reuse_params"], network=network, get_layer=get_layer)
+
+    def get_param_values_dict(self, session: Any) -> dict[str, numpy.ndarray]:
+        """:return: values of the parameters, by name"""
+        return session.run(dict(self.get_saveable_params_dict()))  # type: ignore[no-any-return]
+
+    def set_param_values_by_dict(
+        self: LayerBase,
+        values_dict: Mapping[str, numpy.ndarray],
+        session: Any,
+        ignore_wrong_shape: bool = False,
+        copy_param_mode: str | None = None,
+    ) -> None:
+        """
+        :param values_dict: values by name of the parameter
+        :param session: session to write them in
+        :param ignore_wrong_shape: leave a parameter as it is if its shape is another one
+        :param copy_param_mode: "ifpossible": like `ignore_wrong_shape`; "subset": copy the part which both shapes have
+        :raises ConfigError: if a parameter has no value, or one of another shape
+        """
+        if copy_param_mode == "ifpossible":
+            ignore_wrong_shape = True
+        importer = self._param_importer()
+        if importer is not None:
+            importer(layer=self, values_dict=values_dict, session=session)
+            return
+        for name, param in self.params.items():
+            if name not in values_dict:
+                if copy_param_mode in ("ifpossible", "subset"):
+                    continue
+                raise ConfigError(
+                    f"{self.where()}: there is no value for the parameter {name!r}, only {sorted(values_dict)}."
+                )
+            value, shape = values_dict[name], tuple(param.shape.as_list())
+            if value.shape != shape:
+                if copy_param_mode == "subset":
+                    value = _subset(value, session.run(param))
+                elif ignore_wrong_shape:
+                    continue
+                else:
+                    raise ConfigError(
+                        f"{self.where()}: the parameter {name!r} has the shape {shape}, not {value.shape}."
+                    )
+            param.load(value, session)
+
+    def _param_importer(self: LayerBase) -> Callable[..., Any] | None:
+        importer = self.custom_param_importer
+        if isinstance(importer, str):
+            method = getattr(self, importer, None)
+            if method is None:
+                raise ConfigError(f"{self.where()}: custom_param_importer: there is no function {importer!r}.")
+            return lambda values_dict, session, **_: method(values_dict=values_dict, session=session)
+        return importer
+
+    def get_params_l2_norm(self) -> Any:
+        """:return: raw scalar, 2 * sum of squares / 2: the sum of squares of all parameters"""
+        return 2 * sum(tf.nn.l2_loss(param) for param in self.params.values())
+
+    def get_constraints_value(self: LayerBase) -> Any:
+        """:return: raw scalar, what is added to the loss for the parameters and the output; 0 if nothing"""
+        constraints: Any = 0
+        if self.L2 and self.params:
+            constraints += self.L2 * self.get_params_l2_norm()
+        if self.spatial_smoothing:
+            constraints += self.spatial_smoothing * self.get_output_spatial_smoothing_energy()
+        if self.darc1:
+            constraints += self.darc1 * self.get_darc1()
+        return constraints
+
+    def get_output_spatial_smoothing_energy(self: LayerBase) -> Any:
+        """:return: raw scalar, see `returnn.tf.util.regularization.spatial_smoothing_energy`"""
+        from_output = self.network.spatial_smoothing_energy
+        return from_output(self.output)
+
+    def get_darc1(self: LayerBase) -> Any:
+        """:return: raw scalar: Kawaguchi et al. 2017, "Generalization in Deep Learning", regularization DARC1"""
+        flat = self.output.get_placeholder_flattened()
+        return tf.reduce_max(tf.reduce_sum(tf.abs(flat), axis=0))
+
+
+def _with_priorities(dims: Sequence[Dim]) -> list[Dim]:
+    result: list[Dim] = []
+    for i, dim in enumerate(dims):
+        later = list(dims[i + 1 :]).count(dim)
+        result.append(dim.copy(match_priority=later) if later else dim)
+    return result
+
+
+def _subset(value: numpy.ndarray, old: numpy.ndarray) -> numpy.ndarray:
+    """:return: the old value, with what fits of the new one copied into it"""
+    if value.ndim != old.ndim:
+        return old
+    new = old.copy()
+    common = tuple(slice(0, min(a, b)) for a, b in zip(value.shape, old.shape, strict=True))
+    new[common] = value[common]
+    return new

@@ -1,0 +1,71 @@
+"""What a layer says about itself inside of a loop: its state, its output before the first frame, its beam."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor import Tensor
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.layer_base import LayerBase
+
+
+class LayerRec:
+    """The part of `LayerBase` about loops and search."""
+
+    @classmethod
+    def get_rec_initial_extra_outputs(cls, batch_dim: Any, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:
+        """
+        :param batch_dim: raw size of the batch
+        :param rec_layer: the loop
+        :param kwargs: options of the layer
+        :return: state before the first frame, by name
+        """
+        return {}
+
+    @classmethod
+    def get_rec_initial_extra_outputs_shape_invariants(cls, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:
+        """:return: shapes of the state, by name, for what changes its shape from frame to frame"""
+        return {}
+
+    @classmethod
+    def get_rec_initial_output(
+        cls, batch_dim: Any, name: str, output: Tensor, rec_layer: Any, initial_output: Any = None, **kwargs: Any
+    ) -> Any:
+        """
+        :param batch_dim: raw size of the batch
+        :param name: of the layer
+        :param output: template
+        :param rec_layer: the loop
+        :param initial_output: as the config says
+        :return: raw output before the first frame
+        """
+        return rec_layer.initial_output_of(name=name, output=output, initial_output=initial_output).raw_tensor
+
+    def post_process_final_rec_vars_outputs(self, rec_vars_outputs: dict[str, Any], seq_len: Any) -> dict[str, Any]:
+        """:return: the state after the last frame, as it is used outside of the loop"""
+        return rec_vars_outputs
+
+    def get_last_hidden_state(self: LayerBase, key: int | str | None) -> Any:
+        """
+        :param key: which part of the state
+        :return: raw (B, F): state after the last frame
+        :raises ConfigError: if the layer has no state
+        """
+        raise ConfigError(f"{self.where()}: has no hidden state.")
+
+    def get_hidden_state(self: LayerBase) -> Any:
+        """:return: state after this frame, inside of a loop; or after the last frame"""
+        raise ConfigError(f"{self.where()}: has no hidden state.")
+
+    def get_search_choices(self: LayerBase) -> Any:
+        """:return: the choices that the hypotheses of the output come from, None without search"""
+        if self.search_choices is not None:
+            return self.search_choices
+        return self.network.get_search_choices(src=self)
+
+    def get_search_beam_size(self: LayerBase) -> int | None:
+        """:return: number of hypotheses, None without search"""
+        beam = self.output.beam
+        return None if beam is None else beam.beam_size

@@ -1,0 +1,140 @@
+"""`ReuseParams`: a layer takes its parameters from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from returnn.util.errors import ConfigError, check_known
+
+_OPTIONS = ("reuse_layer", "map", "custom", "auto_create_missing", "layer_output", "shape")
+
+
+class LazyLayerResolver:
+    """A layer by its name, made only when it is needed: two layers may share parameters with each other."""
+
+    def __init__(self, layer_name: str, network: Any, get_layer: Callable[[str], Any]) -> None:
+        self.layer_name = layer_name
+        self.network = network
+        self.get_layer_func = get_layer
+
+    def get_layer(self) -> Any:
+        """:return: the layer"""
+        return self.get_layer_func(self.layer_name)
+
+
+class ReuseParams:
+    """
+    Where the parameters of a layer come from. In a config:
+
+    - `"other"`: all from that layer
+    - `{"reuse_layer": "other", "auto_create_missing": True}`: own ones where that layer has none of the name
+    - `{"map": {"W": "other", "b": None}}`: by name of the parameter; None: an own one
+    - `{"map": {"W": {"reuse_layer": "other", "custom": function}}}`: `function(reuse_layer=..., ...)` gives the value
+    - `{"layer_output": "other", "shape": ...}`: the output of that layer is the value
+    """
+
+    LazyLayerResolver = LazyLayerResolver
+
+    def __init__(
+        self,
+        reuse_layer: Any = None,
+        map: Mapping[str, ReuseParams | None] | None = None,
+        custom: Callable[..., Any] | None = None,
+        auto_create_missing: bool = False,
+        layer_output: Any = None,
+        shape: Any = None,
+    ) -> None:
+        """
+        :param reuse_layer: layer, or `LazyLayerResolver`
+        :param map: by name of the parameter
+        :param custom: function that returns variable or raw tensor; gets what `variable_custom_getter` gets, and the
+            layer as `reuse_layer`
+        :param auto_create_missing: make own parameters where the layer has none of the name
+        :param layer_output: layer whose output is the value
+        :param shape: dims, the order of the axes for `layer_output`
+        """
+        self._reuse_layer = reuse_layer
+        self.param_map = map
+        self.custom_func = custom
+        self.auto_create_missing = auto_create_missing
+        self.layer_output = layer_output
+        self.shape = shape
+
+    @classmethod
+    def from_config_dict(cls, opts: Any, network: Any, get_layer: Callable[[str], Any]) -> ReuseParams | None:
+        """:return: from what stands in the config"""
+        if opts is None or isinstance(opts, ReuseParams):
+            return opts
+        if isinstance(opts, str):
+            return cls(reuse_layer=_lazy(opts, network, get_layer))
+        if not isinstance(opts, Mapping):
+            raise ConfigError(f"option 'reuse_params': expected the name of a layer or a dict, got {opts!r}.")
+        for key in opts:
+            check_known("key", key, _OPTIONS, where="option 'reuse_params'")
+        options = dict(opts)
+        if options.get("reuse_layer"):
+            options["reuse_layer"] = _lazy(options["reuse_layer"], network, get_layer)
+        if options.get("layer_output"):
+            options["layer_output"] = get_layer(options["layer_output"])
+        if options.get("map"):
+            options["map"] = {k: cls.from_config_dict(v, network, get_layer) for k, v in options["map"].items()}
+        return cls(**options)
+
+    @property
+    def reuse_layer(self) -> Any:
+        """The layer that the parameters come from."""
+        if isinstance(self._reuse_layer, LazyLayerResolver):
+            self._reuse_layer = self._reuse_layer.get_layer()
+        return self._reuse_layer
+
+    def get_variable_scope(self, base_layer: Any, **kwargs: Any) -> Any:
+        """:return: variable scope of the layer that the parameters come from"""
+        return base_layer.var_creation_scope(**kwargs)
+
+    def variable_custom_getter(
+        self,
+        base_layer: Any,
+        name: str,
+        getter: Callable[..., Any],
+        shape: Any = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """:return: variable or raw tensor, instead of the variable which `getter` would make for `base_layer`"""
+        prefix = base_layer.get_absolute_name_scope_prefix()
+        param_name = name[len(prefix) :] if name.startswith(prefix) else name
+        if self.param_map is not None:
+            if param_name not in self.param_map and not self.auto_create_missing:
+                known = ", ".join(sorted(self.param_map))
+                raise ConfigError(f"{base_layer.where()}: reuse_params: map has no {param_name!r}, only {known}.")
+            inner = self.param_map.get(param_name)
+            if inner is None:
+                return getter(name=name, shape=shape, dtype=dtype, **kwargs)
+            return inner.variable_custom_getter(
+                base_layer=base_layer, name=name, getter=getter, shape=shape, dtype=dtype, **kwargs
+            )
+        if self.custom_func is not None:
+            return self.custom_func(
+                base_layer=base_layer, reuse_layer=self.reuse_layer, name=param_name, getter=getter, full_name=name,
+                shape=shape, dtype=dtype, **kwargs,
+            )  # fmt: skip
+        if self.layer_output is not None:
+            output = self.layer_output.output
+            raw = output.copy_compatible_to_dims_raw(self.shape or output.dims)
+            return tf.ensure_shape(raw, shape)
+        params = self.reuse_layer.params
+        if param_name in params:
+            return params[param_name]
+        if self.auto_create_missing:
+            return getter(name=name, shape=shape, dtype=dtype, **kwargs)
+        raise ConfigError(
+            f"{base_layer.where()}: reuse_params: {self.reuse_layer.get_absolute_name()!r} has no parameter "
+            f"{param_name!r}, only {', '.join(sorted(params)) or 'none'}."
+        )
+
+
+def _lazy(layer: Any, network: Any, get_layer: Callable[[str], Any]) -> Any:
+    return LazyLayerResolver(layer, network, get_layer) if isinstance(layer, str) else layer

@@ -1,0 +1,164 @@
+"""
+Layers with one input: the output of the source, or of several sources, one behind the other in the feature dim.
+
+Dropout and a choice of the feature dim can be applied to it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
+
+
+def concat_sources(
+    src_layers: Sequence[LayerBase],
+    out_dim: Dim | None = None,
+    allow_broadcast_all_sources: bool | type[NotSpecified] = NotSpecified,
+) -> Tensor:
+    """
+    :param src_layers: one layer, or several with feature dims
+    :param out_dim: the feature dim of the result
+    :param allow_broadcast_all_sources: whether it is fine that no source has all dims
+    :return: {..., F1 + F2 + ...}: the outputs, one behind the other in the feature dim
+    """
+    assert src_layers, "no sources"
+    tensors = [layer.output for layer in src_layers]
+    if len(tensors) == 1:
+        if out_dim is not None and tensors[0].feature_dim_or_sparse_dim is not None:
+            tensors[0].feature_dim_or_sparse_dim.declare_same_as(out_dim)
+        return tensors[0].copy()
+    without = [str(x) for x in tensors if x.feature_dim is None]
+    if without:
+        raise ConfigError(f"several sources are joined in their feature dim, but {', '.join(without)} has none.")
+    pairs = [(x, x.feature_dim) for x in tensors]
+    result, dim = rf.concat(*pairs, allow_broadcast=allow_broadcast_all_sources is not False, out_dim=out_dim)
+    result.feature_dim = dim
+    return result
+
+
+def concat_sources_with_opt_dropout(
+    src_layers: Sequence[LayerBase],
+    out_dim: Dim | None = None,
+    dropout: float = 0,
+    dropout_axis: Any = None,
+    dropout_noise_shape: Any = None,
+    dropout_on_forward: bool = False,
+    allow_broadcast_all_sources: bool | type[NotSpecified] = NotSpecified,
+) -> Tensor:
+    """:return: like `concat_sources`, with dropout, see `_ConcatInputLayer`"""
+    data = concat_sources(src_layers, out_dim=out_dim, allow_broadcast_all_sources=allow_broadcast_all_sources)
+    if not dropout:
+        return data
+    axes = _dropout_axes(data, dropout_axis, dropout_noise_shape)
+    return rf.dropout(data, dropout, axis=axes, on_forward=dropout_on_forward)
+
+
+def get_concat_sources_data_template(
+    src_layers: Sequence[LayerBase],
+    out_dim: Dim | None = None,
+    allow_broadcast_all_sources: bool | type[NotSpecified] = NotSpecified,
+    name: str | None = None,
+) -> Tensor:
+    """:return: template of `concat_sources`"""
+    with rf.backend_ctx("template"):
+        data = concat_sources(src_layers, out_dim=out_dim, allow_broadcast_all_sources=allow_broadcast_all_sources)
+    return data.copy_template(name=name)
+
+
+class _ConcatInputLayer(LayerBase):
+    """Base class of layers with one input. `compute` gets the joined sources, after dropout."""
+
+    def __init__(
+        self,
+        in_dim: Dim | None = None,
+        out_shape: Any = None,
+        dropout: float = 0,
+        dropout_axis: Any = None,
+        dropout_noise_shape: Any = None,
+        dropout_on_forward: bool = False,
+        mask: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param in_dim: which dim of the source is the feature dim
+        :param out_shape: promise about the dims of the output
+        :param dropout: probability to drop an entry of the input, in training
+        :param dropout_axis: the dims along which entries are dropped on their own; along others they are dropped together
+        :param dropout_noise_shape: the same as sizes: 1 for dims along which entries are dropped together; or by axis
+        :param dropout_on_forward: also outside of training
+        :param mask: "dropout": multiply the input with a random 0/1 mask, of mean 1/2; "unity": no mask
+        """
+        super().__init__(in_dim=in_dim, out_shape=out_shape, **kwargs)
+        self.dropout = dropout
+        self.dropout_axis = dropout_axis
+        self.dropout_noise_shape = dropout_noise_shape
+        self.dropout_on_forward = dropout_on_forward
+        self.mask = mask
+        if mask not in (None, "unity", "dropout"):
+            raise ConfigError(f"{self.where()}: option 'mask': there is no {mask!r}.\n  Possible: 'dropout', 'unity'.")
+        self._input_data: Tensor | None = None
+
+    @property
+    def input_data(self) -> Tensor | None:
+        """The joined sources, after dropout. None without sources."""
+        if self._input_data is None and self.sources:
+            with self.network.compute_scope(self):
+                self._input_data = self._make_input_data()
+        return self._input_data
+
+    def compute_inputs(self) -> list[Tensor]:
+        """:return: the joined sources"""
+        if not self.sources:
+            raise ConfigError(f"{self.where()}: a source is required (option 'from').")
+        data = self.input_data
+        assert data is not None
+        return [data]
+
+    def _make_input_data(self) -> Tensor:
+        data = concat_sources_with_opt_dropout(
+            self.sources, dropout=self.dropout, dropout_axis=self.dropout_axis,
+            dropout_noise_shape=self.dropout_noise_shape, dropout_on_forward=self.dropout_on_forward,
+        )  # fmt: skip
+        if self.in_dim is not None:
+            data = _with_feature_dim(data, self.in_dim, self.where())
+        if self.mask == "dropout":
+            data = rf.dropout(data, 0.5, axis=list(data.dims))
+        return data
+
+
+def _with_feature_dim(data: Tensor, in_dim: Dim, where: str) -> Tensor:
+    if data.sparse_dim is not None and data.sparse_dim == in_dim:
+        return data
+    axes = [i for i, d in enumerate(data.dims) if d == in_dim]
+    if not axes:
+        if data.feature_dim is not None and data.feature_dim.dimension == in_dim.dimension and not in_dim.is_derived():
+            data.feature_dim.declare_same_as(in_dim)
+            return data
+        raise ConfigError(f"{where}: option 'in_dim': {in_dim} is not a dim of the source {data}.")
+    data = data.copy()
+    data.feature_dim = in_dim
+    return data
+
+
+def _dropout_axes(data: Tensor, dropout_axis: Any, noise_shape: Any) -> list[Dim] | None:
+    """:return: the dims along which entries are dropped on their own; None for the default of the frontend"""
+    if dropout_axis is not None:
+        return [data.dims[i] for i in data.get_axes_from_description(dropout_axis)]
+    if noise_shape is None:
+        return None
+    if isinstance(noise_shape, Mapping):
+        default = noise_shape.get("*", -1)
+        sizes: list[Any] = [default] * len(data.dims)
+        for description, size in noise_shape.items():
+            if description != "*":
+                for axis in data.get_axes_from_description(description, allow_int=True):
+                    sizes[axis] = size
+    else:
+        sizes = list(noise_shape)
+    return [dim for dim, size in zip(data.dims, sizes, strict=True) if size != 1]

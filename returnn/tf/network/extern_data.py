@@ -1,0 +1,255 @@
+"""`ExternData`: the data that goes into a network, by key, as the config describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
+from returnn.tensor.batch_info import BatchInfo
+from returnn.util.errors import ConfigError, nearest_hint
+
+tf1 = tf.compat.v1
+
+
+class ExternData(TensorDict):
+    """
+    The data that goes into a network.
+
+    A description is a dict of options for `Tensor`; a number (the number of labels, or the feature dim); or a pair of
+    a number and the number of axes, as old configs have it in `num_outputs`.
+    """
+
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, default_input: str = "data", default_target: str = "classes"
+    ) -> None:
+        """
+        :param data: descriptions by key
+        :param default_input: key of what "data" means in the net dict
+        :param default_target: key of the target, where none is given
+        """
+        super().__init__()
+        self.default_input = default_input
+        self.default_target = default_target
+        self.extra_added_keys: set[str] = set()  # registered by layers
+        if data:
+            self.register_from_dict(data)
+
+    def __repr__(self) -> str:
+        return f"<ExternData {self.get_data_description()}>"
+
+    def register_from_dict(self, data: Mapping[str, Any], *, auto_create_placeholders: bool = False) -> None:
+        """
+        :param data: descriptions by key
+        :param auto_create_placeholders: make placeholders for values and lengths
+        :raises ConfigError: if a description is wrong
+        """
+        for key, description in data.items():
+            self.data[key] = _as_tensor(key, description, is_input=key == self.default_input)
+        if auto_create_placeholders:
+            self.create_placeholders()
+
+    def init_from_config(self, config: Any, auto_create_placeholders: bool = False, reset_batch: bool = True) -> None:
+        """
+        :param config: its options `extern_data`, or `num_inputs` and `num_outputs`; `target`
+        :param auto_create_placeholders: make placeholders for values and lengths
+        :param reset_batch: forget lengths that dims have from before
+        """
+        description = config.typed_value("extern_data")
+        if description is None:
+            description = _description_of_old_config(config)
+        self.default_target = config.value("target", self.default_target) or self.default_target
+        if self.default_input not in description and len(description) and "data" not in description:
+            keys = [key for key in description if key != self.default_target]
+            self.default_input = keys[0] if keys else self.default_input
+        self.register_from_dict(description)
+        if reset_batch:
+            for dim in self.all_dims():
+                dim.reset_raw()
+        if auto_create_placeholders:
+            self.create_placeholders()
+
+    def init_from_dataset(self, dataset: Any, auto_create_placeholders: bool = True) -> None:
+        """
+        :param dataset: it knows keys, dims and dtypes
+        :param auto_create_placeholders: make placeholders for values and lengths
+        """
+        keys = list(dataset.get_data_keys())
+        if keys and self.default_input not in keys:
+            self.default_input = keys[0]
+        targets = dataset.get_target_list()
+        if targets and self.default_target not in targets:
+            self.default_target = targets[0]
+        descriptions = {}
+        for key in keys:
+            descriptions[key] = {
+                "shape": dataset.get_data_shape(key)
+                if dataset.is_data_sparse(key)
+                else [None, *dataset.get_data_shape(key)],
+                "dim": dataset.get_data_dim(key),
+                "sparse": dataset.is_data_sparse(key),
+                "dtype": dataset.get_data_dtype(key),
+            }
+            if dataset.is_data_sparse(key):
+                descriptions[key]["shape"] = [None, *dataset.get_data_shape(key)]
+        self.register_from_dict(descriptions, auto_create_placeholders=auto_create_placeholders)
+
+    def create_placeholders(self) -> None:
+        """Makes placeholders for all values, for the lengths of all dynamic dims, and for the size of the batch."""
+        with tf1.name_scope("extern_data/placeholders/"):
+            if batch_dim.dyn_size is None and any(x.have_batch_axis() for x in self.data.values()):
+                size = tf1.placeholder(tf.int32, shape=(), name="batch_dim")
+                batch_dim.dyn_size_ext = Tensor("batch_dim:size", dims=(), dtype="int32", raw_tensor=size)
+            for key, tensor in self.data.items():
+                if tensor.raw_tensor is None:
+                    _create_placeholders(key, tensor)
+
+    def check_matched_dataset(self, dataset: Any, used_data_keys: Any = None) -> None:
+        """
+        :param dataset: dataset
+        :param used_data_keys: keys to look at; default: all
+        :raises ConfigError: if the dataset does not have what is described here
+        """
+        have = set(dataset.get_data_keys())
+        for key, tensor in self.get_sorted_data_items():
+            if (used_data_keys is not None and key not in used_data_keys) or key in self.extra_added_keys:
+                continue
+            if key not in have:
+                raise ConfigError(f"extern_data: the dataset has no {key!r}.\n  {nearest_hint(key, have)}")
+            sparse, dim = dataset.is_data_sparse(key), dataset.get_data_dim(key)
+            if sparse != tensor.sparse or (tensor.dim is not None and dim != tensor.dim):
+                kind = "sparse" if sparse else "dense"
+                raise ConfigError(f"extern_data: {tensor}, but the dataset has {key!r} as {kind} data of dim {dim}.")
+
+    def get_data(self, name: str) -> Tensor:
+        """
+        :param name: key; or "data" for the default input
+        :raises ConfigError: if there is no such key
+        """
+        if name not in self.data and name == "data":
+            name = self.default_input
+        if name not in self.data:
+            raise ConfigError(f"extern_data: there is no {name!r}.\n  {nearest_hint(name, self.data)}")
+        return self.data[name]
+
+    def has_data(self, name: str) -> bool:
+        """:return: whether there is such a key"""
+        return name in self.data or (name == "data" and self.default_input in self.data)
+
+    def register_data(self, data: Tensor) -> None:
+        """Adds a tensor under its name."""
+        self.data[data.name] = data
+
+    def get_default_input_data(self) -> Tensor:
+        """:return: what "data" means in the net dict"""
+        return self.get_data(self.default_input)
+
+    def get_default_target_data(self) -> Tensor:
+        """:return: the target, where none is given"""
+        return self.get_data(self.default_target)
+
+    def get_sorted_data_items(self) -> list[tuple[str, Tensor]]:
+        """:return: keys and tensors, the default input first"""
+        return sorted(self.data.items(), key=lambda item: (item[0] != self.default_input, item[0]))
+
+    def get_data_description(self) -> str:
+        """:return: keys and what their data looks like, in one line"""
+        return ", ".join(
+            f"{key}: {data.get_description(with_name=False)}" for key, data in self.get_sorted_data_items()
+        )
+
+    def get_all_dimension_tags(self, allow_same_feature_dim: bool = False) -> list[Dim]:
+        """:return: all dims of the data, each once"""
+        options = {"allow_same_feature_dim": allow_same_feature_dim}
+        return Dim.get_all_dimension_tags([d for _, d in self.get_sorted_data_items()], options)[0]
+
+    def get_batch_info(self, allow_none: bool = False) -> BatchInfo | None:
+        """:return: what the batch axis of the data consists of"""
+        for _, data in self.get_sorted_data_items():
+            if data.have_batch_axis():
+                return data.batch
+        if allow_none:
+            return None
+        raise ConfigError("extern_data: there is no data with a batch axis.")
+
+    def init_batch_info(self) -> None:
+        """Sees to it that the size of the batch is known, from the shape of the data if there is no placeholder for it."""
+        if batch_dim.dyn_size is not None:
+            return
+        for _, data in self.get_sorted_data_items():
+            if data.raw_tensor is not None and data.have_batch_axis():
+                size = tf.shape(data.raw_tensor)[data.batch_dim_axis]
+                batch_dim.dyn_size_ext = Tensor("batch_dim:size", dims=(), dtype="int32", raw_tensor=size)
+                return
+
+    def set_batch_info(self, batch_info: BatchInfo, *, init_batch_info: bool = True) -> None:
+        """Sets what the batch axis of the data consists of."""
+        for data in self.data.values():
+            if data.have_batch_axis():
+                data.batch = batch_info
+        if init_batch_info:
+            self.init_batch_info()
+
+
+def _as_tensor(key: str, description: Any, *, is_input: bool) -> Tensor:
+    if isinstance(description, Tensor):
+        return description.copy(name=key)
+    if isinstance(description, int):
+        description = (description, 1 if not is_input else 2)
+    if isinstance(description, (list, tuple)):
+        dim, ndim = description
+        sparse = ndim <= 1
+        shape: tuple[int | None, ...] = (None,) * max(ndim - (0 if sparse else 1), 1 if sparse else 0)
+        description = {"dim": dim, "sparse": sparse, "shape": shape if sparse else (*shape, dim)}
+    if not isinstance(description, Mapping):
+        raise ConfigError(f"extern_data: {key!r}: expected a dict of options, got {description!r}.")
+    options = {"name": f"extern_data:{key}", "version": 1, **description}
+    if "available_for_inference" not in options:
+        options["available_for_inference"] = is_input
+    vocab = options.get("vocab")
+    if isinstance(vocab, Mapping):
+        raise ConfigError(f"extern_data: {key!r}: 'vocab' has to be made from its description first, got {vocab!r}.")
+    if options.get("dim_tags") is None and "shape" not in options and "dims" not in options and "dim" not in options:
+        if options.get("sparse_dim") is None:
+            raise ConfigError(f"extern_data: {key!r}: one of 'dim', 'shape', 'dims' is needed, got {description!r}.")
+        options["sparse"] = True
+    tensor = Tensor(**options)
+    tensor.name = key
+    for dim in tensor.dims:
+        if dim.is_dynamic_seq_length() and dim.dyn_size_ext is None and not dim.is_derived():
+            lengths_dims = [batch_dim] if tensor.have_batch_axis() else []
+            dim.dyn_size_ext = Tensor(f"{dim.name}:lengths", dims=lengths_dims, dtype="int32")
+    return tensor
+
+
+def _create_placeholders(key: str, tensor: Tensor) -> None:
+    scope = "".join(c if c.isalnum() or c in "_.-" else "_" for c in key)
+    for axis, dim in enumerate(tensor.dims):
+        if dim.size is not None or dim.is_batch_dim() or dim.dyn_size is not None or dim.is_derived():
+            continue
+        template = dim.dyn_size_ext
+        dims = (batch_dim,) if template is None else template.dims
+        lengths = Tensor(f"{dim.name}:lengths", dims=dims, dtype="int32")
+        shape = [d.size for d in dims]
+        lengths.raw_tensor = tf1.placeholder(tf.int32, shape=shape, name=f"{scope}/{scope}_dim{axis}_size")
+        dim.dyn_size_ext = lengths
+    dtype = tf.string if tensor.dtype == "string" else tensor.dtype
+    tensor.raw_tensor = tf1.placeholder(dtype, shape=tensor.batch_shape, name=f"{scope}/{scope}")
+
+
+def _description_of_old_config(config: Any) -> dict[str, Any]:
+    """:return: from `num_inputs` and `num_outputs`"""
+    outputs = config.typed_value("num_outputs")
+    if outputs is None:
+        raise ConfigError("option 'extern_data' is required: a dict with a description of the data for each key.")
+    if not isinstance(outputs, Mapping):
+        outputs = {config.value("target", "classes"): outputs}
+    description = {}
+    for key, value in outputs.items():
+        description[key] = [value, 1] if isinstance(value, int) and key != "data" else value
+    num_inputs = config.typed_value("num_inputs")
+    if "data" not in description and num_inputs:
+        description["data"] = [num_inputs, 2]
+    return description

@@ -1,0 +1,66 @@
+"""
+What a name in a net dict means.
+
+| name | means |
+| --- | --- |
+| `"encoder"` | the layer of this name, in the same network |
+| `"data"`, `"data:KEY"` | data of the network; inside a subnetwork, `"data"` is what its sources give |
+| `"sub/layer"` | a layer inside of another one |
+| `"base:layer"`, `"../layer"` | a layer of the network around this one |
+| `"root:layer"`, `"base:base:layer"` | of the outermost network; of the one around the one around |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from returnn.util.errors import ConfigError, nearest_hint
+
+if TYPE_CHECKING:
+    from returnn.tf.network.network import TFNetwork
+
+
+class NetworkLayerException(ConfigError):
+    """Something is wrong with a layer."""
+
+    def __init__(self, message: str, layer_name: str, network: Any, net_dict: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.layer_name = layer_name
+        self.network = network
+        self.net_dict = net_dict
+
+
+class LayerNotFound(NetworkLayerException):
+    """There is no layer of this name."""
+
+
+class DataNotFound(ConfigError):
+    """There is no data of this key."""
+
+
+class CannotHandleUndefinedSourcesException(NetworkLayerException):
+    """The template of a layer needs sources which are not known yet."""
+
+
+class NetworkConstructionDependencyLoopException(NetworkLayerException):
+    """A layer needs itself."""
+
+    def __init__(self, network: Any, layer_name: str, constructing_layers: Any, net_dict: dict[str, Any]) -> None:
+        chain = list(constructing_layers)
+        chain = [*chain[chain.index(layer_name) :], layer_name] if layer_name in chain else [*chain, layer_name]
+        message = (
+            f"layer {network.get_absolute_name_prefix() + layer_name!r} needs itself: {' -> '.join(map(repr, chain))}.\n"
+            "  Inside a loop, 'prev:' means the frame before."
+        )
+        super().__init__(message, layer_name=layer_name, network=network, net_dict=net_dict)
+
+
+def layer_not_found(network: TFNetwork, name: str, net_dict: dict[str, Any]) -> LayerNotFound:
+    """:return: error to raise"""
+    known = [*net_dict, *(f"data:{key}" for key in network.extern_data.data)]
+    known = [key for key in known if not key.startswith("#")]
+    full = network.get_absolute_name_prefix() + name
+    user = network.layer_under_construction
+    by = f"layer {network.get_absolute_name_prefix() + user!r}: " if user else ""
+    message = f"{by}there is no layer {full!r}.\n  {nearest_hint(name, known)}"
+    return LayerNotFound(message, layer_name=name, network=network, net_dict=net_dict)

@@ -1,0 +1,365 @@
+"""`TFNetwork`: layers, made from a net dict."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.config import get_global_config
+from returnn.tensor import Dim, Tensor
+from returnn.tensor.control_flow_ctx import ControlFlowContext
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.network.extern_data import ExternData
+from returnn.tf.network.layer_names import NetworkConstructionDependencyLoopException, layer_not_found
+from returnn.tf.network.network_losses import NetworkLosses
+from returnn.tf.network.network_params import NetworkParams
+from returnn.tf.network.network_tree import NetworkTree
+from returnn.tf.network.train_flag import train_flag_ctx
+from returnn.util.errors import ConfigError, UserError
+from returnn.util.not_specified import NotSpecified
+
+tf1 = tf.compat.v1
+
+_network_stack: list[TFNetwork] = []
+
+
+class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
+    """Layers, made from a net dict. A network inside of a layer is one, too."""
+
+    def __init__(
+        self,
+        config: Any = None,
+        extern_data: ExternData | None = None,
+        rnd_seed: int | None = None,
+        train_flag: bool | tf.Tensor | None = None,
+        eval_flag: bool | None = None,
+        search_flag: bool | None = None,
+        parent_layer: LayerBase | None = None,
+        parent_net: TFNetwork | None = None,
+        extra_parent_net: TFNetwork | None = None,
+        extra_name_prefix: str | None = None,
+        inside_rec_time_dim: Dim | None = None,
+        over_rec_time_dim: Dim | None = None,
+        over_rec_time_dim_subs: set[Dim] | None = None,
+        control_flow_ctx: ControlFlowContext | None = None,
+        absolute_name_prefix: str | None = None,
+        name: str = "",
+    ) -> None:
+        """
+        :param config: default: that of the network around, or the global one
+        :param extern_data: the data that goes in; default: from the config, with placeholders
+        :param rnd_seed: for parameters and dropout
+        :param train_flag: whether this is training; also a raw bool scalar
+        :param eval_flag: whether losses are computed outside of training
+        :param search_flag: whether choices search
+        :param parent_layer: the layer that this network is inside of
+        :param parent_net: the network of that layer
+        :param extra_parent_net: the network that this one stands beside, as another version of parts of it
+        :param extra_name_prefix: what such a network puts in front of its names
+        :param inside_rec_time_dim: the dim of the loop of which this network is one frame
+        :param over_rec_time_dim: the dim of the loop which this network stands for, all frames at once
+        :param over_rec_time_dim_subs: dims of loops inside of this network
+        :param control_flow_ctx: the loop or branch
+        :param absolute_name_prefix: what names begin with, instead of those of the layers around
+        :param name: for people
+        """
+        outer = parent_net or extra_parent_net
+        self.name = name
+        self.parent_layer = parent_layer
+        self.parent_net = parent_net
+        self.extra_parent_net = extra_parent_net
+        self.extra_name_prefix = extra_name_prefix
+        self._config = config
+        self._absolute_name_prefix = absolute_name_prefix
+        self.inside_rec_time_dim = inside_rec_time_dim
+        self.over_rec_time_dim = over_rec_time_dim
+        self.over_rec_time_dim_subs = over_rec_time_dim_subs or set()
+        self.control_flow_ctx = control_flow_ctx
+        self.train_flag = _given(train_flag, outer.train_flag if outer else False)
+        self.eval_flag = _given(eval_flag, outer.eval_flag if outer else not isinstance(train_flag, bool) or train_flag)
+        self.search_flag = _given(search_flag, outer.search_flag if outer else False)
+        self.rnd_seed = 42 if rnd_seed is None else rnd_seed
+        self.random = numpy.random.RandomState(self.rnd_seed)
+        self.dims_of_layers: dict[Any, Dim] = outer.dims_of_layers if outer else {}
+        self.extern_data = extern_data if extern_data is not None else self._make_extern_data()
+        self.layers: dict[str, LayerBase] = {}
+        self.layers_desc: dict[str, dict[str, Any]] = {}
+        self.subnets: dict[str, Any] = {}
+        self.extra_nets: dict[str, TFNetwork] = {}
+        self.used_data_keys: set[str] = set()
+        self._constructing: list[str] = []
+        self._init_params(outer)
+        self._init_losses()
+        self._init_tree()
+
+    def _make_extern_data(self) -> ExternData:
+        extern_data = ExternData()
+        extern_data.init_from_config(self.get_config(), auto_create_placeholders=True)
+        return extern_data
+
+    def get_config(self, consider_global_config: bool = True, fallback_dummy_config: bool = True) -> Any:
+        """
+        :param consider_global_config: take the global config if there is none
+        :param fallback_dummy_config: take an empty one if there is no global one either
+        """
+        if self._config is not None:
+            return self._config
+        outer = self.parent_net or self.extra_parent_net
+        if outer is not None:
+            return outer.get_config(consider_global_config, fallback_dummy_config)
+        if consider_global_config:
+            return get_global_config(raise_exception=not fallback_dummy_config, auto_create=fallback_dummy_config)
+        return None
+
+    # Construction.
+
+    def construct_from_dict(
+        self, net_dict: dict[str, Any], get_layer: Callable[[str], LayerBase] | None = None
+    ) -> None:
+        """
+        Makes all layers that are needed: the output, those with a loss, those with `is_output_layer`.
+
+        :param net_dict: options of each layer, by name
+        :param get_layer: function that gives the layer of a name, instead of the usual
+        :raises ConfigError: if something in it is wrong
+        """
+        self.layers_desc.update({name: desc for name, desc in net_dict.items() if not name.startswith("#")})
+        for name, desc in self.layers_desc.items():
+            if not isinstance(desc, dict):
+                raise ConfigError(f"layer {name!r}: expected a dict of options, got {desc!r}.")
+            if self._is_wanted(name, desc):
+                self.construct_layer(net_dict, name, get_layer=get_layer)
+
+    def _is_wanted(self, name: str, desc: dict[str, Any]) -> bool:
+        if desc.get("only_on_search") and not self.search_flag:
+            return False
+        if desc.get("only_on_eval") and not self.eval_flag:
+            return False
+        if name == self.get_default_output_layer_name() or desc.get("register_as_extern_data"):
+            return True
+        return bool(desc.get("is_output_layer") or desc.get("loss") is not None or desc.get("class") == "hdf_dump")
+
+    def construct_layer(
+        self,
+        net_dict: dict[str, Any],
+        name: str,
+        get_layer: Callable[[str], LayerBase] | None = None,
+        add_layer: Callable[..., LayerBase] | None = None,
+        check_existing: bool = True,
+    ) -> LayerBase:
+        """
+        :param net_dict: options of each layer, by name
+        :param name: see `returnn.tf.network.layer_names`
+        :param get_layer: function that gives the layer of a name; default: this one
+        :param add_layer: function that makes a layer from name, class and options; default: `add_layer`
+        :param check_existing: take the layer if it exists
+        :return: the layer, made if necessary, with all that it needs
+        """
+        if check_existing and name in self.layers:
+            return self.layers[name]
+        if name not in net_dict:
+            found = self._find_by_path(net_dict, name, get_layer=get_layer, add_layer=add_layer)
+            if found is None:
+                raise layer_not_found(self, name, net_dict)
+            return found
+        if name in self._constructing:
+            raise NetworkConstructionDependencyLoopException(self, name, self._constructing, net_dict)
+        get_layer = get_layer or (lambda source: self.construct_layer(net_dict, source, add_layer=add_layer))
+        self._constructing.append(name)
+        try:
+            layer_class, options = self.resolve_layer(name, net_dict[name], get_layer)
+            return (add_layer or self.add_layer)(name, layer_class, **options)
+        finally:
+            self._constructing.pop()
+
+    def resolve_layer(
+        self, name: str, desc: dict[str, Any], get_layer: Callable[[str], LayerBase]
+    ) -> tuple[type[LayerBase], dict[str, Any]]:
+        """
+        :param name: of the layer
+        :param desc: its options in the net dict
+        :param get_layer: function that gives the layer of a name
+        :return: class, and options with layers in place of their names
+        :raises ConfigError: if there is no such class or option
+        """
+        self.layers_desc[name] = desc
+        where = f"layer {self.get_absolute_name_prefix() + name!r}"
+        if "class" not in desc:
+            raise ConfigError(f"{where}: the option 'class' is required.")
+        try:
+            layer_class = get_layer_class(desc["class"])
+        except ConfigError as exc:
+            raise ConfigError(f"{where}: {exc}") from exc
+        options = {key: value for key, value in desc.items() if key != "class"}
+        options.update(_name=name, _network=self)
+        layer_class.transform_config_dict(options, network=self, get_layer=get_layer)
+        layer_class.check_options(options, where=f"{where} (class {desc['class']!r})")
+        return layer_class, options
+
+    def add_layer(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:
+        """
+        :param name: of the layer
+        :param layer_class: its class
+        :param layer_desc: its options, with layers in place of their names
+        :return: the layer, which is part of this network now
+        """
+        layer = self._create_layer(name, layer_class, **layer_desc)
+        self.layers[name] = layer
+        layer.post_init(layer_desc)
+        return layer
+
+    def _create_layer(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:
+        if layer_class.compute is not LayerBase.compute:
+            return layer_class(name=name, network=self, **layer_desc)
+        desc = dict(layer_desc)
+        output = desc.pop("output", None)
+        if output is None:
+            output = layer_class.get_out_data_from_opts(name=name, network=self, **desc)
+            output = layer_class.fixup_out_data(
+                output, network=self, **{k: desc[k] for k in ("out_shape",) if k in desc}
+            )
+        with self.layer_creation_scope(layer_class, name=name, **desc):
+            layer = layer_class(name=name, network=self, output=output, **desc)
+        return layer
+
+    @contextlib.contextmanager
+    def layer_creation_scope(self, layer_class: type[LayerBase] = LayerBase, **kwargs: Any) -> Iterator[None]:
+        """Name scope for the operations of a layer, and this network as the current one."""
+        name = kwargs.get("name", "")
+        with self.register_network_scope(), layer_class.cls_setup_scope(name=name, name_scope=kwargs.get("name_scope")):
+            yield
+
+    @contextlib.contextmanager
+    def compute_scope(self, layer: LayerBase, suffix: str = "") -> Iterator[None]:
+        """What `compute` of a layer runs in: name scope, train flag; on templates or on TensorFlow."""
+        backend = rf.get_selected_backend()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.register_network_scope())
+            stack.enter_context(train_flag_ctx(self.train_flag))
+            if backend != "template":
+                if backend != "tf":
+                    stack.enter_context(rf.backend_ctx("tf"))
+                scope = f"{layer.cls_get_tf_scope_name(layer.get_absolute_name())}{'/' + suffix if suffix else ''}"
+                stack.enter_context(tf1.name_scope(scope))
+            try:
+                yield
+            except ConfigError:
+                raise
+            except UserError as exc:
+                sources = "".join(f"\n  {source.name!r} has {source.output}." for source in layer.sources)
+                raise ConfigError(f"{layer.where()}: {exc}{sources}") from exc
+
+    @contextlib.contextmanager
+    def register_network_scope(self) -> Iterator[None]:
+        """Makes this network the current one, inside of the `with` block."""
+        _network_stack.append(self)
+        try:
+            yield
+        finally:
+            _network_stack.pop()
+
+    @classmethod
+    def get_network_stack(cls) -> list[TFNetwork]:
+        """:return: the networks whose layers are being made, innermost last"""
+        return list(_network_stack)
+
+    @classmethod
+    def get_current_network(cls, must_exist: bool = True) -> TFNetwork | None:
+        """:return: the network whose layer is being made"""
+        if not _network_stack and must_exist:
+            raise RuntimeError("no layer of a network is being made right now")
+        return _network_stack[-1] if _network_stack else None
+
+    @property
+    def layer_under_construction(self) -> str | None:
+        """Name of the layer that is being made."""
+        return self._constructing[-1] if self._constructing else None
+
+    # Layers and data by name.
+
+    def get_layer(self, layer_name: str) -> LayerBase:
+        """
+        :param layer_name: see `returnn.tf.network.layer_names`
+        :return: the layer; it is not made if it does not exist
+        :raises LayerNotFound: if there is no such layer
+        """
+        if layer_name in self.layers:
+            return self.layers[layer_name]
+        found = self._find_by_path(self.layers_desc, layer_name)
+        if found is None:
+            raise layer_not_found(self, layer_name, {**self.layers_desc, **self.layers})
+        return found
+
+    def get_extern_data(self, key: str, mark_data_key_as_used: bool = True) -> Tensor:
+        """
+        :param key: of the data
+        :param mark_data_key_as_used: so that the dataset has to provide it
+        """
+        root = self.get_root_network()
+        if key in self.extern_data.data or root is self:
+            data = self.extern_data.get_data(key)
+        else:
+            data = root.extern_data.get_data(key)
+        if mark_data_key_as_used:
+            used = self.extern_data.default_input if key == "data" and key not in self.extern_data.data else key
+            root.used_data_keys.add(used)
+        return data
+
+    def get_used_data_keys(self, exclude_extra_added: bool = True) -> set[str]:
+        """:return: keys of the data that the layers use"""
+        used = set(self.used_data_keys)
+        return used - self.extern_data.extra_added_keys if exclude_extra_added else used
+
+    def get_default_output_layer_name(self) -> str:
+        """:return: name of the output layer"""
+        return "output"
+
+    def get_default_output_layer(self, must_exist: bool = True) -> LayerBase | None:
+        """:return: the output layer"""
+        name = self.get_default_output_layer_name()
+        if name not in self.layers and not must_exist:
+            return None
+        return self.get_layer(name)
+
+    def get_output_layers(self) -> list[LayerBase]:
+        """:return: all layers which are computed for their own sake"""
+        return [layer for _, layer in sorted(self.layers.items()) if layer.is_output_layer()]
+
+    def get_default_target(self) -> str:
+        """:return: key of the target, where none is given"""
+        return self.extern_data.default_target
+
+    def random_seed(self) -> int:
+        """:return: seed for the next random operation or parameter"""
+        return int(self.get_root_network().random.randint(2**31 - 1))
+
+    # Train flag.
+
+    def cond_on_train(self, fn_train: Callable[[], Any], fn_eval: Callable[[], Any]) -> Any:
+        """:return: raw tensor: fn_train() in training, fn_eval() otherwise"""
+        if isinstance(self.train_flag, bool):
+            return fn_train() if self.train_flag else fn_eval()
+        return tf.cond(self.train_flag, fn_train, fn_eval)
+
+    @property
+    def is_training_objective(self) -> bool:
+        """Whether the objective of this network can be one of training."""
+        return not (isinstance(self.train_flag, bool) and not self.train_flag)
+
+    def __repr__(self) -> str:
+        path = self.get_absolute_name_prefix()
+        flags = f"train={self.train_flag}" + (" search" if self.search_flag else "")
+        return f"<TFNetwork {self.name or 'root'!r} {path} {flags}>"
+
+
+def _given(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+__all__ = ["NotSpecified", "TFNetwork"]

@@ -1,0 +1,78 @@
+"""Losses of all layers of a network, and the training objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from returnn.tf.layers.loss_holder import LossHolder, total_of
+from returnn.tf.util.regularization import spatial_smoothing_energy
+
+if TYPE_CHECKING:
+    from returnn.tf.network.network import TFNetwork
+
+
+class NetworkLosses:
+    """The part of `TFNetwork` about losses."""
+
+    def _init_losses(self: TFNetwork) -> None:
+        self.losses_dict: dict[str, LossHolder] = {}
+        self.total_loss: Any = None
+        self.total_constraints: Any = None
+        self.total_objective: Any = None
+
+    def wants_loss(self: TFNetwork, target: Any, loss_class: Any) -> bool:
+        """:return: whether a layer with this loss and target has to compute it"""
+        if not (self.eval_flag or self.is_training_objective):
+            return False
+        keys = [target] if isinstance(target, str) else list(target or [])
+        return all(key.startswith("layer:") or self.get_root_network().extern_data.has_data(key) for key in keys)
+
+    def get_losses_initialized(
+        self: TFNetwork, reduce_func: Callable[[Any], Any] | None = None, with_total: bool = False
+    ) -> tuple[dict[str, LossHolder], Any, Any]:
+        """
+        :param reduce_func: what sums up the frames of a loss; default: their sum
+        :param with_total: also the total of all losses, and of all constraints on parameters and outputs
+        :return: losses by name, total loss, total constraints; the totals as raw scalars, or None
+        """
+        losses: dict[str, LossHolder] = {}
+        for layer in self.get_layers_with_own_losses():
+            for loss in layer.get_losses_initialized(reduce_func=reduce_func):
+                assert loss.name not in losses, f"two losses with the name {loss.name!r}"
+                losses[loss.name] = loss
+        if not with_total:
+            return losses, None, None
+        total = total_of([loss.get_loss_value_for_objective() for loss in losses.values()])
+        constraints = total_of([layer.get_constraints_value() for layer in self.get_layers_with_own_losses()])
+        return losses, total, constraints
+
+    def get_layers_with_own_losses(self: TFNetwork) -> list[Any]:
+        """:return: the layers of this network, of which each speaks for the networks inside of it, too"""
+        return [layer for name, layer in sorted(self.layers.items()) if layer.name == name]
+
+    def maybe_construct_objective(self: TFNetwork) -> None:
+        """Computes losses and totals, once."""
+        if self.total_objective is None:
+            self.losses_dict, self.total_loss, self.total_constraints = self.get_losses_initialized(with_total=True)
+            self.total_objective = self.total_loss + self.total_constraints
+
+    def get_objective(self: TFNetwork) -> Any:
+        """:return: raw scalar, what training minimizes"""
+        self.maybe_construct_objective()
+        return self.total_objective
+
+    def get_total_loss(self: TFNetwork) -> Any:
+        """:return: raw scalar, total of all losses"""
+        self.maybe_construct_objective()
+        return self.total_loss
+
+    def get_total_constraints(self: TFNetwork) -> Any:
+        """:return: raw scalar, total of all constraints"""
+        self.maybe_construct_objective()
+        return self.total_constraints
+
+    @staticmethod
+    def spatial_smoothing_energy(output: Any) -> Any:
+        """:return: raw scalar, see `returnn.tf.util.regularization.spatial_smoothing_energy`"""
+        return spatial_smoothing_energy(output)

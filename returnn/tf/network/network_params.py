@@ -1,0 +1,99 @@
+"""Parameters of all layers of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import tensorflow as tf
+
+from returnn.util.errors import ConfigError, nearest_hint
+
+if TYPE_CHECKING:
+    from returnn.tf.network.network import TFNetwork
+
+tf1 = tf.compat.v1
+
+
+class NetworkParams:
+    """The part of `TFNetwork` about parameters."""
+
+    def _init_params(self: TFNetwork, outer: TFNetwork | None) -> None:
+        self.extra_vars_to_save: list[Any] = []
+        self._not_trainable: set[str] = outer._not_trainable if outer else set()
+        self._param_values: dict[tuple[int, str], Any] = outer._param_values if outer else {}
+
+    def value_of_param(self: TFNetwork, param: Any) -> tf.Tensor:
+        """:return: raw value of a variable: read once in each graph"""
+        if not isinstance(param, tf.Variable):
+            return tf.convert_to_tensor(param)
+        key = (id(tf1.get_default_graph()), param.name)
+        if key not in self._param_values:
+            with tf.init_scope():
+                root_key = (id(tf1.get_default_graph()), param.name)
+                if root_key not in self._param_values:
+                    with tf.control_dependencies(None), tf1.name_scope(None):
+                        self._param_values[root_key] = param.read_value()
+            self._param_values[key] = self._param_values[root_key]
+        return self._param_values[key]
+
+    def mark_as_not_trainable(self: TFNetwork, param: Any) -> None:
+        """Takes a variable out of what training changes."""
+        self._not_trainable.add(param.name)
+
+    def get_params_list(self: TFNetwork) -> list[Any]:
+        """:return: all parameters, each once, in the order of the names of their layers"""
+        params: list[Any] = []
+        for layer in self.get_all_layers_deep():
+            params += [param for _, param in sorted(layer.params.items()) if not _is_in(param, params)]
+        return params
+
+    def get_saveable_params_list(self: TFNetwork) -> list[Any]:
+        """:return: all variables that go into checkpoints"""
+        params: list[Any] = []
+        for layer in self.get_all_layers_deep():
+            found = [p for _, p in sorted(layer.get_saveable_params_dict().items())]
+            params += [param for param in found if not _is_in(param, params)]
+        return params + [var for var in self.extra_vars_to_save if not _is_in(var, params)]
+
+    def get_trainable_params(self: TFNetwork) -> list[Any]:
+        """:return: all variables that training changes"""
+        trainable = {var.name for var in tf1.trainable_variables()} - self._not_trainable
+        return [param for param in self.get_params_list() if param.name in trainable]
+
+    def get_num_params(self: TFNetwork) -> int:
+        """:return: number of values in all parameters"""
+        return sum(int(numpy.prod(param.shape.as_list())) for param in self.get_params_list())
+
+    def get_param_values_dict(self: TFNetwork, session: Any) -> dict[str, dict[str, numpy.ndarray]]:
+        """:return: values, by layer and name"""
+        values = {
+            layer.get_absolute_name(): layer.get_param_values_dict(session) for layer in self.get_all_layers_deep()
+        }
+        return {name: params for name, params in values.items() if params}
+
+    def set_param_values_by_dict(
+        self: TFNetwork, values_dict: Mapping[str, Any], ignore_non_existing: bool = False, **kwargs: Any
+    ) -> None:
+        """
+        :param values_dict: values, by layer and name
+        :param ignore_non_existing: whether there may be layers in it which do not exist
+        :param kwargs: for `LayerBase.set_param_values_by_dict`
+        """
+        layers = {layer.get_absolute_name(): layer for layer in self.get_all_layers_deep()}
+        for name, values in values_dict.items():
+            if name in layers:
+                layers[name].set_param_values_by_dict(values, **kwargs)
+            elif not ignore_non_existing:
+                raise ConfigError(
+                    f"there is no layer {name!r} to load parameters into.\n  {nearest_hint(name, layers)}"
+                )
+
+    def initialize_params(self: TFNetwork, session: Any) -> None:
+        """Gives all variables their initial values."""
+        session.run(tf1.variables_initializer(tf1.global_variables()))
+
+
+def _is_in(param: Any, params: list[Any]) -> bool:
+    return any(param is other for other in params)

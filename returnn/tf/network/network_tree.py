@@ -1,0 +1,216 @@
+"""Networks inside of each other: names, paths, and the loop that a network is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from returnn.tf.layers.registry import get_layer_class
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tensor import Dim, Tensor
+    from returnn.tf.layers.layer_base import LayerBase
+    from returnn.tf.network.network import TFNetwork
+
+
+class NetworkTree:
+    """The part of `TFNetwork` about networks around it and inside of it."""
+
+    def _init_tree(self: TFNetwork) -> None:
+        self._name_scope_prefix: str | None = None
+
+    def get_root_network(self: TFNetwork) -> TFNetwork:
+        """:return: the outermost network"""
+        outer = self.parent_net or self.extra_parent_net
+        return outer.get_root_network() if outer is not None else self
+
+    def get_root_ctx_network(self: TFNetwork) -> tuple[TFNetwork, str]:
+        """:return: the outermost network that is not another version of one; and what names begin with in there"""
+        if self.extra_parent_net is not None:
+            return self.extra_parent_net.get_root_ctx_network()
+        if self.parent_net is None:
+            return self, ""
+        root, prefix = self.parent_net.get_root_ctx_network()
+        own = f"{self.parent_layer.name}/" if self.parent_layer is not None else ""
+        return root, prefix + own
+
+    def get_network_hierarchy(self: TFNetwork) -> list[TFNetwork]:
+        """:return: the networks from the outermost to this one"""
+        outer = self.parent_net or self.extra_parent_net
+        return [*(outer.get_network_hierarchy() if outer is not None else []), self]
+
+    def get_absolute_name_prefix(self: TFNetwork) -> str:
+        """:return: what absolute names of layers begin with: "" or "outer/" """
+        if self._absolute_name_prefix is not None:
+            return self._absolute_name_prefix
+        if self.parent_layer is not None:
+            return f"{self.parent_layer.get_absolute_name()}/"
+        if self.extra_parent_net is not None:
+            return self.extra_parent_net.get_absolute_name_prefix()
+        return self.parent_net.get_absolute_name_prefix() if self.parent_net is not None else ""
+
+    def get_absolute_name_scope_prefix(self: TFNetwork) -> str:
+        """:return: what names of variables begin with: "" or "outer/" """
+        if self._name_scope_prefix is not None:
+            return self._name_scope_prefix
+        if self.parent_layer is not None:
+            return self.parent_layer.get_absolute_name_scope_prefix()
+        outer = self.parent_net or self.extra_parent_net
+        return outer.get_absolute_name_scope_prefix() if outer is not None else ""
+
+    @property
+    def extra_name_prefix_text(self: TFNetwork) -> str:
+        """What names of such another version of the network begin with."""
+        return f"{self.extra_name_prefix}:" if self.extra_name_prefix else ""
+
+    def _find_by_path(
+        self: TFNetwork,
+        net_dict: dict[str, Any],
+        name: str,
+        get_layer: Callable[[str], LayerBase] | None = None,
+        add_layer: Callable[..., LayerBase] | None = None,
+    ) -> LayerBase | None:
+        """:return: layer by a name that is not in the net dict, see `returnn.tf.network.layer_names`"""
+        if name == "data" or name.startswith("data:"):
+            return self._data_layer(name)
+        for prefix, outer in (("base:", self.parent_net), ("../", self.parent_net), ("root:", self.get_root_network())):
+            if name.startswith(prefix):
+                rest = name[len(prefix) :]
+                if outer is None:
+                    raise ConfigError(f"layer name {name!r}: this is the outermost network, there is none around it.")
+                return outer.construct_layer(outer.layers_desc, rest)
+        if "/" not in name:
+            return None
+        first, _, rest = name.partition("/")
+        if first in net_dict and first not in self.layers:
+            subnet = self._subnetwork(first, net_dict[first], get_layer)
+            if subnet is not None:
+                return subnet.construct_layer(subnet.layers_desc, rest)
+        layer = self.construct_layer(net_dict, first, get_layer=get_layer, add_layer=add_layer)
+        return layer.get_sub_layer(rest)
+
+    def _subnetwork(
+        self: TFNetwork, name: str, desc: dict[str, Any], get_layer: Callable[[str], LayerBase] | None
+    ) -> TFNetwork | None:
+        """:return: the network inside of a layer, if its layers can be made one by one; the layer need not exist"""
+        if "class" not in desc:
+            return None
+        return get_layer_class(desc["class"]).cls_get_sub_network(name=name, network=self, layer_desc=desc)
+
+    def _data_layer(self: TFNetwork, name: str) -> LayerBase:
+        key = name.partition(":")[2] or self.extern_data.default_input
+        layer_class = get_layer_class("source")
+        return self.add_layer(name, layer_class, data_key=key, sources=[])
+
+    # Loops.
+
+    def is_inside_rec_layer(self: TFNetwork, inside_loop: bool = True) -> bool:
+        """
+        :param inside_loop: only if this is one frame; otherwise also if it stands for all frames of a loop
+        """
+        return self.get_inside_rec_time_dim(inside_loop=inside_loop) is not None
+
+    def get_inside_rec_time_dim(self: TFNetwork, inside_loop: bool = True) -> Dim | None:
+        """:return: the dim of the innermost loop that this network is part of"""
+        if self.inside_rec_time_dim is not None:
+            return self.inside_rec_time_dim
+        if self.over_rec_time_dim is not None:
+            return None if inside_loop else self.over_rec_time_dim
+        outer = self.parent_net or self.extra_parent_net
+        return outer.get_inside_rec_time_dim(inside_loop=inside_loop) if outer is not None else None
+
+    def get_all_rec_time_dims(self: TFNetwork) -> set[Dim]:
+        """:return: the dims of all loops that this network is part of"""
+        outer = self.parent_net or self.extra_parent_net
+        dims = outer.get_all_rec_time_dims() if outer is not None else set()
+        own = {self.inside_rec_time_dim, self.over_rec_time_dim} - {None}
+        return dims | own | self.over_rec_time_dim_subs  # type: ignore[return-value]
+
+    def get_control_flow_ctx(self: TFNetwork) -> Any:
+        """:return: the loop or branch that this network lives in"""
+        outer = self.parent_net or self.extra_parent_net
+        if self.control_flow_ctx is not None or outer is None:
+            return self.control_flow_ctx
+        return outer.get_control_flow_ctx()
+
+    def get_rec_parent_layer(self: TFNetwork, inside_loop: bool = True) -> LayerBase | None:
+        """:return: the loop that this network is part of"""
+        if self.inside_rec_time_dim is not None or (not inside_loop and self.over_rec_time_dim is not None):
+            return self.parent_layer
+        outer = self.parent_net or self.extra_parent_net
+        return outer.get_rec_parent_layer(inside_loop=inside_loop) if outer is not None else None
+
+    def have_rec_step_info(self: TFNetwork) -> bool:
+        """:return: whether this is one frame of a loop whose number is known"""
+        return self.get_rec_step_info(must_exist=False) is not None
+
+    def get_rec_step_info(self: TFNetwork, must_exist: bool = True) -> LayerBase | None:
+        """:return: the layer ":i", with the number of the frame"""
+        if ":i" in self.layers:
+            return self.layers[":i"]
+        outer = self.parent_net or self.extra_parent_net
+        if outer is not None:
+            return outer.get_rec_step_info(must_exist=must_exist)
+        if must_exist:
+            raise ConfigError("layer ':i': this is not inside of a loop.")
+        return None
+
+    def get_rec_step_index(self: TFNetwork) -> Any:
+        """:return: raw scalar, number of the frame in the loop, from 0 on"""
+        info = self.get_rec_step_info()
+        assert info is not None
+        return info.output.raw_tensor
+
+    def set_rec_step_info(
+        self: TFNetwork, i: Any, prev_end_flag: Any = None, prev_end_layer: Any = None, seq_lens: Any = None
+    ) -> None:
+        """
+        :param i: number of the frame
+        :param prev_end_flag: (B,), whether the sequence has ended
+        :param prev_end_layer: the layer "prev:end"
+        :param seq_lens: (B,), lengths, if they are known
+        """
+        self.layers[":i"] = get_layer_class(":i")(
+            name=":i", network=self, i=i, prev_end_flag=prev_end_flag, prev_end_layer=prev_end_layer, seq_lens=seq_lens
+        )
+
+    # Search.
+
+    def get_search_choices(
+        self: TFNetwork, sources: Any = None, src: LayerBase | None = None, base_search_choice: Any = None, **_: Any
+    ) -> Any:
+        """:return: the latest choice that the layers depend on, None without search"""
+        todo = list(sources or ([] if src is None else src.get_dep_layers()))
+        seen: set[int] = set()
+        while todo:
+            layer = todo.pop(0)
+            if id(layer) in seen:
+                continue
+            seen.add(id(layer))
+            if layer.search_choices is not None:
+                return layer.search_choices
+            todo += layer.get_dep_layers()
+        return None
+
+    # All layers.
+
+    def get_all_layers_shallow(self: TFNetwork) -> list[LayerBase]:
+        """:return: the layers of this network"""
+        return [layer for _, layer in sorted(self.layers.items())]
+
+    def get_all_layers_deep(self: TFNetwork) -> list[LayerBase]:
+        """:return: the layers of this network and of all networks inside of them"""
+        found: list[LayerBase] = []
+        for layer in self.get_all_layers_shallow():
+            if layer in found:
+                continue
+            found.append(layer)
+            for net in layer.get_sub_networks():
+                found += [inner for inner in net.get_all_layers_deep() if inner not in found]
+        return found
+
+    def get_seq_tags(self: TFNetwork, mark_data_key_as_used: bool = True, beam: Any = None) -> Any:
+        """:return: raw (B,): tags of the sequences"""
+        data: Tensor = self.get_extern_data("seq_tag", mark_data_key_as_used=mark_data_key_as_used)
+        return data.copy_extend_with_beam(beam).raw_tensor

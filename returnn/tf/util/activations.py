@@ -1,0 +1,157 @@
+"""Activation functions by name, and outputs of which the input of the activation function is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Tensor
+from returnn.util.errors import ConfigError, nearest_hint
+
+
+class OutputWithActivation:
+    """
+    Output of a layer with an activation function: a loss on a softmax is computed from what is before it.
+
+    `x` and `y` are raw tensors, before and after the function; `before` and `after` are the same as tensors with dims.
+    """
+
+    def __init__(
+        self,
+        x: Tensor | Any,
+        act_func: Callable[..., Any] | str | None = None,
+        act_func_opts: Mapping[str, Any] | None = None,
+    ) -> None:
+        """
+        :param x: before the activation function: tensor, or raw tensor
+        :param act_func: function on a tensor or raw tensor like `x`; or its name
+        :param act_func_opts: more arguments for it
+        """
+        self.name = act_func if isinstance(act_func, str) else getattr(act_func, "__name__", None)
+        self.act_func = act_func
+        self.act_func_opts = dict(act_func_opts or {})
+        if isinstance(x, Tensor):
+            self.before: Tensor | None = x
+            self.after: Tensor | None = apply_activation(x, act_func, **self.act_func_opts)
+            self.x, self.y = x.raw_tensor, self.after.raw_tensor
+        else:
+            self.before = self.after = None
+            self.x = x
+            function = get_activation_function(act_func) if isinstance(act_func, str) else act_func
+            self.y = x if function is None else function(x, **self.act_func_opts)
+
+    def is_softmax_act_func(self) -> bool:
+        """:return: whether the function is softmax"""
+        return self.name == "softmax" or self.act_func is tf.nn.softmax
+
+    def is_log_softmax_act_func(self) -> bool:
+        """:return: whether the function is log_softmax"""
+        return self.name == "log_softmax" or self.act_func is tf.nn.log_softmax
+
+    def get_logits(self) -> Any:
+        """:return: raw tensor which softmax makes the output of, None if it is not known"""
+        if self.is_softmax_act_func() or self.is_log_softmax_act_func():
+            return self.x
+        return None
+
+    def get_log_output(self) -> Any:
+        """:return: raw log of the output"""
+        if self.is_softmax_act_func():
+            return tf.nn.log_softmax(self.x)
+        if self.act_func is tf.exp or self.name == "exp":
+            return self.x
+        if self.act_func is tf.sigmoid or self.name == "sigmoid":
+            return tf.math.log_sigmoid(self.x)
+        return tf.math.log(self.y)
+
+
+_FRONTEND_ACTIVATIONS = (
+    "abs", "ceil", "cos", "elu", "exp", "expm1", "floor", "gelu", "log", "log1p", "log_sigmoid", "neg", "reciprocal",
+    "relu", "round", "rsqrt", "selu", "sigmoid", "silu", "sin", "sqrt", "square", "swish", "tanh",
+)  # fmt: skip
+
+
+def apply_activation(x: Tensor, function: Callable[..., Any] | str | None, **options: Any) -> Tensor:
+    """
+    :param x: tensor
+    :param function: name; or function on raw tensors
+    :param options: more arguments for it
+    :return: the function on each element; softmax and log_softmax over the feature dim
+    :raises ConfigError: if there is no such function
+    """
+    if function is None or function in ("identity", "linear"):
+        return x
+    if isinstance(function, str) and not options:
+        if function in _FRONTEND_ACTIVATIONS:
+            return getattr(rf, function)(x)
+        if function in ("softmax", "log_softmax"):
+            if x.feature_dim is None:
+                raise ConfigError(f"{function}: {x} has no feature dim.")
+            return getattr(rf, function)(x, axis=x.feature_dim, use_mask=False)
+    raw_function = get_activation_function(function) if isinstance(function, str) else function
+    out = x.copy_template()
+    if x.raw_tensor is not None:
+        raw = raw_function(x.raw_tensor, **options)
+        out.dtype = raw.dtype.base_dtype.name
+        out.raw_tensor = raw
+    elif x.dtype.startswith("complex") and function in ("abs", "angle", "real", "imag"):
+        out.dtype = "float32"
+    return out
+
+
+_RAW_ACTIVATIONS: dict[str, Callable[..., Any]] = {
+    "identity": lambda x: x,
+    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
+    "log_sigmoid": tf.math.log_sigmoid,
+    "log": tf.math.log,
+    "swish": tf.nn.silu,
+    "silu": tf.nn.silu,
+    "softmax": tf.nn.softmax,
+    "log_softmax": tf.nn.log_softmax,
+    "neg": tf.negative,
+    "lrelu": tf.nn.leaky_relu,
+}
+
+
+def register_activation(name: str, function: Callable[..., Any]) -> None:
+    """Makes an activation function on raw tensors known under a name."""
+    _RAW_ACTIVATIONS[name] = function
+
+
+def get_activation_function(s: str) -> Callable[..., Any]:
+    """
+    :param s: name; or an expression of names and numbers with "+", "*" and so on, such as "10.0 * sigmoid"; or a lambda
+    :return: function on raw tensors
+    :raises ConfigError: if there is no such function
+    """
+    if not s or s in ("none", "None"):
+        return _RAW_ACTIVATIONS["identity"]
+    if s.isidentifier():
+        return _function_of_name(s)
+    if "*" in s and "lambda" not in s:
+        left, _, right = s.partition("*")
+        functions = [_factor(part.strip()) for part in (left, right)]
+        return lambda x: functions[0](x) * functions[1](x)
+    return eval(s, {"tf": tf, **{name: _function_of_name(name) for name in _RAW_ACTIVATIONS}})  # type: ignore[no-any-return]
+
+
+def _factor(text: str) -> Callable[..., Any]:
+    try:
+        number = float(text)
+    except ValueError:
+        return get_activation_function(text)
+    return lambda x: number
+
+
+def _function_of_name(name: str) -> Callable[..., Any]:
+    if name in _RAW_ACTIVATIONS:
+        return _RAW_ACTIVATIONS[name]
+    for module in (tf.nn, tf.math, tf):
+        function = getattr(module, name, None)
+        if callable(function):
+            return function  # type: ignore[no-any-return]
+    known = [*_RAW_ACTIVATIONS, *_FRONTEND_ACTIVATIONS]
+    raise ConfigError(f"there is no activation function {name!r}.\n  {nearest_hint(name, known)}")

@@ -1,0 +1,34 @@
+"""Noise and dropout on parameters, in training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+def with_param_noise(layer: Any, value: tf.Tensor) -> tf.Tensor:
+    """
+    :param layer: says how much: `param_variational_noise` (Graves 2011), `param_dropout`, `param_dropout_min_ndim`
+    :param value: value of a parameter
+    :return: value to use: with noise in training, as it is otherwise
+    """
+    network = layer.network
+    noise = layer.param_variational_noise
+    if noise:
+        value = network.cond_on_train(
+            lambda: (
+                value + tf.random.normal(tf.shape(value), stddev=noise, dtype=value.dtype, seed=network.random_seed())
+            ),
+            lambda: value,
+        )
+    dropout = layer.param_dropout
+    min_ndim = layer.param_dropout_min_ndim
+    if dropout and (min_ndim is None or value.shape.ndims >= min_ndim):
+        before = value
+        value = network.cond_on_train(
+            lambda: tf.nn.dropout(before, rate=dropout, seed=network.random_seed()), lambda: before
+        )
+    return value
