@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from returnn.tf.checkpoint.cleanup import CleanupPolicy, cleanup_policy
+from returnn.tf.checkpoint.cleanup import CleanupPolicy, cleanup_policy, delete_superfluous_checkpoints
+from returnn.tf.checkpoint.files import existing_checkpoints
 from returnn.util.errors import ConfigError
 
 
@@ -57,6 +58,16 @@ def test_keeps_existing_ones_and_the_last_in_any_case(epochs, scores, last, best
     kept = CleanupPolicy(last, best).epochs_to_keep(epochs, scores)
     assert kept <= epochs
     assert set(sorted(epochs)[len(epochs) - min(last, len(epochs)) :]) <= kept
+
+
+def test_deletes_the_rest_but_never_the_newest(tmp_path):
+    for epoch in (1, 2, 3, 10):
+        (tmp_path / f"m.{epoch:03d}.index").write_bytes(b"12345")
+    policy = cleanup_policy({"keep_last_n": 0, "keep_best_n": 0, "keep": [2]})
+    checkpoints = existing_checkpoints(str(tmp_path / "m"))
+    assert delete_superfluous_checkpoints(checkpoints, policy, {}) == {1: 5, 3: 5}
+    assert sorted(existing_checkpoints(str(tmp_path / "m"))) == [2, 10]
+    assert delete_superfluous_checkpoints({}, policy, {}) == {}
 
 
 @pytest.mark.parametrize("option", [None, False])
