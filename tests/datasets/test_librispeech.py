@@ -79,9 +79,6 @@ def test_epoch_wise_filter(corpus):
     assert [tag for tag, _ in seqs_of_epoch(dataset)] == TAGS[:2]
     dataset.init_seq_order(epoch=9)
     assert [tag for tag, _ in seqs_of_epoch(dataset)] == TAGS[3:]
-    dataset = LibriSpeechCorpus(**corpus, prefix="dev", epoch_wise_filter={(1, 2): {"subdirs": ["dev-othr"]}})
-    with pytest.raises(ConfigError, match=r"there is no part 'dev-othr'.\n  Did you mean 'dev-other'"):
-        dataset.init_seq_order(epoch=1)
 
 
 def test_post_processing(corpus):
@@ -93,24 +90,19 @@ def test_post_processing(corpus):
 
 def test_wrong_input_is_named(tmp_path):
     opts = {"path": write_folder(tmp_path), "prefix": "dev", "audio": AUDIO, "chars": CHARS}
-    with pytest.raises(ConfigError, match=r"no part in .* starts with 'train'.\n  Possible: dev-clean, dev-other"):
+    with pytest.raises(ConfigError, match=r"starts with 'train'.\n  There are: dev-clean, dev-other"):
         LibriSpeechCorpus(**{**opts, "prefix": "train"})
-    with pytest.raises(ConfigError, match="option 'path': there is no folder 'nowhere'"):
+    with pytest.raises(UserError, match=r"cannot be read \(No such file or directory\)"):
         LibriSpeechCorpus(**{**opts, "path": "nowhere"})
-    with pytest.raises(UserError, match="give only one of the options 'targets', 'chars' and 'bpe'"):
+    with pytest.raises(ConfigError, match="only one of the options 'targets', 'chars' and 'bpe'"):
         LibriSpeechCorpus(**opts, targets={})
-    with pytest.raises(ConfigError, match="option 'use_cache_manager' needs 'use_zip'"):
+    with pytest.raises(ConfigError, match="option 'use_cache_manager' is only possible with 'use_zip'"):
         LibriSpeechCorpus(**opts, use_cache_manager=True)
     (tmp_path / "dev-clean/99/3/99-3-0000.flac").unlink()
     dataset = LibriSpeechCorpus(**opts)
     dataset.init_seq_order()
-    with pytest.raises(UserError, match=r"sequence 'dev-clean-99-3-0000': Cannot open the file .*99-3-0000.flac"):
+    with pytest.raises(UserError, match=r"cannot be read \(No such file or directory\).*\n.*99-3-0000.flac"):
         seqs_of_epoch(dataset)
-    write_folder(tmp_path, {"dev-clean/99/3/99-3.trans.txt": "99-3 A\n"})
-    with pytest.raises(
-        UserError, match=r"expected 'SPEAKER-CHAPTER-SEQ TEXT', got '99-3 A'.\n  File: 99/3/99-3.trans.txt"
-    ):
-        LibriSpeechCorpus(**opts)
     (tmp_path / "dev-empty").mkdir()
-    with pytest.raises(UserError, match=r"there are no files '\*.trans.txt'"):
+    with pytest.raises(UserError, match="there are no recordings"):
         LibriSpeechCorpus(**{**opts, "prefix": "dev-empty"})
