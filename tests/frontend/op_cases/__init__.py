@@ -1,0 +1,1 @@
+"""Cases of frontend operations, a module per theme. See `tests/frontend/op_case.py`."""
