@@ -135,6 +135,22 @@ class CachedDataset(CachedDataset2):
     def get_seq_length(self, seq_idx: int) -> NumbersDict:
         return self._get_corpus_seq_length(self.get_corpus_seq_idx(seq_idx))
 
+    def get_input_data(self, sorted_seq_idx: int) -> Array:
+        return super().get_input_data(sorted_seq_idx)
+
+    def get_targets(self, target: str, sorted_seq_idx: int) -> Array:
+        return super().get_targets(target, sorted_seq_idx)
+
+    def is_cached(self, start: int, end: int, blocking: bool = False) -> bool:
+        """
+        :param start: first sequence
+        :param end: exclusive
+        :param blocking: whether to load them, if they are not there
+        """
+        if blocking and not super().is_cached(start, end):
+            self.load_seqs(start, end)
+        return super().is_cached(start, end)
+
     def get_seq_length_nd(self, sorted_seq_idx: int) -> Array:
         """:return: frames of each data key, in the order of `get_data_keys`"""
         lengths = self.get_seq_length(sorted_seq_idx)

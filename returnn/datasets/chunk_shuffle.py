@@ -61,9 +61,6 @@ class ChunkShuffleDataset(WrapperDataset):
         )
         return True
 
-    def get_target_list(self) -> list[str]:
-        return super().get_target_list()
-
     def is_less_than_num_seqs(self, seq_idx: int) -> bool:
         return super().is_less_than_num_seqs(seq_idx)
 

@@ -21,6 +21,8 @@ from returnn.util.errors import check_known
 class ConcatSeqsDataset(WrapperDataset):
     """Each data key is put together along time. The tags of the parts, with a delimiter, are the tag of the whole."""
 
+    _passes_order_options = False
+
     def __init__(
         self,
         dataset: DatasetLike,
@@ -187,9 +189,6 @@ class ConcatSeqsDataset(WrapperDataset):
 
     def get_estimated_seq_length(self, seq_idx: int) -> int:
         return self.full_seq_len_list[seq_idx]
-
-    def get_data_keys(self) -> list[str]:
-        return super().get_data_keys()
 
     def get_num_axes(self, key: str) -> int:
         ndim = super().get_num_axes(key)

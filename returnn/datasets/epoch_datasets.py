@@ -192,6 +192,9 @@ class MultiEpochDataset(WrapperDataset):
             self._init_inner_epoch()
         return copy_seq(self._inner, seq_idx - self._inner_start, seq_idx)
 
+    def get_data_shape(self, data_key: str) -> list[int | None]:
+        return super().get_data_shape(data_key)
+
     def get_complete_frac(self, sorted_seq_idx: int, **kwargs: Any) -> float | None:
         inner_seq_idx = max(sorted_seq_idx - self._inner_start, 0)
         frac = self._inner.get_complete_frac(inner_seq_idx, **kwargs)

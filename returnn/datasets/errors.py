@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from returnn.util.errors import UserError
 
 
@@ -32,8 +34,16 @@ class DataError(UserError):
         lines += [f"  File: {file}"] if file else []
         lines += [f"  {hint}"] if hint else []
         super().__init__("\n".join(lines))
+        self._args = {"problem": problem, "dataset": dataset, "seq": seq, "key": key, "file": file, "hint": hint}
         self.problem = problem
         self.dataset = dataset
         self.seq = seq
         self.key = key
         self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _make_error, (self._args,)
+
+
+def _make_error(args: dict[str, Any]) -> DataError:
+    return DataError(**args)

@@ -13,6 +13,7 @@ from returnn.datasets.data_dims import DataDim, convert_data_dims
 from returnn.datasets.dataset_seq import DEFAULT_KEY, DatasetSeq
 from returnn.datasets.seq_order import SeqOrder
 from returnn.util.errors import ConfigError
+from returnn.util.numbers_dict import NumbersDict
 
 
 class GeneratingDataset(CachedDataset2):
@@ -109,6 +110,9 @@ class GeneratingDataset(CachedDataset2):
 
     def get_tag(self, seq_idx: int) -> str:
         return f"seq-{self.get_corpus_seq_idx(seq_idx)}"
+
+    def get_seq_length(self, seq_idx: int) -> NumbersDict:
+        return super().get_seq_length(seq_idx)
 
     def have_corpus_seq_idx(self) -> bool:
         return True

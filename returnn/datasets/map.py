@@ -116,6 +116,12 @@ class MapDatasetWrapper(CorpusDataset):
     def _read_corpus_seq(self, corpus_seq_idx: int) -> Mapping[str, Array]:
         return self._map_dataset[corpus_seq_idx]
 
+    def get_tag(self, sorted_seq_idx: int) -> str:
+        return super().get_tag(sorted_seq_idx)
+
+    def get_corpus_seq_idx(self, sorted_seq_idx: int) -> int:
+        return super().get_corpus_seq_idx(sorted_seq_idx)
+
     def get_data_keys(self) -> list[str]:
         return list(self._types)
 

@@ -13,6 +13,7 @@ from returnn.datasets.corpus_dataset import CorpusDataset
 from returnn.datasets.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.errors import DataError
 from returnn.datasets.seq_order import GetSeqLen
+from returnn.util.numbers_dict import NumbersDict
 
 
 class NumpyDumpDataset(CorpusDataset):
@@ -90,6 +91,9 @@ class NumpyDumpDataset(CorpusDataset):
 
     def _seq_len_func(self) -> GetSeqLen:
         return lambda corpus_seq_idx: len(self._read("targets", corpus_seq_idx))
+
+    def get_seq_length(self, seq_idx: int) -> NumbersDict:
+        return super().get_seq_length(seq_idx)
 
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
         return self._num_files

@@ -96,6 +96,9 @@ class StaticDataset(CorpusDataset):
     def _read_corpus_seq(self, corpus_seq_idx: int) -> Mapping[str, Array]:
         return {key: np.asarray(self.data[corpus_seq_idx][key]) for key in self.data_keys}
 
+    def get_tag(self, sorted_seq_idx: int) -> str:
+        return super().get_tag(sorted_seq_idx)
+
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
         return len(self.data)
 

@@ -10,13 +10,44 @@ from returnn.datasets.dataset import Dataset
 from returnn.datasets.dataset_seq import Array, DatasetSeq
 from returnn.datasets.registry import DatasetLike, init_sub_dataset
 
+_ORDER_OPTIONS = (
+    "seq_ordering",
+    "fixed_random_seed",
+    "partition_epoch",
+    "repeat_epoch",
+    "seq_list_filter_file",
+    "unique_seq_tags",
+    "seq_order_seq_lens_file",
+    "_num_shards",
+    "_shard_index",
+)
+
+
+def pass_order_options(dataset: DatasetLike, kwargs: dict[str, Any]) -> tuple[DatasetLike, dict[str, Any]]:
+    """
+    :param dataset: options of an inner data set
+    :param kwargs: options of the outer one
+    :return: both, those about the order moved to the inner one, as far as that has no other ones
+    """
+    if callable(dataset):
+        dataset = dataset()
+    if not isinstance(dataset, dict):
+        return dataset, kwargs
+    order_options = {option: value for option, value in kwargs.items() if option in _ORDER_OPTIONS}
+    return {**order_options, **dataset}, {key: value for key, value in kwargs.items() if key not in order_options}
+
 
 class WrapperDataset(CachedDataset2):
     """Has the data keys of the inner data set. The inner one has checked its data already."""
 
     _checks_data = False
 
+    # Whether options about the order, given here, go to the inner data set, unless it has other ones.
+    _passes_order_options = True
+
     def __init__(self, dataset: DatasetLike, **kwargs: Any) -> None:
+        if self._passes_order_options:
+            dataset, kwargs = pass_order_options(dataset, kwargs)
         super().__init__(**kwargs)
         self._inner = init_sub_dataset(dataset, self)
         self.num_inputs = self._inner.num_inputs
