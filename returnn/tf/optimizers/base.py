@@ -12,7 +12,8 @@ The methods that the updater calls are those of `tf.compat.v1.train.Optimizer`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from typing import TypeAlias
 
 import tensorflow as tf
@@ -168,7 +169,7 @@ def new_variable(
     """:return: a variable that is not trained, named after the current variable scope and `name`, with "_1" if taken"""
     scope = tf.compat.v1.get_variable_scope()
     prefix = f"{scope.name}/" if scope.name else ""
-    taken = {var.op.name for var in tf.compat.v1.global_variables()}
+    taken = _names_of_variables()
     unique, count = name, 0
     while prefix + unique in taken:
         count += 1
@@ -182,6 +183,18 @@ def new_variable(
             trainable=False,
             use_resource=True,
         )
+
+
+_names_by_graph: MutableMapping[tf.Graph, dict[str, None]] = weakref.WeakKeyDictionary()
+
+
+def _names_of_variables() -> Collection[str]:
+    """:return: names of all variables of the graph; looks only at those that came since the last call"""
+    names = _names_by_graph.setdefault(tf.compat.v1.get_default_graph(), {})
+    variables = tf.compat.v1.get_collection_ref(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+    for var in variables[len(names) :]:
+        names[var.op.name] = None
+    return names
 
 
 def merge_repeated_rows(grad: tf.IndexedSlices) -> tf.IndexedSlices:

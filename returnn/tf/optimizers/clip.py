@@ -26,8 +26,13 @@ def global_norm(grads: Sequence[Gradient], dtype: tf.DType = tf.float32) -> tf.T
     :param grads: sparse ones without repeated indices
     :return: L2 norm of all entries together, a scalar
     """
-    half_squares = [tf.cast(tf.nn.l2_loss(values_of(grad)), dtype) for grad in grads]
+    half_squares = [tf.cast(tf.nn.l2_loss(_at_least_float32(values_of(grad))), dtype) for grad in grads]
     return tf.sqrt(2.0 * tf.add_n(half_squares))
+
+
+def _at_least_float32(values: tf.Tensor) -> tf.Tensor:
+    """Squares of 300 are infinite in half precision."""
+    return tf.cast(values, tf.float32) if values.dtype.size < 4 else values
 
 
 def clip_factor(norm: tf.Tensor, limit: float) -> tf.Tensor:
