@@ -11,9 +11,8 @@ from returnn.frontend._array_backend.layout import masked_raw, product, raw_for_
 from returnn.frontend._backend import Backend
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims, matmul_axes
-from returnn.frontend._template_backend.rules import dtype_of_number
+from returnn.frontend._template_backend.rules import dtype_of_number, expand_for_mask
 from returnn.tensor import Dim, Tensor
-from returnn.util.errors import DimError
 
 
 class CoreArrayOps(Backend[Any]):
@@ -210,7 +209,9 @@ class CoreArrayOps(Backend[Any]):
     def reduce(cls, source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """:return: reduction"""
         dims = as_dims(axis)
-        out = TemplateBackend.reduce(source, mode=mode, axis=dims)
+        out = TemplateBackend.reduce(source, mode=mode, axis=dims, use_mask=use_mask)
+        if use_mask:
+            source = expand_for_mask(cls, source, dims)
         axes = [source.get_axis_from_description(dim) for dim in dims]
         needs_mask = use_mask and any(dim.need_masking() for dim in dims)
         if not needs_mask or mode != "mean":
@@ -238,9 +239,10 @@ class CoreArrayOps(Backend[Any]):
         """:return: matrix product, as one raw product, with at most one transpose and reshape for each operand"""
         dims = as_dims(reduce)
         a, b = cls.as_tensor(a), cls.as_tensor(b)
-        out = TemplateBackend.matmul(a, b, reduce=dims)
-        if use_mask:
-            a, b = _masked_operands(a, b, dims)
+        out = TemplateBackend.matmul(a, b, reduce=dims, use_mask=use_mask)
+        needs_mask = [dim for dim in dims if dim.need_masking()] if use_mask else []
+        if needs_mask:  # both operands, as 0 * NaN is NaN
+            a, b = (expand_for_mask(cls, x, needs_mask).copy_masked(0, dims=needs_mask) for x in (a, b))
         axes_a, axes_b = matmul_axes(a, b, dims)
         rest_a = [i for i in range(len(a.dims)) if i not in axes_a]
         rest_b = [i for i in range(len(b.dims)) if i not in axes_b]
@@ -284,23 +286,6 @@ class CoreArrayOps(Backend[Any]):
         """:return: sizes, where one that is not known before is left to the library to find"""
         unknown = [i for i, d in enumerate(dims) if d.size is None and d.capacity is None]
         return [-1 if len(unknown) == 1 and i == unknown[0] else d.get_dim_value() for i, d in enumerate(dims)]
-
-
-def _masked_operands(a: Tensor, b: Tensor, dims: Sequence[Dim]) -> tuple[Tensor, Tensor]:
-    """
-    :return: operands with 0 where frames of the reduced dims are beyond the end, so that they do not count. Both are
-        masked, as 0 * NaN is NaN.
-    """
-    masked = []
-    for x in (a, b):
-        needs_mask = [dim for dim in dims if dim.need_masking()]
-        new = x
-        if needs_mask:
-            new = x.copy_masked(0, dims=needs_mask)
-            if len(new.dims) != len(x.dims):
-                raise DimError(f"matmul: {x}: the lengths of {needs_mask} depend on dims that it does not have.")
-        masked.append(new)
-    return masked[0], masked[1]
 
 
 def _num_frames_by_mask(backend: type[CoreArrayOps], dims: Sequence[Dim], dtype: str) -> Tensor:

@@ -11,6 +11,7 @@ from returnn.frontend._numpy_backend.labeled import aligned, as_tensor, broadcas
 from returnn.frontend._numpy_backend.raw import RawNumpyOps
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims, matmul_axes
+from returnn.frontend._template_backend.rules import expand_for_mask
 from returnn.tensor import Dim, Tensor
 
 
@@ -155,11 +156,13 @@ class CoreNumpyOps:
         out.name = name
         return out
 
-    @staticmethod
-    def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    @classmethod
+    def reduce(cls, source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """:return: reduction"""
         dims = as_dims(axis)
-        out = TemplateBackend.reduce(source, mode=mode, axis=dims)
+        out = TemplateBackend.reduce(source, mode=mode, axis=dims, use_mask=use_mask)
+        if use_mask:
+            source = expand_for_mask(cls, source, dims)
         axes = tuple(source.get_axis_from_description(dim) for dim in dims)
         mask_dims = dims if use_mask else []
         x = masked(source, mask_dims, _neutral_value(mode, source.dtype))
@@ -176,12 +179,13 @@ class CoreNumpyOps:
         out.raw_tensor = numpy.asarray(value, dtype=out.dtype)
         return out
 
-    @staticmethod
-    def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    @classmethod
+    def matmul(cls, a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """:return: sum of products over `reduce`, as `einsum`"""
         dims = as_dims(reduce)
-        out = TemplateBackend.matmul(a, b, reduce=dims)
+        out = TemplateBackend.matmul(a, b, reduce=dims, use_mask=use_mask)
         if use_mask:
+            a, b = expand_for_mask(cls, a, dims), expand_for_mask(cls, b, dims)
             a, b = (_with_raw(x, masked(x, [d for d in dims if d.need_masking()], 0)) for x in (a, b))
         axes_a, axes_b = matmul_axes(a, b, dims)
         letters_a = [chr(ord("a") + i) for i in range(len(a.dims))]

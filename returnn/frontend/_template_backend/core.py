@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from returnn.frontend._template_backend.rules import as_operand, common_template, fail, require_dims
+from returnn.frontend._template_backend.rules import as_operand, common_template, expand_for_mask, fail, require_dims
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 
@@ -132,8 +132,8 @@ class CoreRules:
         dtype = dtype or (lengths.dtype if lengths is not None else "int32")
         return Tensor("range", dims=[dim], dtype=dtype, sparse_dim=dim if dtype.startswith("int") else None)
 
-    @staticmethod
-    def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    @classmethod
+    def reduce(cls, source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """:return: template"""
         if mode not in REDUCE_MODES:
             raise fail(f"reduce: there is no mode {mode!r}.", f"Possible: {', '.join(REDUCE_MODES)}.")
@@ -143,6 +143,8 @@ class CoreRules:
             raise DtypeError(f"reduce_{mode}: {source} should be bool. Compare with something first, such as `x > 0`.")
         if mode in _INDEX_MODES and len(axes) != 1:
             raise fail(f"reduce_{mode}: an index is into one dim, got {axes}.", "Merge the dims first (rf.merge_dims).")
+        if use_mask:
+            source = expand_for_mask(cls, source, axes)
         removed = {source.get_axis_from_description(dim) for dim in axes}
         keep = [i for i in range(len(source.dims)) if i not in removed]
         out = source._with_axes([source.dims[i] for i in keep], keep)
@@ -150,19 +152,23 @@ class CoreRules:
             out.dtype, out.sparse_dim = "int32", axes[0]
         return out
 
-    @staticmethod
-    def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    @classmethod
+    def matmul(cls, a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """:return: template. Dims: the common ones as in a, those of a alone, those of b alone."""
-        axes_a, axes_b = matmul_axes(a, b, as_dims(reduce))
+        dims = as_dims(reduce)
+        matmul_axes(a, b, dims)  # raises if a dim is missing
+        if use_mask:
+            a, b = expand_for_mask(cls, a, dims), expand_for_mask(cls, b, dims)
+        axes_a, axes_b = matmul_axes(a, b, dims)
         _check_same_dtype("matmul", a, b)
         rest_a = [d for i, d in enumerate(a.dims) if i not in axes_a]
         rest_b = [d for i, d in enumerate(b.dims) if i not in axes_b]
         common = [d for d in rest_a if d in rest_b]
-        dims = common + [d for d in rest_a if d not in common] + [d for d in rest_b if d not in common]
-        out = Tensor("matmul", dims=dims, dtype=a.dtype, version=min(a.version, b.version))
+        out_dims = common + [d for d in rest_a if d not in common] + [d for d in rest_b if d not in common]
+        out = Tensor("matmul", dims=out_dims, dtype=a.dtype, version=min(a.version, b.version))
         for operand in (b, a):
             feature = operand.feature_dim
-            if feature is not None and feature in dims:
+            if feature is not None and feature in out_dims:
                 out.feature_dim = feature
                 break
         return out

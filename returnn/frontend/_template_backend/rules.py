@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from returnn.tensor import Dim, Tensor
-from returnn.util.errors import DimError
+from returnn.util.errors import DimError, DtypeError
 
 
 def fail(what: str, *details: str) -> DimError:
@@ -30,6 +30,23 @@ def require_dims(operation: str, source: Tensor, dims: Sequence[Dim]) -> None:
         else:
             hint = f"Did you mean {names[nearest[0]]}?" if nearest else "It has just these dims."
         raise fail(f"{operation}: {source} has no dim {dim}.", hint)
+
+
+def expand_for_mask(backend: Any, source: Tensor, dims: Sequence[Dim]) -> Tensor:
+    """
+    Which frames of `dims` are valid can differ along other dims, usually the batch.
+
+    :param backend: of the source
+    :param source:
+    :param dims: to be masked
+    :return: the source with all dims that a mask over `dims` has
+    """
+    for dim in dims:
+        lengths = dim.dyn_size_ext if dim.need_masking() else None
+        for other in () if lengths is None else lengths.dims:
+            if other not in source.dims:
+                source = backend.expand_dim(source, other)
+    return source
 
 
 def as_operand(value: Any, *, like: Tensor | None = None) -> Tensor:
@@ -92,3 +109,9 @@ def common_template(
                 out.feature_dim = operand.feature_dim
                 break
     return out
+
+
+def require_float(operation: str, source: Tensor) -> None:
+    """:raises DtypeError: if it is no float"""
+    if not source.dtype.startswith(("float", "bfloat")):
+        raise DtypeError(f"{operation}: {source} has the dtype {source.dtype}, but should be a float. Use rf.cast first.")
