@@ -1,0 +1,1 @@
+"""What runs inside of RASR, the speech recognition toolkit which was called Sprint."""

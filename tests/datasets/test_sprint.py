@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy
+import pytest
+
+from returnn.datasets.sprint import ExternSprintDataset, SprintCacheDataset, SprintDatasetBase
+from returnn.util.errors import ConfigError, UserError
+from tests.datasets.corpus_checks import assert_equal_seqs, check_corpus_dataset, seqs_of_epoch
+from tests.datasets.util.test_rasr_archive import ALLOPHONES, write_alignments, write_features
+
+FAKE_RASR = [sys.executable, str(Path(__file__).with_name("fake_rasr.py"))]
+CORPUS = {"seq0": ("a b", 3), "seq1": ("b", 7), "seq2": ("c a", 2), "seq3": ("a", 4)}  # text and number of frames
+
+
+def corpus_arg(corpus=CORPUS):
+    return "--corpus=" + ";".join(f"{name}:{orth}:{num}" for name, (orth, num) in corpus.items())
+
+
+@pytest.fixture
+def make():
+    datasets = []
+
+    def make_dataset(args=(), **opts):
+        opts = {"sprintTrainerExecPath": FAKE_RASR, "sprintConfigStr": [f"'{corpus_arg()}'", *args], **opts}
+        dataset = ExternSprintDataset(**opts)
+        datasets.append(dataset)
+        dataset.initialize()
+        return dataset
+
+    yield make_dataset
+    for dataset in datasets:
+        dataset.finish_epoch(free_resources=True)
+
+
+def tags_of_epoch(dataset, epoch=1, **opts):
+    dataset.init_seq_order(epoch=epoch, **opts)
+    return [tag for tag, _ in seqs_of_epoch(dataset)]
+
+
+@pytest.mark.parametrize("interface", ["trainer", "control"])
+def test_sequences_come_through_the_pipe(make, interface):
+    dataset = make([f"--interface={interface}"])
+    assert dataset.num_outputs == {"orth": (256, 1), "data": (2, 2), "classes": (5, 1)}
+    dataset.init_seq_order(epoch=1)
+    seqs = seqs_of_epoch(dataset)
+    assert [tag for tag, _ in seqs] == list(CORPUS)
+    for tag, data in seqs:
+        orth, num_frames = CORPUS[tag]
+        assert data["data"].shape == (num_frames, 2)
+        assert data["data"][:, 1].tolist() == list(range(num_frames))
+        assert data["classes"].tolist() == [i % 5 for i in range(num_frames)]
+        assert bytes(data["orth"]).decode() == orth
+    assert dataset.num_seqs == 4
+
+
+def test_epochs_and_parts(make):
+    dataset = make(partitionEpoch=2)
+    assert tags_of_epoch(dataset, 1) == ["seq0", "seq1"]
+    assert tags_of_epoch(dataset, 2) == ["seq2", "seq3"]
+    assert tags_of_epoch(dataset, 1) == ["seq0", "seq1"]
+    seeds = []
+    for epoch in (1, 2, 3):
+        dataset.init_seq_order(epoch=epoch)
+        seeds.append(seqs_of_epoch(dataset)[0][1]["data"][0, 0])
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_list_of_sequences(make):
+    dataset = make()
+    assert tags_of_epoch(dataset, seq_list=["seq3", "seq1"]) == ["seq3", "seq1"]
+    with pytest.raises(ConfigError, match="RASR knows sequences by name alone"):
+        dataset.init_seq_order(seq_order=[1])
+
+
+def test_going_back_starts_the_epoch_anew(make):
+    dataset = make()
+    dataset.init_seq_order(epoch=1)
+    first = seqs_of_epoch(dataset)
+    assert_equal_seqs(seqs_of_epoch(dataset), first)
+    assert_equal_seqs(seqs_of_epoch(dataset, start=2), first[2:])
+
+
+def test_epoch_can_be_given_up_while_rasr_waits(make, monkeypatch):
+    monkeypatch.setattr(ExternSprintDataset, "SprintCachedSeqsMax", 1)
+    monkeypatch.setattr(ExternSprintDataset, "SprintCachedSeqsMin", 0)
+    dataset = make()
+    for epoch in (1, 2, 3):
+        dataset.init_seq_order(epoch=epoch)
+        dataset.load_seqs(0, 1)
+    assert tags_of_epoch(dataset, 3) == list(CORPUS)
+
+
+def test_process_ends_with_the_epoch(make):
+    dataset = make()
+    dataset.init_seq_order(epoch=1)
+    dataset.load_seqs(0, 1)
+    pid = dataset.child_pid
+    dataset.finish_epoch()
+    assert dataset.child_pid is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_options_for_targets(make, tmp_path):
+    vocab = tmp_path / "vocab"
+    vocab.write_text("a\nb\nc\n")
+    dataset = make(
+        input_stddev=2.0,
+        reduce_target_factor=2,
+        str_add_final_zero=True,
+        orth_post_process="get_replace('c', 'b')",
+        orth_vocab={"vocab_file": str(vocab)},
+        suppress_load_seqs_print=True,
+    )
+    dataset.init_seq_order(epoch=1)
+    data = seqs_of_epoch(dataset)[2][1]
+    assert data["data"][:, 1].tolist() == [0, 0.5]
+    assert data["classes"].tolist() == [0]
+    assert bytes(data["orth"]) == b"b a\0"
+    assert data["orth_classes"].tolist() == [1, 0]
+    assert dataset.serialize_data("orth_classes", data["orth_classes"]) == "ba"
+
+
+def error_of(func):
+    with pytest.raises(UserError) as error:
+        func()
+    message = str(error.value)
+    assert len(message.splitlines()) <= 5
+    return message
+
+
+def test_missing_program_is_named():
+    message = error_of(lambda: ExternSprintDataset("/no/nn-trainer", "--config=x"))
+    assert "option 'sprintTrainerExecPath': there is no program '/no/nn-trainer'" in message
+
+
+def test_death_of_rasr_is_told_with_its_last_words(make):
+    message = error_of(lambda: make(["--crash=begin"], name="train"))
+    assert message == (
+        "ExternSprintDataset 'train': RASR has ended before the first sequence (exit status 3).\n"
+        "  configuration error: no corpus"
+    )
+    dataset = make(["--crash=middle"])
+    dataset.init_seq_order(epoch=1)
+    message = error_of(lambda: seqs_of_epoch(dataset))
+    assert message.endswith("RASR has ended in the middle of the epoch (exit status 4).\n  out of memory")
+
+
+def test_wrong_data_from_rasr_is_named(make, tmp_path):
+    dataset = make(["--features=3"])
+    dataset.init_seq_order(epoch=1)
+    assert "sequence 'seq0': RASR gives 2 features, it has announced 3" in error_of(lambda: seqs_of_epoch(dataset))
+    vocab = tmp_path / "vocab"
+    vocab.write_text("a\nb\n")
+    dataset = make(orth_vocab={"vocab_file": str(vocab)})
+    dataset.init_seq_order(epoch=1)
+    assert "there is no label 'c', and no 'unknown_label'" in error_of(lambda: seqs_of_epoch(dataset))
+
+
+class InThread:
+    """A data set whose sequences come from a thread in the same process."""
+
+    def __init__(self, **opts):
+        self.dataset = SprintDatasetBase(**opts)
+        self.dataset.use_multiple_epochs()
+        self.dataset.set_dimensions(2, 0)
+        self.thread = threading.Thread(target=self.produce, daemon=True)
+        self.thread.start()
+
+    def produce(self):
+        for epoch in (1, 2):
+            self.dataset.init_sprint_epoch(epoch)
+            for i in range(3):
+                self.dataset.set_complete_frac((i + 1) / 3)
+                self.dataset.add_new_data(numpy.full((2, 4), epoch), {"state": ["x", "y"]}, segment_name=f"seq{i}")
+            self.dataset.finish_sprint_epoch()
+        self.dataset.finalize_sprint()
+
+
+def test_data_from_a_thread():
+    source = InThread(target_maps={"state": {"x": 0, "y": 3}})
+    for epoch in (1, 2):
+        source.dataset.init_seq_order(epoch=epoch)
+        seqs = seqs_of_epoch(source.dataset)
+        assert [data["data"][0, 0] for _, data in seqs] == [epoch] * 3
+        assert [data["state"].tolist() for _, data in seqs] == [[0, 3]] * 3
+    source.thread.join()
+    assert source.dataset.num_outputs["state"] == (4, 1)
+
+
+@pytest.fixture
+def caches(tmp_path):
+    (tmp_path / "allophones").write_text("\n".join(ALLOPHONES))
+    (tmp_path / "tying").write_text("si{#+#}@i@f.0 2\na{#+b}@i.0 0\na{#+b}@i.1 1\n")
+    labeling = {"silence_phone": "si", "allophone_file": str(tmp_path / "allophones")}
+    labeling["state_tying_file"] = str(tmp_path / "tying")
+    alignments = {f"corpus/seq{i}": ([1, 1, 4, 0] * 5)[: i + 1] for i in range(5)}
+    return {
+        "data": {"filename": write_features(tmp_path / "features", num=5)},
+        "classes": {"filename": write_alignments(tmp_path / "align", alignments), "allophone_labeling": labeling},
+    }
+
+
+def test_cache_properties(caches):
+    check_corpus_dataset(lambda **opts: SprintCacheDataset(data=caches, **opts))
+
+
+def test_cache_data(caches):
+    dataset = SprintCacheDataset(data=caches)
+    assert dataset.num_outputs == {"data": (3, 2), "classes": (3, 1)}
+    dataset.init_seq_order(epoch=1)
+    tag, data = seqs_of_epoch(dataset)[3]
+    assert tag == dataset.seq_list_ordered[3] == "corpus/seq3"
+    assert data["data"].shape == (4, 3)
+    assert data["classes"].tolist() == [0, 0, 1, 2]
+
+
+def test_wrong_cache_options_are_named(caches, tmp_path):
+    with pytest.raises(ConfigError, match=r"data key 'data'.*there is no data_type 'features'"):
+        SprintCacheDataset(data={"data": {**caches["data"], "data_type": "features"}})
+    with pytest.raises(ConfigError, match="'allophone_labeling' is needed for 'align'"):
+        SprintCacheDataset(data={"data": {**caches["data"], "data_type": "align"}})
+    other = {"filename": write_features(tmp_path / "other", num=6)}
+    with pytest.raises(
+        ConfigError, match=r"data key 'classes': the sequence 'corpus/seq5' of .*other' is not in .*align'"
+    ):
+        SprintCacheDataset(data={"data": other, "classes": caches["classes"]})
