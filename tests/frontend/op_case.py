@@ -40,6 +40,7 @@ class OpCase:
     covers: tuple[str, ...]  # methods of `Backend`
     run: Callable[[Inputs], Any]
     differentiable: bool = True  # compare gradients with respect to all float inputs
+    nan_gradients: bool = True  # False: for an operand, the sum over frames of another, where 0 * NaN counts
     random: bool = False  # values are random: only compare dims and dtypes
     per_sequence: bool = True  # each sequence of a batch gets what it would get alone
     same_order: bool = False  # the order of the axes in memory is part of the meaning
@@ -128,6 +129,11 @@ class Inputs:
             if not is_static:
                 self._set_lengths(self._batch, numpy.array(self.batch_size, "int32"), ())
         return self._batch
+
+    @property
+    def any_batch_size(self) -> bool:
+        """Whether the batch size is not a fixed number."""
+        return self._batch is None or self._batch.size is None
 
     def dynamic(self, name: str = "time", *, low: int = 1, high: int = 5, over: Sequence[Dim] | None = None) -> Dim:
         """
@@ -219,7 +225,7 @@ class Inputs:
         """
 
         def draw(random: numpy.random.RandomState, shape: Sequence[int]) -> numpy.ndarray:
-            limit = numpy.asarray(into.size) if into.size is not None else self._lengths_along(into, dims)
+            limit = numpy.asarray(into.size) if into.size is not None else self._lengths_along(into, dims, numpy.min)
             return (random.uniform(0, 1, size=shape) * limit).astype("int64")
 
         return self._tensor(name, dims, dtype, draw, sparse_dim=into)
@@ -286,19 +292,18 @@ class Inputs:
         return dim.size
 
     def _mask(self, dims: Sequence[Dim]) -> numpy.ndarray:
-        """:return: over the whole batch, the valid frames"""
+        """:return: over the whole batch, the frames which are valid for some sequence"""
         mask = numpy.ones([self._size(d) for d in dims], bool)
         for axis, dim in enumerate(dims):
             if dim in self._lengths and self._lengths[dim][1]:
                 frames = numpy.arange(mask.shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(dims))])
-                mask = mask & (frames < self._lengths_along(dim, dims))
+                mask = mask & (frames < self._lengths_along(dim, dims, numpy.max))
         return mask
 
-    def _lengths_along(self, dim: Dim, dims: Sequence[Dim]) -> numpy.ndarray:
-        """:return: lengths of `dim`, with one axis for each of `dims`; the shortest ones over dims not among them"""
+    def _lengths_along(self, dim: Dim, dims: Sequence[Dim], reduce: Callable[..., Any]) -> numpy.ndarray:
+        """:return: lengths of `dim`, with one axis for each of `dims`, reduced over those which are not among them"""
         lengths, over = self._lengths[dim]
-        missing = tuple(axis for axis, d in enumerate(over) if d not in dims)
-        lengths = lengths.min(axis=missing)
+        lengths = numpy.asarray(reduce(lengths, axis=tuple(axis for axis, d in enumerate(over) if d not in dims)))
         rest = [d for d in over if d in dims]
         lengths = lengths.transpose([rest.index(d) for d in dims if d in rest])
         return lengths.reshape([self._size(d) if d in rest else 1 for d in dims])

@@ -42,7 +42,7 @@ class Value:
         return numpy.asarray(self.array).transpose(axis_order(self.dims, dims))
 
     def mask(self) -> numpy.ndarray:
-        """:return: bool, the valid frames"""
+        """:return: bool, the frames which are valid for all sequences, if the axis with the sequences is not there"""
         array = numpy.asarray(self.array)
         mask = numpy.ones(array.shape, bool)
         for axis, dim in enumerate(self.dims):
@@ -210,7 +210,7 @@ def _build_tf(case: OpCase, seed: int) -> _BuiltTF:
         arrays=[{"array": x.array, "sizes": x.sizes, "lengths": x.lengths} for x in values],
         gradients={i: tf.convert_to_tensor(g) for i, g in enumerate(gradients) if g is not None},
         num_floats=len(raws),
-        any_batch_size=inputs.batch.size is None,
+        any_batch_size=inputs.any_batch_size,
         initializer=tf.compat.v1.variables_initializer(variables) if variables else None,
     )
 
