@@ -5,14 +5,20 @@ from __future__ import annotations
 import tensorflow as tf
 
 from returnn.frontend._array_backend.core import CoreArrayOps
+from returnn.frontend._array_backend.numeric import NumericArrayOps
+from returnn.frontend._array_backend.select import SelectArrayOps
+from returnn.frontend._array_backend.shape import ShapeArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.tensor.scope import register_scope_provider
+from returnn.tf.frontend_low_level.numeric import NumericTFOps
 from returnn.tf.frontend_low_level.raw import RawTFOps
 from returnn.tf.frontend_low_level.scope import current_graph_stores
+from returnn.tf.frontend_low_level.select import SelectTFOps
+from returnn.tf.frontend_low_level.shape import ShapeTFOps
 from returnn.tf.frontend_low_level.softmax import SoftmaxTFOps
 
 
-class TFBackend(RawTFOps, SoftmaxTFOps, CoreArrayOps):
+class TFBackend(RawTFOps, SoftmaxTFOps, ShapeTFOps, SelectTFOps, NumericTFOps, CoreArrayOps, ShapeArrayOps, SelectArrayOps, NumericArrayOps):
     """Operations become part of the current TensorFlow graph."""
 
     name = "tf"

@@ -43,6 +43,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, metaclass=_ComputesOutput):
     layer_class: ClassVar[str | None] = None
     recurrent: ClassVar[bool] = False  # whether the order of the frames matters
     allow_inf_in_output: ClassVar[bool] = False
+    fixed_options: ClassVar[tuple[str, ...]] = ()  # options of a base class which this class sets itself
 
     def __init__(
         self,

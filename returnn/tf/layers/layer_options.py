@@ -37,6 +37,7 @@ class Option:
 def options_of(layer_class: type) -> Mapping[str, Option]:
     """:return: all options of the class and its bases, as long as these are passed on by `**kwargs`"""
     options: dict[str, Option] = {}
+    fixed = {name for base in layer_class.__mro__ for name in base.__dict__.get("fixed_options", ())}
     for base in layer_class.__mro__:
         init = base.__dict__.get("__init__")
         if init is None or base is object:
@@ -45,7 +46,8 @@ def options_of(layer_class: type) -> Mapping[str, Option]:
         for parameter in parameters.values():
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
-            options.setdefault(parameter.name, _as_option(parameter))
+            if parameter.name not in fixed:
+                options.setdefault(parameter.name, _as_option(parameter))
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             break
     return options

@@ -33,6 +33,11 @@ class LayerParams:
         """Whether the layer has parameters."""
         return bool(self.params)
 
+    @property
+    def all_params(self) -> dict[str, Any]:
+        """Parameters by name; of layers inside of this one, by path."""
+        return self.params
+
     def parameter(
         self: LayerBase,
         name: str,
@@ -103,11 +108,11 @@ class LayerParams:
         """Inside of it, `tf.compat.v1.get_variable` makes variables of this layer."""
         prefix = self.get_absolute_name_scope_prefix()
         getter = None
-        if self.reuse_params is not None:
-            reuse = self.reuse_params
+        reuse, owner = (self.reuse_params, self) if self.reuse_params else self.network.shared_params_owner()
+        if reuse is not None:
 
             def getter(getter: Callable[..., Any], name: str, **options: Any) -> Any:
-                return reuse.variable_custom_getter(base_layer=self, getter=getter, name=name, **options)
+                return reuse.variable_custom_getter(base_layer=owner, getter=getter, name=name, **options)
 
         scope = tf1.VariableScope(
             reuse=tf1.AUTO_REUSE, name=prefix.rstrip("/"), use_resource=True, custom_getter=getter
@@ -155,7 +160,7 @@ class LayerParams:
             param._returnn_non_critical_for_restore = True
         if self.updater_opts:
             param._returnn_updater_opts = self.updater_opts
-        if trainable is False or (trainable is None and not self.trainable):
+        if trainable is False or (trainable is None and not self.trainable) or not self.network.is_trainable:
             self.network.mark_as_not_trainable(param)
         return param
 

@@ -125,7 +125,7 @@ class ReuseParams:
             output = self.layer_output.output
             raw = output.copy_compatible_to_dims_raw(self.shape or output.dims)
             return tf.ensure_shape(raw, shape)
-        params = self.reuse_layer.params
+        params = self.reuse_layer.all_params
         if param_name in params:
             return params[param_name]
         if self.auto_create_missing:

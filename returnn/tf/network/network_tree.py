@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.layers.subnetwork import subnetwork_sources
+from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
     from returnn.tensor import Dim, Tensor
-    from returnn.tf.layers.layer_base import LayerBase
     from returnn.tf.network.network import TFNetwork
 
 
@@ -19,6 +21,53 @@ class NetworkTree:
 
     def _init_tree(self: TFNetwork) -> None:
         self._name_scope_prefix: str | None = None
+        self._owner_options: dict[str, Any] | None = None  # of the subnetwork layer that this network is inside of
+
+    def make_subnetwork(self: TFNetwork, name: str, options: dict[str, Any]) -> TFNetwork:
+        """
+        :param name: of the layer that the network is inside of, which need not exist yet
+        :param options: of that layer; the sources as layers (`sources`), or by name (`from`)
+        :return: the network, always the same one
+        """
+        net = self.subnets.get(name)
+        if net is None:
+            net = type(self)(
+                parent_net=self,
+                extern_data=ExternData(default_target=self.extern_data.default_target),
+                absolute_name_prefix=f"{self.get_absolute_name_prefix()}{name}/",
+                name=name,
+            )
+            net.layers_desc.update(options["subnetwork"])
+            net._name_scope_prefix = _scope_of(self, name, options.get("name_scope"))
+            self.subnets[name] = net
+        if net._owner_options is None or "sources" in options:
+            net._owner_options = dict(options)
+        return net
+
+    @property
+    def is_trainable(self: TFNetwork) -> bool:
+        """Whether training changes parameters in here, as far as the layers around say."""
+        own = (self._owner_options or {}).get("trainable")
+        return own is not False and (self.parent_net is None or self.parent_net.is_trainable)
+
+    def shared_params_owner(self: TFNetwork) -> tuple[Any, LayerBase | None]:
+        """:return: `reuse_params` of the innermost layer around that has this option, and the layer"""
+        reuse = (self._owner_options or {}).get("reuse_params")
+        if reuse is not None and self.parent_layer is not None:
+            return reuse, self.parent_layer
+        return (None, None) if self.parent_net is None else self.parent_net.shared_params_owner()
+
+    def _data_of_sources(self: TFNetwork) -> None:
+        """Makes the data of a subnetwork from the sources of its layer, when it is first needed."""
+        options = self._owner_options
+        if options is None or self.extern_data.data:
+            return
+        assert self.parent_net is not None
+        names = options.get("from", [])
+        names = [names] if isinstance(names, str) else names
+        parent = self.parent_net
+        sources = options.get("sources") or [parent.construct_layer(parent.layers_desc, name) for name in names]
+        self.extern_data.data.update(subnetwork_sources(options, sources))
 
     def get_root_network(self: TFNetwork) -> TFNetwork:
         """:return: the outermost network"""
@@ -99,6 +148,7 @@ class NetworkTree:
         return get_layer_class(desc["class"]).cls_get_sub_network(name=name, network=self, layer_desc=desc)
 
     def _data_layer(self: TFNetwork, name: str) -> LayerBase:
+        self._data_of_sources()
         key = name.partition(":")[2] or self.extern_data.default_input
         layer_class = get_layer_class("source")
         return self.add_layer(name, layer_class, data_key=key, sources=[])
@@ -214,3 +264,12 @@ class NetworkTree:
         """:return: raw (B,): tags of the sequences"""
         data: Tensor = self.get_extern_data("seq_tag", mark_data_key_as_used=mark_data_key_as_used)
         return data.copy_extend_with_beam(beam).raw_tensor
+
+
+def _scope_of(network: TFNetwork, name: str, name_scope: str | None) -> str:
+    """:return: what names of variables begin with, in a network inside of a layer"""
+    outer = network.get_absolute_name_scope_prefix()
+    if name_scope is None:
+        return f"{outer}{LayerBase.cls_get_tf_scope_name(name)}/"
+    scope = name_scope[1:] if name_scope.startswith("/") else outer + name_scope
+    return f"{scope}/" if scope and not scope.endswith("/") else scope

@@ -1,0 +1,61 @@
+"""Raw operations which pick values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+_SEGMENT: dict[str, Callable[..., Any]] = {
+    "sum": tf.math.unsorted_segment_sum,
+    "max": tf.math.unsorted_segment_max,
+    "min": tf.math.unsorted_segment_min,
+}
+
+
+class SelectTFOps:
+    """For the meaning of the operations see `returnn.frontend._array_backend.select`."""
+
+    @staticmethod
+    def gather_raw(raw_tensor: tf.Tensor, indices: tf.Tensor, axis: int, batch_axes: int) -> tf.Tensor:
+        """:return: gathered"""
+        return tf.gather(raw_tensor, indices, axis=axis, batch_dims=batch_axes)
+
+    @staticmethod
+    def segment_raw(values: tf.Tensor, indices: tf.Tensor, number: Any, mode: str) -> tf.Tensor:
+        """:return: reduction over segments"""
+        return _SEGMENT[mode](values, indices, number)
+
+    @staticmethod
+    def masked_select_raw(raw_tensor: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """:return: selected"""
+        return tf.boolean_mask(raw_tensor, mask)
+
+    @staticmethod
+    def masked_scatter_raw(raw_tensor: tf.Tensor, mask: tf.Tensor, backup: tf.Tensor | None) -> tf.Tensor:
+        """:return: scattered"""
+        indices = tf.where(mask)
+        raw_tensor = raw_tensor[: tf.shape(indices)[0]]
+        if backup is not None:
+            return tf.tensor_scatter_nd_update(backup, indices, raw_tensor)
+        shape = tf.concat([tf.shape(mask), tf.shape(raw_tensor)[1:]], axis=0)
+        return tf.scatter_nd(indices, raw_tensor, tf.cast(shape, indices.dtype))
+
+    @staticmethod
+    def search_sorted_raw(sorted_rows: tf.Tensor, values: tf.Tensor, *, side: str, dtype: str) -> tf.Tensor:
+        """:return: positions"""
+        return tf.searchsorted(sorted_rows, values, side=side, out_type=tf.as_dtype(dtype))
+
+    @staticmethod
+    def sort_raw(raw_tensor: tf.Tensor, axis: int, *, descending: bool, stable: bool) -> tuple[tf.Tensor, tf.Tensor]:
+        """:return: sorted values; their indices"""
+        direction = "DESCENDING" if descending else "ASCENDING"
+        indices = tf.argsort(raw_tensor, axis=axis, direction=direction, stable=stable)
+        return tf.gather(raw_tensor, indices, axis=axis, batch_dims=axis), indices
+
+    @staticmethod
+    def top_k_raw(raw_tensor: tf.Tensor, k: Any, *, sorted: bool) -> tuple[tf.Tensor, tf.Tensor]:
+        """:return: the highest values; their indices"""
+        values, indices = tf.math.top_k(raw_tensor, k=k, sorted=sorted)
+        return values, indices
