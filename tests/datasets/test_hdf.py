@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from returnn.datasets.errors import DataError
+from returnn.datasets.hdf import HDFDataset, HDFDatasetWriter, SimpleHDFWriter
+from returnn.datasets.registry import init_dataset
+from returnn.util.errors import UserError
+
+from .cases import static, static_seqs, write_hdf
+from .corpus_checks import assert_equal_seqs, seqs_of_epoch
+
+
+def read(filename, **options):
+    dataset = init_dataset({"class": "HDFDataset", "files": [str(filename)], **options})
+    dataset.init_seq_order(1)
+    return dataset
+
+
+def seqs(dim, min_size=1):
+    features = hnp.arrays("float32", st.tuples(st.integers(1, 5), st.just(dim)), elements=st.floats(-9, 9, width=32))
+    labels = hnp.arrays("int32", st.integers(0, 5), elements=st.integers(0, 6))
+    tags = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
+    return st.lists(st.tuples(features, labels, tags), min_size=min_size, max_size=8, unique_by=lambda seq: seq[2])
+
+
+@settings(max_examples=25, deadline=None)
+@given(seqs(dim=3))
+def test_writing_and_reading_is_identity(batch):
+    with tempfile.TemporaryDirectory() as folder:
+        filename = f"{folder}/a.hdf"
+        with SimpleHDFWriter(filename, dim=3, extra_type={"classes": (7, 1, "int32")}) as writer:
+            max_len = max(len(features) for features, _, _ in batch)
+            padded = np.full((len(batch), max_len, 3), np.nan, "float32")
+            for i, (features, _, _) in enumerate(batch):
+                padded[i, : len(features)] = features
+            lens = [len(features) for features, _, _ in batch]
+            writer.insert_batch(padded, lens, [tag for _, _, tag in batch], extra={"classes": [c for _, c, _ in batch]})
+        dataset = read(filename)
+        expected = [(tag, {"data": features, "classes": labels}) for features, labels, tag in batch]
+        assert_equal_seqs(seqs_of_epoch(dataset), expected)
+        assert dataset.num_outputs == {"data": (3, 2), "classes": (7, 1)}
+        for features, _, tag in batch:
+            np.testing.assert_array_equal(dataset.get_data_by_seq_tag(tag, "data"), features)
+
+
+@pytest.mark.parametrize("name", ["static", "dummy"])
+def test_dump_of_a_dataset_is_the_same_dataset(name, tmp_path):
+    dummy = {"class": "DummyDatasetMultipleSequenceLength", "input_dim": 3, "output_dim": 5, "num_seqs": 3000}
+    options = {"static": static(), "dummy": {**dummy, "seq_len": {"data": 1, "classes": 2}}}[name]
+    dataset = init_dataset(options)
+    dataset.init_seq_order(1)
+    assert_equal_seqs(seqs_of_epoch(read(write_hdf(tmp_path / "a.hdf", options))), seqs_of_epoch(dataset))
+
+
+def test_dump_of_a_part_of_an_epoch(tmp_path):
+    dataset = init_dataset(static(seq_ordering="reverse"))
+    writer = HDFDatasetWriter(str(tmp_path / "a.hdf"))
+    writer.dump_from_dataset(dataset, start_seq=2, end_seq=4)
+    writer.close()
+    assert read(tmp_path / "a.hdf").get_all_tags() == ["tag-8", "tag-7"]
+
+
+def test_layout_is_the_documented_one(tmp_path):
+    filename = write_hdf(tmp_path / "a.hdf")
+    expected = static_seqs()
+    with h5py.File(filename) as file:
+        num_frames = sum(len(seq["data"]) for seq in expected)
+        assert file["inputs"].shape == (num_frames, 3)
+        assert file.attrs["inputPattSize"] == 3
+        assert file.attrs["numLabels"] == 5
+        assert file.attrs["numSeqs"] == len(expected)
+        assert file.attrs["numTimesteps"] == num_frames
+        assert file["seqLengths"].dtype == "int32"
+        assert file["seqLengths"][0].tolist() == [len(expected[0]["data"]), len(expected[0]["classes"])]
+        assert file["seqTags"].asstr()[0] == "tag-0"
+        assert list(file["targets/size"].attrs["classes"]) == [5, 1]
+        assert file["targets/data/classes"].shape == (sum(len(seq["classes"]) for seq in expected),)
+
+
+def write_old_file(filename, lengths, *, tags="S", targets=True):
+    """As other programs write it: fixed-length tags, and fewer columns of lengths."""
+    lengths = np.array(lengths, "int32")
+    num_frames = int((lengths if lengths.ndim == 1 else lengths[:, 0]).sum())
+    with h5py.File(filename, "w") as file:
+        file.attrs["inputPattSize"] = 2
+        file.attrs["numLabels"] = 3
+        file["inputs"] = np.arange(num_frames * 2, dtype="float32").reshape(-1, 2)
+        file["seqLengths"] = lengths
+        file["seqTags"] = np.array([f"tag-{i}" for i in range(len(lengths))], dtype=tags)
+        if targets:
+            num_labels = int((lengths if lengths.ndim == 1 else lengths[:, -1]).sum())
+            for key in ("a", "b"):
+                file[f"targets/data/{key}"] = np.arange(num_labels, dtype="int32") % 3
+                file["targets"].require_group("size").attrs[key] = (3, 1)
+            file["targets/labels/a"] = np.array([b"x", b"y", b"z"])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([2, 3, 1], {"data": 3, "a": 3, "b": 3}),
+        ([[2], [3], [1]], {"data": 3, "a": 3, "b": 3}),
+        ([[2, 1], [3, 2], [1, 1]], {"data": 3, "a": 2, "b": 2}),
+        ([[2, 1, 1], [3, 2, 2], [1, 1, 1]], {"data": 3, "a": 2, "b": 2}),
+    ],
+)
+def test_old_files_have_fewer_columns_of_lengths(lengths, expected, tmp_path):
+    write_old_file(tmp_path / "old.hdf", lengths)
+    dataset = read(tmp_path / "old.hdf")
+    assert dataset.get_seq_length(1).dict == expected
+    dataset.load_seqs(1, 2)
+    assert dataset.get_data(1, "data")[0].tolist() == [4.0, 5.0]
+    assert {key: len(dataset.get_data(1, key)) for key in dataset.get_data_keys()} == expected
+    assert dataset.labels["a"] == ["x", "y", "z"]
+    assert dataset.serialize_data("a", np.array([0, 2])) == "xz"
+    assert dataset.get_tag(1) == "tag-1"
+
+
+def test_sparse_input(tmp_path):
+    with SimpleHDFWriter(str(tmp_path / "a.hdf"), dim=10, ndim=1, labels=list("abcdefghij")) as writer:
+        writer.insert_batch(np.array([[1, 2, 3], [4, 0, 0]]), [3, 1], ["x", "y"])
+    dataset = read(tmp_path / "a.hdf")
+    assert dataset.is_data_sparse("data")
+    assert dataset.get_data_dim("data") == 10
+    assert dataset.get_data(0, "data").tolist() == [1, 2, 3]
+    assert dataset.labels["data"][4] == "e"
+
+
+def test_more_than_one_axis_of_varying_size(tmp_path):
+    images = np.random.RandomState(1).normal(size=(2, 4, 5, 3)).astype("float32")
+    with SimpleHDFWriter(str(tmp_path / "a.hdf"), dim=3, ndim=3) as writer:
+        writer.insert_batch(images, {0: [4, 2], 1: [1, 5]}, ["x", "y"])
+    dataset = read(tmp_path / "a.hdf")
+    dataset.load_seqs(0, 2)
+    for i, (height, width) in enumerate([(4, 1), (2, 5)]):
+        assert dataset.get_data(i, "sizes").tolist() == [height, width]
+        np.testing.assert_array_equal(dataset.get_data(i, "data").reshape(height, width, 3), images[i, :height, :width])
+
+
+def test_extending_a_file(tmp_path):
+    filename = str(tmp_path / "a.hdf")
+    for tag in ("x", "y"):
+        with SimpleHDFWriter(filename, dim=2, extend_existing_file=tag == "y") as writer:
+            writer.insert_batch(np.ones((1, 3, 2), "float32"), [3], [tag])
+    assert read(filename).get_all_tags() == ["x", "y"]
+    with pytest.raises(UserError, match=r"exists already\.\n  Remove it"):
+        SimpleHDFWriter(filename, dim=2)
+
+
+def _extend(filename, classes):
+    with SimpleHDFWriter(filename, dim=3, extend_existing_file=True) as writer:
+        for tag, labels in zip("xyz", classes, strict=False):
+            writer.insert_batch(np.ones((1, 3, 3), "float32"), [3], [tag], extra={"classes": [labels]})
+
+
+def test_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+    filename = write_hdf(tmp_path / "a.hdf")
+    before = Path(filename).read_bytes()
+    with pytest.raises(DataError, match=r"key 'classes' of sequence 'y': shape \(2, 2\) has 2 axes, expected 1"):
+        _extend(filename, [np.zeros(2, "int32"), np.zeros((2, 2), "int32")])
+    assert Path(filename).read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.hdf"]
+
+
+def test_file_has_no_name_before_it_is_complete(tmp_path):
+    writer = SimpleHDFWriter(str(tmp_path / "a.hdf"), dim=2)
+    writer.insert_batch(np.ones((1, 3, 2), "float32"), [3], ["x"])
+    assert not (tmp_path / "a.hdf").exists()
+    writer.close()
+    assert read(tmp_path / "a.hdf").num_seqs == 1
+
+
+def test_reading_while_writing(tmp_path):
+    writer = SimpleHDFWriter(str(tmp_path / "a.hdf"), dim=2, swmr=True)
+    for i in range(2):
+        writer.insert_batch(np.ones((1, 3, 2), "float32"), [3], [f"tag-{i}"])
+        with h5py.File(tmp_path / "a.hdf", "r", swmr=True) as file:
+            assert file["inputs"].shape[0] == 3 * (i + 1)
+    writer.close()
+    assert read(tmp_path / "a.hdf").num_seqs == 2
+
+
+def test_batch_of_wrong_size_is_an_error(tmp_path):
+    with SimpleHDFWriter(str(tmp_path / "a.hdf"), dim=2) as writer:
+        writer.insert_batch(np.ones((1, 3, 2), "float32"), [3], ["x"])
+        with pytest.raises(ValueError, match=r"a batch of 2 sequence tags, but of \{'inputs': 1, 'seq_len': 1\}"):
+            writer.insert_batch(np.ones((1, 3, 2), "float32"), [3], ["x", "y"])
+        with pytest.raises(ValueError, match=r"inputs have shape \(1, 3\), expected batch and 2 axes"):
+            writer.insert_batch(np.ones((1, 3), "float32"), [3], ["x"])
+
+
+def test_times_and_file_borders(tmp_path):
+    write_old_file(tmp_path / "a.hdf", [2, 3], targets=False)
+    write_old_file(tmp_path / "b.hdf", [1, 2], targets=False)
+    with h5py.File(tmp_path / "b.hdf", "a") as file:
+        file["times"] = np.array([0.5, 1.0, 1.5])
+    dataset = read(tmp_path / "a.hdf")
+    dataset.add_file(str(tmp_path / "b.hdf"))
+    dataset.init_seq_order(1)
+    assert [dataset.get_seq_length(i)["data"] for i in range(4)] == [2, 3, 1, 2]
+    assert dataset.get_times(0) is None
+    assert dataset.get_times(3).tolist() == [1.0, 1.5]
+    assert dataset.get_seq_start(3).tolist() == [6]
+    assert dataset.get_num_timesteps() == 8
+
+
+def test_cache_keeps_within_its_limit(tmp_path):
+    filename = write_hdf(tmp_path / "a.hdf")
+    dataset = read(filename, cache_byte_size=400)
+    for _ in range(2):
+        seqs_of_epoch(dataset)
+        assert 0 < dataset.nbytes <= 400
+    assert dataset.delete(10**6) > 0
+    assert dataset.nbytes == 0
+    assert dataset.insert_alloc_interval(1, 3) == 2
+    assert dataset.alloc_intervals == [(1, 3)]
+    assert [dataset.alloc_interval_index(i) for i in range(4)] == [-1, 0, 0, -1]
+    assert dataset.remove_alloc_interval(1) == 1
+    assert dataset.alloc_intervals == [(2, 3)]
+
+
+def test_bundle_of_files(tmp_path):
+    write_old_file(tmp_path / "a.hdf", [2, 3])
+    write_old_file(tmp_path / "b.hdf", [1, 2])
+    (tmp_path / "all.bundle").write_text(f"{tmp_path}/a.hdf\n\n{tmp_path}/b.hdf\n")
+    assert read(tmp_path / "all.bundle").num_seqs == 4
+
+
+def damage_no_inputs(file):
+    del file["inputs"]
+
+
+def damage_short(file):
+    data = file["inputs"][:-1]
+    del file["inputs"]
+    file["inputs"] = data
+
+
+def damage_tags(file):
+    data = file["seqTags"][:-1]
+    del file["seqTags"]
+    file["seqTags"] = data
+
+
+def damage_negative(file):
+    file["seqLengths"][1] = (-1, 2, 2)
+
+
+def damage_size(file):
+    del file["targets/size"].attrs["a"]
+
+
+def damage_nan(file):
+    file["inputs"][3] = np.nan
+
+
+def damage_label(file):
+    file["targets/data/b"][2] = 41
+
+
+def damage_dtype(file):
+    del file["targets/data/a"]
+    file["targets/data/a"] = np.array([b"x"] * 4)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damage_no_inputs, "HDFDataset: has no 'inputs'.\n  File: {file}\n  It has: seqLengths, seqTags, targets."),
+        (damage_short, "data key 'data': has 5 frames, but the sequence lengths add up to 6.\n  File: {file}"),
+        (damage_tags, "has 3 sequence lengths, but 2 sequence tags.\n  File: {file}"),
+        (damage_negative, "sequence 'tag-1': has a negative length.\n  File: {file}"),
+        (damage_size, "data key 'a': has no size in the attributes of 'targets/size'.\n  File: {file}"),
+        (
+            damage_nan,
+            "data key 'data' of sequence 'tag-1': nan in 2 of 6 numbers, first at frame 1.\n  File: {file}, sequence 1",
+        ),
+        (
+            damage_label,
+            "data key 'b' of sequence 'tag-1': label 41 at frame 1 is out of range.\n  File: {file}, sequence 1",
+        ),
+        (damage_dtype, "data key 'a' of sequence 'tag-0': dtype |S1 is no number.\n  File: {file}, sequence 0"),
+    ],
+)
+def test_wrong_data_names_file_sequence_and_key(damage, message, tmp_path):
+    filename = tmp_path / "a.hdf"
+    write_old_file(filename, [[2, 1, 1], [3, 2, 2], [1, 1, 1]])
+    with h5py.File(filename, "a") as file:
+        damage(file)
+    with pytest.raises(DataError) as info:
+        seqs_of_epoch(read(filename))
+    assert message.format(file=filename) in str(info.value)
+    assert str(info.value).count("\n") < 5
+
+
+def test_sequence_without_frames_is_an_error(tmp_path):
+    write_old_file(tmp_path / "a.hdf", [2, 0])
+    dataset = read(tmp_path / "a.hdf")
+    with pytest.raises(DataError, match=r"data key 'data' of sequence 'tag-1': has no frames\.\n  File: .*a.hdf, seq"):
+        dataset.load_seqs(0, 2)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    (tmp_path / "text.hdf").write_text("hello")
+    for name, problem in [("missing.hdf", "there is no such file"), ("text.hdf", "is no HDF file, or a damaged one")]:
+        with pytest.raises(DataError) as info:
+            read(tmp_path / name)
+        assert f"HDFDataset: {problem}" in str(info.value)
+        assert f"File: {tmp_path / name}" in str(info.value)
+
+
+def test_cut_file_is_an_error(tmp_path):
+    filename = write_hdf(tmp_path / "a.hdf")
+    content = Path(filename).read_bytes()
+    (tmp_path / "cut.hdf").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match="is no HDF file, or a damaged one"):
+        read(tmp_path / "cut.hdf")
+
+
+def test_no_files_and_no_sequences(tmp_path):
+    with pytest.raises(UserError, match="HDFDataset: option 'files' is missing or empty"):
+        init_dataset({"class": "HDFDataset", "files": []})
+    write_old_file(tmp_path / "empty.hdf", np.zeros((0, 3)))
+    with pytest.raises(DataError, match=r"there are no sequences\.\n  File: .*empty.hdf"):
+        read(tmp_path / "empty.hdf")
+
+
+def test_files_with_different_keys(tmp_path):
+    write_old_file(tmp_path / "a.hdf", [2, 3])
+    write_old_file(tmp_path / "b.hdf", [2, 3], targets=False)
+    dataset = read(tmp_path / "a.hdf")
+    with pytest.raises(DataError, match=r"data key 'a': is not there, but of dim 3 with 1 axes in .*a.hdf"):
+        dataset.add_file(str(tmp_path / "b.hdf"))
+
+
+def test_tags_that_are_missing_or_there_twice(tmp_path):
+    write_old_file(tmp_path / "a.hdf", [2, 3])
+    dataset = HDFDataset(files=[str(tmp_path / "a.hdf")] * 2)
+    with pytest.raises(DataError, match=r"sequence 'x': is missing\.\n  File: .*\n  The first tag here is 'tag-0'"):
+        dataset.init_seq_order(1, seq_list=["x"])
+    with pytest.raises(
+        DataError, match=r"sequence 'tag-1': is there 2 times, so it cannot be found by its tag\.\n  File"
+    ):
+        dataset.init_seq_order(1, seq_list=["tag-1"])
+
+
+def test_unique_seq_tags(tmp_path):
+    write_old_file(tmp_path / "a.hdf", [2, 3])
+    options = {"class": "HDFDataset", "files": [str(tmp_path / "a.hdf")] * 2}
+    for unique, expected in [(False, 4), (True, 2)]:
+        dataset = init_dataset({**options, "unique_seq_tags": unique})
+        dataset.init_seq_order(1)
+        assert dataset.num_seqs == expected
+
+
+def test_many_sequences_are_found_across_blocks(tmp_path):
+    num_seqs = 5000
+    write_old_file(tmp_path / "a.hdf", np.arange(num_seqs) % 3 + 1, targets=False)
+    dataset = read(tmp_path / "a.hdf", seq_ordering="random")
+    starts = np.cumsum(np.concatenate([[0], np.arange(num_seqs) % 3 + 1]))
+    for seq_idx in range(0, num_seqs, 97):
+        corpus_seq_idx = dataset.get_corpus_seq_idx(seq_idx)
+        dataset.load_seqs(seq_idx, seq_idx + 1)
+        assert dataset.get_data(seq_idx, "data")[0, 0] == 2 * starts[corpus_seq_idx]
+        assert dataset.get_tag(seq_idx) == f"tag-{corpus_seq_idx}"
