@@ -22,6 +22,7 @@ from returnn.tf.layers.layer_losses import LayerLosses
 from returnn.tf.layers.layer_options import check_options, options_of, resolve_layers
 from returnn.tf.layers.layer_params import LayerParams
 from returnn.tf.layers.layer_rec import LayerRec
+from returnn.tf.layers.loop_state import UndefinedSource
 from returnn.tf.layers.output_checks import check_output
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
@@ -141,6 +142,8 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, metaclass=_ComputesOutput):
         self.output_before_activation: Any = None
         self.output_loss: Any = None
         self.rec_vars_outputs: dict[str, Any] = {}
+        self.state_templates: dict[str, Any] = {}
+        self.new_states: dict[str, Tensor] = {}
         self.search_choices: Any = None
         self.params: dict[str, Any] = {}
         self.saveable_param_replace: dict[Any, Any] = {}
@@ -429,7 +432,15 @@ def _resolve_sources(d: dict[str, Any], get_layer: Callable[[str], Any], where: 
     names = d.pop("from", ["data"])
     if not isinstance(names, (list, tuple)):
         names = [names] if names else []
-    return [get_layer(name) if isinstance(name, str) else name for name in names]
+    sources, undefined = [], None
+    for name in names:
+        try:
+            sources.append(get_layer(name) if isinstance(name, str) else name)
+        except UndefinedSource as exc:  # inside of a loop, where the others may be enough to begin with
+            undefined = exc
+    if undefined is not None and not sources:
+        raise undefined
+    return sources
 
 
 def _out_data_of_source(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
+from returnn.tf.layers.loop_state import StateTemplate
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -13,6 +15,28 @@ if TYPE_CHECKING:
 
 class LayerRec:
     """The part of `LayerBase` about loops and search."""
+
+    works_on_sequences: ClassVar[bool] = True  # the same for all frames at once as frame by frame
+
+    def previous_state(self: LayerBase, key: str, template: Tensor, *, initial: Any = 0) -> Tensor:
+        """
+        :param key: which part of the state
+        :param template: what it looks like
+        :param initial: before the first frame: number, "zeros", "ones", tensor, layer, or a function without arguments
+            that computes it, outside of the loop
+        :return: state after the frame before, inside of a loop
+        """
+        self.state_templates[key] = StateTemplate(template.copy_template(), initial)
+        if get_selected_backend() == "template":
+            return template.copy_template()
+        return self.network.state_of_frame_before(self, key, template)
+
+    def new_state(self: LayerBase, key: str, value: Tensor) -> None:
+        """
+        :param key: which part of the state
+        :param value: after this frame
+        """
+        self.new_states[key] = value
 
     @classmethod
     def get_rec_initial_extra_outputs(cls, batch_dim: Any, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:

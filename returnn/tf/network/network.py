@@ -161,8 +161,23 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
         :param check_existing: take the layer if it exists
         :return: the layer, made if necessary, with all that it needs
         """
-        if check_existing and name in self.layers:
-            return self.layers[name]
+        frame = self.innermost_frame()
+        layer = self.layers.get(name) if check_existing else None
+        if layer is None and frame is not None:
+            layer = self._layer_moved_out(frame, name)
+        if layer is None:
+            layer = self._construct(net_dict, name, get_layer, add_layer)
+        if frame is not None:
+            frame.note_use(layer)
+        return layer
+
+    def _construct(
+        self,
+        net_dict: dict[str, Any],
+        name: str,
+        get_layer: Callable[[str], LayerBase] | None,
+        add_layer: Callable[..., LayerBase] | None,
+    ) -> LayerBase:
         if name not in net_dict:
             found = self._find_by_path(net_dict, name, get_layer=get_layer, add_layer=add_layer)
             if found is None:
@@ -173,8 +188,9 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
         get_layer = get_layer or (lambda source: self.construct_layer(net_dict, source, add_layer=add_layer))
         self._constructing.append(name)
         try:
-            layer_class, options = self.resolve_layer(name, net_dict[name], get_layer)
-            return (add_layer or self.add_layer)(name, layer_class, **options)
+            with self.constructing_in_frame(name):
+                layer_class, options = self.resolve_layer(name, net_dict[name], get_layer)
+                return (add_layer or self.add_layer)(name, layer_class, **options)
         finally:
             self._constructing.pop()
 
@@ -212,6 +228,10 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
         layer = self._create_layer(name, layer_class, **layer_desc)
         self.layers[name] = layer
         layer.post_init(layer_desc)
+        frame = self.innermost_frame()
+        path = None if frame is None else frame.path_of(layer.get_absolute_name())
+        if path is not None:
+            frame.note_layer(path, layer)
         return layer
 
     def _create_layer(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:

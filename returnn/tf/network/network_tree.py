@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ class NetworkTree:
     def _init_tree(self: TFNetwork) -> None:
         self._name_scope_prefix: str | None = None
         self._owner_options: dict[str, Any] | None = None  # of the subnetwork layer that this network is inside of
+        self.frame: Any = None  # returnn.tf.layers.rec.frame.Frame, if this network is the step of a loop
 
     def make_subnetwork(self: TFNetwork, name: str, options: dict[str, Any]) -> TFNetwork:
         """
@@ -67,6 +69,9 @@ class NetworkTree:
         names = [names] if isinstance(names, str) else names
         parent = self.parent_net
         sources = options.get("sources") or [parent.construct_layer(parent.layers_desc, name) for name in names]
+        frame = self.innermost_frame()
+        for source in sources if frame is not None else ():
+            frame.note_use(source)
         self.extern_data.data.update(subnetwork_sources(options, sources))
 
     def get_root_network(self: TFNetwork) -> TFNetwork:
@@ -123,6 +128,8 @@ class NetworkTree:
         """:return: layer by a name that is not in the net dict, see `returnn.tf.network.layer_names`"""
         if name == "data" or name.startswith("data:"):
             return self._data_layer(name)
+        if name.startswith("prev:"):
+            return self._prev_layer(name[len("prev:") :])
         for prefix, outer in (("base:", self.parent_net), ("../", self.parent_net), ("root:", self.get_root_network())):
             if name.startswith(prefix):
                 rest = name[len(prefix) :]
@@ -148,12 +155,41 @@ class NetworkTree:
         return get_layer_class(desc["class"]).cls_get_sub_network(name=name, network=self, layer_desc=desc)
 
     def _data_layer(self: TFNetwork, name: str) -> LayerBase:
-        self._data_of_sources()
+        with self.constructing_in_frame(name):
+            self._data_of_sources()
         key = name.partition(":")[2] or self.extern_data.default_input
         layer_class = get_layer_class("source")
         return self.add_layer(name, layer_class, data_key=key, sources=[])
 
     # Loops.
+
+    def innermost_frame(self: TFNetwork) -> Any:
+        """:return: the frame of the loop whose step this network is part of, None outside of loops"""
+        if self.frame is not None or self.parent_net is None or self._owner_options is None:
+            return self.frame
+        return self.parent_net.innermost_frame()
+
+    def constructing_in_frame(self: TFNetwork, name: str) -> Any:
+        """:return: context in which the frame knows that the layer of this name is being made"""
+        frame = self.innermost_frame()
+        path = None if frame is None else frame.path_of(self.get_absolute_name_prefix() + name)
+        return contextlib.nullcontext() if path is None else frame.constructing(path)
+
+    def _layer_moved_out(self: TFNetwork, frame: Any, name: str) -> LayerBase | None:
+        path = frame.path_of(self.get_absolute_name_prefix() + name)
+        layer = None if path is None else frame.moved_layer(path)
+        if layer is not None:
+            self.layers[name] = layer
+        return layer
+
+    def _prev_layer(self: TFNetwork, name: str) -> LayerBase:
+        """:return: layer in the frame before; `name` is seen from this network"""
+        frame = self.innermost_frame()
+        if frame is None:
+            raise ConfigError(f"layer name 'prev:{name}': 'prev:' means the frame before, but this is not inside of a loop.")
+        path = frame.path_of(self.get_absolute_name_prefix() + name)
+        assert path is not None
+        return frame.prev_layer(path)
 
     def is_inside_rec_layer(self: TFNetwork, inside_loop: bool = True) -> bool:
         """

@@ -1,0 +1,21 @@
+"""What a layer keeps from one frame of a loop to the next, and what is not known of it yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from returnn.tensor import Tensor
+from returnn.util.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class StateTemplate:
+    """One part of the state of a layer: what it looks like, and what it is before the first frame."""
+
+    template: Tensor
+    initial: Any = 0  # number, "zeros", "ones", tensor, layer, or function without arguments
+
+
+class UndefinedSource(ConfigError):
+    """The template of a layer is not known yet; whoever asked for it may do without it, in this round."""

@@ -1,0 +1,94 @@
+"""
+A frame of a loop: what a network has to know that stands for one time step of a recurrent layer.
+
+Layers of the step are known by their path in the subnetwork of the loop, such as "s" or "block/mem". A name with
+"prev:" is the layer in the frame before. Where a layer is computed outside of the loop, the frame gives its slice.
+
+All layers that are made for a frame, in its network and in the networks inside of that, note here what they use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.layer_base import LayerBase
+
+EdgeKind = Literal["same", "prev", "data", "base"]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A layer uses another one: of the same frame, of the frame before, the data of the loop, or from outside."""
+
+    kind: EdgeKind
+    path: str  # in the loop; for "data" and "base" the name
+
+    def __str__(self) -> str:
+        return {"same": "", "prev": "prev:", "data": "data:", "base": "base:"}[self.kind] + self.path
+
+
+class Frame:
+    """Base class: notes what is used. The stages of the compiler decide what "prev:" and moved layers are."""
+
+    def __init__(self, prefix: str) -> None:
+        """
+        :param prefix: absolute name of the loop, with "/" at the end
+        """
+        self.prefix = prefix
+        self.edges: dict[str, list[Edge]] = {}
+        self.layers: dict[str, LayerBase] = {}  # by path
+        self._stack: list[str] = []
+
+    def prev_layer(self, path: str) -> LayerBase:
+        """:return: the layer in the frame before"""
+        raise NotImplementedError
+
+    def moved_layer(self, path: str) -> LayerBase | None:
+        """:return: this frame of a layer that is computed elsewhere; None if it is to be made here"""
+        return None
+
+    def path_of(self, absolute_name: str) -> str | None:
+        """:return: path in the loop; None if the layer is outside"""
+        return absolute_name[len(self.prefix) :] if absolute_name.startswith(self.prefix) else None
+
+    @contextlib.contextmanager
+    def constructing(self, path: str) -> Iterator[None]:
+        """While a layer is being made, it is the one who uses others."""
+        self._stack.append(path)
+        self.edges.setdefault(path, [])
+        try:
+            yield
+        finally:
+            self._stack.pop()
+
+    def is_under_construction(self, path: str) -> bool:
+        """:return: whether the layer is being made right now"""
+        return path in self._stack
+
+    def note_use(self, layer: LayerBase) -> None:
+        """Notes that the layer which is being made uses another one."""
+        if not self._stack:
+            return
+        edge = self._edge_to(layer)
+        edges = self.edges[self._stack[-1]]
+        if edge not in edges and edge.path != self._stack[-1]:
+            edges.append(edge)
+
+    def _edge_to(self, layer: LayerBase) -> Edge:
+        name = layer.get_absolute_name()
+        path = self.path_of(name)
+        if path is None:
+            return Edge("base", name)
+        if path.startswith("prev:"):
+            return Edge("prev", path[len("prev:") :])
+        if path == "data" or path.startswith("data:"):
+            return Edge("data", path.partition(":")[2] or "source")
+        return Edge("same", path)
+
+    def note_layer(self, path: str, layer: Any) -> None:
+        """Notes that a layer was made."""
+        self.layers[path] = layer

@@ -1,0 +1,163 @@
+"""
+Templates of all layers of a time step.
+
+The recursion through "prev:" is solved as a fixed point: we begin with what can be guessed of a layer from its options,
+make templates of all layers, take these as the ones of the frame before, and do it again, until nothing changes any
+more. A template costs little, as nothing is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from returnn.frontend import backend_ctx
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.loop_state import StateTemplate, UndefinedSource
+from returnn.tf.layers.rec.frame import Edge, Frame
+from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
+
+_MAX_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class InferredLoop:
+    """What is known of the time step before anything is computed."""
+
+    layers: dict[str, LayerBase]  # as templates, by path
+    edges: dict[str, tuple[Edge, ...]]
+    prev: dict[str, Tensor]  # what "prev:" of a layer looks like
+    states: dict[str, dict[str, StateTemplate]]  # of each layer with state
+
+
+def infer(
+    prefix: str,
+    descriptions: dict[str, Any],
+    make_network: Callable[[Frame], Any],
+    wanted: Sequence[str],
+) -> InferredLoop:
+    """
+    :param prefix: absolute name of the loop, with "/" at the end
+    :param descriptions: options of the layers of the time step
+    :param make_network: function that makes a network for one frame
+    :param wanted: the layers that are needed; they, and all that they need, are looked at
+    :raises ConfigError: if the templates contradict each other
+    """
+    prev: dict[str, Tensor] = {}
+    for _ in range(_MAX_ROUNDS):
+        frame = _TemplateFrame(prefix, descriptions, prev)
+        with backend_ctx("template"):
+            network = make_network(frame)
+            frame.network = network
+            _construct(network, wanted, frame)
+        found = {path: frame.template_of(path) for path in frame.asked_for_prev}
+        if not frame.has_undefined and all(_same(found[path], prev.get(path)) for path in found):
+            states = {path: dict(layer.state_templates) for path, layer in frame.layers.items()}
+            edges = {path: tuple(edges) for path, edges in frame.edges.items()}
+            return InferredLoop(dict(frame.layers), edges, found, states)
+        last, prev = prev, found
+    path = next(path for path in prev if not _same(prev[path], last.get(path)))
+    raise ConfigError(
+        f"layer {prefix + path!r}: its dims contradict those of its own past.\n"
+        f"  From 'prev:{path}' with {last.get(path)} follows {prev[path]}."
+    )
+
+
+class _TemplateFrame(Frame):
+    def __init__(self, prefix: str, descriptions: dict[str, Any], prev: dict[str, Tensor]) -> None:
+        super().__init__(prefix)
+        self.descriptions = descriptions
+        self.prev = prev
+        self.network: Any = None
+        self.asked_for_prev: list[str] = []
+        self.has_undefined = False
+
+    def prev_layer(self, path: str) -> LayerBase:
+        """:return: the layer in the frame before, as template"""
+        if path not in self.asked_for_prev:
+            self.asked_for_prev.append(path)
+        template = self.prev.get(path)
+        if template is None:
+            self.has_undefined = True
+            template = self._guess(path)
+        return InternalLayer(name=f"prev:{path}", network=self.network, output=template.copy_template())
+
+    def template_of(self, path: str) -> Tensor:
+        """:return: template of a layer of this frame, which is made if necessary"""
+        if path not in self.layers:
+            with backend_ctx("template"):
+                self.network.construct_layer(self.network.layers_desc, path)
+        return self.layers[path].output
+
+    def _guess(self, path: str) -> Tensor:
+        if path in self.layers:
+            return self.layers[path].output
+        if not self.is_under_construction(path):
+            first = path.partition("/")[0]
+            if first not in self.descriptions:
+                self.network.construct_layer(self.network.layers_desc, path)  # raises: there is no such layer
+            stack, self._stack = self._stack, []
+            try:
+                return self.network.construct_layer(self.network.layers_desc, path).output
+            except UndefinedSource:
+                pass
+            finally:
+                self._stack = stack
+                del self.network._constructing[len(stack) :]
+        guess = _guess_from_options(self.network, path, self.descriptions)
+        if guess is None:
+            raise UndefinedSource(
+                f"layer {self.prefix + path!r}: its dims cannot be inferred, as they depend on themselves.\n"
+                "  Give 'n_out' or 'out_type', or an 'initial_output'."
+            )
+        return guess
+
+
+def _construct(network: Any, wanted: Sequence[str], frame: _TemplateFrame) -> None:
+    undefined: list[tuple[str, UndefinedSource]] = []
+    for name in wanted:
+        try:
+            network.construct_layer(network.layers_desc, name)
+        except UndefinedSource as exc:
+            undefined.append((name, exc))
+            frame._stack.clear()
+            network._constructing.clear()
+    for name, _ in undefined:  # another one may have made known what was missing
+        network.construct_layer(network.layers_desc, name)
+
+
+def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -> Tensor | None:
+    """:return: what a layer that depends on itself looks like, as far as its options say"""
+    desc: Any = descriptions
+    for part in path.split("/"):
+        desc = (desc.get("subnetwork", desc) if isinstance(desc, dict) else {}).get(part, {})
+    batch = network.batch_dims_of_frame()
+    options = {k: v for k, v in (desc.get("out_type") or {}).items()}
+    n_out, out_dim = desc.get("n_out", NotSpecified), desc.get("out_dim")
+    name = path
+    if desc.get("class") == "choice" and desc.get("target"):
+        target = desc["target"] if isinstance(desc["target"], str) else desc["target"][0]
+        data = network.get_extern_data(target, mark_data_key_as_used=False)
+        return Tensor(name, dims=batch, dtype="int32", sparse_dim=data.sparse_dim, version=1)
+    dtype = options.get("dtype", "float32")
+    if out_dim is not None:
+        return Tensor(name, dims=[*batch, out_dim], dtype=dtype, feature_dim=out_dim, version=1)
+    dim = n_out if n_out is not NotSpecified else options.get("dim", NotSpecified)
+    if "shape" in options and all(size is not None for size in options["shape"]):
+        dims = [Dim(size, name=f"{path}:axis{i}", auto_generated=True) for i, size in enumerate(options["shape"])]
+        if dims and not options.get("sparse"):
+            dims[-1].kind = Dim.Types.Feature
+        return Tensor(name, dims=[*batch, *dims], dtype=dtype, version=1)
+    if isinstance(dim, int):
+        feature = Dim(dim, name=f"{path}:feature-dense", kind=Dim.Types.Feature, auto_generated=True)
+        if options.get("sparse"):
+            return Tensor(name, dims=batch, dtype=options.get("dtype", "int32"), sparse_dim=feature, version=1)
+        return Tensor(name, dims=[*batch, feature], dtype=dtype, feature_dim=feature, version=1)
+    return None
+
+
+def _same(a: Tensor, b: Tensor | None) -> bool:
+    return b is not None and set(a.dims) == set(b.dims) and a.dtype == b.dtype and a.sparse_dim == b.sparse_dim
