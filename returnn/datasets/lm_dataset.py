@@ -135,6 +135,11 @@ class LmDataset(CorpusDataset):
         self._set_labels(dtype)
         self._start_index = self._label_index(delayed_seq_data_start_symbol) if add_delayed_seq_data else None
 
+    @property
+    def seq_order(self) -> SeqOrder:
+        """Lines of this epoch."""
+        return self.get_current_seq_order()
+
     def get_data_keys(self) -> list[str]:
         return sorted(self.num_outputs, key=lambda key: (key != DEFAULT_KEY, key))
 

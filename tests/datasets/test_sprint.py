@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from returnn.datasets.sprint import ExternSprintDataset, SprintCacheDataset, SprintDatasetBase
+from returnn.datasets.sprint import ExternSprintDataset, SprintCacheDataset, SprintDatasetBase, demo
 from returnn.util.errors import ConfigError, UserError
 from tests.datasets.corpus_checks import assert_equal_seqs, check_corpus_dataset, seqs_of_epoch
 from tests.datasets.util.test_rasr_archive import ALLOPHONES, write_alignments, write_features
@@ -124,6 +124,15 @@ def test_options_for_targets(make, tmp_path):
     assert bytes(data["orth"]) == b"b a\0"
     assert data["orth_classes"].tolist() == [1, 0]
     assert dataset.serialize_data("orth_classes", data["orth_classes"]) == "ba"
+
+
+def test_demo_prints_sequences(monkeypatch, capsys, tmp_path):
+    program = tmp_path / "nn-trainer"
+    program.write_text(f'#!/bin/sh\nexec {" ".join(FAKE_RASR)} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", ["sprint", str(program), corpus_arg()])
+    demo()
+    assert capsys.readouterr().out.startswith("seq0:\n  orth: (3,)\n  data: (3, 2)\n  classes: (3,)\nseq1:\n")
 
 
 def error_of(func):
