@@ -1,7 +1,7 @@
 """
 `PostprocessingDataset`: changes the data of another data set by functions of the config.
 
-The functions get a `TensorDict` of numpy arrays. So beside `returnn.util`, this module knows `returnn.tensor`.
+The functions get a `TensorDict` of numpy arrays. So this module knows `returnn.tensor`, as no other one here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+import returnn.frontend  # noqa: F401 (values of tensors need it)
 from returnn.datasets.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.multi_proc import MultiProcDataset
 from returnn.datasets.registry import DatasetLike

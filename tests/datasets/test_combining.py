@@ -1,0 +1,364 @@
+"""Data sets that are made of other data sets."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+from collections import Counter
+
+import h5py
+import numpy as np
+import pytest
+
+from returnn.datasets.errors import DataError
+from returnn.datasets.meta import EpochWiseFilter
+from returnn.datasets.registry import init_dataset
+from returnn.util.errors import ConfigError
+
+from .cases import CASES, hdf, static, static_seqs, write_streams
+from .corpus_checks import assert_equal_seqs, seqs_of_epoch
+
+
+def tags_of(dataset, epoch=1):
+    dataset.init_seq_order(epoch)
+    return [tag for tag, _ in seqs_of_epoch(dataset)]
+
+
+def meta(tmp_path, **options):
+    return {
+        "class": "MetaDataset",
+        "datasets": {"hdf": hdf(tmp_path), "static": static(seq_ordering="random", partition_epoch=2)},
+        "data_map": {"data": ("static", "data"), "classes": ("hdf", "classes")},
+        "seq_order_control_dataset": "static",
+        **options,
+    }
+
+
+def test_meta_takes_each_key_from_its_dataset_and_the_order_of_one(tmp_path):
+    dataset = init_dataset(meta(tmp_path))
+    control = init_dataset(static(seq_ordering="random", partition_epoch=2))
+    by_tag = {str(seq["seq_tag"]): seq for seq in static_seqs()}
+    for epoch in (1, 2, 3):
+        control.init_seq_order(epoch)
+        expected = [tag for tag, _ in seqs_of_epoch(control)]
+        dataset.init_seq_order(epoch)
+        seqs = seqs_of_epoch(dataset)
+        assert [tag for tag, _ in seqs] == expected
+        for tag, data in seqs:
+            np.testing.assert_array_equal(data["data"], by_tag[tag]["data"])
+            np.testing.assert_array_equal(data["classes"], by_tag[tag]["classes"])
+
+
+def test_meta_filter_selects_from_the_order_of_the_control_dataset(tmp_path):
+    (tmp_path / "filter.txt").write_text("tag-3\ntag-5\ntag-7\n")
+    dataset = init_dataset(meta(tmp_path, seq_list_filter_file=str(tmp_path / "filter.txt")))
+    assert sorted(tags_of(dataset, 1) + tags_of(dataset, 2)) == ["tag-3", "tag-5", "tag-7"]
+
+
+def test_meta_with_other_tags_in_each_dataset(tmp_path):
+    dataset = init_dataset({**CASES["MetaDataset, list"](tmp_path), "seq_ordering": "sorted"})
+    dummy = init_dataset({"class": "DummyDataset", "input_dim": 2, "output_dim": 3, "num_seqs": 20})
+    dummy.init_seq_order(1)
+    classes = {tag: data["classes"] for tag, data in seqs_of_epoch(dummy)}
+    dataset.init_seq_order(1)
+    seqs = seqs_of_epoch(dataset)
+    for tag, data in seqs:
+        np.testing.assert_array_equal(data["classes"], classes[tag.replace("tag", "seq")])
+    assert [tag for tag, _ in seqs] == sorted((t for t, _ in seqs), key=lambda t: (int(t[4:]) * 7 % 3, int(t[4:])))
+
+
+def test_meta_with_list_and_control_dataset(tmp_path):
+    (tmp_path / "seqs.pkl").write_bytes(
+        pickle.dumps({"hdf": [f"tag-{i}" for i in range(4)], "static": [f"tag-{i}" for i in range(4)]})
+    )
+    dataset = init_dataset(meta(tmp_path, seq_list_file=str(tmp_path / "seqs.pkl")))
+    assert sorted(tags_of(dataset, 1) + tags_of(dataset, 2)) == [f"tag-{i}" for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"data_map": {"data": ("statc", "data")}},
+            "'data_map': 'data': there is no data set 'statc'.\n  Did you mean 'static'",
+        ),
+        (
+            {"data_map": {"data": ("static", "dat")}},
+            "data set 'static': there is no data key 'dat'.\n  Did you mean 'data'",
+        ),
+        ({"seq_order_control_dataset": "hd"}, "option 'seq_order_control_dataset': there is no data set 'hd'."),
+        (
+            {"partition_epoch": 2},
+            "Give it the options 'partition_epoch' and 'repeat_epoch', instead of giving them here.",
+        ),
+        ({"data_dims": {"data": [40, 2]}}, "option 'data_dims': 'data' has (40, 2), but the data has (3, 2)."),
+    ],
+)
+def test_meta_errors(options, message, tmp_path):
+    with pytest.raises(ConfigError) as info:
+        init_dataset(meta(tmp_path, **options))
+    assert message in str(info.value)
+    assert str(info.value).count("\n") < 5
+
+
+def test_meta_sequence_that_is_missing_in_one_dataset(tmp_path):
+    options = meta(tmp_path, name="train")
+    options["datasets"]["static"] = static(data=[*static_seqs(), {**static_seqs()[0], "seq_tag": np.array("tag-x")}])
+    dataset = init_dataset(options)
+    with pytest.raises(DataError) as info:
+        dataset.init_seq_order(1)
+    assert str(info.value) == (
+        "HDFDataset 'train/hdf': sequence 'tag-x': is missing.\n"
+        f"  File: {tmp_path}/static.hdf\n"
+        "  The first tag here is 'tag-0'. The data sets that are combined need the same sequence tags."
+    )
+
+
+def test_meta_length_that_is_missing(tmp_path):
+    options = {**CASES["MetaDataset, list"](tmp_path), "seq_ordering": "sorted"}
+    (tmp_path / "lens.txt").write_text("{'tag-0': 3}")
+    with pytest.raises(DataError, match=r"sequence 'tag-1': has no length here\.\n  File: .*lens.txt"):
+        init_dataset(options).init_seq_order(1)
+
+
+def combined(tmp_path, **options):
+    return init_dataset({**CASES["CombinedDataset"](tmp_path), **options})
+
+
+def test_combined_has_empty_data_where_a_dataset_has_none(tmp_path):
+    dataset = combined(tmp_path)
+    dataset.init_seq_order(1)
+    for tag, data in seqs_of_epoch(dataset):
+        empty, full = ("words", "classes") if tag.startswith("seq") else ("classes", "words")
+        assert len(data[empty]) == 0 < len(data[full])
+        assert data[empty].dtype == dataset.get_data_dtype(empty)
+
+
+def test_combined_interleaves_by_progress(tmp_path):
+    tags = tags_of(combined(tmp_path, seq_ordering="interleave"))
+    kinds = "".join(tag[0] for tag in tags)
+    assert Counter(kinds) == {"t": 11, "s": 4}
+    for end in range(1, len(kinds) + 1):
+        assert abs(kinds[:end].count("t") / 11 - kinds[:end].count("s") / 4) <= 1 / 4 + 1e-9
+    assert [tag for tag in tags if tag[0] == "t"] == [f"tag-{i}" for i in range(11)]
+
+
+@pytest.mark.parametrize(
+    "options", [{"seq_ordering": "random_dataset"}, {"seq_ordering": "interleave", "interleave_gumbel_scale": 0.3}]
+)
+def test_combined_in_random_turns(options, tmp_path):
+    dataset = combined(tmp_path, **options)
+    tags = tags_of(dataset)
+    assert tags == tags_of(dataset)
+    assert sorted(tags) == sorted(tags_of(combined(tmp_path)))
+    assert [tag for tag in tags if tag[0] == "s"] == [f"seq-{i}" for i in range(4)]
+    assert len({tuple(tag[0] for tag in tags_of(dataset, epoch)) for epoch in range(1, 6)}) > 1
+
+
+@pytest.mark.parametrize("seq_ordering", ["default", "random", "sorted"])
+def test_combined_sampling_goes_on_in_the_next_epoch(seq_ordering, tmp_path):
+    dataset = combined(tmp_path, sampling_sizes={"hdf": 3, "dummy": 1}, seq_ordering=seq_ordering)
+    epochs = [tags_of(dataset, epoch) for epoch in range(1, 12)]
+    assert all(Counter(tag[0] for tag in tags) == {"t": 3, "s": 1} for tags in epochs)
+    counts = Counter(tag for tags in epochs for tag in tags)
+    assert all(counts[f"tag-{i}"] == 3 for i in range(11))
+    assert {counts[f"seq-{i}"] for i in range(4)} == {2, 3}
+
+
+def test_concat_keeps_the_order_of_each_dataset(tmp_path):
+    dummy = {"class": "DummyDataset", "input_dim": 3, "output_dim": 5, "num_seqs": 4, "seq_ordering": "reverse"}
+    dataset = init_dataset({"class": "ConcatDataset", "datasets": [dummy, hdf(tmp_path, partition_epoch=2)]})
+    assert tags_of(dataset, 2) == [f"seq-{i}" for i in (3, 2, 1, 0)] + [f"tag-{i}" for i in range(6, 11)]
+
+
+def test_concat_of_different_dims_is_an_error(tmp_path):
+    dummy = {"class": "DummyDataset", "input_dim": 2, "output_dim": 5, "num_seqs": 4}
+    with pytest.raises(ConfigError, match=r"data set 1 .* has .*'data': \(2, 2\).*\n  but the first one has"):
+        init_dataset({"class": "ConcatDataset", "datasets": [hdf(tmp_path), dummy]})
+
+
+def concat_seqs(tmp_path, **options):
+    dataset = init_dataset({**CASES["ConcatSeqsDataset"](tmp_path), **options})
+    dataset.init_seq_order(1)
+    return dict(seqs_of_epoch(dataset))
+
+
+def test_concatenated_sequences(tmp_path):
+    seqs = static_seqs()
+    for tag, data in concat_seqs(tmp_path).items():
+        parts = [seqs[int(part[4:])] for part in tag.split(";")]
+        for key in ("data", "classes"):
+            np.testing.assert_array_equal(data[key], np.concatenate([part[key] for part in parts]))
+
+
+def test_concatenated_sequences_repeat_and_pad(tmp_path):
+    seqs = static_seqs()
+    repeat = concat_seqs(tmp_path, repeat_in_between_last_frame_up_to_multiple_of={"data": 4})
+    padded = concat_seqs(tmp_path, pad_narrow_data_to_multiple_of_target_len={"data": "classes"})
+    for tag in repeat:
+        parts = [seqs[int(part[4:])] for part in tag.split(";")]
+        lens = [len(part["data"]) for part in parts]
+        assert len(repeat[tag]["data"]) == sum(-(-length // 4) * 4 for length in lens[:-1]) + lens[-1]
+        multiples = [-(-len(part["data"]) // len(part["classes"])) * len(part["classes"]) for part in parts]
+        assert len(padded[tag]["data"]) == sum(multiples)
+
+
+def test_concatenated_sequences_without_the_ends_in_between(tmp_path):
+    seqs = [{**seq, "classes": np.append(seq["classes"], 4).astype("int32")} for seq in static_seqs()]
+    dataset = static(data=seqs)
+    data = concat_seqs(tmp_path, dataset=dataset, remove_in_between_postfix={"classes": 4})
+    assert data["tag-0;tag-1"]["classes"].tolist() == [*seqs[0]["classes"][:-1], *seqs[1]["classes"]]
+    with pytest.raises(DataError, match=r"a part ends with \[4\], not with 3"):
+        concat_seqs(tmp_path, dataset=dataset, remove_in_between_postfix={"classes": 3})
+
+
+def test_concatenated_sequences_by_epoch(tmp_path):
+    options = CASES["ConcatSeqsDataset"](tmp_path)
+    dataset = init_dataset({**options, "epoch_wise_filter": {(1, 2): {"max_mean_len": 6, "use_new_filter": True}}})
+    lens = {
+        tag: sum(len(static_seqs()[int(part[4:])]["data"]) for part in tag.split(";")) for tag in tags_of(dataset, 3)
+    }
+    short = tags_of(dataset, 2)
+    assert 0 < len(short) < len(lens) == 5
+    assert np.mean([lens[tag] for tag in short]) <= 6
+    assert max(lens[tag] for tag in short) <= min(length for tag, length in lens.items() if tag not in short)
+
+
+def test_epoch_wise_filter_options():
+    assert list(EpochWiseFilter.filter_epoch({"max_mean_len": 2}, [0, 1, 2], [3, 1, 9].__getitem__, "x")) == [1, 0]
+    with pytest.raises(ConfigError, match="there is no option 'max_len'"):
+        EpochWiseFilter({(1, 5): {"max_len": 3}})
+
+
+def test_clusters_from_text_and_xml(tmp_path):
+    options = CASES["ClusteringDataset"](tmp_path)
+    items = "".join(f"<map-item><key>tag-{i}</key><value>{i % 3}</value></map-item>" for i in range(11))
+    with gzip.open(tmp_path / "clusters.xml.gz", "wt") as file:
+        file.write(f"<coprus-key-map>{items}</coprus-key-map>")
+    first = init_dataset(options)
+    second = init_dataset({**options, "cluster_map_file": str(tmp_path / "clusters.xml.gz")})
+    for dataset in (first, second):
+        dataset.init_seq_order(1)
+    assert_equal_seqs(seqs_of_epoch(first), seqs_of_epoch(second))
+    data = dict(seqs_of_epoch(first))
+    assert data["tag-4"]["cluster_idx"].tolist() == [1] * len(data["tag-4"]["data"])
+    single = init_dataset({**options, "single_cluster": True})
+    single.init_seq_order(1)
+    assert dict(seqs_of_epoch(single))["tag-5"]["cluster_idx"].tolist() == [2]
+
+
+def test_cluster_errors(tmp_path):
+    options = CASES["ClusteringDataset"](tmp_path)
+    (tmp_path / "clusters.txt").write_text("tag-0 1\n")
+    with pytest.raises(DataError, match=r"sequence 'tag-1': has no cluster here\.\n  File: .*clusters.txt"):
+        tags_of(init_dataset(options))
+    (tmp_path / "clusters.txt").write_text("tag-0 x\n")
+    with pytest.raises(ConfigError, match="expected 'TAG CLUSTER', got 'tag-0 x'"):
+        init_dataset(options)
+    (tmp_path / "clusters.txt").write_text("".join(f"tag-{i} 7\n" for i in range(11)))
+    with pytest.raises(
+        DataError, match=r"data key 'cluster_idx' of sequence 'tag-0': label 7 at frame 0 is out of range"
+    ):
+        tags_of(init_dataset(options))
+
+
+def test_chunks_are_mixed_and_complete(tmp_path):
+    dataset = init_dataset(CASES["ChunkShuffleDataset"](tmp_path))
+    dataset.init_seq_order(1)
+    chunks = [data["data"] for _, data in seqs_of_epoch(dataset)]
+    assert max(map(len, chunks)) <= 4
+    frames = np.concatenate([seq["data"] for seq in static_seqs()])
+    assert sorted(map(tuple, np.concatenate(chunks))) == sorted(map(tuple, frames))
+    assert not np.array_equal(np.concatenate(chunks), frames)
+
+
+def test_multi_epoch_is_several_epochs(tmp_path):
+    inner = init_dataset(hdf(tmp_path, partition_epoch=3, seq_ordering="random"))
+    options = {"class": "MultiEpochDataset", "dataset": hdf(tmp_path, partition_epoch=3, seq_ordering="random")}
+    dataset = init_dataset({**options, "multi_epoch": 2})
+    for epoch in (1, 2):
+        expected = [tag for i in (1, 2) for tag in tags_of(inner, 2 * epoch - 2 + i)]
+        assert tags_of(dataset, epoch) == expected
+
+
+def test_variable_dataset_is_another_one_in_each_epoch():
+    options = {"class": "DummyDataset", "input_dim": 3, "output_dim": 5}
+    dataset = init_dataset(
+        {"class": "VariableDataset", "get_dataset": lambda epoch, **_kwargs: {**options, "num_seqs": epoch}}
+    )
+    assert [len(tags_of(dataset, epoch)) for epoch in (1, 3, 2)] == [1, 3, 2]
+
+
+def test_variable_dataset_with_other_keys_is_an_error():
+    def get_dataset(epoch):
+        options = {"class": "DummyDatasetMultipleDataKeys", "output_dim": 3, "num_seqs": 2}
+        return {**options, "data_keys": ["data"] if epoch == 1 else ["x"]}
+
+    dataset = init_dataset({"class": "VariableDataset", "get_dataset": get_dataset})
+    with pytest.raises(
+        ConfigError, match=r"the data set of epoch 2 has the keys \['x'\],\n  those before had \['data'\]"
+    ):
+        dataset.init_seq_order(2)
+
+
+def test_streams(tmp_path):
+    dataset = init_dataset(CASES["NextGenHDFDataset"](tmp_path))
+    dataset.init_seq_order(1)
+    data = dict(seqs_of_epoch(dataset))
+    assert data["tag-4"]["words"].tolist() == [1]
+    # Each frame has its label, and whether a segment ends there.
+    assert data["tag-4"]["align"].tolist() == [1, 1, 1, 0, 1, 1]
+    assert dataset.num_outputs == {"data": (3, 2), "words": (3, 1), "align": (3, 1)}
+
+
+def test_triplets(tmp_path):
+    dataset = init_dataset({**CASES["SiameseHDFDataset"](tmp_path), "fixed_random_seed": None})
+    for epoch in (1, 2):
+        dataset.init_seq_order(epoch)
+        for _, data in seqs_of_epoch(dataset):
+            assert data["words_0"][0] == data["words_1"][0] != data["words_2"][0]
+    assert dataset.num_outputs["features_1"] == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "damage", "message"),
+    [
+        ({"input_stream_name": "feature"}, None, "there is no stream 'feature'.\n  Did you mean 'features'"),
+        ({}, lambda file: file["streams/words"].attrs.update(parser="spars"), "there is no parser 'spars'"),
+        ({}, lambda file: file.pop("seq_names"), "is no HDF file with 'seq_names' and 'streams'"),
+        (
+            {},
+            lambda file: file["streams/words/data"].pop("tag-3"),
+            "data key 'words' of sequence 'tag-3': cannot be read",
+        ),
+    ],
+)
+def test_stream_errors(options, damage, message, tmp_path):
+    filename = write_streams(tmp_path / "streams.hdf")
+    if damage:
+        with h5py.File(filename, "a") as file:
+            damage(file)
+    with pytest.raises(ConfigError if options or "parser" in message else DataError) as info:
+        tags_of(
+            init_dataset(
+                {"class": "NextGenHDFDataset", "files": [filename], "input_stream_name": "features", **options}
+            )
+        )
+    assert message in str(info.value)
+
+
+def test_stream_files_with_the_same_sequence(tmp_path):
+    filename = write_streams(tmp_path / "streams.hdf")
+    with pytest.raises(DataError, match=r"sequence 'tag-0': is there twice\.\n  File: .*streams.hdf"):
+        init_dataset({"class": "NextGenHDFDataset", "files": [filename] * 2, "input_stream_name": "features"})
+
+
+def test_anything_has_every_tag():
+    dataset = init_dataset(CASES["AnythingDataset"](None))
+    dataset.init_seq_order(1, seq_list=["x", "y"])
+    assert tags_of_current(dataset) == ["x", "y"]
+    assert dataset.get_data(1, "data").tolist() == [[0, 0, 0]]
+
+
+def tags_of_current(dataset):
+    return [dataset.get_tag(i) for i in range(dataset.num_seqs)]
