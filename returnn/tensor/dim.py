@@ -12,6 +12,7 @@ automatically, from a number.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import dim_math
@@ -94,7 +95,10 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         self.undefined = undefined
         self.derived_from_tag = derived_from_tag
         self.length_rule: LengthRule | None = None
+        self.is_permanent = False  # others become the same as it, never the reverse
         self._same_as: Dim | None = None
+        self._same_dims: list[weakref.ref[Dim]] = []  # those which were declared to be the same as this one
+        self._computed_dims: list[Dim] = []  # see `declare_same_as`
         self._expression = _expression
         self._key_cache: tuple[int, Any] | None = None
         self._store: dict[Any, Any] = {}
@@ -221,6 +225,7 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state["_store"] = {}
+        state["_same_dims"] = []
         state["_key_cache"] = None
         return state
 
@@ -232,5 +237,6 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
 
 
 batch_dim = Dim(None, name="batch", kind=DimTypes.Batch)
+batch_dim.is_permanent = True
 single_step_dim = Dim(None, name="single-step", kind=DimTypes.Spatial, special=True)
 _MARKERS = {"batch_dim": batch_dim, "single_step_dim": single_step_dim}

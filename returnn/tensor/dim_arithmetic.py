@@ -6,8 +6,9 @@ The result is a dim whose lengths follow from the operands. Its normal form is i
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from returnn.tensor import dim_math
@@ -17,7 +18,7 @@ from returnn.util.errors import DimError
 if TYPE_CHECKING:
     from returnn.tensor.dim import Dim
 
-    Operand = Union[Dim, int]
+    Operand = Dim | int
 
 _derived_dims: WeakValueDictionary[Any, Any] = WeakValueDictionary()  # key of expression -> Dim
 
@@ -99,23 +100,24 @@ class DimArithmetic:
         """
         From now on, this dim equals `other`, and what is known of one is known of both.
 
-        :raises DimError: if both are static, of different sizes
+        :raises DimError: if both are static, of different sizes, or one is the other plus a number
         """
         a, b = self.get_same_base(), other.get_same_base()
         if a is b or a.key == b.key:
             return
-        if a.size is not None and b.size is not None and a.size != b.size:
-            raise DimError(f"dim {self} cannot be the same as {other}: their sizes are {a.size} and {b.size}.")
-        if (a.size is not None and b.size is None) or any(d is a for d in b.expression.atoms()):
-            a, b = b, a  # a number stays a number, and a dim must not be replaced by what was computed from it
+        _check_can_be_same(a, b)
+        if _is_replaced_by_other(b, a):
+            a, b = b, a
         lengths_a, lengths_b = a.dyn_size_ext, b.dyn_size_ext
         a._same_as = b
-        a.size = b.size
         _same_as_version[0] += 1
-        if b.kind is None:
-            b.kind = a.kind
-        if b.vocab is None:
-            b.vocab = a.vocab
+        _remember(a)
+        b._same_dims += [weakref.ref(a), *a._same_dims]
+        known = next((dim for dim in (b, a) if dim.kind is not None), b)
+        for dim in [b, *(dim for ref in b._same_dims if (dim := ref()) is not None)]:
+            dim.size = b.size
+            dim.kind = known.kind if dim.kind is None else dim.kind
+            dim.vocab = (b.vocab or a.vocab) if dim.vocab is None else dim.vocab
         if b.size is None and lengths_a is not None and (lengths_b is None or lengths_b.raw_tensor is None):
             b.dyn_size_ext = lengths_a
 
@@ -168,6 +170,38 @@ class DimArithmetic:
         return _derive(dim_math.ceildiv, self, other)
 
 
+def _check_can_be_same(a: Dim, b: Dim) -> None:
+    if a.size is not None and b.size is not None and a.size != b.size:
+        raise DimError(f"dim {a} cannot be the same as {b}: their sizes are {a.size} and {b.size}.")
+    difference = dim_math.add(a.expression, dim_math.neg(b.expression)).as_constant()
+    if difference and None in (a.size, b.size):
+        raise DimError(f"dim {a} cannot be the same as {b}: their sizes differ by {abs(difference)}.")
+
+
+def _is_replaced_by_other(dim: Dim, other: Dim) -> bool:
+    """
+    :return: of two dims that become the same, whether `other` is the one that stays. A number stays a number. What was
+        computed from other dims stays so, and its lengths follow from them, unless it was computed from the dim itself.
+    """
+    if dim.is_permanent or other.is_permanent:
+        return other.is_permanent
+    if (dim.size is None) != (other.size is None):
+        return other.size is not None
+    if any(atom is dim for atom in other.expression.atoms()):
+        return False
+    if any(atom is other for atom in dim.expression.atoms()):
+        return True
+    return other.is_derived() and not dim.is_derived()
+
+
+def _remember(dim: Dim) -> None:
+    """Keeps a computed dim for as long as it can be computed again, so that what was declared about it stays known."""
+    if dim._expression is not None:
+        for atom in dim._expression.atoms():
+            atom._computed_dims.append(dim)
+            return
+
+
 _same_as_version = [0]  # counts the calls of `declare_same_as`, which can change the key of any dim
 
 
@@ -196,12 +230,13 @@ def _derive(operation: Callable[[dim_math.Sum, dim_math.Sum], dim_math.Sum], lef
     if single is not None:
         return next((d for d in dims if d.get_same_base() is single), single)
     kind = _common_kind([dim.kind for dim in dims])
-    auto_generated = all(dim.auto_generated for dim in expression.atoms()) and all(
-        dim.auto_generated for dim in dims if dim.is_static() and not dim.is_derived()
+    auto_generated = expression.as_constant() is not None or (
+        all(dim.auto_generated for dim in expression.atoms())
+        and all(dim.auto_generated for dim in dims if dim.is_static() and not dim.is_derived())
     )
     cache_key = (expression, kind, auto_generated)
     known = _derived_dims.get(cache_key)
-    if known is not None and known._same_as is None:
+    if known is not None:
         return known  # type: ignore[no-any-return]
     size = (
         dim_math.evaluate(expression, lambda d: d.size) if all(d.size is not None for d in expression.atoms()) else None
@@ -219,7 +254,7 @@ def _derive(operation: Callable[[dim_math.Sum, dim_math.Sum], dim_math.Sum], lef
 
 
 def _check_operand(x: Operand) -> Operand:
-    if isinstance(x, bool) or not (isinstance(x, int) or isinstance(x, DimArithmetic)):
+    if isinstance(x, bool) or not (isinstance(x, (int, DimArithmetic))):
         raise DimError(f"dim arithmetic: expected a dim or a number, got {x!r} of type {type(x).__name__}.")
     if isinstance(x, DimArithmetic) and x.special:
         raise DimError(f"dim arithmetic: {x} is a marker, not an axis with a size.")

@@ -7,16 +7,20 @@ equal expressions compare equal, whatever way they were written, so that `(a + b
 (a dim that was not computed) or a `Quotient` which does not divide out.
 
 Order is kept: `a + b` is an axis with the frames of `a` first and those of `b` behind, which is not `b + a`. The same
-holds for products, where the left dim is the outer one. Integer factors commute: `2 * a == a * 2 == a + a`.
+holds for products, where the left dim is the outer one. Integer factors commute: `2 * a == a * 2 == a + a`. Within a
+division, only the number of frames counts: `(1 + a) // 2 == (a + 1) // 2`.
 
 Lengths below zero do not exist: whoever evaluates an expression clips at zero, once, at its end.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from typing import Any, Literal
+
+from returnn.util.errors import DimError
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +36,29 @@ class Atom:
         return id(self.dim)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Quotient:
-    """A division that does not divide out. "truediv" is known to be exact, though not to us."""
+    """
+    A division that does not divide out. "truediv" is known to be exact, though not to us.
+
+    Only the number of frames counts here, so the order of the terms within is left out of the comparison.
+    """
 
     kind: Literal["floordiv", "ceildiv", "truediv"]
     numerator: Sum
     divisor: Sum
 
+    def _key(self) -> Any:
+        return self.kind, frozenset(self.numerator.terms), frozenset(self.divisor.terms)
 
-Factor = Union[Atom, Quotient]
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quotient) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+Factor = Atom | Quotient
 
 
 @dataclass(frozen=True)
@@ -132,12 +149,15 @@ def ceildiv(x: Sum, divisor: Sum) -> Sum:
     n = divisor.as_constant()
     if n is None:
         return _divide_by_dims("ceildiv", x, divisor)
+    _check_divisor(n)
     return _floordiv_by_constant(add(x, constant(n - 1)), n)
 
 
 def truediv(x: Sum, divisor: Sum) -> Sum:
     """:return: x / divisor, where the division is exact"""
     n = divisor.as_constant()
+    if n is not None:
+        _check_divisor(n)
     if n == 1:
         return x
     if n is not None and all(term.coefficient % n == 0 for term in x.terms):
@@ -229,31 +249,51 @@ def _single_factor(x: Sum) -> Factor | None:
 
 def _floordiv_by_constant(x: Sum, n: int) -> Sum:
     """
-    :return: x // n. What is divisible by n is taken out: `(n * a + r) // n == a + r // n`; of a constant in r, too.
+    :return: x // n. What is divisible by n is taken out: `(n * a + r) // n == r // n + a`. A division within is joined:
+        `(a // m + r) // n == (a + m * r) // (m * n)`. And the fraction is reduced: `(2 * a + 3) // 4 == (a + 1) // 2`.
     """
-    if n == 1:
-        return x
-    if n <= 0:
-        raise ValueError(f"a dim cannot be divided by {n}")
-    whole: list[Term] = []
-    rest: list[Term] = []
+    _check_divisor(n)
+    if all(term.coefficient % n == 0 for term in x.terms):
+        return Sum(tuple(Term(term.coefficient // n, term.factors) for term in x.terms))
+    x = _count(x)
+    whole = [Term(term.coefficient // n, term.factors) for term in x.terms if term.factors and not term.coefficient % n]
+    rest = [term for term in x.terms if term.factors and term.coefficient % n]
+    number, remainder = divmod(sum(term.coefficient for term in x.terms if not term.factors), n)
+    reduced = _reduced_fraction(rest, remainder, n) if rest else Sum()
+    return add(reduced, Sum((*whole, *constant(number).terms)))
+
+
+def _reduced_fraction(terms: list[Term], number: int, n: int) -> Sum:
+    """:return: (terms + number) // n, where no term is divisible by n"""
+    inner = [q for term in terms if (q := _single_factor(Sum((term,)))) is not None and _is_floordiv_by_number(q)]
+    if len(inner) == 1:
+        m = inner[0].divisor.as_constant()
+        parts = [inner[0].numerator if t.factors == (inner[0],) else mul(Sum((t,)), constant(m)) for t in terms]
+        numerator = add(_count(Sum(tuple(term for part in parts for term in part.terms))), constant(m * number))
+        return _floordiv_by_constant(numerator, m * n)
+    common = math.gcd(n, *(term.coefficient for term in terms))
+    numerator = Sum(tuple(Term(term.coefficient // common, term.factors) for term in terms))
+    numerator = add(numerator, constant(number // common))
+    return Sum((Term(1, (Quotient("floordiv", numerator, constant(n // common)),)),))
+
+
+def _is_floordiv_by_number(factor: Factor) -> bool:
+    return isinstance(factor, Quotient) and factor.kind == "floordiv" and factor.divisor.as_constant() is not None
+
+
+def _count(x: Sum) -> Sum:
+    """:return: a sum of the same value where terms are joined without regard to their order, with the number last"""
+    coefficients: dict[tuple[Factor, ...], int] = {}
     for term in x.terms:
-        quotient, remainder = divmod(term.coefficient, n)
-        if term.factors and remainder:
-            quotient, remainder = 0, term.coefficient
-        if quotient:
-            _append_term(whole, Term(quotient, term.factors))
-        if remainder:
-            _append_term(rest, Term(remainder, term.factors))
-    rest_sum = Sum(tuple(rest))
-    if rest_sum.as_constant() is not None:  # it is below n, so nothing is left of it
-        return Sum(tuple(whole))
-    inner = _single_factor(rest_sum)
-    if isinstance(inner, Quotient) and inner.kind == "floordiv" and (m := inner.divisor.as_constant()) is not None:
-        rest_divided = _floordiv_by_constant(inner.numerator, m * n)
-    else:
-        rest_divided = Sum((Term(1, (Quotient("floordiv", rest_sum, constant(n)),)),))
-    return add(rest_divided, Sum(tuple(whole)))
+        coefficients[term.factors] = coefficients.get(term.factors, 0) + term.coefficient
+    number = coefficients.pop((), 0)
+    terms = [Term(coefficient, factors) for factors, coefficient in coefficients.items() if coefficient]
+    return Sum((*terms, *constant(number).terms))
+
+
+def _check_divisor(n: int) -> None:
+    if n <= 0:
+        raise DimError(f"a dim cannot be divided by {n}.")
 
 
 def _divide_by_dims(kind: Literal["floordiv", "ceildiv", "truediv"], x: Sum, divisor: Sum) -> Sum:

@@ -22,8 +22,8 @@ from returnn.tensor.dim_types import DimKind
 from returnn.tensor.tensor_axes import TensorAxes
 from returnn.tensor.tensor_batch import TensorBatch
 from returnn.tensor.tensor_from_shape import dims_from_shape, is_shape_form
-from returnn.tensor.tensor_lengths import TensorLengths
 from returnn.tensor.tensor_layout import TensorLayout
+from returnn.tensor.tensor_lengths import TensorLengths
 from returnn.tensor.tensor_old_names import TensorOldNames
 from returnn.tensor.tensor_operators import TensorOperators
 from returnn.tensor.tensor_outputs import TensorOutputs
@@ -63,8 +63,8 @@ class Tensor(
         *,
         sparse_dim: Dim | None = None,
         feature_dim: Dim | None = None,
-        feature_dim_axis: int | None | type[NotSpecified] = NotSpecified,
-        time_dim_axis: int | None | type[NotSpecified] = NotSpecified,
+        feature_dim_axis: int | type[NotSpecified] | None = NotSpecified,
+        time_dim_axis: int | type[NotSpecified] | None = NotSpecified,
         raw_tensor: T | None = None,
         placeholder: T | None = None,
         version: int | None = None,
@@ -110,8 +110,8 @@ class Tensor(
         self.sparse_dim = sparse_dim
         self.version = 2 if version is None else version
         self.available_for_inference = available_for_inference
-        self._feature_dim_axis: int | None | type[NotSpecified] = feature_dim_axis
-        self._time_dim_axis: int | None | type[NotSpecified] = time_dim_axis
+        self._feature_dim_axis: int | type[NotSpecified] | None = feature_dim_axis
+        self._time_dim_axis: int | type[NotSpecified] | None = time_dim_axis
         self._batch = batch
         self._beam = beam
         self._control_flow_ctx = control_flow_ctx
@@ -170,13 +170,13 @@ class Tensor(
         return self._guess_feature_dim_axis() if self.version == 1 else None
 
     @feature_dim_axis.setter
-    def feature_dim_axis(self, axis: int | None | type[NotSpecified]) -> None:
+    def feature_dim_axis(self, axis: int | type[NotSpecified] | None) -> None:
         if isinstance(axis, int):
             axis = self._checked_axis(axis)
         self._feature_dim_axis = axis
 
     @property
-    def feature_dim_axis_or_unspecified(self) -> int | None | type[NotSpecified]:
+    def feature_dim_axis_or_unspecified(self) -> int | type[NotSpecified] | None:
         """The axis as it was given, NotSpecified if it was not."""
         return self._feature_dim_axis
 
@@ -210,13 +210,13 @@ class Tensor(
         return self._guess_time_dim_axis()
 
     @time_dim_axis.setter
-    def time_dim_axis(self, axis: int | None | type[NotSpecified]) -> None:
+    def time_dim_axis(self, axis: int | type[NotSpecified] | None) -> None:
         if isinstance(axis, int):
             axis = self._checked_axis(axis)
         self._time_dim_axis = axis
 
     @property
-    def time_dim_axis_or_unspecified(self) -> int | None | type[NotSpecified]:
+    def time_dim_axis_or_unspecified(self) -> int | type[NotSpecified] | None:
         """The axis as it was given, NotSpecified if it was not."""
         return self._time_dim_axis
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from returnn.tensor.dim import Dim, single_step_dim
 from returnn.tensor.dim_types import DimKind
@@ -38,7 +38,7 @@ from returnn.util.not_specified import NotSpecified
 if TYPE_CHECKING:
     from returnn.tensor.tensor import Tensor
 
-AxisDescription = Union[int, str, Dim]
+AxisDescription = int | str | Dim
 _WORDS = (
     "B", "batch", "T", "T?", "time", "F", "feature", "spatial", "spatial:0", "spatial_except_time", "dyn", "dynamic",
     "static", "dim:512", "stag:name", "tag:name", "stag-single:0:name", "except_batch", "except_time",

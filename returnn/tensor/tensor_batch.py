@@ -61,7 +61,7 @@ class TensorBatch:
         return size if isinstance(size, int) else None
 
     def copy_extend_batch(self: Tensor, batch: BatchInfo) -> Tensor:
-        """:return: with the values repeated for each entry of a larger batch, which has the own one as its outer part"""
+        """:return: with the values repeated for each entry of a larger batch, whose outer part is the own one"""
         new = self
         own = self.batch
         for part in batch.virtual_dims[len(own.virtual_dims) if own else 0 :]:

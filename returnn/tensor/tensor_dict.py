@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from returnn.tensor._frontend import backend_of_raw
 from returnn.tensor.dim import Dim
@@ -11,7 +11,7 @@ from returnn.tensor.tensor import Tensor
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
-    _Description = Union["TensorDict", Mapping[str, Any], Sequence[Any]]
+    _Description: TypeAlias = "TensorDict | Mapping[str, Any] | Sequence[Any]"
 
 
 class TensorDict:

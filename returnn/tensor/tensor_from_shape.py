@@ -34,8 +34,8 @@ class DescribedDims:
 
     dims: tuple[Dim, ...]
     sparse_dim: Dim | None
-    feature_dim_axis: int | None | type[NotSpecified]
-    time_dim_axis: int | None | type[NotSpecified]
+    feature_dim_axis: int | type[NotSpecified] | None
+    time_dim_axis: int | type[NotSpecified] | None
 
 
 def is_shape_form(options: Mapping[str, Any]) -> bool:
@@ -54,13 +54,13 @@ def dims_from_shape(
     dims: Sequence[Dim] | None,
     sparse_dim: Dim | None,
     dtype: str | None,
-    time_dim_axis: int | None | type[NotSpecified],
-    feature_dim_axis: int | None | type[NotSpecified],
+    time_dim_axis: int | type[NotSpecified] | None,
+    feature_dim_axis: int | type[NotSpecified] | None,
     vocab: Any,
     shape: Sequence[int | None] | None = None,
-    dim: int | None | type[NotSpecified] = NotSpecified,
+    dim: int | type[NotSpecified] | None = NotSpecified,
     dim_tags: Sequence[Dim] | None = None,
-    batch_dim_axis: int | None | type[NotSpecified] = NotSpecified,
+    batch_dim_axis: int | type[NotSpecified] | None = NotSpecified,
     sparse: bool | None = None,
     same_dim_tags_as: Mapping[str, Dim] | None = None,
     size_placeholder: Any = None,
@@ -94,7 +94,7 @@ def dims_from_shape(
 
 
 def _check_no_contradiction(
-    name: str, dims: Sequence[Dim], shape: Sequence[int | None] | None, batch_dim_axis: int | None | type[NotSpecified]
+    name: str, dims: Sequence[Dim], shape: Sequence[int | None] | None, batch_dim_axis: int | type[NotSpecified] | None
 ) -> None:
     if shape is not None:
         sizes = tuple(d.size for d in dims if not d.is_batch_dim())
@@ -108,8 +108,8 @@ def _complete_shape(
     name: str,
     shape: Sequence[int | None] | None,
     dim: Any,
-    batch_dim_axis: int | None | type[NotSpecified],
-    time_dim_axis: int | None | type[NotSpecified],
+    batch_dim_axis: int | type[NotSpecified] | None,
+    time_dim_axis: int | type[NotSpecified] | None,
     sparse: bool,
 ) -> tuple[tuple[int | None, ...], int | None]:
     """:return: shape without batch axis; the batch axis"""
@@ -132,8 +132,8 @@ def _make_dims(
     name: str,
     shape: tuple[int | None, ...],
     batch_axis: int | None,
-    time_dim_axis: int | None | type[NotSpecified],
-    feature_dim_axis: int | None | type[NotSpecified],
+    time_dim_axis: int | type[NotSpecified] | None,
+    feature_dim_axis: int | type[NotSpecified] | None,
     sparse: bool,
 ) -> list[Dim]:
     sizes: list[int | None] = list(shape)
@@ -166,7 +166,7 @@ def _make_dims(
 
 
 def _axis_of_description(
-    name: str, dims: Sequence[Dim], description: str | int, time_dim_axis: int | None | type[NotSpecified]
+    name: str, dims: Sequence[Dim], description: str | int, time_dim_axis: int | type[NotSpecified] | None
 ) -> int:
     """:return: the axis which a key of `same_dim_tags_as` means: "B", "T", "F" or a number, counted without batch"""
     key = description.lower() if isinstance(description, str) else description

@@ -249,7 +249,7 @@ class TensorLayout:
         order: list[int] = []
         for dim in dims:
             axes = [i for i, d in enumerate(self.dims) if i not in taken and d == dim]
-            axes.sort(key=lambda i: (self.dims[i].match_priority != dim.match_priority, -self.dims[i].match_priority))  # noqa: B023
+            axes.sort(key=lambda i: (self.dims[i].match_priority != dim.match_priority, -self.dims[i].match_priority))
             order.append(axes[0] if axes else -1)
             taken += axes[:1]
         if len(taken) != len(self.dims):

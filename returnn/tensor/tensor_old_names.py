@@ -10,7 +10,7 @@ from returnn.tensor.dim import Dim
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from returnn.tensor.tensor import Tensor
 

@@ -94,7 +94,7 @@ class TensorOutputs:
             )
 
     def get_runtime_sanity_check_op(self: Tensor) -> Any:
-        """:return: operation that checks the value against the dims and lengths; None in eager code, which checks now"""
+        """:return: operation that checks the value against dims and lengths; None in eager code, which checks now"""
         return self._raw_backend.runtime_sanity_checks(self)
 
     def get_placeholder_with_runtime_sanity_checks(self: Tensor) -> Any:
