@@ -20,6 +20,7 @@ from returnn.datasets.util.text_post_process import TextFunc, get_post_processor
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.util.cache_manager import cf
 from returnn.util.errors import ConfigError
+from returnn.util.warn_once import warn_once
 
 _logger = logging.getLogger("returnn")
 _DEFAULT_TAG_PREFIX = "line-"
@@ -127,6 +128,14 @@ class LmDataset(CorpusDataset):
                 unknown_symbol=unknown_symbol if auto_replace_unknown_symbol else None,
                 parse_orth_opts=parse_orth_opts or {},
                 on_unknown=self._log_unknown,
+            )
+        else:
+            self._warn_of_symbol_options(
+                orth_replace_map_file=orth_replace_map_file,
+                word_based=word_based,
+                word_end_symbol=word_end_symbol,
+                parse_orth_opts=parse_orth_opts,
+                auto_replace_unknown_symbol=auto_replace_unknown_symbol,
             )
         self.orth_symbols = self._symbols.symbols if self._symbols else None
         self.orth_symbols_map = self._symbols.index if self._symbols else None
@@ -260,6 +269,11 @@ class LmDataset(CorpusDataset):
             )
         if self.add_random_phone_seqs and given != ["phone_info"]:
             raise ConfigError(f"{self.description}: option 'add_random_phone_seqs' needs the option 'phone_info'.")
+
+    def _warn_of_symbol_options(self, **options: object) -> None:
+        given = [name for name, value in options.items() if value]
+        if given:
+            warn_once(f"{self.description}: without a table of symbols, there is no effect of: {', '.join(given)}.")
 
     def _set_labels(self, dtype: str | None) -> None:
         source = self.orth_vocab or self._symbols

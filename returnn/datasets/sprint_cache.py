@@ -10,7 +10,8 @@ import numpy
 from returnn.datasets.corpus_dataset import CorpusDataset
 from returnn.datasets.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.seq_order import GetSeqLen
-from returnn.datasets.util.rasr_archive import AllophoneLabeling, open_file_archive
+from returnn.datasets.util.allophone_labeling import AllophoneLabeling
+from returnn.datasets.util.rasr_archive import open_file_archive
 from returnn.util.cache_manager import cf
 from returnn.util.errors import ConfigError, check_known
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from returnn.datasets.util.allophone_labeling import AllophoneLabeling
 from returnn.datasets.util.rasr_archive import (
-    AllophoneLabeling,
     FileArchive,
     FileArchiveBundle,
     FileInfo,

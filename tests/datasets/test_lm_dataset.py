@@ -261,6 +261,12 @@ def test_wrong_options_are_named(text, symbols, opts, message):
         load()
 
 
+def test_options_without_effect_are_told(text, caplog):
+    LmDataset(text, orth_vocab={"class": "Utf8ByteTargets"}, word_based=True, name="only here")
+    expected = "LmDataset 'only here': without a table of symbols, there is no effect of: word_based."
+    assert any(expected in record.message for record in caplog.records)
+
+
 def test_unknown_tag_is_named(text, symbols):
     dataset = LmDataset(text, orth_symbols_file=symbols, word_based=True)
     with pytest.raises(ConfigError, match=r"there is no sequence 'line-5'.\n  The tags are 'line-0' to 'line-4'"):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from returnn.datasets.util.allophone_labeling import AllophoneLabeling
 from returnn.datasets.util.rasr_archive import (
-    AllophoneLabeling,
     FileArchive,
     FileArchiveBundle,
     is_sprint_cache_file,
