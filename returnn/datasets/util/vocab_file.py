@@ -18,6 +18,8 @@ import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy
+
 from returnn.util.errors import UserError
 from returnn.util.text_file import read_bytes, read_text
 
@@ -76,10 +78,21 @@ def read_literal_file(filename: str) -> Any:
     return _parse_literal(read_text(filename), f"file {filename!r}")
 
 
+_SAFE_CLASSES = {
+    ("_codecs", "encode"),  # how old protocols write bytes
+    ("collections", "OrderedDict"),
+    ("numpy", "dtype"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy._core.multiarray", "scalar"),
+}
+
+
 class _PlainUnpickler(pickle.Unpickler):
-    """For builtin containers and scalars alone, so that opening a vocabulary never runs code."""
+    """For containers and scalars alone, so that opening a vocabulary never runs code."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
+        if (module_name, global_name) in _SAFE_CLASSES:
+            return super().find_class(module_name.replace("numpy.core", "numpy._core"), global_name)
         raise pickle.UnpicklingError(f"it contains an object of {module_name}.{global_name}")
 
 
@@ -129,9 +142,9 @@ def _to_dict(content: Any, where: str) -> dict[str, int]:
         raise UserError(f"{where}: expected a dict or list of labels, got {type(content).__name__}.")
     for label, index in content.items():
         _check_label(label, where)
-        if not isinstance(index, int):
+        if not isinstance(index, int | numpy.integer):
             raise UserError(f"{where}: label {label!r} has the index {index!r}, which is no integer.")
-    return content
+    return {label: int(index) for label, index in content.items()}
 
 
 def _check_label(label: Any, where: str) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import collections
 import gzip
 import io
 import json
@@ -232,6 +233,14 @@ def test_huggingface_tokenizer():
     assert vocab.to_id("b") == 4
     with pytest.raises(ConfigError, match="option 'bpe_dropout': this tokenizer has no merges"):
         HuggingFaceTokenizer(tokenizer=FakeTokenizer(), bpe_dropout=0.1)
+
+
+def test_pickle_may_have_numpy_numbers(tmp_path):
+    content = collections.OrderedDict((label, numpy.int64(i)) for i, label in enumerate(WORDS))
+    for protocol in (0, 2, 4):
+        vocab = Vocabulary(write(tmp_path / "vocab.pkl", pickle.dumps(content, protocol=protocol)))
+        assert vocab.labels == WORDS
+        assert all(type(index) is int for index in vocab.get_seq("a the"))
 
 
 class Runs:
