@@ -65,6 +65,9 @@ class ClusteringDataset(WrapperDataset):
     def is_less_than_num_seqs(self, n: int) -> bool:
         return self.dataset.is_less_than_num_seqs(n)
 
+    def get_current_seq_order(self) -> SeqOrder:
+        return self.dataset.get_current_seq_order()
+
     def get_tag(self, seq_idx: int) -> str:
         return self.dataset.get_tag(seq_idx)
 

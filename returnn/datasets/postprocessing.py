@@ -206,12 +206,6 @@ class PostprocessingDataset(WrapperDataset):
             raise self._unknown("the list of all tags")
         return super().get_all_tags()
 
-    def supports_seq_order_sorting(self) -> bool:
-        return self._inner.supports_seq_order_sorting()
-
-    def supports_sharding(self) -> bool:
-        return self._inner.supports_sharding()
-
     def get_data_keys(self) -> list[str]:
         return list(self._out_template.data)
 

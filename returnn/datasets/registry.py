@@ -175,11 +175,10 @@ def _construct(cls: type[Dataset], options: DatasetDict) -> Dataset:
 def _options_of(cls: type[Dataset]) -> dict[str, bool]:
     """:return: option -> whether it is required, with those of the base classes while `**kwargs` are passed on"""
     options: dict[str, bool] = {}
-    for base in cls.__mro__[:-1]:
-        if "__init__" not in base.__dict__:
-            continue
+    classes = [base for base in cls.__mro__[:-1] if "__init__" in base.__dict__]
+    for base in classes:
         params = list(inspect.signature(base.__dict__["__init__"]).parameters.values())[1:]
-        is_first = not options  # a derived class may give by itself what its base class requires
+        is_first = base is classes[0]  # a derived class may give by itself what its base class requires
         for param in params:
             if param.kind not in (param.VAR_KEYWORD, param.VAR_POSITIONAL):
                 options.setdefault(param.name, is_first and param.default is param.empty)

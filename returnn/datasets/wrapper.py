@@ -60,6 +60,12 @@ class WrapperDataset(CachedDataset2):
             return None
         return copy_seq(self._inner, inner_seq_idx, seq_idx)
 
+    def supports_seq_order_sorting(self) -> bool:
+        return self._inner.supports_seq_order_sorting()
+
+    def supports_sharding(self) -> bool:
+        return self._inner.supports_sharding()
+
     def get_data_keys(self) -> list[str]:
         return self._inner.get_data_keys()
 

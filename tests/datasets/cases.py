@@ -232,6 +232,5 @@ WITHOUT_ORDER = {
     "MultiEpochDataset",
     "AnythingDataset",
     "VariableDataset",
-    "ClusteringDataset",
     "MetaDataset",
 }

@@ -211,7 +211,12 @@ def add_noise(data: TensorDict, *, rng, seq_idx, epoch, **_kwargs) -> TensorDict
 
 
 def first_feature(data: TensorDict, **_kwargs) -> TensorDict:
-    out = TensorDict({"data": {"shape": (None, 1), "dtype": "float32"}, "sizes": {"shape": (None,), "dtype": "int32"}})
+    out = TensorDict(
+        {
+            "data": {"shape": (None, 1), "dtype": "float32", "batch_dim_axis": None},
+            "sizes": {"shape": (None,), "dtype": "int32", "batch_dim_axis": None},
+        }
+    )
     out.data["data"].raw_tensor = data.data["data"].raw_tensor[:, :1]
     out.data["sizes"].raw_tensor = np.array(data.data["classes"].raw_tensor.shape, "int32")
     return out

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from returnn.datasets import generating
+from returnn.datasets.dataset_seq import DatasetSeq
+from returnn.datasets.generating import (
+    StaticDataset,
+    Task12AXDataset,
+    TaskEpisodicCopyDataset,
+    TaskNumberBaseConvertDataset,
+    TaskVariableAssignmentDataset,
+    TaskXmlModelingDataset,
+)
+from returnn.datasets.registry import init_dataset
+from returnn.util.errors import ConfigError
+
+from .corpus_checks import assert_equal_seqs, seqs_of_epoch
+
+
+def test_12ax_by_hand():
+    assert Task12AXDataset.make_output_seq("1AXBYCX2AXBY3AX1BCX") == "LLRLLLLLLLLRLLLLLLL"
+
+
+def test_12ax_has_enough_of_both_outputs():
+    dataset = Task12AXDataset(num_seqs=1)
+    left, right = dataset.estimate_output_class_priors(200, seq_len=50)
+    assert left + right == pytest.approx(1)
+    assert 0.15 < right < 0.4
+
+
+def test_12ax_sequences_follow_the_rule():
+    dataset = Task12AXDataset(num_seqs=20)
+    dataset.init_seq_order(1)
+    for _, data in seqs_of_epoch(dataset):
+        symbols = "".join(dataset.labels["data"][i] for i in data["data"].argmax(axis=1))
+        assert dataset.serialize_data("classes", data["classes"]) == dataset.make_output_seq(symbols)
+        assert (data["data"].sum(axis=1) == 1).all()
+
+
+def test_episodic_copy_by_hand():
+    assert TaskEpisodicCopyDataset.make_output_seq("AB..|..CD.|..") == ".....AB....CD"
+
+
+def test_number_in_another_base():
+    dataset = TaskNumberBaseConvertDataset(input_base=8, output_base=2)
+    assert dataset.make_output_seq("17") == "1111"
+    assert dataset.make_output_seq("0") == "0"
+    assert TaskNumberBaseConvertDataset(input_base=2, output_base=16).make_output_seq("11111111") == "ff"
+    with pytest.raises(ConfigError, match="option 'output_base': 1 is not between 2 and 36"):
+        TaskNumberBaseConvertDataset(output_base=1)
+
+
+def test_asked_value_is_the_assigned_one():
+    dataset = TaskVariableAssignmentDataset(num_seqs=30)
+    for _ in range(30):
+        text = dataset.generate_input_seq()
+        assignments, question = text.split("?")
+        name, value = question[1:-1].split(")")
+        assert f"{name}={value}," in assignments
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_xml_tags_are_closed_and_not_too_deep(depth):
+    dataset = TaskXmlModelingDataset(limit_stack_depth=depth, num_seqs=30)
+    for _ in range(30):
+        stack, deepest = [], 0
+        for tag in dataset.generate_input_seq()[1:-1].split("><"):
+            if tag.startswith("/"):
+                assert stack.pop() == tag[1:]
+            else:
+                stack.append(tag)
+            deepest = max(deepest, len(stack))
+        assert not stack
+        assert deepest <= depth
+
+
+def test_copy_task_copies():
+    dataset = init_dataset({"class": "CopyTaskDataset", "nsymbols": 5, "minlen": 2, "maxlen": 4, "num_seqs": 10})
+    dataset.init_seq_order(1)
+    for _, data in seqs_of_epoch(dataset):
+        half = len(data["classes"]) // 2
+        assert 2 <= half <= 4
+        assert data["data"].argmax(axis=1)[:half].tolist() == data["classes"][half:].tolist()
+        assert not data["classes"][:half].any()
+
+
+def test_copy_task_grows_with_the_epochs():
+    options = {"class": "CopyTaskDataset", "nsymbols": 5, "minlen_epoch_factor": 2, "maxlen_epoch_factor": 2}
+    dataset = init_dataset({**options, "num_seqs": 3, "fixed_random_seed": 1})
+    dataset.init_seq_order(3)
+    assert {len(data["classes"]) for _, data in seqs_of_epoch(dataset)} == {12}
+
+
+def test_dummy_features_count_up_around_zero():
+    dataset = init_dataset({"class": "DummyDataset", "input_dim": 3, "output_dim": 4, "num_seqs": 2, "seq_len": 2})
+    dataset.init_seq_order(1)
+    (_, first), (_, second) = seqs_of_epoch(dataset)
+    np.testing.assert_allclose(first["data"], [[-0.5, -0.4, -0.3], [-0.2, -0.1, 0.0]], atol=1e-6)
+    assert first["classes"].tolist() == [2, 3]
+    np.testing.assert_allclose(second["data"].reshape(-1)[:-1], first["data"].reshape(-1)[1:], atol=1e-6)
+
+
+def test_endless_dataset():
+    dataset = init_dataset({"class": "Task12AXDataset"})
+    dataset.init_seq_order(1)
+    assert dataset.num_seqs == math.inf
+    assert dataset.is_less_than_num_seqs(10**9)
+    dataset.load_seqs(10**9, 10**9 + 1)
+    assert dataset.get_tag(10**9) == f"seq-{10**9}"
+
+
+def test_new_sequences_in_each_full_epoch_unless_the_seed_is_fixed():
+    options = {"class": "Task12AXDataset", "num_seqs": 3}
+    for fixed, same in [(None, False), (1, True)]:
+        dataset = init_dataset({**options, "fixed_random_seed": fixed})
+        data = []
+        for epoch in (1, 2):
+            dataset.init_seq_order(epoch)
+            data.append([seq["data"].tolist() for _, seq in seqs_of_epoch(dataset)])
+        assert (data[0] == data[1]) == same
+
+
+def test_user_defined_task():
+    class Squares(generating.GeneratingDataset):
+        """As in a config."""
+
+        def __init__(self, **kwargs):
+            super().__init__(input_dim=1, output_dim=100, num_seqs=5, **kwargs)
+
+        def generate_seq(self, seq_idx):
+            numbers = self.random.randint(10, size=(seq_idx + 1, 1))
+            return DatasetSeq(seq_idx, numbers.astype("float32"), targets=numbers[:, 0] ** 2)
+
+    dataset = init_dataset({"class": Squares, "seq_ordering": "sorted_reverse"})
+    dataset.init_seq_order(1)
+    seqs = seqs_of_epoch(dataset)
+    assert [tag for tag, _ in seqs] == [f"seq-{i}" for i in (4, 3, 2, 1, 0)]
+    assert all((data["data"][:, 0] ** 2 == data["classes"]).all() for _, data in seqs)
+
+
+def test_copy_of_a_dataset_into_memory():
+    dataset = init_dataset({"class": "DummyDataset", "input_dim": 3, "output_dim": 4, "num_seqs": 5})
+    dataset.init_seq_order(1)
+    copy = StaticDataset.copy_from_dataset(dataset, start_seq_idx=1, max_seqs=3)
+    copy.init_seq_order(1)
+    assert_equal_seqs(seqs_of_epoch(copy), seqs_of_epoch(dataset)[1:4])
+
+
+def test_demo_prints_sequences(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["generating", "TaskNumberBaseConvertDataset:num_seqs=2"])
+    generating.demo()
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "seq-0:"
+    assert out[1].startswith("  classes: ")
+    assert len(out) == 6
