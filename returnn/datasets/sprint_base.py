@@ -59,6 +59,8 @@ class SprintDatasetBase(CachedDataset2):
         :param reduce_target_factor: take each n-th label of "classes" only
         """
         super().__init__(**kwargs)
+        if self.repeat_epoch > 1 or self.unique_seq_tags:
+            raise ConfigError(f"{self.description}: 'repeat_epoch' and 'unique_seq_tags' are not possible with RASR.")
         self.target_maps = {key: self._load_target_map(value) for key, value in (target_maps or {}).items()}
         self.str_add_final_zero = str_add_final_zero
         self.input_stddev = input_stddev
@@ -173,6 +175,8 @@ class SprintDatasetBase(CachedDataset2):
         :param segment_name: becomes the tag
         :return: number of sequences that wait
         """
+        if self.seq_tags_filter is not None and segment_name not in self.seq_tags_filter:
+            return len(self._waiting)
         try:
             data = self._make_data(features, targets)
         except UserError as exc:

@@ -77,6 +77,16 @@ def test_list_of_sequences(make):
         dataset.init_seq_order(seq_order=[1])
 
 
+def test_filter_by_tags(make, tmp_path):
+    (tmp_path / "tags").write_text("seq2\nseq0\n")
+    assert tags_of_epoch(make(seq_list_filter_file=str(tmp_path / "tags"))) == ["seq0", "seq2"]
+
+
+def test_options_that_are_not_possible_are_named():
+    with pytest.raises(ConfigError, match="'repeat_epoch' and 'unique_seq_tags' are not possible with RASR"):
+        ExternSprintDataset(FAKE_RASR, "", repeat_epoch=2)
+
+
 def test_going_back_starts_the_epoch_anew(make):
     dataset = make()
     dataset.init_seq_order(epoch=1)
