@@ -147,7 +147,9 @@ class CompareLayer(LayerBase):
         self.value = value
         self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources)
         if kind not in (*_COMPARE_KINDS, "logical_and", "logical_or"):
-            raise ConfigError(f"{self.where()}: option 'kind': there is no {kind!r}.\n  {nearest_hint(kind, _COMPARE_KINDS)}")
+            raise ConfigError(
+                f"{self.where()}: option 'kind': there is no {kind!r}.\n  {nearest_hint(kind, _COMPARE_KINDS)}"
+            )
         if not self.sources or (len(self.sources) == 1 and value is None):
             raise ConfigError(f"{self.where()}: two sources are required, or one and the option 'value'.")
 

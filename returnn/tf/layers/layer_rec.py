@@ -31,6 +31,10 @@ class LayerRec:
             return template.copy_template()
         return self.network.state_of_frame_before(self, key, template)
 
+    def must_be_in_loop(self) -> str:
+        """:return: a reason why it has to be inside of the loop, "" if there is none"""
+        return ""
+
     def new_state(self: LayerBase, key: str, value: Tensor) -> None:
         """
         :param key: which part of the state

@@ -54,9 +54,7 @@ def call_user_code(
     common = Tensor.get_common_data(sources)
     assert common is not None
 
-    def source(
-        i: int, auto_convert: bool = True, enforce_batch_major: bool = False, as_data: bool = False
-    ) -> Any:
+    def source(i: int, auto_convert: bool = True, enforce_batch_major: bool = False, as_data: bool = False) -> Any:
         if not 0 <= i < len(sources):
             raise ConfigError(f"{layer.where()}: source({i}): there are {len(sources)} sources.")
         data = sources[i]
@@ -69,7 +67,9 @@ def call_user_code(
     if callable(code):
         value = code(source=source, self=layer, network=layer.network, name=layer.name, output=template, **names)
     else:
-        value = _evaluate(layer, code, {**vars(basic), "source": source, "self": layer, "network": layer.network, **names})
+        value = _evaluate(
+            layer, code, {**vars(basic), "source": source, "self": layer, "network": layer.network, **names}
+        )
     if isinstance(value, Tensor):
         return value
     out = template.copy_template()
@@ -80,7 +80,9 @@ def call_user_code(
             raise ConfigError(f"{layer.where()}: the result has the dtype {dtype}, but out_type says {out.dtype!r}.")
         out = out.copy_template(dtype=dtype)
     if value.shape.ndims is not None and value.shape.ndims != len(out.dims):
-        raise ConfigError(f"{layer.where()}: the result has {value.shape.ndims} axes, expected {out}.\n  Give out_type.")
+        raise ConfigError(
+            f"{layer.where()}: the result has {value.shape.ndims} axes, expected {out}.\n  Give out_type."
+        )
     out.raw_tensor = value
     return out
 
@@ -109,7 +111,12 @@ def _with_options(layer: LayerBase, common: Tensor, options: dict[str, Any]) -> 
         dims = list(explicit)
     elif "shape" in options:
         dims = _dims_of_shape(layer, common, options)
-    elif options.get("dim") is not None and not sparse and common.feature_dim is not None and common.dim != options["dim"]:
+    elif (
+        options.get("dim") is not None
+        and not sparse
+        and common.feature_dim is not None
+        and common.dim != options["dim"]
+    ):
         return _with_feature_dim(common, layer.output_feature_dim(options["dim"])).copy_template(dtype=dtype)
     elif sparse and not common.sparse and common.feature_dim_axis is not None:
         dims.pop(common.feature_dim_axis)

@@ -124,7 +124,9 @@ def subnetwork_sources(options: dict[str, Any], sources: list[LayerBase]) -> dic
     if not options.get("concat_sources", True):
         return {str(i): source.output for i, source in enumerate(sources)} | {"data": sources[0].output}
     noise_shape = options.get("dropout_noise_shape")
-    joined = concat_sources_with_opt_dropout(sources, dropout=options.get("dropout", 0), dropout_noise_shape=noise_shape)
+    joined = concat_sources_with_opt_dropout(
+        sources, dropout=options.get("dropout", 0), dropout_noise_shape=noise_shape
+    )
     return {"data": joined}
 
 

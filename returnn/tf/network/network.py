@@ -322,13 +322,16 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
         :param mark_data_key_as_used: so that the dataset has to provide it
         """
         root = self.get_root_network()
-        if key in self.extern_data.data or root is self:
+        if self.extern_data.has_data(key) or root is self:
             data = self.extern_data.get_data(key)
+            is_own = self.extern_data is not root.extern_data
         else:
-            data = root.extern_data.get_data(key)
-        if mark_data_key_as_used:
-            used = self.extern_data.default_input if key == "data" and key not in self.extern_data.data else key
-            root.used_data_keys.add(used)
+            data, is_own = root.extern_data.get_data(key), False
+            frame = self.innermost_frame()
+            if frame is not None:
+                data = frame.step_data(key, data)
+        if mark_data_key_as_used and not is_own:
+            root.used_data_keys.add(key if key in root.extern_data.data else root.extern_data.default_input)
         return data
 
     def get_used_data_keys(self, exclude_extra_added: bool = True) -> set[str]:

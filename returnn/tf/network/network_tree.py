@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from returnn.tensor import batch_dim
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.layers.subnetwork import subnetwork_sources
@@ -128,6 +129,8 @@ class NetworkTree:
         """:return: layer by a name that is not in the net dict, see `returnn.tf.network.layer_names`"""
         if name == "data" or name.startswith("data:"):
             return self._data_layer(name)
+        if name == ":i":
+            return self.get_rec_step_info()
         if name.startswith("prev:"):
             return self._prev_layer(name[len("prev:") :])
         for prefix, outer in (("base:", self.parent_net), ("../", self.parent_net), ("root:", self.get_root_network())):
@@ -169,6 +172,23 @@ class NetworkTree:
             return self.frame
         return self.parent_net.innermost_frame()
 
+    def state_of_frame_before(self: TFNetwork, layer: LayerBase, key: str, template: Tensor) -> Tensor:
+        """:return: state of a layer after the frame before, inside of a loop"""
+        frame = self.innermost_frame()
+        if frame is None:
+            raise ConfigError(f"{layer.where()}: keeps state from frame to frame, so it has to be inside of a loop.")
+        return frame.state_before(frame.path_of(layer.get_absolute_name()), key, template)
+
+    def make_extern_data_for_loop(self: TFNetwork, data: dict[str, Tensor]) -> ExternData:
+        """:return: data for the time step of a loop, which begins with what the loop gives"""
+        extern_data = ExternData(default_input="source", default_target=self.extern_data.default_target)
+        extern_data.data.update(data)
+        return extern_data
+
+    def batch_dims_of_frame(self: TFNetwork) -> list[Dim]:
+        """:return: dims that an output in a loop has at least: the batch"""
+        return [batch_dim]
+
     def constructing_in_frame(self: TFNetwork, name: str) -> Any:
         """:return: context in which the frame knows that the layer of this name is being made"""
         frame = self.innermost_frame()
@@ -186,7 +206,9 @@ class NetworkTree:
         """:return: layer in the frame before; `name` is seen from this network"""
         frame = self.innermost_frame()
         if frame is None:
-            raise ConfigError(f"layer name 'prev:{name}': 'prev:' means the frame before, but this is not inside of a loop.")
+            raise ConfigError(
+                f"layer name 'prev:{name}': 'prev:' means the frame before, but this is not inside of a loop."
+            )
         path = frame.path_of(self.get_absolute_name_prefix() + name)
         assert path is not None
         return frame.prev_layer(path)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from returnn.util.errors import ConfigError
+
 if TYPE_CHECKING:
     from returnn.tf.layers.layer_base import LayerBase
 
@@ -51,6 +53,14 @@ class Frame:
         """:return: this frame of a layer that is computed elsewhere; None if it is to be made here"""
         return None
 
+    def step_data(self, key: str, data: Any) -> Any:
+        """:return: what a layer sees of data of the network around"""
+        return data
+
+    def state_before(self, path: str, key: str, template: Any) -> Any:
+        """:return: state of a layer after the frame before"""
+        raise ConfigError(f"layer {self.prefix + path!r}: has state, which there is none of outside of the loop.")
+
     def path_of(self, absolute_name: str) -> str | None:
         """:return: path in the loop; None if the layer is outside"""
         return absolute_name[len(self.prefix) :] if absolute_name.startswith(self.prefix) else None
@@ -75,7 +85,7 @@ class Frame:
             return
         edge = self._edge_to(layer)
         edges = self.edges[self._stack[-1]]
-        if edge not in edges and edge.path != self._stack[-1]:
+        if edge not in edges and edge != Edge("same", self._stack[-1]):
             edges.append(edge)
 
     def _edge_to(self, layer: LayerBase) -> Edge:
@@ -85,6 +95,8 @@ class Frame:
             return Edge("base", name)
         if path.startswith("prev:"):
             return Edge("prev", path[len("prev:") :])
+        if path.rpartition("/")[2] == ":i":
+            return Edge("data", ":i")
         if path == "data" or path.startswith("data:"):
             return Edge("data", path.partition(":")[2] or "source")
         return Edge("same", path)

@@ -38,8 +38,11 @@ def infer(
     descriptions: dict[str, Any],
     make_network: Callable[[Frame], Any],
     wanted: Sequence[str],
+    *,
+    time_dim: Dim,
 ) -> InferredLoop:
     """
+    :param time_dim: of the loop
     :param prefix: absolute name of the loop, with "/" at the end
     :param descriptions: options of the layers of the time step
     :param make_network: function that makes a network for one frame
@@ -48,7 +51,7 @@ def infer(
     """
     prev: dict[str, Tensor] = {}
     for _ in range(_MAX_ROUNDS):
-        frame = _TemplateFrame(prefix, descriptions, prev)
+        frame = _TemplateFrame(prefix, descriptions, prev, time_dim)
         with backend_ctx("template"):
             network = make_network(frame)
             frame.network = network
@@ -67,13 +70,18 @@ def infer(
 
 
 class _TemplateFrame(Frame):
-    def __init__(self, prefix: str, descriptions: dict[str, Any], prev: dict[str, Tensor]) -> None:
+    def __init__(self, prefix: str, descriptions: dict[str, Any], prev: dict[str, Tensor], time_dim: Dim) -> None:
         super().__init__(prefix)
+        self.time_dim = time_dim
         self.descriptions = descriptions
         self.prev = prev
         self.network: Any = None
         self.asked_for_prev: list[str] = []
         self.has_undefined = False
+
+    def step_data(self, key: str, data: Tensor) -> Tensor:
+        """:return: template of one frame of the data"""
+        return frame_of(data, self.time_dim) if self.time_dim in data.dims else data
 
     def prev_layer(self, path: str) -> LayerBase:
         """:return: the layer in the frame before, as template"""
@@ -161,3 +169,8 @@ def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -
 
 def _same(a: Tensor, b: Tensor | None) -> bool:
     return b is not None and set(a.dims) == set(b.dims) and a.dtype == b.dtype and a.sparse_dim == b.sparse_dim
+
+
+def frame_of(x: Tensor, time_dim: Dim) -> Tensor:
+    """:return: template of one frame of a sequence"""
+    return x.copy_template_excluding_axis(x.get_axis_from_description(time_dim))

@@ -110,9 +110,9 @@ def check_plan(plan: LoopPlan, graph: LoopGraph) -> None:
 
 def _before(graph: LoopGraph) -> dict[str, str]:
     """:return: layers that can be computed before the loop, with the reason"""
-    if not graph.length_is_known:
-        return {}
     candidates = {path for path, node in graph.nodes.items() if _blocking(node) is None}
+    if not graph.length_is_known:  # then there is only what is the same in all frames
+        candidates = {path for path in candidates if all(e.kind in ("same", "base") for e in graph.nodes[path].edges)}
     while True:
         blocked = {
             path

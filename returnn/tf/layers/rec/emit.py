@@ -1,0 +1,270 @@
+"""
+From the plan of a loop to a TensorFlow graph.
+
+Layers before the loop are computed for all frames at once. Inside of the loop, each frame reads its slice of what it
+needs of them from tensor arrays; keeps what "prev:" and states need; and writes what is needed outside to tensor
+arrays. Layers after the loop are computed for all frames at once again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.frames import KeptLayer, SequenceFrame, StepFrame, kept_as_layer
+from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.rec.time_axis import new_array, stacked, unstacked
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.rec.infer import InferredLoop
+    from returnn.tf.layers.rec.plan import LoopPlan
+    from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
+
+tf1 = tf.compat.v1
+
+
+@dataclass(frozen=True)
+class LoopInputs:
+    """What a loop is made of, beside its plan."""
+
+    cell: SubnetworkRecCell
+    source: Tensor | None
+    time_dim: Dim
+    has_known_length: bool
+    include_eos: bool
+    max_seq_len: Callable[[], Any] | None
+    unroll: bool
+    back_prop: bool
+
+
+@dataclass(frozen=True)
+class EmittedLoop:
+    """A loop in the graph."""
+
+    output: Tensor
+    before: SequenceFrame
+    after: SequenceFrame
+    step_network: Any  # None if there is nothing inside of the loop
+
+    @property
+    def networks(self) -> list[Any]:
+        """All networks with parameters."""
+        return [self.after.network, self.before.network, *([self.step_network] if self.step_network else [])]
+
+    def layer(self, path: str) -> LayerBase:
+        """:return: a layer of the time step, for all frames"""
+        return self.after.make(path)
+
+
+def emit(inputs: LoopInputs, inferred: InferredLoop, plan: LoopPlan) -> EmittedLoop:
+    """:return: the loop, which is part of the current graph now"""
+    before = SequenceFrame(inputs, inferred, known={}, has_known_length=inputs.has_known_length)
+    for path in plan.at("before"):
+        before.make(path)
+    known = dict(before.layers)
+    step_network = None
+    if plan.at("inside"):
+        loop = LoopEmitter(inputs, inferred, plan, before)
+        known.update(loop.run())
+        step_network = loop.step_network
+    after = SequenceFrame(inputs, inferred, known=known, has_known_length=True)
+    for path in [*inputs.cell.wanted, *plan.at("after")]:
+        if plan.place_of(path) != "inside" or path in known:
+            after.make(path)
+    return EmittedLoop(after.make("output").output, before, after, step_network)
+
+
+class LoopEmitter:
+    """Makes the loop itself, for the layers inside of it."""
+
+    def __init__(self, inputs: LoopInputs, inferred: InferredLoop, plan: LoopPlan, before: SequenceFrame) -> None:
+        self.inputs = inputs
+        self.inferred = inferred
+        self.plan = plan
+        self.before = before
+        self.inside = plan.at("inside")
+        self.prev_paths = [path for path in inferred.prev if path in self.inside]
+        self.state_paths = [path for path in self.inside if inferred.states.get(path)]
+        self.kept = self._kept_layers()
+        self.reads = self._make_reads()
+        self.step_network: Any = None
+        self.length = self._length()
+
+    def run(self) -> dict[str, LayerBase]:
+        """:return: the layers that are kept, for all frames, by path"""
+        final = self._while(self._initial_variables())
+        length = None
+        if not self.inputs.has_known_length:
+            lengths = self.inferred.layers["end"].output.copy_template(dtype="int32")
+            lengths.raw_tensor = final["lengths"]
+            self.inputs.time_dim.dyn_size_ext = lengths
+            length = self.inputs.time_dim.get_dim_value()
+        layers = {}
+        for path, kept in self.kept.items():
+            frames = stacked(final["kept"][path], kept.template, self.inputs.time_dim, length=length)
+            layers[path] = kept_as_layer(kept, frames, self.before.network)
+        return layers
+
+    # The loop.
+
+    def _while(self, variables: dict[str, Any]) -> dict[str, Any]:
+        if self.inputs.unroll and isinstance(self.length, int) and self.inputs.has_known_length:
+            for _ in range(self.length):
+                variables = self._body(variables)
+            return variables
+        names = sorted(variables)
+
+        def cond(*values: Any) -> Any:
+            return self._go_on(dict(zip(names, values, strict=True)))
+
+        def body(*values: Any) -> list[Any]:
+            result = self._body(dict(zip(names, values, strict=True)))
+            return [result[name] for name in names]
+
+        final = tf1.while_loop(
+            cond,
+            body,
+            [variables[name] for name in names],
+            shape_invariants=[self._shapes(name, variables[name]) for name in names],
+            back_prop=self.inputs.back_prop,
+        )
+        return dict(zip(names, final, strict=True))
+
+    def _shapes(self, name: str, value: Any) -> Any:
+        """:return: shapes of a loop variable, in the same structure: what the templates say"""
+        if name == "prev":
+            return {path: tf.TensorShape(self.inferred.prev[path].batch_shape) for path in value}
+        if name == "state":
+            return {
+                path: {k: tf.TensorShape(s.template.batch_shape) for k, s in self.inferred.states[path].items()}
+                for path in value
+            }
+        if name == "kept":
+            return dict.fromkeys(value, tf.TensorShape([]))
+        return value.shape
+
+    def _go_on(self, variables: dict[str, Any]) -> Any:
+        go_on = None if self.length is None else variables["i"] < self.length
+        if "ended" in variables:
+            running = tf.logical_not(tf.reduce_all(variables["ended"]))
+            go_on = running if go_on is None else tf.logical_and(go_on, running)
+        return go_on
+
+    def _body(self, variables: dict[str, Any]) -> dict[str, Any]:
+        i = variables["i"]
+        frame = StepFrame(self, i, variables)
+        self.step_network = frame.network
+        for path in self.inside:
+            frame.make(path)
+        result = {
+            "i": i + 1,
+            "prev": {path: self._raw_prev(path, frame.layers[path].output) for path in self.prev_paths},
+            "state": {path: self._raw_states(path, frame.layers[path]) for path in self.state_paths},
+            "kept": {path: self._write(variables["kept"][path], i, path, frame) for path in self.kept},
+        }
+        if "ended" in variables:
+            template = self.inferred.layers["end"].output
+            end = frame.layers["end"].output.copy_compatible_to_dims_raw(template.dims)
+            ended = tf.logical_or(variables["ended"], end)
+            is_over = variables["ended"] if self.inputs.include_eos else ended
+            result["ended"] = ended
+            result["lengths"] = variables["lengths"] + tf.cast(tf.logical_not(is_over), tf.int32)
+        return result
+
+    def _write(self, array: Any, i: Any, path: str, frame: StepFrame) -> Any:
+        kept = self.kept[path]
+        layer = frame.layers[path]
+        value = layer.output_before_activation.before if kept.is_before_activation else layer.output
+        return array.write(i, value.copy_compatible_to_dims_raw(kept.template.dims))
+
+    # What goes from frame to frame.
+
+    def _initial_variables(self) -> dict[str, Any]:
+        variables: dict[str, Any] = {
+            "i": tf.constant(0, dtype=tf.int32),
+            "prev": {path: self._raw_prev(path, self.before.initial_output(path)) for path in self.prev_paths},
+            "state": {path: self._initial_states(path) for path in self.state_paths},
+            "kept": {
+                path: new_array(kept.template, self.length if self.inputs.has_known_length else None)
+                for path, kept in self.kept.items()
+            },
+        }
+        if not self.inputs.has_known_length:
+            dims = self.inferred.layers["end"].output.dims
+            variables["ended"] = rf.full(dims=dims, fill_value=False, dtype="bool").raw_tensor
+            variables["lengths"] = rf.full(dims=dims, fill_value=0, dtype="int32").raw_tensor
+        return variables
+
+    def _raw_prev(self, path: str, output: Tensor) -> Any:
+        return output.copy_compatible_to_dims_raw(self.inferred.prev[path].dims)
+
+    def _raw_states(self, path: str, layer: LayerBase) -> dict[str, Any]:
+        states = self.inferred.states[path]
+        return {k: layer.new_states[k].copy_compatible_to_dims_raw(s.template.dims) for k, s in states.items()}
+
+    def _initial_states(self, path: str) -> dict[str, Any]:
+        layer = self.before.layer_for_parameters(path)
+        result = {}
+        for key, state in self.inferred.states[path].items():
+            value = initial_value(state.initial, state.template, layer=layer, get_layer=self.before.get_layer)
+            result[key] = value.copy_compatible_to_dims_raw(state.template.dims)
+        return result
+
+    # What the frames read.
+
+    def _make_reads(self) -> dict[str, Callable[[Any], Tensor]]:
+        """:return: for each thing that a frame reads, the function from its number to the slice"""
+        reads: dict[str, Callable[[Any], Tensor]] = {}
+        time_dim = self.inputs.time_dim
+        if self.inputs.source is not None:
+            reads["data:source"] = unstacked(self.inputs.source, time_dim)
+        edges = {edge for path in self.inside for edge in self.inferred.edges.get(path, ())}
+        for edge in sorted(edges, key=str):
+            placement = self.plan.placements.get(edge.path)
+            if edge.kind == "same" and placement is not None and placement.place == "before":
+                reads[str(edge)] = unstacked(self.before.make(edge.path).output, time_dim)
+            elif edge.kind == "prev" and placement is not None and placement.place == "before":
+                reads[str(edge)] = unstacked(self.before.prev_output(edge.path), time_dim)
+        return reads
+
+    def extern_data_of_step(self, key: str, data: Tensor, i: Any) -> Tensor:
+        """:return: frame of data of the network around, or all of it if it does not have the dim of the loop"""
+        if self.inputs.time_dim not in data.dims:
+            return data
+        return unstacked(data, self.inputs.time_dim)(i)
+
+    # What is kept for the outside.
+
+    def _kept_layers(self) -> dict[str, KeptLayer]:
+        """:return: what has to be known of all frames, by path"""
+        used = {
+            edge.path
+            for path in self.plan.at("after")
+            for edge in self.inferred.edges.get(path, ())
+            if edge.kind in ("same", "prev")
+        }
+        kept = {}
+        for path in self.inside:
+            layer = self.inferred.layers[path]
+            is_wanted = path in self.inputs.cell.wanted and not (path == "end" and not layer.is_output_layer())
+            if is_wanted or path in used:
+                act = layer.output_before_activation
+                is_before = act is not None and act.before is not None
+                template = act.before if is_before else layer.output
+                kept[path] = KeptLayer(path, layer, template.copy_template(), is_before)
+        return kept
+
+    def _length(self) -> Any:
+        """:return: (largest) number of frames, as number or raw scalar; None if it is not known"""
+        if self.inputs.has_known_length:
+            return self.inputs.time_dim.get_dim_value()
+        longest = None if self.inputs.max_seq_len is None else self.inputs.max_seq_len()
+        if isinstance(longest, tf.Tensor) and longest.shape.ndims:
+            longest = tf.reduce_max(longest)
+        return longest

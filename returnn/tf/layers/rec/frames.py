@@ -1,0 +1,172 @@
+"""The frames of a loop that is being made: all frames at once, outside; or a single one, inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import returnn.frontend as rf
+from returnn.tensor import Tensor
+from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.rec.frame import Frame
+from returnn.tf.layers.rec.initial import initial_value, zeros_like_template
+from returnn.tf.layers.rec.time_axis import shifted
+from returnn.tf.util.activations import OutputWithActivation
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.rec.emit import LoopEmitter, LoopInputs
+    from returnn.tf.layers.rec.infer import InferredLoop
+
+
+@dataclass(frozen=True)
+class KeptLayer:
+    """A layer inside of the loop of which all frames are needed outside."""
+
+    path: str
+    layer: LayerBase  # template
+    template: Tensor  # of what is kept
+    is_before_activation: bool  # it is the input of the activation function, as losses need it
+
+
+_TAKEN_OVER = (
+    "loss", "target", "targets", "_target_layers", "spatial_smoothing", "darc1", "only_on_eval", "_is_output_layer",
+    "updater_opts",
+)  # fmt: skip
+
+
+def kept_as_layer(kept: KeptLayer, frames: Tensor, network: Any) -> LayerBase:
+    """:return: layer that stands for all frames of a layer inside of the loop, with its loss"""
+    act = None
+    if kept.is_before_activation:
+        old = kept.layer.output_before_activation
+        act = OutputWithActivation(frames, old.act_func, old.act_func_opts)
+        frames = act.after
+    frames.version = 1
+    layer = InternalLayer(name=kept.path, network=network, output=frames, debug_type_name="all frames")
+    for name in _TAKEN_OVER:
+        setattr(layer, name, getattr(kept.layer, name))
+    layer.output_before_activation = act
+    return layer
+
+
+class SequenceFrame(Frame):
+    """All frames at once: what is computed before or after the loop."""
+
+    def __init__(
+        self, inputs: LoopInputs, inferred: InferredLoop, *, known: dict[str, LayerBase], has_known_length: bool
+    ) -> None:
+        """
+        :param has_known_length: whether the number of frames is known
+        :param known: layers for all frames that there are already, by path
+        """
+        super().__init__(inputs.cell.prefix)
+        self.inputs = inputs
+        self.inferred = inferred
+        self.known = known
+        data = {} if inputs.source is None else {"source": inputs.source}
+        self.network = inputs.cell.make_network(self, is_step=False, data=data)
+        if has_known_length:
+            self.network.set_rec_step_info(i=rf.range_over_dim(inputs.time_dim))
+
+    def make(self, path: str) -> LayerBase:
+        """:return: layer of the time step, for all frames"""
+        return self.get_layer(path)
+
+    def get_layer(self, name: str) -> LayerBase:
+        """:return: layer by a name as it stands in the time step"""
+        return self.network.construct_layer(self.network.layers_desc, name)
+
+    def moved_layer(self, path: str) -> LayerBase | None:
+        """:return: what is there already"""
+        return self.known.get(path)
+
+    def prev_layer(self, path: str) -> LayerBase:
+        """:return: all frames, each one later"""
+        output = self.prev_output(path)
+        return InternalLayer(name=f"prev:{path}", network=self.network, output=output)
+
+    def prev_output(self, path: str) -> Tensor:
+        """:return: output of the frame before, for all frames"""
+        return shifted(self.make(path).output, self.inputs.time_dim, self.initial_output(path))
+
+    def initial_output(self, path: str) -> Tensor:
+        """:return: output before the first frame"""
+        layer = self.layer_for_parameters(path)
+        template = self.inferred.prev[path]
+        return initial_value(
+            layer._initial_output, template, layer=layer, get_layer=self.get_layer,
+            apply_on_zeros=lambda: self._applied_on_zeros(path),
+        )  # fmt: skip
+
+    def layer_for_parameters(self, path: str) -> LayerBase:
+        """:return: layer by which parameters can be made that belong to the one of this path"""
+        template = self.inferred.layers[path]
+        layer = InternalLayer(
+            name=template.name, network=self.network, output=template.output, name_scope=template.name_scope
+        )
+        layer._initial_output = template._initial_output
+        return layer
+
+    def _applied_on_zeros(self, path: str) -> Tensor:
+        template = self.inferred.layers[path]
+        options = {k: v for k, v in template.kwargs.items() if k not in ("name", "network", "output", "sources")}
+        sources = [
+            InternalLayer(name=s.name, network=self.network, output=zeros_like_template(s.output))
+            for s in template.sources
+        ]
+        return type(template)(name=template.name, network=self.network, sources=sources, **options).output
+
+
+class StepFrame(Frame):
+    """One frame, inside of the loop."""
+
+    def __init__(self, loop: LoopEmitter, i: Any, variables: dict[str, Any]) -> None:
+        """
+        :param loop: the loop
+        :param i: raw scalar, number of the frame
+        :param variables: of the loop, raw
+        """
+        super().__init__(loop.inputs.cell.prefix)
+        self.loop = loop
+        self.i = i
+        self.variables = variables
+        data = {"source": loop.reads["data:source"](i)} if "data:source" in loop.reads else {}
+        self.network = loop.inputs.cell.make_network(self, is_step=True, data=data)
+        index = Tensor("i", dims=(), dtype="int32", raw_tensor=i, sparse_dim=loop.inputs.time_dim)
+        self.network.set_rec_step_info(i=index)
+        self._slices: dict[str, LayerBase] = {}
+
+    def make(self, path: str) -> LayerBase:
+        """:return: layer of this frame"""
+        return self.network.construct_layer(self.network.layers_desc, path)
+
+    def moved_layer(self, path: str) -> LayerBase | None:
+        """:return: this frame of a layer that is computed before the loop"""
+        return self._slice(path, path) if path in self.loop.reads else None
+
+    def prev_layer(self, path: str) -> LayerBase:
+        """:return: the layer in the frame before"""
+        name = f"prev:{path}"
+        if name in self.loop.reads:
+            return self._slice(name, name)
+        output = self.loop.inferred.prev[path].copy_template()
+        output.raw_tensor = self.variables["prev"][path]
+        return InternalLayer(name=name, network=self.network, output=output)
+
+    def step_data(self, key: str, data: Tensor) -> Tensor:
+        """:return: frame of data of the network around"""
+        return self.loop.extern_data_of_step(key, data, self.i)
+
+    def state_before(self, path: str, key: str, template: Tensor) -> Tensor:
+        """:return: state after the frame before"""
+        state = template.copy_template()
+        inferred = self.loop.inferred.states[path][key].template
+        raw = self.variables["state"][path][key]
+        state = inferred.copy_template()
+        state.raw_tensor = raw
+        return state
+
+    def _slice(self, key: str, name: str) -> LayerBase:
+        if key not in self._slices:
+            self._slices[key] = InternalLayer(name=name, network=self.network, output=self.loop.reads[key](self.i))
+        return self._slices[key]

@@ -1,0 +1,44 @@
+"""The number of the current frame of a loop, as a layer: ":i"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Tensor
+from returnn.tf.layers.layer_base import LayerBase
+
+
+class RecStepInfoLayer(LayerBase):
+    """Number of the current frame, from 0 on: int32, a scalar. Outside of the loop, for all frames: [T]."""
+
+    layer_class = ":i"
+
+    def __init__(
+        self, i: Any = None, prev_end_flag: Any = None, prev_end_layer: Any = None, seq_lens: Any = None, **kwargs: Any
+    ) -> None:
+        """
+        :param i: number of the frame: tensor, or raw scalar
+        :param prev_end_flag: raw (B,): whether the sequence had ended before
+        :param prev_end_layer: the layer "prev:end"
+        :param seq_lens: raw (B,): lengths, if they are known
+        """
+        super().__init__(**kwargs)
+        self.step = i
+        self._prev_end_flag = prev_end_flag
+        self.prev_end_layer = prev_end_layer
+        self.seq_lens = seq_lens
+
+    def compute(self) -> Tensor:
+        """:return: int32"""
+        if isinstance(self.step, Tensor):
+            return self.step
+        if self.step is None:
+            return Tensor(":i", dims=(), dtype="int32")
+        return rf.convert_to_tensor(self.step, dims=(), dtype="int32")
+
+    def get_prev_end_flag(self, target_search_choices: Any) -> Any:
+        """:return: raw (B,): whether the sequence had ended before this frame"""
+        if self._prev_end_flag is not None:
+            return self._prev_end_flag
+        return None if self.prev_end_layer is None else self.prev_end_layer.output.raw_tensor

@@ -1,0 +1,158 @@
+"""
+A loop over a subnetwork, which describes one time step: parse, infer, plan, emit.
+
+`SubnetworkRecCell` holds the stages together. Each makes a value that can be printed and tested on its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from returnn.frontend import get_selected_backend
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.emit import EmittedLoop, LoopInputs, emit
+from returnn.tf.layers.rec.frame import Frame
+from returnn.tf.layers.rec.infer import InferredLoop, frame_of, infer
+from returnn.tf.layers.rec.plan import LoopGraph, LoopNode, LoopPlan, check_plan, make_plan
+from returnn.util.errors import ConfigError
+
+
+class SubnetworkRecCell:
+    """The compiler of a loop."""
+
+    def __init__(
+        self,
+        rec_layer: LayerBase,
+        unit: dict[str, Any],
+        *,
+        source: Tensor | None,
+        time_dim: Dim,
+        has_known_length: bool,
+        optimize: bool = True,
+        include_eos: bool = False,
+        max_seq_len: Any = None,
+        unroll: bool = False,
+        back_prop: bool = True,
+    ) -> None:
+        """
+        :param rec_layer: the layer
+        :param unit: options of the layers of one time step, by name
+        :param source: {time_dim, ...}: input, of which each step sees one frame as "data:source"; None for none
+        :param time_dim: the dim to go over
+        :param has_known_length: whether its lengths are known before the loop; otherwise the layer "end" decides
+        :param optimize: whether layers are moved out of the loop
+        :param include_eos: whether the frame in which "end" is true is part of the sequence
+        :param max_seq_len: function of no arguments: raw largest number of frames
+        :param unroll: no loop in the graph, but its frames one after the other
+        :param back_prop: whether there will be gradients
+        """
+        if "output" not in unit:
+            raise ConfigError(f"{rec_layer.where()}: option 'unit': there is no layer 'output' in the subnetwork.")
+        self.rec_layer = rec_layer
+        self.unit = unit
+        self.source = source
+        self.time_dim = time_dim
+        self.has_known_length = has_known_length
+        self.optimize = optimize
+        self.include_eos = include_eos
+        self.max_seq_len = max_seq_len
+        self.unroll = unroll
+        self.back_prop = back_prop
+        self.prefix = f"{rec_layer.get_absolute_name()}/"
+        if not has_known_length and "end" not in unit:
+            raise ConfigError(
+                f"{rec_layer.where()}: it is not known how many frames there are.\n"
+                "  Give a source (option 'from'), a target, or a layer 'end' in the unit."
+            )
+        self.wanted = self._wanted()
+        self.inferred: InferredLoop = infer(
+            self.prefix, unit, self._make_template_network, self.wanted, time_dim=time_dim
+        )
+        self.plan: LoopPlan = self._make_plan()
+        self.emitted: EmittedLoop | None = None
+
+    def output_template(self) -> Tensor:
+        """:return: template of the output of the loop"""
+        step = self.inferred.layers["output"].output
+        out = step._insert_dim(self.time_dim, 0)
+        out.time_dim_axis = 0
+        return out
+
+    def emit(self) -> EmittedLoop:
+        """:return: the loop as TensorFlow graph"""
+        inputs = LoopInputs(
+            cell=self, source=self.source, time_dim=self.time_dim, has_known_length=self.has_known_length,
+            include_eos=self.include_eos, max_seq_len=self.max_seq_len, unroll=self.unroll, back_prop=self.back_prop,
+        )  # fmt: skip
+        self.emitted = emit(inputs, self.inferred, self.plan)
+        return self.emitted
+
+    def compute(self) -> Tensor:
+        """:return: output of the loop: a template if we only infer dims"""
+        if get_selected_backend() == "template":
+            return self.output_template()
+        return self.emit().output
+
+    def _wanted(self) -> list[str]:
+        """:return: layers of the time step which the outside needs, "output" first"""
+        network = self.rec_layer.network
+        names = ["output"]
+        for name, desc in self.unit.items():
+            if name in names or name.startswith("#") or not isinstance(desc, dict):
+                continue
+            if desc.get("only_on_search") and not network.search_flag:
+                continue
+            is_end = name == "end" and not self.has_known_length
+            if is_end or desc.get("is_output_layer") or desc.get("need_last") or desc.get("loss") is not None:
+                names.append(name)
+        return names
+
+    def _make_plan(self) -> LoopPlan:
+        nodes = {}
+        for path, layer in self.inferred.layers.items():
+            if path.startswith(("data", "prev:")) and layer.layer_class in ("source", None):
+                continue
+            nodes[path] = LoopNode(
+                path=path,
+                layer_class=str(layer.layer_class),
+                edges=self.inferred.edges.get(path, ()),
+                output=str(layer.output),
+                has_state=bool(self.inferred.states.get(path)),
+                works_on_sequences=layer.works_on_sequences,
+                must_be_inside=layer.must_be_in_loop(),
+                collocate_with=tuple(layer.collocate_with),
+            )
+        conditions = () if self.has_known_length else ("end",)
+        graph = LoopGraph(nodes, tuple(self.wanted), conditions, self.has_known_length)
+        plan = make_plan(self.rec_layer.get_absolute_name(), graph, optimize=self.optimize)
+        check_plan(plan, graph)
+        return plan
+
+    def make_network(self, frame: Frame, *, is_step: bool, data: dict[str, Tensor]) -> Any:
+        """
+        :param frame: what the network stands for
+        :param is_step: one frame; otherwise all frames at once
+        :param data: by key
+        :return: network for the layers of the time step
+        """
+        outer = self.rec_layer.network
+        network = type(outer)(
+            parent_net=outer,
+            extern_data=outer.make_extern_data_for_loop(data),
+            absolute_name_prefix=self.prefix,
+            inside_rec_time_dim=self.time_dim if is_step else None,
+            over_rec_time_dim=None if is_step else self.time_dim,
+            name=self.rec_layer.name,
+        )
+        network.parent_layer = self.rec_layer
+        network._name_scope_prefix = f"{self.rec_layer.get_absolute_name_scope_prefix()}rec/"
+        network.layers_desc.update({k: v for k, v in self.unit.items() if not k.startswith("#")})
+        network.frame = frame
+        return network
+
+    def _make_template_network(self, frame: Frame) -> Any:
+        data = {} if self.source is None else {"source": frame_of(self.source, self.time_dim)}
+        network = self.make_network(frame, is_step=True, data=data)
+        network.set_rec_step_info(i=None)
+        return network

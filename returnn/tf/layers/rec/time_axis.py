@@ -1,0 +1,88 @@
+"""From all frames to single frames of a loop, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+
+
+def unstacked(x: Tensor, time_dim: Dim) -> Callable[[Any], Tensor]:
+    """
+    :param x: [..., time_dim]; without this dim, each frame is all of it
+    :return: function from number of the frame to the frame: [...]
+    """
+    if time_dim not in x.dims:
+        return lambda i: x
+    axis = x.get_axis_from_description(time_dim)
+    template = x.copy_template_excluding_axis(axis)
+    raw = x.copy_move_axis(axis, 0).raw_tensor
+    array = tf.TensorArray(x.dtype, size=tf.shape(raw)[0], element_shape=raw.shape[1:]).unstack(raw)
+
+    def read(i: Any) -> Tensor:
+        frame = template.copy_template()
+        frame.raw_tensor = array.read(i)
+        return frame
+
+    return read
+
+
+def new_array(template: Tensor, length: Any) -> tf.TensorArray:
+    """
+    :param template: of a frame
+    :param length: number of frames, as number or raw scalar; None if it is not known
+    """
+    return tf.TensorArray(
+        template.dtype,
+        size=0 if length is None else length,
+        dynamic_size=length is None,
+        element_shape=template.batch_shape,
+    )
+
+
+def stacked(array: tf.TensorArray, template: Tensor, time_dim: Dim, *, length: Any = None) -> Tensor:
+    """
+    :param array: of frames
+    :param template: of a frame
+    :param time_dim: the dim that the frames become
+    :param length: only so many frames
+    :return: [time_dim, ...]
+    """
+    raw = array.stack()
+    if length is not None:
+        raw = raw[:length]
+    out = template._insert_dim(time_dim, 0)
+    raw.set_shape(out.batch_shape)
+    out.raw_tensor = raw
+    return out
+
+
+def shifted(x: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
+    """
+    :param x: [..., time_dim]
+    :param time_dim: a dim
+    :param initial: [...]
+    :return: the same dims: the frame before, which is `initial` for the first frame
+    """
+    if time_dim not in x.dims:
+        x = rf.expand_dim(x, time_dim)
+    axis = x.get_axis_from_description(time_dim)
+    template = x.copy_template_excluding_axis(axis)
+    first = _unbroadcast(initial, template)
+    time_major = x.copy_move_axis(axis, 0)
+    out = time_major.copy_template()
+    raw = tf.concat([first.copy_compatible_to_dims_raw(template.dims)[None], time_major.raw_tensor[:-1]], axis=0)
+    raw.set_shape(out.batch_shape)
+    out.raw_tensor = raw
+    return out
+
+
+def _unbroadcast(x: Tensor, template: Tensor) -> Tensor:
+    missing = [dim for dim in template.dims if dim not in x.dims]
+    for dim in missing:
+        x = rf.expand_dim(x, dim)
+    return x

@@ -1,0 +1,178 @@
+"""
+`RecUnit`: the mathematics of one recurrent step.
+
+A unit declares its parameters through its layer, projects the input of all frames at once, and computes one step. In
+between, everything is a matrix of TensorFlow: (N, F), where N counts all that the frames have beside time and feature.
+What dims those are, and the order of the frames, is up to the layer.
+
+A unit with a faster way to go over all frames overrides `scan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.rec.units.scan import scan
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.layer_base import LayerBase
+
+State = tuple[tf.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class WeightInits:
+    """Initial values of the weights of a unit, None for its default."""
+
+    forward: Any = None
+    recurrent: Any = None
+    bias: Any = None
+
+
+class RecUnit:
+    """The mathematics of one recurrent step. See the head of this module."""
+
+    state_names: ClassVar[tuple[str, ...]] = ("c", "h")  # one name alone: the state is no tuple
+    hidden_state_names: ClassVar[tuple[str, ...]] = ()  # parts that configs do not see; 0 before the first frame
+    has_optional_projection: ClassVar[bool] = False  # whether `input_projection=False` means something
+
+    def __init__(
+        self, *, layer: LayerBase, in_dim: Dim, out_dim: Dim, inits: WeightInits, input_projection: bool = True
+    ) -> None:
+        """
+        :param layer: which the parameters belong to
+        :param in_dim: feature dim of the input
+        :param out_dim: feature dim of the output
+        :param inits: initial values of the weights
+        :param input_projection: whether there are weights for the input
+        """
+        self.layer = layer
+        self.in_dim = in_dim
+        self.out_dim = out_dim
+        self.inits = inits
+        self.input_projection = input_projection
+
+    # What a unit defines.
+
+    def project(self, source: Tensor) -> Tensor:
+        """
+        :param source: [..., in_dim], or sparse
+        :return: [..., P]: the part of the step that depends on the input alone
+        """
+        raise NotImplementedError
+
+    def step(self, x: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
+        """
+        :param x: (N, P), projected input
+        :param state: each (N, n_out)
+        :return: output (N, n_out), and new state
+        """
+        raise NotImplementedError
+
+    def before_first_step(self, num_entries: tf.Tensor) -> None:
+        """
+        Makes what is drawn at random once for all frames.
+
+        :param num_entries: N
+        """
+
+    def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:
+        """
+        :param x: (T, N, P), projected input
+        :param state: before the first frame
+        :param num_unrolled: at least T: without a loop in the graph
+        :return: output (T, N, n_out); and each part of the state after each frame, (T, N, n_out)
+        """
+        self.before_first_step(tf.shape(x)[1])
+        return scan(self.step, x, state, num_unrolled=num_unrolled, back_prop=self.layer.back_prop)
+
+    # What units are made of.
+
+    @property
+    def num_units(self) -> int:
+        """Size of the output."""
+        size = self.out_dim.dimension
+        assert size is not None
+        return size
+
+    def gates_dim(self, num: int) -> Dim:
+        """:return: dim of `num` times the size of the output"""
+        return self.layer.new_dim(f"gates{num}", num * self.num_units, kind=Dim.Types.Feature, auto_generated=False)
+
+    def matmul(self, source: Tensor, weights: Tensor) -> Tensor:
+        """:return: source times a matrix [in_dim, P]; for sparse data, the rows of the matrix"""
+        axis = weights.dims[0]
+        if source.sparse:
+            return rf.gather(weights, indices=source, axis=axis)
+        return rf.matmul(source, weights, reduce=axis, use_mask=False)
+
+    def forward_weights(self, name: str, gates: Dim) -> Tensor:
+        """:return: parameter [in_dim, gates]"""
+        return self.layer.parameter(name, [self.in_dim, gates], initial=self.inits.forward or "glorot_uniform")
+
+    def recurrent_weights(self, name: str, gates: Dim) -> tf.Tensor:
+        """:return: parameter [out_dim, gates], raw"""
+        initial = self.inits.recurrent or "glorot_uniform"
+        return self.layer.parameter(name, [self.out_dim, gates], initial=initial).raw_tensor
+
+    def bias(self, name: str, dim: Dim, initial: Any = 0.0) -> Tensor:
+        """:return: parameter [dim]"""
+        return self.layer.parameter(name, [dim], initial=initial if self.inits.bias is None else self.inits.bias)
+
+    def dropout(self, x: tf.Tensor, rate: float, *, seed: int | None = None, is_training: Any = None) -> tf.Tensor:
+        """:return: x, with entries dropped in training"""
+        if not rate:
+            return x
+        if seed is None:
+            seed = self.layer.network.random_seed()
+        return self.if_training(lambda: tf.nn.dropout(x, rate=rate, seed=seed), lambda: x, is_training=is_training)
+
+    def if_training(
+        self, in_training: Callable[[], tf.Tensor], otherwise: Callable[[], tf.Tensor], *, is_training: Any = None
+    ) -> tf.Tensor:
+        """:return: in_training() or otherwise(); `is_training` overrides what the network says"""
+        if is_training is None:
+            return self.layer.network.cond_on_train(in_training, otherwise)
+        if isinstance(is_training, (bool, int)):
+            return in_training() if is_training else otherwise()
+        return tf.cond(is_training, in_training, otherwise)
+
+    def only_default(self, **options: tuple[Any, Any]) -> None:
+        """:raises ConfigError: if an option, of which (value, default) are given, has another value than the default"""
+        for name, (value, default) in options.items():
+            if value != default:
+                raise ConfigError(
+                    f"{self.layer.where()}: unit {self.layer.unit!r}: the option {name!r} can only be {default!r}, "
+                    f"got {value!r}."
+                )
+
+
+def outside_of_loops(function: Callable[..., Any], *inputs: tf.Tensor) -> Any:
+    """
+    :param function: of raw tensors
+    :param inputs: such as values of parameters
+    :return: function(*inputs), computed once if the inputs are outside of all loops
+    """
+    if tf.executing_eagerly() or any(getattr(x.graph, "outer_graph", None) is not None for x in inputs):
+        return function(*inputs)
+    with tf.init_scope(), tf.control_dependencies(None):
+        return function(*inputs)
+
+
+def reorder_gates(x: tf.Tensor, order: Sequence[int]) -> tf.Tensor:
+    """
+    :param x: (..., num * F)
+    :param order: for each gate of the result, the gate of x
+    :return: the same with the gates in another order
+    """
+    if list(order) == sorted(order):
+        return x
+    parts = tf.split(x, len(order), axis=-1)
+    return tf.concat([parts[i] for i in order], axis=-1)
