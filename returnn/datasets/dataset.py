@@ -435,6 +435,13 @@ class Dataset:
         """:return: tag of a sequence of this epoch"""
         return f"seq-{sorted_seq_idx}"
 
+    def get_tags_of_epoch(self) -> list[str]:
+        """
+        :return: tags of all sequences of this epoch, in its order
+        :raises NotImplementedError: if the number of sequences is not known
+        """
+        return [self.get_tag(seq_idx) for seq_idx in range(self.num_seqs)]
+
     def have_corpus_seq_idx(self) -> bool:
         """:return: whether `get_corpus_seq_idx` works"""
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -122,14 +122,33 @@ class HDFDataset(CachedDataset):
         file, seq_idx = self._file_of(corpus_seq_idx)
         return file.get_seq_length(seq_idx)
 
-    def _find_tags(self, tags: Sequence[str]) -> IntArray:
-        return np.fromiter((self._find_tag(tag) for tag in tags), np.int64, count=len(tags))
+    def _get_corpus_tags(self, corpus_seq_indices: IntArray) -> list[str]:
+        file_indices = np.searchsorted(self.file_start, corpus_seq_indices, side="right") - 1
+        tags = np.empty(len(corpus_seq_indices), dtype=object)
+        for i in np.unique(file_indices):
+            in_file = np.flatnonzero(file_indices == i)
+            tags[in_file] = self._hdf_files[i].get_tags(corpus_seq_indices[in_file] - self.file_start[i])
+        return cast("list[str]", tags.tolist())
 
-    def _find_tag(self, tag: str) -> int:
+    def get_tags_of_epoch(self) -> list[str]:
+        return self._get_corpus_tags(np.asarray(self.get_current_seq_order(), dtype=np.int64))
+
+    def _get_tag_index(self) -> TagIndex:
         if self._tag_index is None:
             blocks = (block for file in self._hdf_files for block in file.iter_tag_blocks())
             self._tag_index = TagIndex(blocks, self._get_corpus_tag)
-        found = self._tag_index.find(tag)
+        return self._tag_index
+
+    def _find_tags(self, tags: Sequence[str]) -> IntArray:
+        found = self._get_tag_index().guess(tags)
+        found_tags = self._get_corpus_tags(np.maximum(found, 0))
+        for i, tag in enumerate(tags):
+            if found[i] < 0 or found_tags[i] != tag:
+                found[i] = self._find_tag(tag)
+        return found
+
+    def _find_tag(self, tag: str) -> int:
+        found = self._get_tag_index().find(tag)
         if len(found) == 1:
             return found[0]
         if not found:

@@ -35,6 +35,7 @@ attr_times = "times"
 _BLOCK = 1024  # sequences
 _CACHED_BLOCKS = 64
 _READ_BLOCK = 1 << 18  # sequences at once, for what needs all of them
+_MIN_DENSITY = 1 << 9  # one of so many tags has to be needed, to read a whole block of them
 
 
 class HdfFile:
@@ -209,6 +210,20 @@ class HdfFile:
         if self._seq_tags is None:
             return f"seq-{seq_idx}"
         return _as_str(self._seq_tags[seq_idx])
+
+    def get_tags(self, seq_indices: IntArray) -> list[str]:
+        """:return: tags of many sequences. Reads them in blocks, where they are dense."""
+        tags = np.empty(len(seq_indices), dtype=object)
+        order = np.argsort(seq_indices, kind="stable")
+        blocks = seq_indices[order] // _READ_BLOCK
+        for positions in np.split(order, np.flatnonzero(np.diff(blocks)) + 1):
+            if len(positions) < _READ_BLOCK // _MIN_DENSITY or self._seq_tags is None:
+                tags[positions] = [self.get_tag(int(seq_indices[i])) for i in positions]
+            else:
+                start = int(seq_indices[positions[0]]) // _READ_BLOCK * _READ_BLOCK
+                block = np.asarray(self._seq_tags[start : start + _READ_BLOCK])
+                tags[positions] = [_as_str(tag) for tag in block[seq_indices[positions] - start].tolist()]
+        return tags.tolist()
 
     # All sequences.
 

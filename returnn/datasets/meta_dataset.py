@@ -52,8 +52,11 @@ class MetaDataset(CachedDataset2):
         :param data_dtypes: by data key, if another one than in the data set is to be shown
         :param window: only 1 is possible
         """
-        assert window == 1, f"MetaDataset: option 'window': only 1 is possible, got {window}"
         super().__init__(**kwargs)
+        if window != 1:
+            raise ConfigError(
+                f"{self.description}: option 'window': only 1 is possible, give it to the data sets in it."
+            )
         self.data_map = {key: (dataset, sub_key) for key, (dataset, sub_key) in data_map.items()}
         self.data_keys = sorted(self.data_map)
         self.dataset_keys = list(datasets)
@@ -258,7 +261,7 @@ class MetaDataset(CachedDataset2):
 
     def _tags_of_epoch(self, control: Dataset) -> list[str]:
         try:
-            return [control.get_tag(i) for i in range(control.num_seqs)]
+            return control.get_tags_of_epoch()
         except NotImplementedError as exc:
             raise ConfigError(
                 f"{self.description}: the data set {self.default_dataset_key!r} decides about the order, but does not\n"

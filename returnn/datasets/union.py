@@ -284,8 +284,11 @@ class CombinedDataset(_UnionDataset):
         :param window: only 1 is possible
         :param interleave_gumbel_scale: of random noise on the progress, for "interleave"; 0 by default
         """
-        assert window == 1, f"CombinedDataset: option 'window': only 1 is possible, got {window}"
         super().__init__(**kwargs)
+        if window != 1:
+            raise ConfigError(
+                f"{self.description}: option 'window': only 1 is possible, give it to the data sets in it."
+            )
         for dataset, _ in data_map:
             check_known("data set", dataset, datasets, where=f"{self.description}: option 'data_map'")
         self.dataset_keys = list(datasets)

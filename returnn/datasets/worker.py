@@ -74,6 +74,7 @@ class DatasetWorker:
         self._name = name
         self._buffer_size = max(buffer_size, 1)
         self._pending: deque[str] = deque()  # requests without an answer
+        self._ready: deque[Any] = deque()  # sequences that came while another answer was awaited
         self._next_seq_idx = 0
         context = _context_for(options)
         self._pipe, other_end = context.Pipe()
@@ -98,7 +99,10 @@ class DatasetWorker:
         :raises UserError: if it raises one
         """
         while self._pending:
-            self._receive()
+            is_seq = self._pending[0] == "get_seq"
+            answer = self._receive()
+            if is_seq:
+                self._ready.append(answer)
         self._send(method, *args)
         return self._receive()
 
@@ -107,7 +111,9 @@ class DatasetWorker:
     ) -> None:
         """Starts an epoch, and asks for its first sequences."""
         while self._pending:
-            self._receive()
+            self._pending.popleft()
+            self._pipe.recv()  # of the epoch before, even if it is an error
+        self._ready.clear()
         self._send("init_seq_order", epoch, seq_list, seq_order)
         self._next_seq_idx = 0
         self._ask_for_more()
@@ -117,13 +123,13 @@ class DatasetWorker:
         while self._pending and self._pending[0] != "get_seq":
             self._receive()
         self._ask_for_more()
-        seq = self._receive()
+        seq = self._ready.popleft() if self._ready else self._receive()
         assert seq is None or isinstance(seq, DatasetSeq)
         self._ask_for_more()
         return seq
 
     def _ask_for_more(self) -> None:
-        while sum(request == "get_seq" for request in self._pending) < self._buffer_size:
+        while len(self._ready) + sum(request == "get_seq" for request in self._pending) < self._buffer_size:
             self._send("get_seq", self._next_seq_idx)
             self._next_seq_idx += 1
 

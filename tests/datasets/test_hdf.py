@@ -373,3 +373,17 @@ def test_many_sequences_are_found_across_blocks(tmp_path):
         dataset.load_seqs(seq_idx, seq_idx + 1)
         assert dataset.get_data(seq_idx, "data")[0, 0] == 2 * starts[corpus_seq_idx]
         assert dataset.get_tag(seq_idx) == f"tag-{corpus_seq_idx}"
+
+
+def test_tags_of_many_sequences_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("returnn.datasets.hdf_file._READ_BLOCK", 16)
+    monkeypatch.setattr("returnn.datasets.hdf_file._MIN_DENSITY", 4)
+    write_old_file(tmp_path / "a.hdf", [1] * 50, targets=False)
+    dataset = read(tmp_path / "a.hdf", seq_ordering="random_sample:0.7")
+    tags = [dataset.get_tag(i) for i in range(dataset.num_seqs)]
+    assert dataset.get_tags_of_epoch() == tags
+    corpus_indices = [dataset.get_corpus_seq_idx(i) for i in range(dataset.num_seqs)]
+    dataset.init_seq_order(1, seq_list=tags)
+    assert [int(i) for i in dataset.get_current_seq_order()] == corpus_indices
+    dataset.init_seq_order(1, seq_list=[])
+    assert dataset.num_seqs == 0

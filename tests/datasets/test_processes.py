@@ -55,6 +55,10 @@ def test_with_processes_it_is_the_same(multi_proc):
         for method in ("get_data_dim", "get_data_dtype", "get_data_shape", "is_data_sparse", "get_num_axes"):
             assert getattr(dataset, method)(key) == getattr(plain, method)(key)
     dataset.init_seq_order(1)
+    dataset.load_seqs(0, 2)
+    assert len(dataset.get_all_tags()) == 11  # in between
+    assert_equal_seqs(seqs_of_epoch(dataset, 2), seqs(plain)[2:])
+    dataset.init_seq_order(1)
     dataset.load_seqs(0, 2)  # and leave the rest
     dataset.init_seq_order(1, seq_list=["seq-4", "seq-2", "seq-9"])
     assert [tag for tag, _ in seqs_of_epoch(dataset)] == ["seq-4", "seq-2", "seq-9"]
