@@ -20,7 +20,11 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 from returnn.frontend._interface.core import CoreOps
+from returnn.frontend._interface.numeric import NumericOps
 from returnn.frontend._interface.raw import RawOps
+from returnn.frontend._interface.select import SelectOps
+from returnn.frontend._interface.shape import ShapeOps
+from returnn.frontend._interface.softmax import SoftmaxOps
 from returnn.tensor import Tensor
 from returnn.util.errors import check_known
 
@@ -28,7 +32,7 @@ T = TypeVar("T")
 T2 = TypeVar("T2")
 
 
-class Backend(CoreOps, RawOps[T], Generic[T]):
+class Backend(CoreOps, SoftmaxOps, ShapeOps, SelectOps, NumericOps, RawOps[T], Generic[T]):
     """
     The interface of a backend for raw tensors of type T. It has no state; all functions are static or class methods.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from returnn.frontend._backend import get_global_backend
+import numpy
+
+from returnn.frontend._backend import get_backend_of, get_global_backend
 from returnn.frontend.dtype import get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 
@@ -33,6 +35,84 @@ def full(
     return get_global_backend().full(
         dims, fill_value, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim
     )
+
+
+def constant(
+    fill_value: Any,
+    *,
+    dims: Sequence[Dim],
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+) -> Tensor:
+    """:return: tensor with `fill_value` everywhere, see `full`; or, if that is an array, with its values"""
+    if numpy.ndim(fill_value) and not isinstance(fill_value, Tensor):
+        dtype = dtype or _dtype_of(numpy.asarray(fill_value).flat[0].item())
+        return get_global_backend().convert_to_tensor(
+            fill_value, dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, device=device
+        )
+    return full(
+        dims=dims, fill_value=fill_value, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim
+    )
+
+
+def fill(
+    *,
+    dims: Sequence[Dim],
+    fill_value: Any,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+) -> Tensor:
+    """:return: tensor with `fill_value` everywhere, another name for `full`"""
+    return full(
+        dims=dims, fill_value=fill_value, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim
+    )
+
+
+def zeros(
+    dims: Sequence[Dim],
+    *,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+) -> Tensor:
+    """:return: tensor with 0 everywhere; `dtype` is the default float dtype. See `full`"""
+    dtype = dtype or get_default_float_dtype()
+    return full(dims=dims, fill_value=0, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
+
+
+def ones(
+    dims: Sequence[Dim],
+    *,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+) -> Tensor:
+    """:return: tensor with 1 everywhere; `dtype` is the default float dtype. See `full`"""
+    dtype = dtype or get_default_float_dtype()
+    return full(dims=dims, fill_value=1, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
+
+
+def zeros_like(other: Tensor) -> Tensor:
+    """:return: 0 everywhere, with the dims and dtype of `other`"""
+    return _full_like(other, 0)
+
+
+def ones_like(other: Tensor) -> Tensor:
+    """:return: 1 everywhere, with the dims and dtype of `other`"""
+    return _full_like(other, 1)
+
+
+def _full_like(other: Tensor, value: Any) -> Tensor:
+    return get_backend_of(other).full(
+        other.dims, value, dtype=other.dtype, device=other.device, sparse_dim=other.sparse_dim,
+        feature_dim=other.feature_dim,
+    )  # fmt: skip
 
 
 def _dtype_of(value: Any) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 import numpy
 
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._out_dims import out_dim_for
+from returnn.frontend._template_backend.rules import fail
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import check_known
 
@@ -350,6 +352,85 @@ def relu_square(x: Tensor) -> Tensor:
 def identity(x: Tensor) -> Tensor:
     """:return: x"""
     return x
+
+
+def is_finite(a: Tensor) -> Tensor:
+    """:return: bool: whether it is neither infinite nor NaN"""
+    return get_backend_of(a).is_finite(a)
+
+
+def is_infinite(a: Tensor) -> Tensor:
+    """:return: bool: whether it is positive or negative infinity"""
+    return get_backend_of(a).is_infinite(a)
+
+
+def is_neg_infinite(a: Tensor) -> Tensor:
+    """:return: bool: whether it is negative infinity"""
+    return get_backend_of(a).is_neg_infinite(a)
+
+
+def clip_by_value(
+    x: Tensor,
+    clip_value_min: Tensor | float | None = None,
+    clip_value_max: Tensor | float | None = None,
+    *,
+    allow_broadcast_all_sources: bool = False,
+) -> Tensor:
+    """
+    :param x: tensor
+    :param clip_value_min: lower bound; None: there is none
+    :param clip_value_max: upper bound; None: there is none
+    :param allow_broadcast_all_sources: whether it is fine that none of the three has all dims
+    :return: x, brought between the bounds
+    """
+    allow = allow_broadcast_all_sources or None
+    if clip_value_min is not None and clip_value_max is not None:
+        return get_backend_of(x, clip_value_min, clip_value_max).clip_by_value(
+            x, clip_value_min, clip_value_max, allow_broadcast_all_sources=allow_broadcast_all_sources
+        )
+    if clip_value_min is not None:
+        return combine(x, "max", clip_value_min, allow_broadcast_all_sources=allow)
+    return x if clip_value_max is None else combine(x, "min", clip_value_max, allow_broadcast_all_sources=allow)
+
+
+def lerp(start: Tensor, end: Tensor, weight: float | Tensor, *, allow_broadcast_all_sources: bool = False) -> Tensor:
+    """:return: start + weight * (end - start)"""
+    return get_backend_of(start, end, weight).lerp(
+        start, end, weight, allow_broadcast_all_sources=allow_broadcast_all_sources
+    )
+
+
+def cumsum(source: Tensor, *, spatial_dim: Dim) -> Tensor:
+    """:return: [..., spatial_dim]: for each frame, the sum over all frames up to it"""
+    return get_backend_of(source).cumsum(source, spatial_dim=spatial_dim)
+
+
+def gating(
+    x: Tensor,
+    *,
+    axis: Dim | None = None,
+    gate_func: Callable[[Tensor], Tensor] = sigmoid,
+    act_func: Callable[[Tensor], Tensor] = identity,
+    out_dim: Dim | None = None,
+) -> tuple[Tensor, Dim]:
+    """
+    Gated linear unit (Dauphin et al. 2017) and its variants: `act_func(a) * gate_func(b)`, with the halves a, b of x.
+
+    :param x: {..., axis}
+    :param axis: to split into halves; default: the feature dim
+    :param gate_func: on the second half
+    :param act_func: on the first half
+    :param out_dim: the dim of a half; default: axis / 2
+    :return: {..., out_dim}; out_dim
+    """
+    axis = x.feature_dim if axis is None else axis
+    if axis is None:
+        raise fail(f"gating: {x} has no feature dim.", "Give the axis.")
+    if axis.size is not None and axis.size % 2:
+        raise fail(f"gating: {x}: {axis} cannot be divided into halves.")
+    out_dim = out_dim_for("gating", out_dim, axis.div_right(2))
+    a, b = get_backend_of(x).split(x, axis=axis, out_dims=[out_dim, out_dim])
+    return act_func(a) * gate_func(b), out_dim
 
 
 def _activation(a: Any, func: str) -> Tensor:

@@ -9,10 +9,16 @@ import numpy
 
 from returnn.frontend._backend import Backend, register_backend, register_backend_by_tensor_type
 from returnn.frontend._numpy_backend.core import CoreNumpyOps
+from returnn.frontend._numpy_backend.numeric import NumericNumpyOps
 from returnn.frontend._numpy_backend.raw import RawNumpyOps
+from returnn.frontend._numpy_backend.select import SelectNumpyOps
+from returnn.frontend._numpy_backend.shape import ShapeNumpyOps
+from returnn.frontend._numpy_backend.softmax import SoftmaxNumpyOps
 
 
-class NumpyBackend(CoreNumpyOps, RawNumpyOps, Backend[numpy.ndarray]):
+class NumpyBackend(
+    CoreNumpyOps, SoftmaxNumpyOps, ShapeNumpyOps, SelectNumpyOps, NumericNumpyOps, RawNumpyOps, Backend[numpy.ndarray]
+):
     """See the head of this module."""
 
     name = "numpy"

@@ -46,3 +46,8 @@ def valid(dims: Sequence[Dim], order: Sequence[Dim]) -> ndarray:
 def masked(x: Tensor, dims: Sequence[Dim], value: Any) -> ndarray:
     """:return: array in the layout of x, with `value` where `dims` are beyond the end of their sequences"""
     return numpy.where(valid(dims, x.dims), x.raw_tensor, numpy.asarray(value, dtype=x.raw_tensor.dtype))
+
+
+def memory_sizes(dims: Sequence[Dim]) -> list[int]:
+    """:return: the sizes of the axes in memory"""
+    return [int(dim.get_dim_value()) for dim in dims]

@@ -7,9 +7,13 @@ errors about wrong use, are in one place.
 
 from returnn.frontend._backend import Backend, register_backend
 from returnn.frontend._template_backend.core import CoreRules
+from returnn.frontend._template_backend.numeric import NumericRules
+from returnn.frontend._template_backend.select import SelectRules
+from returnn.frontend._template_backend.shape import ShapeRules
+from returnn.frontend._template_backend.softmax import SoftmaxRules
 
 
-class TemplateBackend(CoreRules, Backend[None]):
+class TemplateBackend(CoreRules, SoftmaxRules, ShapeRules, SelectRules, NumericRules, Backend[None]):
     """See the head of this module. All operands are templates, or are taken as such."""
 
     name = "template"

@@ -18,7 +18,17 @@ from returnn.tf.frontend_low_level.shape import ShapeTFOps
 from returnn.tf.frontend_low_level.softmax import SoftmaxTFOps
 
 
-class TFBackend(RawTFOps, SoftmaxTFOps, ShapeTFOps, SelectTFOps, NumericTFOps, CoreArrayOps, ShapeArrayOps, SelectArrayOps, NumericArrayOps):
+class TFBackend(
+    RawTFOps,
+    SoftmaxTFOps,
+    ShapeTFOps,
+    SelectTFOps,
+    NumericTFOps,
+    CoreArrayOps,
+    ShapeArrayOps,
+    SelectArrayOps,
+    NumericArrayOps,
+):
     """Operations become part of the current TensorFlow graph."""
 
     name = "tf"

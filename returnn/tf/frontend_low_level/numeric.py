@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from returnn.frontend._array.convert import convert_to_tensor
 from returnn.tensor import Tensor
 
 
@@ -54,6 +55,4 @@ class NumericTFOps:
 
 def _as_tensor(raw: tf.Tensor) -> Tensor:
     """:return: tensor with dims made from the shape of the raw one. Another one with the same raw tensor may exist."""
-    from returnn.frontend import convert_to_tensor
-
     return convert_to_tensor(raw)

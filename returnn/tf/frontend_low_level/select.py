@@ -51,8 +51,16 @@ class SelectTFOps:
     def sort_raw(raw_tensor: tf.Tensor, axis: int, *, descending: bool, stable: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """:return: sorted values; their indices"""
         direction = "DESCENDING" if descending else "ASCENDING"
-        indices = tf.argsort(raw_tensor, axis=axis, direction=direction, stable=stable)
-        return tf.gather(raw_tensor, indices, axis=axis, batch_dims=axis), indices
+        last = raw_tensor.shape.ndims - 1
+        to_last = [*(i for i in range(last + 1) if i != axis), axis]
+        if axis != last:
+            raw_tensor = tf.transpose(raw_tensor, to_last)
+        indices = tf.argsort(raw_tensor, direction=direction, stable=stable)
+        values = tf.gather(raw_tensor, indices, batch_dims=last)
+        if axis == last:
+            return values, indices
+        back = [to_last.index(i) for i in range(last + 1)]
+        return tf.transpose(values, back), tf.transpose(indices, back)
 
     @staticmethod
     def top_k_raw(raw_tensor: tf.Tensor, k: Any, *, sorted: bool) -> tuple[tf.Tensor, tf.Tensor]:

@@ -5,11 +5,28 @@ from __future__ import annotations
 import torch
 
 from returnn.frontend._array_backend.core import CoreArrayOps
+from returnn.frontend._array_backend.numeric import NumericArrayOps
+from returnn.frontend._array_backend.select import SelectArrayOps
+from returnn.frontend._array_backend.shape import ShapeArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
+from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.raw import RawTorchOps
+from returnn.torch.frontend.select import SelectTorchOps
+from returnn.torch.frontend.shape import ShapeTorchOps
+from returnn.torch.frontend.softmax import SoftmaxTorchOps
 
 
-class TorchBackend(RawTorchOps, CoreArrayOps):
+class TorchBackend(
+    RawTorchOps,
+    SoftmaxTorchOps,
+    ShapeTorchOps,
+    SelectTorchOps,
+    NumericTorchOps,
+    CoreArrayOps,
+    ShapeArrayOps,
+    SelectArrayOps,
+    NumericArrayOps,
+):
     """Operations are computed at once."""
 
     name = "torch"

@@ -1,0 +1,45 @@
+"""Frames by index."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from returnn.frontend._array.convert import where
+from returnn.frontend._backend import get_backend_of
+from returnn.frontend._template_backend.rules import fail
+from returnn.frontend.math_ import logical_and
+from returnn.tensor import Dim, Tensor
+
+
+def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, clip_to_valid: bool = False) -> Tensor:
+    """
+    Frames by index: `output[b, t, f] = source[b, indices[b, t], f]`.
+
+    :param source: {batch..., axis, ...}
+    :param indices: {batch..., new...}: dims that it shares with the source, other than the axis, are matched.
+        Or a number, for one frame.
+    :param axis: which the indices are into; default: the sparse dim of the indices
+    :param clip_to_valid: bring the indices into the range of the sequence. Otherwise, one outside of it is an error.
+    :return: [batch..., (dims of source before axis), new..., (dims of source behind axis)]
+    """
+    if axis is None:
+        axis = indices.sparse_dim if isinstance(indices, Tensor) else None
+        if axis is None:
+            raise fail(f"gather: {source}: the axis is missing.", "Give it, or indices with a sparse dim.")
+    if isinstance(indices, Tensor) and not clip_to_valid:
+        indices = valid_only(indices, 0)
+    return get_backend_of(source, indices).gather(source, indices=indices, axis=axis, clip_to_valid=clip_to_valid)
+
+
+def valid_only(indices: Tensor, value: int) -> Tensor:
+    """:return: indices with `value` in padded frames, which can hold anything"""
+    dims = [dim for dim in indices.dims if dim.need_masking() and _is_aligned(dim, indices)]
+    if not dims:
+        return indices
+    return where(reduce(logical_and, [dim.get_mask(dim_order=indices.dims) for dim in dims]), indices, value)
+
+
+def _is_aligned(dim: Dim, x: Tensor) -> bool:
+    """:return: whether the tensor has all dims which the lengths depend on"""
+    lengths = dim.get_size_tensor()
+    return all(d in x.dims for d in lengths.dims)

@@ -1,0 +1,25 @@
+"""0, 1, 2, ... along a dim."""
+
+from __future__ import annotations
+
+from returnn.frontend._backend import get_backend_by_raw_tensor_type, get_global_backend
+from returnn.tensor import Dim, Tensor
+
+
+def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = None) -> Tensor:
+    """
+    :param dim: the dim
+    :param dtype: default: that of its lengths, int32
+    :param device: such as "cpu"
+    :return: [dim]: 0, 1, 2, ...; if integers, they are indices into the dim
+    """
+    raw_lengths = None if get_global_backend().name == "template" else dim.dyn_size
+    backend = get_global_backend() if raw_lengths is None else get_backend_by_raw_tensor_type(type(raw_lengths))
+    return backend.range_over_dim(dim, dtype=dtype, device=device)
+
+
+def positions(dim: Dim) -> Tensor:
+    """:return: [dim]: 0, 1, 2, ..., as numbers to compute with, not as indices into the dim"""
+    out = range_over_dim(dim)
+    out.sparse_dim = None
+    return out
