@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from returnn.datasets.corpus_dataset import CorpusDataset
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
+from returnn.datasets.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.errors import DataError
 from returnn.datasets.seq_order import GetSeqLen
 from returnn.util.numbers_dict import NumbersDict
@@ -47,7 +47,6 @@ class NumpyDumpDataset(CorpusDataset):
         self._postfix = postfix
         self.start_seq = start_seq
         self._num_files = (end_seq if end_seq is not None else self._find_end()) - start_seq
-        self.cached_seqs: list[DatasetSeq] = []
         if self._num_files <= 0:
             raise DataError("there is no such file", dataset=self.description, file=self._filename("data", 0))
         self.num_inputs = num_inputs or self._read("data", 0).shape[1]
