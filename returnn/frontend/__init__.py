@@ -6,13 +6,16 @@ Usage: `import returnn.frontend as rf`.
 
 import sys
 
+from returnn.frontend import nested
 from returnn.frontend._backend import *
 from returnn.frontend._backend import backend_ctx, get_backend_by_raw_tensor_type, get_backend_by_tensor, select_backend
 from returnn.frontend.array_ import *
+from returnn.frontend.backend import is_backend_raw_tensor_dim_tag_independent
 from returnn.frontend.const import *
 from returnn.frontend.device import *
 from returnn.frontend.dims import *
 from returnn.frontend.dtype import *
+from returnn.frontend.graph import *
 from returnn.frontend.math_ import *
 from returnn.frontend.matmul import *
 from returnn.frontend.reduce import *

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from math import log as log_of_number
 
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._extreme import extreme_value
@@ -84,7 +84,7 @@ def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bo
     total = reduce_logsumexp(source, axis=axis, use_mask=use_mask)
     count = num_elements_of_shape(axis, use_mask=use_mask)
     if isinstance(count, int):
-        return total - math.log(max(count, 1))
+        return total - log_of_number(max(count, 1))
     count = get_backend_of(count).cast(maximum(count, 1), source.dtype)
     return combine(total, "-", log(count), allow_broadcast_all_sources=True)
 

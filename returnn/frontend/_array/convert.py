@@ -52,9 +52,7 @@ def convert_to_tensor(
     )
 
 
-def constant(value: Any, **kwargs: Any) -> Tensor:
-    """:return: the value as tensor, see `convert_to_tensor`"""
-    return convert_to_tensor(value, **kwargs)
+constant = convert_to_tensor  # the name for it when the value is a number or an array
 
 
 def where(

@@ -44,10 +44,14 @@ def pad(
     for i, (axis, (left, right)) in enumerate(zip(axes, pairs, strict=True)):
         new_dims.append(out_dim_for("pad", given[i] if given else None, left + axis + right))
     out = get_backend_of(source, value).pad(
-        source, axes=axes, padding=pairs, out_dims=new_dims, 
-        handle_dynamic_dims=handle_dynamic_dims is not False, mode=mode,
+        source,
+        axes=axes,
+        padding=pairs,
+        out_dims=new_dims,
+        handle_dynamic_dims=handle_dynamic_dims is not False,
+        mode=mode,
         value=value,
-    )  # fmt: skip
+    )
     return out, new_dims
 
 
