@@ -132,11 +132,11 @@ class DimArithmetic:
 
     def sub_right(self: Dim, other: Operand) -> Dim:
         """:return: self without `other` frames at its end"""
-        return _derive(lambda x, y: dim_math.add(x, dim_math.neg(y)), self, other)
+        return _derive(dim_math.sub_right, self, other)
 
     def sub_left(self: Dim, other: Operand) -> Dim:
         """:return: self without `other` frames at its beginning"""
-        return _derive(lambda x, y: dim_math.add(dim_math.neg(y), x), self, other)
+        return _derive(dim_math.sub_left, self, other)
 
     def __neg__(self: Dim) -> Dim:
         return _derive(lambda x, _: dim_math.neg(x), self, 0)
@@ -173,7 +173,7 @@ class DimArithmetic:
 def _check_can_be_same(a: Dim, b: Dim) -> None:
     if a.size is not None and b.size is not None and a.size != b.size:
         raise DimError(f"dim {a} cannot be the same as {b}: their sizes are {a.size} and {b.size}.")
-    difference = dim_math.add(a.expression, dim_math.neg(b.expression)).as_constant()
+    difference = dim_math.sub_right(a.expression, b.expression).as_constant()
     if difference and None in (a.size, b.size):
         raise DimError(f"dim {a} cannot be the same as {b}: their sizes differ by {abs(difference)}.")
 

@@ -111,11 +111,28 @@ def atom(dim: Any) -> Sum:
 
 
 def add(left: Sum, right: Sum) -> Sum:
-    """:return: left + right. Neighbours with the same factors are joined, and what is added and taken away cancels."""
+    """:return: left + right. Neighbours with the same factors are joined; what was taken away at the end cancels."""
     terms = list(left.terms)
     for term in right.terms:
-        _append_term(terms, term)
+        rest = _cancel_from_right(terms, term)
+        if rest is not None:
+            _append_term(terms, rest)
     return Sum(tuple(terms))
+
+
+def sub_right(left: Sum, right: Sum) -> Sum:
+    """:return: left without the frames of `right` at its end"""
+    terms = list(left.terms)
+    remaining = [_cancel_from_right(terms, Term(-term.coefficient, term.factors)) for term in reversed(right.terms)]
+    for term in reversed(remaining):
+        if term is not None:
+            _append_term(terms, term)
+    return Sum(tuple(terms))
+
+
+def sub_left(left: Sum, right: Sum) -> Sum:
+    """:return: left without the frames of `right` at its beginning"""
+    return _mirrored(sub_right(_mirrored(left), _mirrored(right)))
 
 
 def neg(x: Sum) -> Sum:
@@ -129,11 +146,11 @@ def mul(left: Sum, right: Sum) -> Sum:
         quotient = _single_factor(a)
         if isinstance(quotient, Quotient) and quotient.kind == "truediv" and quotient.divisor == b:
             return quotient.numerator
-    terms: list[Term] = []
+    result = Sum()
     for x in left.terms:
         for y in right.terms:
-            _append_term(terms, Term(x.coefficient * y.coefficient, x.factors + y.factors))
-    return Sum(tuple(terms))
+            result = add(result, Sum((Term(x.coefficient * y.coefficient, x.factors + y.factors),)))
+    return result
 
 
 def floordiv(x: Sum, divisor: Sum) -> Sum:
@@ -217,21 +234,36 @@ def format_sum(x: Sum, name_of: Callable[[Any], str]) -> str:
     return "+".join(parts).replace("+-", "-")
 
 
+def _mirrored(x: Sum) -> Sum:
+    return Sum(x.terms[::-1])
+
+
 def _append_term(terms: list[Term], term: Term) -> None:
     """Adds `term` at the right of `terms`, in place."""
-    if not term.coefficient:
-        return
-    candidates = range(len(terms) - 1, -1, -1)
+    if term.coefficient:
+        terms.append(term)
+        _join_neighbours(terms, len(terms) - 1)
+
+
+def _cancel_from_right(terms: list[Term], term: Term) -> Term | None:
+    """
+    Takes from `terms`, in place, what cancels with `term`: frames that are taken away can be anywhere, frames that are
+    added only fill what was taken away at the end.
+
+    :return: what is left of `term`
+    """
+    candidates = range(len(terms) - 1, -1, -1) if term.coefficient < 0 else range(len(terms) - 1, len(terms) - 2, -1)
     for i in candidates:
-        other = terms[i]
-        is_neighbour = i == len(terms) - 1
-        cancels = (other.coefficient < 0) != (term.coefficient < 0)
-        if other.factors == term.factors and (is_neighbour or cancels):
-            coefficient = other.coefficient + term.coefficient
-            terms[i : i + 1] = [Term(coefficient, term.factors)] if coefficient else []
-            _join_neighbours(terms, i)
-            return
-    terms.append(term)
+        if i < 0 or terms[i].factors != term.factors or (terms[i].coefficient < 0) == (term.coefficient < 0):
+            continue
+        coefficient = terms[i].coefficient + term.coefficient
+        if coefficient and (coefficient < 0) == (terms[i].coefficient < 0):
+            terms[i] = Term(coefficient, term.factors)
+            return None
+        del terms[i]
+        _join_neighbours(terms, i)
+        return _cancel_from_right(terms, Term(coefficient, term.factors)) if coefficient else None
+    return term
 
 
 def _join_neighbours(terms: list[Term], i: int) -> None:
