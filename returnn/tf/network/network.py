@@ -71,6 +71,7 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
         """
         outer = parent_net or extra_parent_net
         self.name = name
+        self.only_template = outer.only_template if outer else False  # no values: layers are made to infer dims alone
         self.parent_layer = parent_layer
         self.parent_net = parent_net
         self.extra_parent_net = extra_parent_net
@@ -166,10 +167,18 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
         if layer is None and frame is not None:
             layer = self._layer_moved_out(frame, name)
         if layer is None:
-            layer = self._construct(net_dict, name, get_layer, add_layer)
+            with self._backend_for_construction():
+                layer = self._construct(net_dict, name, get_layer, add_layer)
         if frame is not None:
             frame.note_use(layer)
         return layer
+
+    def _backend_for_construction(self) -> Any:
+        """:return: context: a loop that only infers dims may need a layer from outside, which is a real one"""
+        is_inferring = rf.get_selected_backend() == "template"
+        if is_inferring == self.only_template:
+            return contextlib.nullcontext()
+        return rf.backend_ctx("template" if self.only_template else "tf")
 
     def _construct(
         self,

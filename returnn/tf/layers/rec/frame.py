@@ -43,7 +43,8 @@ class Frame:
         self.prefix = prefix
         self.edges: dict[str, list[Edge]] = {}
         self.layers: dict[str, LayerBase] = {}  # by path
-        self._stack: list[str] = []
+        self._stack: list[str] = []  # the last one is who uses others
+        self._under_construction: list[str] = []
 
     def prev_layer(self, path: str) -> LayerBase:
         """:return: the layer in the frame before"""
@@ -69,15 +70,17 @@ class Frame:
     def constructing(self, path: str) -> Iterator[None]:
         """While a layer is being made, it is the one who uses others."""
         self._stack.append(path)
+        self._under_construction.append(path)
         self.edges.setdefault(path, [])
         try:
             yield
         finally:
             self._stack.pop()
+            self._under_construction.pop()
 
     def is_under_construction(self, path: str) -> bool:
         """:return: whether the layer is being made right now"""
-        return path in self._stack
+        return path in self._under_construction
 
     def note_use(self, layer: LayerBase) -> None:
         """Notes that the layer which is being made uses another one."""

@@ -114,7 +114,6 @@ class _TemplateFrame(Frame):
                 pass
             finally:
                 self._stack = stack
-                del self.network._constructing[len(stack) :]
         guess = _guess_from_options(self.network, path, self.descriptions)
         if guess is None:
             raise UndefinedSource(
@@ -131,8 +130,6 @@ def _construct(network: Any, wanted: Sequence[str], frame: _TemplateFrame) -> No
             network.construct_layer(network.layers_desc, name)
         except UndefinedSource as exc:
             undefined.append((name, exc))
-            frame._stack.clear()
-            network._constructing.clear()
     for name, _ in undefined:  # another one may have made known what was missing
         network.construct_layer(network.layers_desc, name)
 

@@ -154,5 +154,6 @@ class SubnetworkRecCell:
     def _make_template_network(self, frame: Frame) -> Any:
         data = {} if self.source is None else {"source": frame_of(self.source, self.time_dim)}
         network = self.make_network(frame, is_step=True, data=data)
+        network.only_template = True
         network.set_rec_step_info(i=None)
         return network

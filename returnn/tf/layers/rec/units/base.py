@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.rec.units.scan import scan
+from returnn.tf.layers.rec.units.frame_loop import loop_over_frames
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class RecUnit:
 
     state_names: ClassVar[tuple[str, ...]] = ("c", "h")  # one name alone: the state is no tuple
     hidden_state_names: ClassVar[tuple[str, ...]] = ()  # parts that configs do not see; 0 before the first frame
+    trainable: bool | None = None  # whether training changes the parameters; None: as the layer says
+    output_state: int | None = None  # the part of the state which the output is, if it is one
     has_optional_projection: ClassVar[bool] = False  # whether `input_projection=False` means something
 
     def __init__(
@@ -68,20 +70,21 @@ class RecUnit:
         """
         raise NotImplementedError
 
-    def step(self, x: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
+    def once(self, num_entries: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """
+        :param num_entries: N
+        :return: what is drawn at random once for all frames, (N, n_out) each. `step` gets it
+        """
+        return ()
+
+    def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """
         :param x: (N, P), projected input
         :param state: each (N, n_out)
+        :param once: what `once` returned
         :return: output (N, n_out), and new state
         """
         raise NotImplementedError
-
-    def before_first_step(self, num_entries: tf.Tensor) -> None:
-        """
-        Makes what is drawn at random once for all frames.
-
-        :param num_entries: N
-        """
 
     def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:
         """
@@ -90,8 +93,18 @@ class RecUnit:
         :param num_unrolled: at least T: without a loop in the graph
         :return: output (T, N, n_out); and each part of the state after each frame, (T, N, n_out)
         """
-        self.before_first_step(tf.shape(x)[1])
-        return scan(self.step, x, state, num_unrolled=num_unrolled, back_prop=self.layer.back_prop)
+        once = self.once(tf.shape(x)[1])
+        shares = self.output_state is not None
+
+        def body(frames: tuple[tf.Tensor, ...], state: State) -> tuple[State, State]:
+            output, new_state = self.step(frames[0], state, *once)
+            return new_state, new_state if shares else (*new_state, output)
+
+        sizes = [self.num_units] * (len(state) + (not shares))
+        back_prop = self.layer.back_prop is not False
+        _, values = loop_over_frames(body, [x], state, sizes, back_prop=back_prop, num_unrolled=num_unrolled)
+        states = values[: len(state)]
+        return values[self.output_state if self.output_state is not None else -1], states
 
     # What units are made of.
 
@@ -113,18 +126,40 @@ class RecUnit:
             return rf.gather(weights, indices=source, axis=axis)
         return rf.matmul(source, weights, reduce=axis, use_mask=False)
 
+    def parameter(self, name: str, dims: Sequence[Dim], initial: Any) -> Tensor:
+        """:return: parameter of the layer"""
+        return self.layer.parameter(name, dims, initial=initial, trainable=self.trainable)
+
     def forward_weights(self, name: str, gates: Dim) -> Tensor:
         """:return: parameter [in_dim, gates]"""
-        return self.layer.parameter(name, [self.in_dim, gates], initial=self.inits.forward or "glorot_uniform")
+        return self.parameter(name, [self.in_dim, gates], self.inits.forward or "glorot_uniform")
 
     def recurrent_weights(self, name: str, gates: Dim) -> tf.Tensor:
         """:return: parameter [out_dim, gates], raw"""
-        initial = self.inits.recurrent or "glorot_uniform"
-        return self.layer.parameter(name, [self.out_dim, gates], initial=initial).raw_tensor
+        return self.parameter(name, [self.out_dim, gates], self.inits.recurrent or "glorot_uniform").raw_tensor
+
+    def joint_weights(self, name: str, gates: Dim, order: Sequence[int] | None = None) -> tuple[Tensor, tf.Tensor]:
+        """
+        :param name: of one parameter [in_dim + out_dim, gates], for input and output of the frame before
+        :param gates: its other dim
+        :param order: of the gates in what is returned, see `reorder_gates`
+        :return: [in_dim, gates]; raw (n_out, gates)
+        """
+        num_in, num_out = self.in_dim.dimension, self.num_units
+        assert num_in is not None
+        both = self.layer.new_dim(f"{name}:in", num_in + num_out, kind=Dim.Types.Feature, auto_generated=False)
+        initial = self.inits.recurrent or self.inits.forward or "glorot_uniform"
+        weights = self.parameter(name, [both, gates], initial).raw_tensor
+
+        def parts(weights: tf.Tensor) -> list[tf.Tensor]:
+            return tf.split(reorder_gates(weights, order) if order else weights, [num_in, num_out])
+
+        for_input, for_output = outside_of_loops(parts, weights)
+        return Tensor(name, dims=[self.in_dim, gates], dtype="float32", raw_tensor=for_input), for_output
 
     def bias(self, name: str, dim: Dim, initial: Any = 0.0) -> Tensor:
         """:return: parameter [dim]"""
-        return self.layer.parameter(name, [dim], initial=initial if self.inits.bias is None else self.inits.bias)
+        return self.parameter(name, [dim], initial if self.inits.bias is None else self.inits.bias)
 
     def dropout(self, x: tf.Tensor, rate: float, *, seed: int | None = None, is_training: Any = None) -> tf.Tensor:
         """:return: x, with entries dropped in training"""

@@ -1,0 +1,1 @@
+"""The units of recurrent layers, a module per theme. `registry` knows them by name."""

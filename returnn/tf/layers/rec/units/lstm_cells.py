@@ -1,0 +1,216 @@
+"""
+LSTMs with the parameters `kernel` [F_in + F, 4 F], for the input and the output of the frame before, and `bias` [4 F],
+with the gates in the order i, j, f, o. Otherwise as in `returnn.tf.layers.rec.units.native_lstm`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Tensor
+from returnn.tf.layers.rec.units.base import State, outside_of_loops, reorder_gates
+from returnn.tf.layers.rec.units.native_lstm import FusedLstm
+from returnn.tf.util.activations import get_activation_function
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
+
+_TO_FUSED_ORDER = (1, 0, 2, 3)  # from i, j, f, o to j, i, f, o
+
+
+class LSTMCell(FusedLstm):
+    """
+    LSTM, with options for peephole connections and a projection of the output (Sak et al. 2014).
+
+    Parameters `lstm_cell/kernel` and `lstm_cell/bias`, see the head of this module; `lstm_cell/w_f_diag`, `w_i_diag`,
+    `w_o_diag`: [F] for peepholes; `lstm_cell/projection/kernel`: [F, F] for the projection.
+    """
+
+    default_scope = "lstm_cell"
+
+    def __init__(
+        self,
+        use_peepholes: bool = False,
+        cell_clip: float | None = None,
+        initializer: Any = None,
+        num_proj: int | None = None,
+        proj_clip: float | None = None,
+        num_unit_shards: int | None = None,
+        num_proj_shards: int | None = None,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = None,
+        reuse: bool | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+        dynamic: bool = False,
+        trainable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param use_peepholes: the gates see the cell
+        :param cell_clip: the cell stays between -cell_clip and cell_clip
+        :param initializer: of the kernel
+        :param num_proj: there is a projection of the output. It has to be n_out
+        :param proj_clip: the projected output stays between -proj_clip and proj_clip
+        :param num_unit_shards: only None
+        :param num_proj_shards: only None
+        :param forget_bias: added to the forget gate
+        :param state_is_tuple: only True
+        :param activation: instead of tanh
+        :param reuse: only None. See the option `reuse_params` of the layer
+        :param name: of the parameters' scope
+        :param dtype: only None
+        :param dynamic: only False
+        :param trainable: whether training changes the parameters
+        """
+        super().__init__(**kwargs)
+        self.only_default(
+            num_unit_shards=(num_unit_shards, None), num_proj_shards=(num_proj_shards, None), reuse=(reuse, None),
+            state_is_tuple=(state_is_tuple, True), dtype=(dtype, None), dynamic=(dynamic, False),
+            num_proj=(num_proj, None if num_proj is None else self.num_units),
+        )  # fmt: skip
+        self.cell_clip = cell_clip
+        self.proj_clip = proj_clip
+        self.forget_bias = forget_bias
+        self.activation = get_activation_function(activation) if isinstance(activation, str) else activation or tf.tanh
+        self.scope = name or self.default_scope
+        self.trainable = trainable
+        if initializer is not None:
+            self.inits = dataclasses.replace(self.inits, recurrent=initializer)
+        self.gates = self.gates_dim(4)
+        kernel = f"{self.scope}/kernel"
+        self.weights, self.rec_weights = self.joint_weights(kernel, self.gates, _TO_FUSED_ORDER)
+        self.b = self._bias_with_forget_bias()
+        names = ("i", "f", "o") if use_peepholes else ()
+        self.peepholes = [self._vector(f"{self.scope}/w_{gate}_diag") for gate in names]
+        self.projection = self._projection_matrix() if num_proj else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether none of the options is used that change the formula."""
+        no_clip = self.cell_clip is None and (self.projection is None or self.proj_clip is None)
+        return not self.peepholes and self.projection is None and no_clip and self.activation is tf.tanh
+
+    def project(self, source: Tensor) -> Tensor:
+        """See `RecUnit.project`."""
+        return rf.combine_bc(self.matmul(source, self.weights), "+", self.b)
+
+    def recurrent_matrix(self) -> tf.Tensor:
+        """See `FusedLstm.recurrent_matrix`."""
+        return self.rec_weights
+
+    def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
+        """See `RecUnit.step`."""
+        if self.is_plain:
+            return super().step(x, state)
+        c, h = state
+        z_j, z_i, z_f, z_o = tf.split(x + tf.matmul(h, self.rec_weights), 4, axis=-1)
+        if self.peepholes:
+            z_i, z_f = z_i + self.peepholes[0] * c, z_f + self.peepholes[1] * c
+        new_c = tf.sigmoid(z_f) * c + tf.sigmoid(z_i) * self.activation(z_j)
+        if self.cell_clip is not None:
+            new_c = tf.clip_by_value(new_c, -self.cell_clip, self.cell_clip)
+        if self.peepholes:
+            z_o = z_o + self.peepholes[2] * new_c
+        new_h = tf.sigmoid(z_o) * self.activation(new_c)
+        if self.projection is not None:
+            new_h = tf.matmul(new_h, self.projection)
+            if self.proj_clip is not None:
+                new_h = tf.clip_by_value(new_h, -self.proj_clip, self.proj_clip)
+        return new_h, (new_c, new_h)
+
+    def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:
+        """See `RecUnit.scan`."""
+        if self.is_plain:
+            return super().scan(x, state, num_unrolled=num_unrolled)
+        return super(FusedLstm, self).scan(x, state, num_unrolled=num_unrolled)
+
+    def _bias_with_forget_bias(self) -> Tensor:
+        size, forget_bias = self.num_units, self.forget_bias
+        bias = self.bias(f"{self.scope}/bias", self.gates)
+
+        def in_fused_order(bias: tf.Tensor) -> tf.Tensor:
+            bias = reorder_gates(bias, _TO_FUSED_ORDER)
+            return bias + tf.constant([0.0] * (2 * size) + [forget_bias] * size + [0.0] * size)
+
+        raw = outside_of_loops(in_fused_order, bias.raw_tensor)
+        return Tensor("bias", dims=[self.gates], dtype="float32", raw_tensor=raw)
+
+    def _vector(self, name: str) -> tf.Tensor:
+        return self.parameter(name, [self.out_dim], self.inits.recurrent or "glorot_uniform").raw_tensor
+
+    def _projection_matrix(self) -> tf.Tensor:
+        return self.recurrent_weights(f"{self.scope}/projection/kernel", self.gates_dim(1))
+
+
+class BasicLSTMCell(LSTMCell):
+    """LSTM. Parameters `basic_lstm_cell/kernel` and `basic_lstm_cell/bias`, see the head of this module."""
+
+    default_scope = "basic_lstm_cell"
+    fixed_options = (
+        "use_peepholes", "cell_clip", "initializer", "num_proj", "proj_clip", "num_unit_shards", "num_proj_shards"
+    )  # fmt: skip
+
+
+class ZoneoutLSTMCell(LSTMCell):
+    """
+    LSTM with zoneout (Krueger et al. 2017): in training, each entry of the state stays with some probability what it
+    was; otherwise, the state is the expected value of that. Parameters as those of `LSTMCell`.
+    """
+
+    fixed_options = (
+        "use_peepholes", "cell_clip", "initializer", "num_proj", "proj_clip", "num_unit_shards", "num_proj_shards",
+        "forget_bias", "state_is_tuple", "activation", "reuse", "name", "dtype", "dynamic", "trainable",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        zoneout_factor_cell: float = 0.0,
+        zoneout_factor_output: float = 0.0,
+        use_zoneout_output: bool | type[NotSpecified] = NotSpecified,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param zoneout_factor_cell: probability that an entry of `c` stays
+        :param zoneout_factor_output: probability that an entry of `h` stays
+        :param use_zoneout_output: whether the output is `h` after zoneout, as in the paper; otherwise it is the one
+            before. Default: since behavior version 17
+        """
+        super().__init__(**kwargs)
+        if not (0.0 <= zoneout_factor_cell <= 1.0 and 0.0 <= zoneout_factor_output <= 1.0):
+            given = f"zoneout_factor_cell={zoneout_factor_cell}, zoneout_factor_output={zoneout_factor_output}"
+            raise ConfigError(f"{self.layer.where()}: unit_opts: {given}: both must be between 0 and 1.")
+        self.factors = (zoneout_factor_cell, zoneout_factor_output)
+        if use_zoneout_output is NotSpecified:
+            use_zoneout_output = BehaviorVersion.get() >= 17
+        self.output_state = 1 if use_zoneout_output else None
+        self.seeds = [self.layer.network.random_seed() for _ in self.factors]
+
+    is_plain = False  # each frame goes through `step`
+
+    def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
+        """See `RecUnit.step`."""
+        output, new_state = FusedLstm.step(self, x, state)
+        c, h = (
+            self._zoneout(old, new, factor, seed)
+            for old, new, factor, seed in zip(state, new_state, self.factors, self.seeds, strict=True)
+        )
+        return (output if self.output_state is None else h), (c, h)
+
+    def _zoneout(self, old: tf.Tensor, new: tf.Tensor, factor: float, seed: int) -> tf.Tensor:
+        if not factor:
+            return new
+
+        def in_training() -> tf.Tensor:
+            stays = tf.random.uniform(tf.shape(old), seed=seed, dtype=old.dtype) < factor
+            return tf.where(stays, old, new)
+
+        return self.if_training(in_training, lambda: new + factor * (old - new))
+
+

@@ -1,0 +1,72 @@
+"""Units by the names that configs use: without "Cell" at the end, in upper or lower case."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from returnn.tf.layers.layer_options import options_of
+from returnn.tf.layers.rec.units.base import RecUnit
+from returnn.tf.layers.rec.units.layer_norm_lstm import LayerNormVariantsLSTMCell
+from returnn.tf.layers.rec.units.lstm_cells import BasicLSTMCell, LSTMCell, ZoneoutLSTMCell
+from returnn.tf.layers.rec.units.native_lstm import (
+    NativeLstm2,
+    NativeLstmCell,
+    NativeLstmLowMemCell,
+    VanillaLSTMCell,
+)
+from returnn.tf.layers.rec.units.rhn import RHNCell
+from returnn.tf.layers.rec.units.simple_cells import BasicRNNCell, GRUCell
+from returnn.util.errors import ConfigError, check_known, nearest_hint
+
+_UNITS: dict[str, type[RecUnit]] = {
+    "basiclstm": BasicLSTMCell,
+    "basicrnn": BasicRNNCell,
+    "cudnnlstm": NativeLstm2,
+    "gru": GRUCell,
+    "layernormvariantslstm": LayerNormVariantsLSTMCell,
+    "lstm": NativeLstm2,
+    "lstmblock": NativeLstm2,
+    "lstmblockfused": NativeLstm2,
+    "lstmp": NativeLstm2,
+    "nativelstm": NativeLstmCell,
+    "nativelstm2": NativeLstm2,
+    "nativelstmlowmem": NativeLstmLowMemCell,
+    "rhn": RHNCell,
+    "standardlstm": LSTMCell,
+    "vanillalstm": VanillaLSTMCell,
+    "zoneoutlstm": ZoneoutLSTMCell,
+}
+_AS_CELL = {name: LSTMCell for name in ("cudnnlstm", "lstm", "lstmblock", "lstmblockfused", "lstmp")}
+_INTERNAL = ("layer", "in_dim", "out_dim", "inits", "input_projection")
+
+
+def get_unit_class(unit: Any, *, as_cell: bool = False, where: str = "option 'unit'") -> type[RecUnit]:
+    """
+    :param unit: name, or a class that derives from `RecUnit`
+    :param as_cell: some names mean another unit where a single step is wanted
+    :param where: for the error message
+    :raises ConfigError: if there is no such unit
+    """
+    if inspect.isclass(unit) and issubclass(unit, RecUnit):
+        return unit
+    if not isinstance(unit, str):
+        raise ConfigError(f"{where}: expected the name of a unit, got {unit!r}.")
+    name = unit.lower()
+    name = name[: -len("cell")] if name.endswith("cell") else name
+    check_known("unit", name, _UNITS, where=where)
+    return _AS_CELL[name] if as_cell and name in _AS_CELL else _UNITS[name]
+
+
+def check_unit_opts(unit_class: type[RecUnit], opts: dict[str, Any], *, where: str) -> None:
+    """:raises ConfigError: if the unit has no such option"""
+    known = [name for name in options_of(unit_class) if name not in _INTERNAL]
+    for name in opts:
+        if name not in known:
+            hint = nearest_hint(name, known) if known else "This unit has no options."
+            raise ConfigError(f"{where}: unit_opts: there is no option {name!r}.\n  {hint}")
+
+
+def unit_names() -> list[str]:
+    """:return: all names"""
+    return sorted(_UNITS)
