@@ -94,7 +94,7 @@ class TensorAxes:
             return axes[0]
         shown = repr(axis) if isinstance(axis, str) else str(axis)
         if not axes:
-            raise DimError(f"{self}: there is no axis {shown}.\n  {_hint_for_missing(self, axis)}")
+            raise DimError(f"{self}: there is no axis {shown}.\n  {hint_for_missing_axis(self, axis)}")
         several = ", ".join(str(self.dims[i]) for i in axes)
         raise DimError(f"{self}: the axis {shown} is ambiguous, it could be {several}.\n  Give the dim itself.")
 
@@ -350,10 +350,11 @@ def _check_int_allowed(tensor: Tensor, axis: int, allow_int: bool | type[NotSpec
         )
 
 
-def _hint_for_missing(tensor: Tensor, axis: AxisDescription) -> str:
-    names = [dim.name for dim in tensor.dims if dim.name]
+def hint_for_missing_axis(tensor: Tensor, axis: AxisDescription) -> str:
+    """:return: the sentence that helps somebody who asked for an axis that the tensor does not have"""
+    dims = {dim.name: dim for dim in tensor.dims if dim.name}
     wanted = axis.name if isinstance(axis, Dim) else str(axis).rsplit(":", 1)[-1]
-    nearest = difflib.get_close_matches(wanted or "", names, n=1)
+    nearest = difflib.get_close_matches(wanted or "", dims, n=1)
     if nearest and nearest[0] == wanted:
         return f"A dim of the tensor is named {wanted!r} too, but it is another one."
-    return f"Did you mean {nearest[0]!r}?" if nearest else "It has just these dims."
+    return f"Did you mean {dims[nearest[0]]}?" if nearest else "It has just these dims."

@@ -138,7 +138,7 @@ class CoreRules:
         if mode not in REDUCE_MODES:
             raise fail(f"reduce: there is no mode {mode!r}.", f"Possible: {', '.join(REDUCE_MODES)}.")
         axes = as_dims(axis)
-        require_dims("reduce", source, axes)
+        require_dims(f"reduce_{mode}: axis", source, axes)
         if mode in _BOOL_MODES and source.dtype != "bool":
             raise DtypeError(f"reduce_{mode}: {source} should be bool. Compare with something first, such as `x > 0`.")
         if mode in _INDEX_MODES and len(axes) != 1:
@@ -206,7 +206,7 @@ class CoreRules:
     @staticmethod
     def squeeze(source: Tensor, axis: Dim) -> Tensor:
         """:return: template"""
-        require_dims("squeeze", source, [axis])
+        require_dims("squeeze: axis", source, [axis])
         if axis.size not in (1, None):
             raise fail(f"squeeze: {source}: only a dim of size 1 can be removed, not {axis}.")
         return source.copy_template_excluding_axis(source.get_axis_from_description(axis))
@@ -224,9 +224,7 @@ def matmul_axes(a: Tensor, b: Tensor, reduce: Sequence[Dim]) -> tuple[list[int],
     :raises DimError: if a dim is not there
     """
     for operand in (a, b):
-        missing = [str(dim) for dim in reduce if dim not in operand.dims]
-        if missing:
-            raise fail(f"matmul: {operand.get_description()} has no dim {', '.join(missing)}.", f"a: {a}; b: {b}.")
+        require_dims("matmul: reduce", operand, reduce, f"The operands are {a} and {b}.")
     return [a.get_axis_from_description(d) for d in reduce], [b.get_axis_from_description(d) for d in reduce]
 
 

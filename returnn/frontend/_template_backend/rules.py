@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.tensor_axes import hint_for_missing_axis
 from returnn.util.errors import DimError, DtypeError
 
 
@@ -17,19 +17,16 @@ def fail(what: str, *details: str) -> DimError:
     return DimError("\n  ".join([what, *details]))
 
 
-def require_dims(operation: str, source: Tensor, dims: Sequence[Dim]) -> None:
-    """:raises DimError: if a dim is not there, or is there twice with the same priority"""
+def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *details: str) -> None:
+    """
+    :param operation: and its argument, such as "reduce: axis"
+    :param details: more lines for the message
+    :raises DimError: if a dim is not there, or is there twice with the same priority
+    """
     for dim in dims:
-        if dim in source.dims:
-            source.get_axis_from_description(dim)  # raises if ambiguous
-            continue
-        names = {d.name: d for d in source.dims if d.name}
-        nearest = difflib.get_close_matches(dim.name or "", names, n=1)
-        if nearest and nearest[0] == dim.name:
-            hint = f"Its dim with the name {dim.name!r} is another one."
-        else:
-            hint = f"Did you mean {names[nearest[0]]}?" if nearest else "It has just these dims."
-        raise fail(f"{operation}: {source} has no dim {dim}.", hint)
+        if dim not in source.dims:
+            raise fail(f"{operation}: {source} has no dim {dim}.", hint_for_missing_axis(source, dim), *details)
+        source.get_axis_from_description(dim)  # raises if ambiguous
 
 
 def expand_for_mask(backend: Any, source: Tensor, dims: Sequence[Dim]) -> Tensor:
@@ -90,11 +87,7 @@ def common_template(
         if operand is not main and operand.dims is not main.dims:
             dims += [dim for dim in operand.dims if dim not in dims]
     if len(dims) > len(main.dims) and not allow_broadcast_all_sources and dim_order is None:
-        shown = "; ".join(str(x) for x in operands)
-        raise fail(
-            f"{operation}: no operand has all dims: {shown}.",
-            "If this is meant, use the function with `_bc` at its end, or allow_broadcast_all_sources=True.",
-        )
+        raise _no_operand_has_all_dims(operation, operands, dims)
     if dim_order is not None:
         order = [dim for dim in dim_order if dim in dims]
         dims = order + [dim for dim in dims if dim not in order]
@@ -115,3 +108,13 @@ def require_float(operation: str, source: Tensor) -> None:
     """:raises DtypeError: if it is no float"""
     if not source.dtype.startswith(("float", "bfloat")):
         raise DtypeError(f"{operation}: {source} has the dtype {source.dtype}, but should be a float. Use rf.cast first.")
+
+
+def _no_operand_has_all_dims(operation: str, operands: Sequence[Tensor], dims: Sequence[Dim]) -> DimError:
+    missing = [(x, [dim for dim in dims if dim not in x.dims]) for x in operands if x.dims]
+    names = {dim.name for x, others in missing for dim in others if dim.name in [d.name for d in x.dims]}
+    hint = "If this is meant, use the function with `_bc` at its end, or allow_broadcast_all_sources=True."
+    if names:
+        hint = f"The dims named {', '.join(sorted(map(repr, names)))} are different ones. {hint}"
+    lines = [f"{x} has no {', '.join(map(str, others))}." for x, others in missing if others]
+    return fail(f"{operation}: the dims do not match.", *lines, hint)
