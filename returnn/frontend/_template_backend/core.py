@@ -142,7 +142,8 @@ class CoreRules:
         if mode in _BOOL_MODES and source.dtype != "bool":
             raise DtypeError(f"reduce_{mode}: {source} should be bool. Compare with something first, such as `x > 0`.")
         if mode in _INDEX_MODES and len(axes) != 1:
-            raise fail(f"reduce_{mode}: an index is into one dim, got {axes}.", "Merge the dims first (rf.merge_dims).")
+            shown = ", ".join(map(str, axes))
+            raise fail(f"reduce_{mode}: an index is into one dim, got {shown}.", "Use rf.merge_dims first.")
         if use_mask:
             source = expand_for_mask(cls, source, axes)
         removed = {source.get_axis_from_description(dim) for dim in axes}

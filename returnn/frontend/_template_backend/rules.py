@@ -107,7 +107,7 @@ def common_template(
 def require_float(operation: str, source: Tensor) -> None:
     """:raises DtypeError: if it is no float"""
     if not source.dtype.startswith(("float", "bfloat")):
-        raise DtypeError(f"{operation}: {source} has the dtype {source.dtype}, but should be a float. Use rf.cast first.")
+        raise DtypeError(f"{operation}: {source} is {source.dtype}, but should be a float. Use rf.cast first.")
 
 
 def _no_operand_has_all_dims(operation: str, operands: Sequence[Tensor], dims: Sequence[Dim]) -> DimError:

@@ -73,7 +73,7 @@ def _reduce_case(mode: str) -> OpCase:
         axis = dims[0] if mode.startswith("arg") else inputs.subset(dims)
         return rf.reduce(x, mode=mode, axis=axis)
 
-    return OpCase(f"reduce_{mode}", ("reduce",), run, per_sequence=False)
+    return OpCase(f"reduce_{mode}", ("reduce",), run, per_sequence=False, nan_gradients=False)
 
 
 def _reduce_frames_case(mode: str) -> OpCase:

@@ -1,0 +1,191 @@
+"""The texts of errors about wrong dims and dtypes, in the core operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.util.errors import DimError, DtypeError, UserError
+
+time = Dim(None, name="time", kind=Dim.Types.Spatial)
+enc = Dim(None, name="encoder", kind=Dim.Types.Spatial)
+feature = Dim(5, name="feature", kind=Dim.Types.Feature)
+other_feature = Dim(5, name="feature")
+out = Dim(7, name="out", kind=Dim.Types.Feature)
+x = Tensor("x", [batch_dim, time, feature], "float32", feature_dim=feature)
+y = Tensor("y", [batch_dim, enc, feature], "float32")
+z = Tensor("z", [batch_dim, time, other_feature], "float32")
+weights = Tensor("weights", [Dim(5, name="features"), out], "float32")
+labels = Tensor("labels", [batch_dim, time], "int32", sparse_dim=out)
+mask = Tensor("mask", [batch_dim, time], "bool")
+
+X, Y, LABELS = (
+    "'x' [B, time[?], F|feature(5)]",
+    "'y' [B, encoder[?], feature(5)]",
+    "'labels' [B, time[?]] int32 -> out(7)",
+)
+
+CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
+    (
+        "matmul with a dim that one operand lacks",
+        lambda: rf.matmul(x, weights, reduce=feature),
+        DimError,
+        f"matmul: reduce: 'weights' [features(5), out(7)] has no dim feature(5).\n"
+        f"  Did you mean features(5)?\n"
+        f"  The operands are {X} and 'weights' [features(5), out(7)].",
+    ),
+    (
+        "matmul of two dtypes",
+        lambda: rf.matmul(x, labels, reduce=time),
+        DtypeError,
+        f"matmul: the dtypes float32 and int32 differ.\n  {X} and {LABELS}.\n  Use rf.cast on one of them.",
+    ),
+    (
+        "addition where each operand has a dim of its own",
+        lambda: x + y,
+        DimError,
+        f"add: the dims do not match.\n  {X} has no encoder[?].\n  {Y} has no time[?].\n"
+        "  If this is meant, use the function with `_bc` at its end, or allow_broadcast_all_sources=True.",
+    ),
+    (
+        "addition with different dims of the same name",
+        lambda: x + z,
+        DimError,
+        f"add: the dims do not match.\n  {X} has no feature(5).\n  'z' [B, time[?], feature(5)] has no feature(5).\n"
+        "  The dims named 'feature' are different ones. If this is meant, use the function with `_bc` at its end, or "
+        "allow_broadcast_all_sources=True.",
+    ),
+    (
+        "where with three operands",
+        lambda: rf.where(mask, x, y),
+        DimError,
+        f"where: the dims do not match.\n  {X} has no encoder[?].\n  {Y} has no time[?].\n"
+        "  'mask' [B, time[?]] bool has no feature(5), encoder[?].\n"
+        "  If this is meant, use the function with `_bc` at its end, or allow_broadcast_all_sources=True.",
+    ),
+    (
+        "addition of two dtypes",
+        lambda: x + labels,
+        DtypeError,
+        f"add: the dtypes float32 and int32 differ.\n  {X} and {LABELS}.\n  Use rf.cast on one of them.",
+    ),
+    (
+        "comparison of two dtypes",
+        lambda: x < labels,
+        DtypeError,
+        f"less: the dtypes float32 and int32 differ.\n  {X} and {LABELS}.\n  Use rf.cast on one of them.",
+    ),
+    (
+        "arithmetic on bool",
+        lambda: mask + mask,
+        DtypeError,
+        "add: 'mask' [B, time[?]] bool and 'mask' [B, time[?]] bool are bool.\n"
+        "  Use rf.cast first, or logical_and / logical_or.",
+    ),
+    (
+        "logical operation on floats",
+        lambda: rf.logical_and(x, x),
+        DtypeError,
+        f"logical_and: {X} and {X} should be bool. Compare with something first, such as `x > 0`.",
+    ),
+    (
+        "function of floats on integers",
+        lambda: rf.sqrt(labels),
+        DtypeError,
+        f"sqrt: {LABELS} should be a float. Use rf.cast first.",
+    ),
+    (
+        "not of a float",
+        lambda: rf.logical_not(x),
+        DtypeError,
+        f"logical_not: {X} should be bool. Compare with something first, such as `x > 0`.",
+    ),
+    (
+        "reduction over a dim that is not there",
+        lambda: rf.reduce_sum(x, axis=enc),
+        DimError,
+        f"reduce_sum: axis: {X} has no dim encoder[?].\n  It has just these dims.",
+    ),
+    (
+        "reduction over a dim that has only the name of one that is there",
+        lambda: rf.reduce_max(x, axis=other_feature),
+        DimError,
+        f"reduce_max: axis: {X} has no dim feature(5).\n"
+        "  A dim of the tensor is named 'feature' too, but it is another one.",
+    ),
+    (
+        "reduction by a mode that does not exist",
+        lambda: rf.reduce(x, mode="median", axis=time),
+        DimError,
+        "reduce: there is no mode 'median'.\n  Possible: sum, max, min, mean, logsumexp, any, all, argmin, argmax.",
+    ),
+    (
+        "any of floats",
+        lambda: rf.reduce_any(x, axis=time),
+        DtypeError,
+        f"reduce_any: {X} should be bool. Compare with something first, such as `x > 0`.",
+    ),
+    (
+        "index into two dims",
+        lambda: rf.reduce_argmax(x, axis=[time, feature]),  # type: ignore[arg-type]
+        DimError,
+        "reduce_argmax: an index is into one dim, got time[?], feature(5).\n  Use rf.merge_dims first.",
+    ),
+    (
+        "condition that is no bool",
+        lambda: rf.where(x, x, 0),
+        DtypeError,
+        f"where: the condition {X} should be bool.",
+    ),
+    (
+        "adding a dim that is there",
+        lambda: rf.expand_dim(x, feature),
+        DimError,
+        f"expand_dim: {X} has the dim feature(5) already.",
+    ),
+    (
+        "removing a dim that is not of size 1",
+        lambda: rf.squeeze(x, feature),
+        DimError,
+        f"squeeze: {X}: only a dim of size 1 can be removed, not feature(5).",
+    ),
+    (
+        "an array as operand",
+        lambda: x + numpy.zeros(3),
+        DimError,
+        "an operand is a tensor or a number, not an array of shape (3,).\n  Use rf.constant.",
+    ),
+    (
+        "a dim without lengths",
+        lambda: rf.range_over_dim(time),
+        DimError,
+        "dim time[?]: its lengths are not known.\n"
+        "  Give them (dim.dyn_size_ext = lengths), or use the dim of a tensor that has them.",
+    ),
+    (
+        "combination that does not exist",
+        lambda: rf.combine(x, "logical_xor", x),
+        UserError,
+        "combine: there is no kind 'logical_xor'.\n  Did you mean 'logical_or' or 'logical_and'?",
+    ),
+    (
+        "a dim of a sum whose lengths are not known",
+        lambda: (time + 1).get_dim_value(),
+        DimError,
+        "dim time+1: its lengths are not known.\n"
+        "  Give them (dim.dyn_size_ext = lengths), or use the dim of a tensor that has them.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "text"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_text_of_error(make: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        make()
+    assert str(caught.value) == text
+    assert len(text.splitlines()) <= 5

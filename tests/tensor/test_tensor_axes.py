@@ -1,0 +1,178 @@
+"""Axis descriptions, by table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from returnn.tensor import Dim, Tensor, batch_dim, single_step_dim
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import DimError
+
+time = Dim(None, name="time", kind=Dim.Types.Spatial)
+enc = Dim(None, name="enc-time", kind=Dim.Types.Spatial)
+width = Dim(3, name="width", kind=Dim.Types.Spatial)
+feature = Dim(512, name="feature", kind=Dim.Types.Feature)
+
+btf = Tensor("btf", [batch_dim, time, feature], "float32", feature_dim=feature, time_dim_axis=1)
+tbf = Tensor("tbf", [time, batch_dim, feature], "float32", feature_dim=feature, time_dim_axis=0)
+four = Tensor("four", [time, batch_dim, width, enc, feature], "float32", feature_dim=feature, time_dim_axis=0)
+sparse = Tensor("sparse", [batch_dim, time], "int32", sparse_dim=feature, time_dim_axis=1)
+no_batch = Tensor("no_batch", [width, feature], "float32", feature_dim=feature)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "description", "axes"),
+    [
+        (btf, "B", [0]),
+        (btf, "batch", [0]),
+        (btf, "b", [0]),
+        (tbf, "B", [1]),
+        (no_batch, "B", []),
+        (btf, "T", [1]),
+        (btf, "time", [1]),
+        (tbf, "T", [0]),
+        (tbf, "T?", [0]),
+        (no_batch, "T?", [0]),
+        (Tensor("only_feature", [feature], "float32"), "T?", []),
+        (btf, "F", [2]),
+        (btf, "feature", [2]),
+        (sparse, "F", []),
+        (btf, "spatial", [1]),
+        (four, "spatial", [0, 2, 3]),
+        (four, "spatial:0", [0]),
+        (four, "spatial:1", [2]),
+        (four, "spatial:-1", [3]),
+        (four, "spatial:7", []),
+        (four, "spatial_except:T", [2, 3]),
+        (four, "spatial_except_time", [2, 3]),
+        (four, "spatial_except:stag:enc", [0, 2]),
+        (four, "dyn", [0, 3]),
+        (four, "dynamic", [0, 3]),
+        (four, "dyn:0", [0]),
+        (four, "dyn:-1", [3]),
+        (four, "static", [2, 4]),
+        (four, "static:0", [2]),
+        (four, "static:-1", [4]),
+        (four, "dim:512", [4]),
+        (four, "dim:3", [2]),
+        (four, "dim:4", []),
+        (four, "stag:enc", [3]),
+        (four, "stag:enc-time", [3]),
+        (four, "STAG:Enc", [3]),
+        (four, "stag:time", [0, 3]),
+        (four, "stag-single:0:time", [0]),
+        (four, "stag-single:-1:time", [3]),
+        (four, "stag-single:2:time", []),
+        (four, "tag:feature", [4]),
+        (four, "stag:feature", []),
+        (four, "except_batch", [0, 2, 3, 4]),
+        (four, "except_time", [1, 2, 3, 4]),
+        (four, "except_feature", [0, 1, 2, 3]),
+        (four, "*", [0, 1, 2, 3, 4]),
+        (four, "all", [0, 1, 2, 3, 4]),
+        (four, "B+T", [1, 0]),
+        (four, ["T", "F"], [0, 4]),
+        (four, ["spatial", "T"], [0, 2, 3]),
+        (four, ("B", width), [1, 2]),
+        (four, enc, [3]),
+        (four, Dim(512, name="feature"), []),
+        (four, "", []),
+        (four, None, []),
+        (four, [], []),
+    ],
+    ids=str,
+)
+def test_axes_from_description(tensor: Tensor, description: Any, axes: list[int]) -> None:
+    assert tensor.get_axes_from_description(description) == axes
+    assert tensor.has_axis(description) == bool(axes)
+    if len(axes) == 1:
+        assert tensor.get_axis_from_description(description) == axes[0]
+        assert tensor.get_dim_tag_from_description(description) == tensor.dims[axes[0]]
+
+
+def test_dim_that_is_there_twice_is_found_by_priority() -> None:
+    x = Tensor("x", [feature, feature.copy(match_priority=1)], "float32")
+    assert x.get_axis_from_description(feature) == 0  # the very object
+    assert x.get_axis_from_description(feature.copy(match_priority=-1)) == 1
+    assert x.get_axes_from_description(feature.copy(match_priority=-1)) == [0, 1]
+
+
+def test_numbers_are_allowed_in_old_configs_alone() -> None:
+    before = BehaviorVersion.get()
+    assert btf.get_axes_from_description(-1, allow_int=True) == [2]
+    with pytest.raises(DimError, match="the axis is given as the number 1"):
+        btf.get_axes_from_description(1, allow_int=False)
+    assert BehaviorVersion.get() == before
+
+
+def test_description_from_axis_finds_the_axis_in_other_layouts() -> None:
+    for axis, dim in enumerate(four.dims):
+        description = four.get_description_from_axis(axis)
+        assert four.copy_transpose([4, 3, 2, 1, 0]).get_dim_tag_from_description(description) == dim
+
+
+B, F = "'four' [time[?], B, width(3), enc-time[?], F|feature(512)]", "'btf' [B, time[?], F|feature(512)]"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "description", "text"),
+    [
+        (four, "spacial", f"{B}: 'spacial' does not describe an axis.\n  Did you mean 'spatial' or 'spatial:0'?"),
+        (four, "stag:widht", f"{B}: there is no axis 'stag:widht'.\n  Did you mean width(3)?"),
+        (btf, "spatial:1", f"{F}: there is no axis 'spatial:1'.\n  It has just these dims."),
+        (btf, enc, f"{F}: there is no axis enc-time[?].\n  Did you mean time[?]?"),
+        (
+            btf,
+            Dim(7, name="feature"),
+            f"{F}: there is no axis feature(7).\n  A dim of the tensor is named 'feature' too, but it is another one.",
+        ),
+        (
+            four,
+            "stag:time",
+            f"{B}: the axis 'stag:time' is ambiguous, it could be time[?], enc-time[?].\n  Give the dim itself.",
+        ),
+        (btf, 1.5, f"{F}: an axis is described by a text or a dim, not by 1.5."),
+        (btf, single_step_dim, f"{F}: single-step[?] means a single step of a loop, it is no axis of a tensor."),
+    ],
+    ids=str,
+)
+def test_text_of_error(tensor: Tensor, description: Any, text: str) -> None:
+    with pytest.raises(DimError) as caught:
+        tensor.get_axis_from_description(description)
+    assert str(caught.value) == text
+
+
+def test_unknown_description_lists_what_is_possible() -> None:
+    with pytest.raises(DimError, match=r"'xyzzy' does not describe an axis.\n  Possible: B, batch, T, "):
+        btf.get_axes_from_description("xyzzy")
+
+
+def test_axes_counted_without_batch() -> None:
+    assert four.get_spatial_batch_axes() == [0, 2, 3]
+    assert four.get_spatial_axes() == [0, 1, 2]
+    assert four.get_feature_axes() == [3]
+    assert [four.get_batch_axis(i) for i in range(4)] == [0, 2, 3, 4]
+    assert [four.get_batch_axis_excluding_batch(i) for i in range(5)] == [0, None, 1, 2, 3]
+    assert four.get_axes(exclude_batch=True, exclude_time=True) == [2, 3, 4]
+
+
+def test_find_matching_dim_map() -> None:
+    assert btf.find_matching_dim_map(tbf, [0, 1, 2]) == {0: 1, 1: 0, 2: 2}
+    other = Tensor("other", [batch_dim, Dim(512, name="f", kind=Dim.Types.Feature)], "float32")
+    assert btf.find_matching_dim_map(other, [1]) == {1: 2}
+    with pytest.raises(DimError, match="matches none of the dims"):
+        btf.find_matching_dim_map(four, [2])
+
+
+def test_remaining_dims() -> None:
+    assert four.remaining_dims([time, enc]) == [batch_dim, width, feature]
+    assert btf.remaining_dims(time) == [batch_dim, feature]
+    assert btf.remaining_dims() == [batch_dim, time, feature]
+
+
+def test_have_dim_tag_looks_at_what_lengths_and_labels_depend_on() -> None:
+    assert btf.have_dim_tag(time, unique=True)
+    assert sparse.have_dim_tag(feature)
+    assert not sparse.have_dim_tag(feature, include_implicit=False)
