@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_axes import LayerAxes
 from returnn.tf.layers.layer_losses import LayerLosses
 from returnn.tf.layers.layer_options import check_options, options_of, resolve_layers
 from returnn.tf.layers.layer_params import LayerParams
@@ -38,7 +39,7 @@ class _ComputesOutput(type):
         return layer
 
 
-class LayerBase(LayerParams, LayerLosses, LayerRec, metaclass=_ComputesOutput):
+class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, metaclass=_ComputesOutput):
     """What all layers have in common. See the head of this module."""
 
     layer_class: ClassVar[str | None] = None
@@ -505,3 +506,33 @@ class InternalLayer(LayerBase):
     def __repr__(self) -> str:
         kind = f" {self.debug_type_name}" if self.debug_type_name else ""
         return f"<{type(self).__name__}{kind} {self.get_absolute_name()!r} out_type={self.output}>"
+
+
+class WrappedInternalLayer(InternalLayer):
+    """Another layer with another output, such as the same for other hypotheses. All else is asked of that layer."""
+
+    def __init__(self, base_layer: LayerBase, **kwargs: Any) -> None:
+        """
+        :param base_layer: the other layer
+        """
+        super().__init__(**kwargs)
+        self.base_layer = base_layer
+        self.params = base_layer.params
+        self.search_choices = base_layer.search_choices
+        self.output_before_activation = None
+
+    def get_absolute_name_scope_prefix(self) -> str:
+        """:return: that of the other layer"""
+        return self.base_layer.get_absolute_name_scope_prefix()
+
+    def get_base_absolute_name_scope_prefix(self) -> str:
+        """:return: that of the other layer"""
+        return self.base_layer.get_base_absolute_name_scope_prefix()
+
+    def get_sub_layer(self, layer_name: str) -> LayerBase | None:
+        """:return: sub layer of the other layer"""
+        return self.base_layer.get_sub_layer(layer_name)
+
+    def get_last_hidden_state(self, key: int | str | None) -> Any:
+        """:return: that of the other layer"""
+        return self.base_layer.get_last_hidden_state(key)

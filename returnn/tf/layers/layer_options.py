@@ -78,6 +78,24 @@ def resolve_layers(layer_class: type, given: dict[str, Any], get_layer: Callable
             given[name] = _resolve(given[name], get_layer, option)
 
 
+def map_layers(layer_class: type, given: dict[str, Any], function: Callable[[Any], Any]) -> None:
+    """Replaces each layer in the options by `function(layer)`, in place."""
+    names = ["sources", *(name for name, option in options_of(layer_class).items() if option.holds_layer)]
+    for name in names:
+        if given.get(name) is not None and name != "rec_previous_layer":
+            given[name] = _map(given[name], function)
+
+
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
+    if hasattr(value, "get_absolute_name"):
+        return function(value)
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_map(item, function) for item in value)
+    if isinstance(value, dict):
+        return {key: _map(item, function) for key, item in value.items()}
+    return value
+
+
 def _as_option(parameter: inspect.Parameter) -> Option:
     annotation = parameter.annotation if isinstance(parameter.annotation, str) else ""
     holds_layer = "LayerBase" in annotation

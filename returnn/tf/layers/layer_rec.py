@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
+from returnn.tf.layers.hidden_state import select_state, side_by_side
 from returnn.tf.layers.loop_state import StateTemplate
 from returnn.util.errors import ConfigError
 
@@ -75,17 +76,31 @@ class LayerRec:
         """:return: the state after the last frame, as it is used outside of the loop"""
         return rec_vars_outputs
 
-    def get_last_hidden_state(self: LayerBase, key: int | str | None) -> Any:
+    def has_hidden_state(self) -> bool:
+        """:return: whether there is a state that other layers can use, see `hidden_state_parts`"""
+        return False
+
+    def hidden_state_parts(self: LayerBase) -> dict[str, Tensor]:
         """
-        :param key: which part of the state
-        :return: raw (B, F): state after the last frame
+        :return: [..., F] each, by name, such as "c" and "h": state after this frame, inside of a loop; otherwise after
+            the last frame
         :raises ConfigError: if the layer has no state
         """
         raise ConfigError(f"{self.where()}: has no hidden state.")
 
+    def get_last_hidden_state(self: LayerBase, key: int | str | None) -> Any:
+        """
+        :param key: which part of the state; None or "*" for all, side by side
+        :return: raw (B, F): state after the last frame
+        :raises ConfigError: if the layer has no state
+        """
+        parts = select_state(self.hidden_state_parts(), key, where=self.where())
+        return side_by_side(parts).raw_tensor
+
     def get_hidden_state(self: LayerBase) -> Any:
-        """:return: state after this frame, inside of a loop; or after the last frame"""
-        raise ConfigError(f"{self.where()}: has no hidden state.")
+        """:return: raw state after this frame, inside of a loop; or after the last frame. A tuple if it has parts"""
+        raw = tuple(part.raw_tensor for part in self.hidden_state_parts().values())
+        return raw if len(raw) > 1 else raw[0]
 
     def get_search_choices(self: LayerBase) -> Any:
         """:return: the choices that the hypotheses of the output come from, None without search"""

@@ -102,9 +102,13 @@ class SubnetworkLayer(LayerBase):
         inner = sum(layer.get_constraints_value() for layer in self._net.get_layers_with_own_losses())
         return super().get_constraints_value() + inner
 
-    def get_last_hidden_state(self, key: int | str | None) -> Any:
+    def has_hidden_state(self) -> bool:
+        """:return: whether the layer "output" inside has one"""
+        return self._inner_output.has_hidden_state()
+
+    def hidden_state_parts(self) -> dict[str, Tensor]:
         """:return: hidden state of the layer "output" inside"""
-        return self._inner_output.get_last_hidden_state(key)
+        return self._inner_output.hidden_state_parts()
 
     @property
     def all_params(self) -> dict[str, Any]:

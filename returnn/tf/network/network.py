@@ -14,7 +14,9 @@ from returnn.config import get_global_config
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.beam import Beams
 from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.network.common_beam import merge_beams, on_common_beam
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.layer_names import NetworkConstructionDependencyLoopException, layer_not_found
 from returnn.tf.network.network_losses import NetworkLosses
@@ -87,6 +89,7 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
         self.search_flag = _given(search_flag, outer.search_flag if outer else False)
         self.rnd_seed = 42 if rnd_seed is None else rnd_seed
         self.random = numpy.random.RandomState(self.rnd_seed)
+        self.beams: Beams = outer.beams if outer else Beams()
         self.dims_of_layers: dict[Any, Dim] = outer.dims_of_layers if outer else {}
         self.extern_data = extern_data if extern_data is not None else self._make_extern_data()
         self.layers: dict[str, LayerBase] = {}
@@ -136,6 +139,8 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
                 raise ConfigError(f"layer {name!r}: expected a dict of options, got {desc!r}.")
             if self._is_wanted(name, desc):
                 self.construct_layer(net_dict, name, get_layer=get_layer)
+        if self.search_flag and self.parent_net is None and not self.only_template:
+            merge_beams(self)
 
     def _is_wanted(self, name: str, desc: dict[str, Any]) -> bool:
         if desc.get("only_on_search") and not self.search_flag:
@@ -225,6 +230,7 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
         options.update(_name=name, _network=self)
         layer_class.transform_config_dict(options, network=self, get_layer=get_layer)
         layer_class.check_options(options, where=f"{where} (class {desc['class']!r})")
+        on_common_beam(layer_class, options, network=self)
         return layer_class, options
 
     def add_layer(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:

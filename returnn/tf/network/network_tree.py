@@ -189,6 +189,12 @@ class NetworkTree:
         """:return: dims that an output in a loop has at least: the batch"""
         return [batch_dim]
 
+    def innermost_step_of_loop(self: TFNetwork) -> bool:
+        """:return: whether this network is part of a single step of a loop, so that its values are of no use outside"""
+        return self.inside_rec_time_dim is not None or (
+            self.parent_net is not None and self._owner_options is not None and self.parent_net.innermost_step_of_loop()
+        )
+
     def constructing_in_frame(self: TFNetwork, name: str) -> Any:
         """:return: context in which the frame knows that the layer of this name is being made"""
         frame = self.innermost_frame()

@@ -8,7 +8,7 @@ arrays. Layers after the loop are computed for all frames at once again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,10 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.rec.frames import KeptLayer, SequenceFrame, StepFrame, kept_as_layer
 from returnn.tf.layers.rec.initial import initial_value
-from returnn.tf.layers.rec.time_axis import new_array, stacked, unstacked
+from returnn.tf.layers.rec.time_axis import new_array, stacked, traced_back, unstacked
 
 if TYPE_CHECKING:
     from returnn.tf.layers.rec.infer import InferredLoop
@@ -95,21 +96,50 @@ class LoopEmitter:
         self.reads = self._make_reads()
         self.step_network: Any = None
         self.length = self._length()
+        self.beams = inputs.cell.rec_layer.network.beams
+        end = (
+            None
+            if inputs.has_known_length
+            else as_beam_of_frame_before(inferred.layers["end"].output, inferred.prev_beam)
+        )
+        if inferred.prev_beam is not None:
+            batch = inputs.cell.rec_layer.network.batch_dims_of_frame()
+            self.dims_of_hypotheses: list[Dim] = [*batch, inferred.prev_beam]
+        else:
+            self.dims_of_hypotheses = [] if end is None else list(end.dims)
 
     def run(self) -> dict[str, LayerBase]:
         """:return: the layers that are kept, for all frames, by path"""
         final = self._while(self._initial_variables())
         length = None
         if not self.inputs.has_known_length:
-            lengths = self.inferred.layers["end"].output.copy_template(dtype="int32")
-            lengths.raw_tensor = final["lengths"]
+            lengths = Tensor(
+                "lengths", self._dims_outside(self.dims_of_hypotheses), "int32", raw_tensor=final["lengths"]
+            )
             self.inputs.time_dim.dyn_size_ext = lengths
             length = self.inputs.time_dim.get_dim_value()
+        hypotheses = None
+        if self.inferred.beam is not None:
+            hypotheses = traced_back(final["src_beams"].stack())
+            scores = Tensor(
+                "scores", self._dims_outside(self.dims_of_hypotheses), "float32", raw_tensor=final["scores"]
+            )
+            beam = self.inferred.beam
+            self.beams.register(Beam(beam.dim, beam.choice, None, None, scores))
         layers = {}
         for path, kept in self.kept.items():
-            frames = stacked(final["kept"][path], kept.template, self.inputs.time_dim, length=length)
+            frames = stacked(final["kept"][path], kept.template, self.inputs.time_dim)
+            if hypotheses is not None and self.inferred.beam.dim in kept.template.dims:
+                frames.raw_tensor = tf.gather(frames.raw_tensor, hypotheses, axis=2, batch_dims=2)
+            if length is not None:
+                frames.raw_tensor = frames.raw_tensor[:length]
             layers[path] = kept_as_layer(kept, frames, self.before.network)
         return layers
+
+    def _dims_outside(self, dims: list[Dim]) -> list[Dim]:
+        """:return: the dims, with the beam of the last choice in place of the one of the frame before"""
+        beam = self.inferred.beam
+        return [beam.dim if beam is not None and dim.is_beam_dim() else dim for dim in dims]
 
     # The loop.
 
@@ -145,6 +175,10 @@ class LoopEmitter:
                 path: {k: tf.TensorShape(s.template.batch_shape) for k, s in self.inferred.states[path].items()}
                 for path in value
             }
+        if name == "src_beams":
+            return tf.TensorShape([])
+        if name in ("scores", "ended", "lengths"):
+            return tf.TensorShape([dim.size for dim in self.dims_of_hypotheses])
         if name == "kept":
             return dict.fromkeys(value, tf.TensorShape([]))
         return value.shape
@@ -164,24 +198,65 @@ class LoopEmitter:
             frame.make(path)
         result = {
             "i": i + 1,
-            "prev": {path: self._raw_prev(path, frame.layers[path].output) for path in self.prev_paths},
+            "prev": {
+                path: self._raw_prev(path, self._after_choices(frame.layers[path].output)) for path in self.prev_paths
+            },
             "state": {path: self._raw_states(path, frame.layers[path]) for path in self.state_paths},
             "kept": {path: self._write(variables["kept"][path], i, path, frame) for path in self.kept},
         }
+        if self.inferred.beam is not None:
+            result.update(self._search_variables(frame, variables))
         if "ended" in variables:
-            template = self.inferred.layers["end"].output
-            end = frame.layers["end"].output.copy_compatible_to_dims_raw(template.dims)
-            ended = tf.logical_or(variables["ended"], end)
-            is_over = variables["ended"] if self.inputs.include_eos else ended
+            end = self._fit(self._after_choices(frame.layers["end"].output), self.dims_of_hypotheses)
+            before, lengths = (self._continued(frame, variables, name) for name in ("ended", "lengths"))
+            ended = tf.logical_or(before, end)
+            is_over = before if self.inputs.include_eos else ended
             result["ended"] = ended
-            result["lengths"] = variables["lengths"] + tf.cast(tf.logical_not(is_over), tf.int32)
+            result["lengths"] = lengths + tf.cast(tf.logical_not(is_over), tf.int32)
         return result
+
+    # Search.
+
+    def _search_variables(self, frame: StepFrame, variables: dict[str, Any]) -> dict[str, Any]:
+        """:return: scores of the hypotheses after this step, and which ones of the step before they continue"""
+        beam = self.beams.get(self.inferred.beam.dim)
+        source = self.beams.source_indices(beam, self.inferred.prev_beam)
+        batch_major = [*self.dims_of_hypotheses[:-1], beam.dim]
+        return {
+            "scores": beam.scores.copy_compatible_to_dims_raw(batch_major),
+            "src_beams": variables["src_beams"].write(frame.i, source.copy_compatible_to_dims_raw(batch_major)),
+        }
+
+    def _after_choices(self, x: Tensor) -> Tensor:
+        """:return: x for the hypotheses after the last choice of the step, as the next frame sees it"""
+        beam = self.inferred.beam
+        if beam is None:
+            return x
+        return as_beam_of_frame_before(self.beams.translate(x, self.beams.get(beam.dim)), self.inferred.prev_beam)
+
+    def _continued(self, frame: StepFrame, variables: dict[str, Any], name: str) -> Any:
+        """:return: raw value of a loop variable [B, beam] for the hypotheses after this step"""
+        raw = variables[name]
+        if self.inferred.beam is None:
+            return raw
+        x = Tensor(name, self.dims_of_hypotheses, str(raw.dtype.name), raw_tensor=raw)
+        return self._fit(self._after_choices(x), self.dims_of_hypotheses)
+
+    @staticmethod
+    def _fit(x: Tensor, dims: Sequence[Dim]) -> Any:
+        """:return: raw tensor with these dims; values are repeated along those that x does not have"""
+        for dim in dims:
+            if dim not in x.dims:
+                x = rf.expand_dim(x, dim)
+        return x.copy_compatible_to_dims_raw(dims)
 
     def _write(self, array: Any, i: Any, path: str, frame: StepFrame) -> Any:
         kept = self.kept[path]
         layer = frame.layers[path]
         value = layer.output_before_activation.before if kept.is_before_activation else layer.output
-        return array.write(i, value.copy_compatible_to_dims_raw(kept.template.dims))
+        if self.inferred.beam is not None:
+            value = self.beams.translate(value, self.beams.get(self.inferred.beam.dim))
+        return array.write(i, self._fit(value, kept.template.dims))
 
     # What goes from frame to frame.
 
@@ -195,18 +270,25 @@ class LoopEmitter:
                 for path, kept in self.kept.items()
             },
         }
+        dims = self.dims_of_hypotheses
         if not self.inputs.has_known_length:
-            dims = self.inferred.layers["end"].output.dims
             variables["ended"] = rf.full(dims=dims, fill_value=False, dtype="bool").raw_tensor
             variables["lengths"] = rf.full(dims=dims, fill_value=0, dtype="int32").raw_tensor
+        if self.inferred.prev_beam is not None:
+            # There is one hypothesis, in the first place; the others cannot be continued.
+            is_first = rf.compare(rf.range_over_dim(self.inferred.prev_beam), "==", 0)
+            scores = rf.where(is_first, 0.0, float("-inf"))
+            variables["scores"] = self._fit(scores, dims)
+            template = Tensor("src_beams", dims=dims, dtype="int32")
+            variables["src_beams"] = new_array(template, self.length if self.inputs.has_known_length else None)
         return variables
 
     def _raw_prev(self, path: str, output: Tensor) -> Any:
-        return output.copy_compatible_to_dims_raw(self.inferred.prev[path].dims)
+        return self._fit(output, self.inferred.prev[path].dims)
 
     def _raw_states(self, path: str, layer: LayerBase) -> dict[str, Any]:
         states = self.inferred.states[path]
-        return {k: layer.new_states[k].copy_compatible_to_dims_raw(s.template.dims) for k, s in states.items()}
+        return {k: self._fit(self._after_choices(layer.new_states[k]), s.template.dims) for k, s in states.items()}
 
     def _initial_states(self, path: str) -> dict[str, Any]:
         layer = self.before.layer_for_parameters(path)
@@ -257,8 +339,19 @@ class LoopEmitter:
                 act = layer.output_before_activation
                 is_before = act is not None and act.before is not None
                 template = act.before if is_before else layer.output
-                kept[path] = KeptLayer(path, layer, template.copy_template(), is_before)
+                kept[path] = KeptLayer(path, layer, self._template_to_keep(template), is_before)
         return kept
+
+    def _template_to_keep(self, template: Tensor) -> Tensor:
+        """:return: template, with the beam of the last choice, behind the batch"""
+        beam = self.inferred.beam
+        own = [dim for dim in template.dims if dim.is_beam_dim()]
+        if beam is None or not own:
+            return template.copy_template()
+        template = as_beam_of_frame_before(template, beam.dim)
+        batch = [dim for dim in template.dims if dim.is_batch_dim()]
+        order = [*batch, beam.dim]
+        return template.copy_template().copy_transpose([*order, *(d for d in template.dims if d not in order)])
 
     def _length(self) -> Any:
         """:return: (largest) number of frames, as number or raw scalar; None if it is not known"""

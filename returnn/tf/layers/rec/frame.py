@@ -62,6 +62,14 @@ class Frame:
         """:return: state of a layer after the frame before"""
         raise ConfigError(f"layer {self.prefix + path!r}: has state, which there is none of outside of the loop.")
 
+    def scores_before(self) -> Any:
+        """:return: [B, beam]: scores of the hypotheses after the frame before; None if it is not known that there are any"""
+        return None
+
+    def ended_before(self) -> Any:
+        """:return: [B, beam], bool: whether the sequence had ended before this frame; None if that cannot be"""
+        return None
+
     def path_of(self, absolute_name: str) -> str | None:
         """:return: path in the loop; None if the layer is outside"""
         return absolute_name[len(self.prefix) :] if absolute_name.startswith(self.prefix) else None

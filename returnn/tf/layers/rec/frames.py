@@ -159,12 +159,25 @@ class StepFrame(Frame):
 
     def state_before(self, path: str, key: str, template: Tensor) -> Tensor:
         """:return: state after the frame before"""
-        state = template.copy_template()
-        inferred = self.loop.inferred.states[path][key].template
-        raw = self.variables["state"][path][key]
-        state = inferred.copy_template()
-        state.raw_tensor = raw
-        return state
+        state = self.loop.inferred.states[path][key].template.copy_template()
+        state.raw_tensor = self.variables["state"][path][key]
+        beams = self.network.beams
+        return beams.translate(state, beams.of(template))
+
+    def scores_before(self) -> Tensor | None:
+        """:return: [B, beam]: scores of the hypotheses after the frame before"""
+        return self._of_prev_beam("scores", "float32")
+
+    def ended_before(self) -> Tensor | None:
+        """:return: [B, beam], bool: whether the sequence had ended before this frame"""
+        if "ended" in self.variables:
+            return self._of_prev_beam("ended", "bool")
+        lengths = self.loop.inputs.time_dim.get_size_tensor()
+        return rf.compare(self.network.get_rec_step_info().output, ">=", lengths)
+
+    def _of_prev_beam(self, name: str, dtype: str) -> Tensor:
+        dims = self.loop.dims_of_hypotheses
+        return Tensor(name, dims=dims, dtype=dtype, raw_tensor=self.variables[name])
 
     def _slice(self, key: str, name: str) -> LayerBase:
         if key not in self._slices:

@@ -16,6 +16,7 @@ from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.loop_state import StateTemplate, UndefinedSource
+from returnn.tf.layers.rec.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.rec.frame import Edge, Frame
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -31,6 +32,8 @@ class InferredLoop:
     edges: dict[str, tuple[Edge, ...]]
     prev: dict[str, Tensor]  # what "prev:" of a layer looks like
     states: dict[str, dict[str, StateTemplate]]  # of each layer with state
+    beam: Beam | None = None  # of the last choice of a step
+    prev_beam: Dim | None = None  # the same in the frame before
 
 
 def infer(
@@ -50,19 +53,25 @@ def infer(
     :raises ConfigError: if the templates contradict each other
     """
     prev: dict[str, Tensor] = {}
+    prev_beam: Dim | None = None
     for _ in range(_MAX_ROUNDS):
-        frame = _TemplateFrame(prefix, descriptions, prev, time_dim)
+        frame = _TemplateFrame(prefix, descriptions, prev, time_dim, prev_beam)
         with backend_ctx("template"):
             network = make_network(frame)
             frame.network = network
             _construct(network, wanted, frame)
-        found = {path: frame.template_of(path) for path in frame.asked_for_prev}
-        if not frame.has_undefined and all(_same(found[path], prev.get(path)) for path in found):
-            states = {path: dict(layer.state_templates) for path, layer in frame.layers.items()}
+        beam = _last_beam(network, frame)
+        used_prev_beam = prev_beam
+        prev_beam = None if beam is None else network.parent_layer.new_dim(
+            "beam of the frame before", beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False
+        )  # fmt: skip
+        found = {path: as_beam_of_frame_before(frame.template_of(path), prev_beam) for path in frame.asked_for_prev}
+        is_stable = prev_beam is used_prev_beam and all(_same(found[path], prev.get(path)) for path in found)
+        if is_stable and not frame.has_undefined:
             edges = {path: tuple(edges) for path, edges in frame.edges.items()}
-            return InferredLoop(dict(frame.layers), edges, found, states)
+            return InferredLoop(dict(frame.layers), edges, found, _states(frame, prev_beam), beam, prev_beam)
         last, prev = prev, found
-    path = next(path for path in prev if not _same(prev[path], last.get(path)))
+    path = next((path for path in prev if not _same(prev[path], last.get(path))), "output")
     raise ConfigError(
         f"layer {prefix + path!r}: its dims contradict those of its own past.\n"
         f"  From 'prev:{path}' with {last.get(path)} follows {prev[path]}."
@@ -70,8 +79,16 @@ def infer(
 
 
 class _TemplateFrame(Frame):
-    def __init__(self, prefix: str, descriptions: dict[str, Any], prev: dict[str, Tensor], time_dim: Dim) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        descriptions: dict[str, Any],
+        prev: dict[str, Tensor],
+        time_dim: Dim,
+        prev_beam: Dim | None,
+    ) -> None:
         super().__init__(prefix)
+        self.prev_beam = prev_beam
         self.time_dim = time_dim
         self.descriptions = descriptions
         self.prev = prev
@@ -92,6 +109,18 @@ class _TemplateFrame(Frame):
             self.has_undefined = True
             template = self._guess(path)
         return InternalLayer(name=f"prev:{path}", network=self.network, output=template.copy_template())
+
+    def scores_before(self) -> Tensor | None:
+        """:return: template of the scores"""
+        if self.prev_beam is None:
+            return None
+        return Tensor("scores", dims=[*self.network.batch_dims_of_frame(), self.prev_beam], dtype="float32")
+
+    def ended_before(self) -> Tensor | None:
+        """:return: template of the flags"""
+        if self.prev_beam is None:
+            return None
+        return Tensor("ended", dims=[*self.network.batch_dims_of_frame(), self.prev_beam], dtype="bool")
 
     def template_of(self, path: str) -> Tensor:
         """:return: template of a layer of this frame, which is made if necessary"""
@@ -121,6 +150,24 @@ class _TemplateFrame(Frame):
                 "  Give 'n_out' or 'out_type', or an 'initial_output'."
             )
         return guess
+
+
+def _last_beam(network: Any, frame: Frame) -> Beam | None:
+    """:return: the beam of the last choice of a step, None without search"""
+    found = [network.beams.of(layer.output) for layer in frame.layers.values() if layer.search_choices is not None]
+    return max(
+        (beam for beam in found if beam is not None), key=lambda beam: len(network.beams.chain(beam)), default=None
+    )
+
+
+def _states(frame: Frame, prev_beam: Dim | None) -> dict[str, dict[str, StateTemplate]]:
+    return {
+        path: {
+            key: StateTemplate(as_beam_of_frame_before(state.template, prev_beam), state.initial)
+            for key, state in layer.state_templates.items()
+        }
+        for path, layer in frame.layers.items()
+    }
 
 
 def _construct(network: Any, wanted: Sequence[str], frame: _TemplateFrame) -> None:

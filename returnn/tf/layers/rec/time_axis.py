@@ -86,3 +86,24 @@ def _unbroadcast(x: Tensor, template: Tensor) -> Tensor:
     for dim in missing:
         x = rf.expand_dim(x, dim)
     return x
+
+
+def traced_back(src_beams: Any) -> Any:
+    """
+    :param src_beams: raw (T, B, K): for each hypothesis after a step, which one of the step before it continues
+    :return: raw (T, B, K): for each hypothesis at the end, which one it was after each step
+    """
+    steps, batch, beam = (tf.shape(src_beams)[i] for i in range(3))
+    last = tf.tile(tf.range(beam)[None], [batch, 1])
+    array = tf.TensorArray(tf.int32, size=steps, element_shape=src_beams.shape[1:])
+
+    def body(t: Any, index: Any, result: Any) -> Any:
+        result = result.write(t, index)
+        return t - 1, tf.gather(src_beams[t], index, axis=1, batch_dims=1), result
+
+    last.set_shape(src_beams.shape[1:])
+    shapes = [tf.TensorShape([]), src_beams.shape[1:], tf.TensorShape([])]
+    _, _, result = tf.compat.v1.while_loop(
+        lambda t, *_: t >= 0, body, [steps - 1, last, array], shape_invariants=shapes, back_prop=False
+    )
+    return result.stack()

@@ -70,6 +70,11 @@ class RecUnit:
         """
         raise NotImplementedError
 
+    @property
+    def num_drawn_once(self) -> int:
+        """How many tensors `once` returns."""
+        return 0
+
     def once(self, num_entries: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """
         :param num_entries: N
@@ -154,7 +159,7 @@ class RecUnit:
         def parts(weights: tf.Tensor) -> list[tf.Tensor]:
             return tf.split(reorder_gates(weights, order) if order else weights, [num_in, num_out])
 
-        for_input, for_output = outside_of_loops(parts, weights)
+        for_input, for_output = outside_of_loops(parts, weights) or (None, None)
         return Tensor(name, dims=[self.in_dim, gates], dtype="float32", raw_tensor=for_input), for_output
 
     def bias(self, name: str, dim: Dim, initial: Any = 0.0) -> Tensor:
@@ -189,12 +194,14 @@ class RecUnit:
                 )
 
 
-def outside_of_loops(function: Callable[..., Any], *inputs: tf.Tensor) -> Any:
+def outside_of_loops(function: Callable[..., Any], *inputs: tf.Tensor | None) -> Any:
     """
     :param function: of raw tensors
     :param inputs: such as values of parameters
-    :return: function(*inputs), computed once if the inputs are outside of all loops
+    :return: function(*inputs), computed once if the inputs are outside of all loops; None if there are no values yet
     """
+    if any(x is None for x in inputs):
+        return None
     if tf.executing_eagerly() or any(getattr(x.graph, "outer_graph", None) is not None for x in inputs):
         return function(*inputs)
     with tf.init_scope(), tf.control_dependencies(None):

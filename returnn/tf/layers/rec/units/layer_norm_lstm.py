@@ -131,8 +131,8 @@ class LayerNormVariantsLSTMCell(RecUnit):
         z = self.matmul(source, self.weights)
         if self.b is not None:
             return rf.combine_bc(z, "+", self.b)
-        if self.global_norm:  # along the last axis, where the matrix product has put the gates
-            z = z.copy_with_feature_last() if z.feature_dim_axis is not None else z
+        if self.global_norm:
+            assert z.dims[-1] == self.gates, z
             z.raw_tensor = self._norm("input_below", z.raw_tensor)
         return z
 

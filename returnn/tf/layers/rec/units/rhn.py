@@ -59,6 +59,11 @@ class RHNCell(RecUnit):
         """See `RecUnit.project`."""
         return rf.combine_bc(self.matmul(source, self.weights), "+", self.b)
 
+    @property
+    def num_drawn_once(self) -> int:
+        """See `RecUnit.num_drawn_once`."""
+        return 1 if self.dropout_rate else 0
+
     def once(self, num_entries: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """:return: the dropout mask"""
         if not self.dropout_rate:

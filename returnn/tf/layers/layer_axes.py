@@ -1,0 +1,71 @@
+"""How a layer finds the dims that its options describe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor import Dim, Tensor
+from returnn.util.errors import DimError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.layer_base import LayerBase
+
+
+class LayerAxes:
+    """
+    The part of `LayerBase` about axis descriptions such as "T", "F", "static:-1".
+
+    Inside of a loop, a description means a dim of one frame. Where the layer is moved out of the loop and sees all
+    frames at once, "T" still has to mean the same dim, and not the one of the loop. So what was found for one frame is
+    remembered for all frames.
+    """
+
+    _num_descriptions = 0
+
+    def dims_of(self: LayerBase, source: Tensor, axes: Any) -> list[Dim]:
+        """
+        :param source: tensor that has the dims
+        :param axes: description or several, see `returnn.tensor.tensor_axes`. Numbers count the axes of the tensor with
+            the batch axis in front.
+        :return: the dims, each once; can be empty
+        """
+        loop_networks = [net for net in self.network.get_network_hierarchy() if _is_in_loop(net)]
+        if not loop_networks:
+            return _find(source, axes)
+        store = self.network.dims_of_layers
+        key = (self.get_absolute_name(), "axes", self._num_descriptions)
+        self._num_descriptions += 1
+        sees_all_frames = any(net.over_rec_time_dim is not None for net in loop_networks)
+        if not sees_all_frames or key not in store:
+            store[key] = _find(source, axes)
+        return list(store[key])
+
+    def dim_of(self: LayerBase, source: Tensor, axis: Any) -> Dim:
+        """
+        :param source: tensor that has the dim
+        :param axis: description, see `dims_of`
+        :return: the dim
+        :raises DimError: if it describes no dim of the source, or several
+        """
+        dims = self.dims_of(source, axis)
+        if len(dims) == 1:
+            return dims[0]
+        if not dims:
+            return source.get_dim_tag_from_description(axis)  # raises, with the dims that are there
+        raise DimError(f"{source}: the axis {axis!r} is ambiguous, it could be {', '.join(map(str, dims))}.")
+
+
+def _is_in_loop(network: Any) -> bool:
+    return network.inside_rec_time_dim is not None or network.over_rec_time_dim is not None
+
+
+def _find(source: Tensor, axes: Any) -> list[Dim]:
+    if _has_number(axes) and source.have_batch_axis():
+        source = source.copy_template().copy_as_batch_major()
+    return [source.dims[i] for i in source.get_axes_from_description(axes)]
+
+
+def _has_number(axes: Any) -> bool:
+    if isinstance(axes, (list, tuple, set, frozenset)):
+        return any(_has_number(axis) for axis in axes)
+    return isinstance(axes, int)

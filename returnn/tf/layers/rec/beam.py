@@ -1,0 +1,115 @@
+"""
+Beams: the hypotheses of a search, as dims.
+
+A choice makes a new beam: each of its hypotheses continues one of an older beam. So the beams of a time step form a
+chain, from the beam of the frame before to the one of the last choice. Where layers of different beams meet, the older
+ones follow the newer: one gather along the beam dim, with the indices of the hypotheses that were continued.
+
+What does not depend on a hypothesis does not have a beam dim, and is broadcast over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.layer_base import LayerBase
+
+
+@dataclass(frozen=True)
+class Beam:
+    """The hypotheses after a choice."""
+
+    dim: Dim
+    choice: LayerBase | None  # None: the beam of the frame before
+    source: Dim | None = None  # the beam that the hypotheses continue; None: there was none
+    src_beams: Tensor | None = None  # [B, dim] -> source
+    scores: Tensor | None = None  # [B, dim], log space, the best first
+
+
+class Beams:
+    """All beams of a network, by their dim. Templates and values are kept under the same dim: the last one counts."""
+
+    def __init__(self) -> None:
+        self._beams: dict[Dim, Beam] = {}
+
+    def register(self, beam: Beam) -> None:
+        """Adds a beam, or replaces what was known of it."""
+        self._beams[beam.dim] = beam
+
+    def of(self, x: Tensor) -> Beam | None:
+        """:return: the beam of a tensor, None if it has none"""
+        dims = [dim for dim in x.dims if dim.is_beam_dim()]
+        if not dims:
+            return None
+        return self._beams.get(dims[-1]) or Beam(dims[-1], None)
+
+    def get(self, dim: Dim) -> Beam | None:
+        """:return: the beam with this dim"""
+        return self._beams.get(dim)
+
+    def chain(self, beam: Beam | None) -> list[Beam]:
+        """:return: the beam, the one that it continues, and so on"""
+        chain: list[Beam] = []
+        while beam is not None and beam not in chain:
+            chain.append(beam)
+            beam = None if beam.source is None else self._beams.get(beam.source) or Beam(beam.source, None)
+        return chain
+
+    def latest(self, tensors: Iterable[Tensor]) -> Beam | None:
+        """:return: the latest of the beams of the tensors: the one whose chain has all others"""
+        found = {beam.dim: beam for beam in map(self.of, tensors) if beam is not None}
+        if not found:
+            return None
+        best = max(found.values(), key=lambda beam: len(self.chain(beam)))
+        chain = {beam.dim for beam in self.chain(best)}
+        others = [str(dim) for dim in found if dim not in chain]
+        if others:
+            raise ConfigError(f"search: the beams {best.dim} and {', '.join(others)} do not continue each other.")
+        return best
+
+    def source_indices(self, beam: Beam, older: Dim) -> Tensor:
+        """:return: [B, beam] -> older: for each hypothesis, which one of an older beam it continues"""
+        indices: Tensor | None = None
+        for step in self.chain(beam):
+            if step.dim == older:
+                break
+            assert step.src_beams is not None, f"{beam.dim} does not continue {older}"
+            if indices is None:
+                indices = step.src_beams
+            else:
+                indices = rf.gather(step.src_beams, indices=indices, axis=step.dim)
+        assert indices is not None
+        return indices
+
+    def translate(self, x: Tensor, beam: Beam | None) -> Tensor:
+        """:return: x for the hypotheses of a later beam; as it is if it has no beam, or this one"""
+        own = self.of(x)
+        if own is None or beam is None or own.dim == beam.dim:
+            return x
+        out = rf.gather(x, indices=self.source_indices(beam, own.dim), axis=own.dim)
+        if x.feature_dim is not None and x.feature_dim in out.dims:
+            out.feature_dim = x.feature_dim
+        return out
+
+
+def as_beam_of_frame_before(x: Tensor, prev_beam: Dim | None) -> Tensor:
+    """:return: x with another dim for its beam: how the next frame sees it"""
+    axes = [i for i, dim in enumerate(x.dims) if dim.is_beam_dim()]
+    if not axes or prev_beam is None:
+        return x
+    out = x.copy_template_replace_dim_tag(axes[0], prev_beam)
+    if x.raw_tensor is not None:
+        out.raw_tensor = x.raw_tensor
+    return out
+
+
+def without_beam(dims: Iterable[Dim]) -> list[Any]:
+    """:return: the dims but beams"""
+    return [dim for dim in dims if not dim.is_beam_dim()]

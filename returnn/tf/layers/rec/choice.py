@@ -1,0 +1,190 @@
+"""The choice of a label: in search, the best hypotheses; in training, the label of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.frontend import get_selected_backend
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.beam import Beam
+from returnn.tf.layers.search_choices import SearchChoices
+from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
+
+_INPUT_TYPES = ("prob", "log_prob", "logits", "regression")
+_SCORE_OF_OTHERS = -1e30  # of the labels that a hypothesis which has ended cannot continue with
+
+
+class BaseChoiceLayer(LayerBase):
+    """Base class of layers that make or end choices."""
+
+    def __init__(
+        self,
+        beam_size: int | None = None,
+        search: bool | type[NotSpecified] = NotSpecified,
+        add_to_beam_scores: bool | type[NotSpecified] = NotSpecified,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param beam_size: number of hypotheses to keep
+        :param search: whether to search. Default: as the network says
+        :param add_to_beam_scores: whether the scores of the choice count. Default: if there is search
+        """
+        super().__init__(**kwargs)
+        self.beam_size = beam_size
+        self.search = self.network.search_flag if search is NotSpecified else bool(search)
+        self.add_to_beam_scores = add_to_beam_scores
+
+
+class ChoiceLayer(BaseChoiceLayer):
+    """
+    The label of this time step.
+
+    With search: the `beam_size` best of all continuations of all hypotheses, by the sum of their scores. Without: the
+    label of the target. Source [..., labels]; output sparse, with a beam dim in search.
+    """
+
+    layer_class = "choice"
+
+    def __init__(
+        self,
+        beam_size: int,
+        input_type: str = "prob",
+        prob_scale: float = 1.0,
+        base_beam_score_scale: float = 1.0,
+        random_sample_scale: float = 0.0,
+        length_normalization: bool = True,
+        length_normalization_exponent: float = 1.0,
+        keep_beams: bool = False,
+        source_beam_sizes: Sequence[int] | None = None,
+        scheduled_sampling: bool | dict[str, Any] = False,
+        cheating: bool | str = False,
+        explicit_search_sources: list[LayerBase] | None = None,
+        custom_score_combine: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param beam_size: number of hypotheses to keep
+        :param input_type: what the source is: "prob", "log_prob", "logits"; or "regression": the output itself
+        :param prob_scale: factor of the scores of this step
+        :param base_beam_score_scale: factor of the scores so far
+        :param random_sample_scale: if not 0, Gumbel noise is added, with this factor: then it is sampling
+        :param length_normalization: scores of hypotheses that have ended grow with those that go on, so that they stay
+            comparable by their mean
+        :param length_normalization_exponent: exponent of the length in that
+        :param keep_beams: each hypothesis keeps its place, and takes the best label
+        :param source_beam_sizes: with several sources, so many of the best labels of each are combined
+        :param scheduled_sampling: in training, sometimes take a label of the source instead of the target
+        :param cheating: the target is always among the hypotheses; "exclusive": exactly once, in the last place
+        :param explicit_search_sources: layers whose beams this one continues, too
+        :param custom_score_combine: function that combines the scores of this step and those so far
+        """
+        super().__init__(beam_size=beam_size, **kwargs)
+        if input_type not in _INPUT_TYPES:
+            raise ConfigError(f"{self.where()}: option 'input_type': {input_type!r}. Possible: {_INPUT_TYPES}.")
+        self.input_type = input_type
+        self.prob_scale = prob_scale
+        self.base_beam_score_scale = base_beam_score_scale
+        self.random_sample_scale = random_sample_scale
+        self.length_normalization = length_normalization
+        self.length_normalization_exponent = length_normalization_exponent
+        self.keep_beams = keep_beams
+        self.source_beam_sizes = source_beam_sizes
+        self.scheduled_sampling = scheduled_sampling
+        self.cheating = cheating
+        self.explicit_search_sources = explicit_search_sources
+        self.custom_score_combine = custom_score_combine
+
+    @classmethod
+    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+        """See `LayerBase.transform_config_dict`. Without search, the sources are not needed."""
+        search = d.get("search", NotSpecified)
+        searches = network.search_flag if search is NotSpecified else search
+        if not searches and d.get("target") and not d.get("scheduled_sampling"):
+            d["from"] = []
+        super().transform_config_dict(d, network=network, get_layer=get_layer)
+
+    def must_be_in_loop(self) -> str:
+        """:return: a reason, with search"""
+        return "searches" if self.search else ""
+
+    def compute(self, *sources: Tensor) -> Tensor:
+        """:return: labels"""
+        if not self.search:
+            return self._label_of_target()
+        return self._searched(sources[0])
+
+    def _label_of_target(self) -> Tensor:
+        target = self.get_target_value()
+        if target is None:
+            raise ConfigError(f"{self.where()}: the option 'target' is required, as there is no search.")
+        return target.copy()
+
+    def _searched(self, source: Tensor) -> Tensor:
+        frame = self.network.innermost_frame()
+        if frame is None:
+            raise ConfigError(f"{self.where()}: can only search inside of a loop.")
+        beams = self.network.beams
+        label_dim = source.feature_dim
+        assert label_dim is not None
+        scores = self._log_scores(source, label_dim)
+        base_beam = beams.latest([source, *(layer.output for layer in self.explicit_search_sources or [])])
+        if base_beam is None or base_beam.choice is None:  # the first choice of this step
+            base = frame.scores_before()  # [B, beam]
+        else:
+            base = base_beam.scores
+        if base is None:
+            return self._select(scores, label_dim, base_beam)
+        base_beam = beams.of(base)
+        if self.base_beam_score_scale != 1:
+            base = base * self.base_beam_score_scale
+        ended = frame.ended_before()
+        if ended is not None:
+            scores, base = self._of_ended(scores, base, beams.translate(ended, base_beam), label_dim)
+        return self._select(rf.combine_bc(scores, "+", base), label_dim, base_beam)
+
+    def _log_scores(self, source: Tensor, label_dim: Dim) -> Tensor:
+        act = self.sources[0].output_before_activation
+        if self.input_type == "logits":
+            scores = rf.log_softmax(source, axis=label_dim, use_mask=False)
+        elif self.input_type == "log_prob":
+            scores = source
+        elif act is not None and act.before is not None and act.is_softmax_act_func() and act.after is not None:
+            scores = rf.log_softmax(act.before, axis=label_dim, use_mask=False)
+            scores = self.network.beams.translate(scores, self.network.beams.of(source))
+        else:
+            scores = rf.safe_log(source)
+        return scores if self.prob_scale == 1 else scores * self.prob_scale
+
+    def _of_ended(self, scores: Tensor, base: Tensor, ended: Tensor, label_dim: Dim) -> tuple[Tensor, Tensor]:
+        """:return: scores and base, where a hypothesis that has ended goes on with label 0 alone, at no cost"""
+        first = rf.compare(rf.range_over_dim(label_dim), "==", 0)
+        fixed = rf.where(first, 0.0, _SCORE_OF_OTHERS)
+        scores = rf.where(ended, fixed, scores, allow_broadcast_all_sources=True)
+        if self.length_normalization:
+            step = rf.cast(self.network.get_rec_step_info().output, "float32")
+            growth = (step + 1.0) / rf.maximum(step, 1.0)
+            growth = growth if self.length_normalization_exponent == 1 else growth**self.length_normalization_exponent
+            base = base * rf.where(ended, growth, 1.0, allow_broadcast_all_sources=True)
+        return scores, base
+
+    def _select(self, scores: Tensor, label_dim: Dim, base_beam: Beam | None) -> Tensor:
+        beam_dim = self.new_dim("beam", self.beam_size, kind=Dim.Types.Beam, auto_generated=False)
+        axes = [base_beam.dim, label_dim] if base_beam is not None else [label_dim]
+        best, indices, _ = rf.top_k(scores, axis=axes, k=self.beam_size, k_dim=beam_dim)
+        src_beams, labels = (
+            indices if base_beam is not None else (None, indices[0] if isinstance(indices, (list, tuple)) else indices)
+        )
+        labels = labels.copy()
+        labels.feature_dim = None
+        target = self.get_target_value() if self.target else None
+        labels.sparse_dim = target.sparse_dim if target is not None and target.sparse_dim is not None else label_dim
+        beam = Beam(beam_dim, self, None if base_beam is None else base_beam.dim, src_beams, best)
+        self.network.beams.register(beam)
+        self.search_choices = SearchChoices(owner=self, beam_size=self.beam_size)
+        if get_selected_backend() != "template":
+            self.search_choices.set_tensors(best, src_beams)
+        return labels

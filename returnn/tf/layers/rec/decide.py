@@ -1,0 +1,131 @@
+"""The end of a search: one hypothesis is left; and what is known of all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.beam import Beam
+from returnn.tf.layers.rec.choice import BaseChoiceLayer
+from returnn.util.errors import ConfigError
+
+
+class DecideLayer(BaseChoiceLayer):
+    """
+    The hypothesis with the best score. Without search, the source as it is.
+
+    Source [B, beam, ...], output [B, ...].
+    """
+
+    layer_class = "decide"
+
+    def __init__(self, length_normalization: bool = False, **kwargs: Any) -> None:
+        """
+        :param length_normalization: compare the scores divided by the lengths
+        """
+        super().__init__(**kwargs)
+        self.length_normalization = length_normalization
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: the source without its beam"""
+        beam = self.network.beams.of(source)
+        if beam is None:
+            return source
+        return take_hypothesis(self, source, beam, self._best(source, beam))
+
+    def _best(self, source: Tensor, beam: Beam) -> Tensor:
+        """:return: [B] -> beam"""
+        scores = scores_of(self, beam)
+        time_dims = [dim for dim in source.dims if beam.dim in _length_dims(dim)]
+        if self.length_normalization and time_dims:
+            lengths = time_dims[0].get_size_tensor()
+            scores = rf.combine_bc(scores, "/", rf.cast(rf.maximum(lengths, 1), scores.dtype))
+        return rf.reduce_argmax(scores, axis=beam.dim)
+
+
+class ChoiceGetBeamScoresLayer(LayerBase):
+    """Scores of the hypotheses: [B, beam], log space."""
+
+    layer_class = "choice_get_beam_scores"
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B, beam]"""
+        return scores_of(self, _beam_of(self, source))
+
+
+class ChoiceGetSrcBeamsLayer(LayerBase):
+    """Which hypothesis of the beam before is continued: [B, beam]."""
+
+    layer_class = "choice_get_src_beams"
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B, beam], int32"""
+        beam = _beam_of(self, source)
+        if beam.src_beams is None:
+            raise ConfigError(f"{self.where()}: the hypotheses of {source} continue none.")
+        out = beam.src_beams.copy()
+        out.sparse_dim = None
+        return out
+
+
+class SplitBatchBeamLayer(BaseChoiceLayer):
+    """The hypotheses as an axis of its own, beside the batch: [B, beam_dim, ...]."""
+
+    layer_class = "split_batch_beam"
+
+    def __init__(self, beam_dim: Dim | None = None, **kwargs: Any) -> None:
+        """
+        :param beam_dim: the dim that the hypotheses become
+        """
+        super().__init__(**kwargs)
+        self.beam_dim = beam_dim
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: the source, with `beam_dim` in place of its beam"""
+        beam = self.network.beams.of(source)
+        if beam is None:
+            return source
+        dim = self.beam_dim or self.new_dim("beam", beam.dim.dimension)
+        if self.beam_dim is not None and dim.dimension is None:
+            dim.declare_same_as(self.new_dim("beam", beam.dim.dimension))
+        return rf.replace_dim(source, in_dim=beam.dim, out_dim=dim)[0]
+
+
+def take_hypothesis(layer: LayerBase, source: Tensor, beam: Beam, index: Tensor) -> Tensor:
+    """
+    :param layer: for new dims
+    :param source: [B, beam, ...]
+    :param beam: its beam
+    :param index: [B] -> beam
+    :return: [B, ...], with time dims that have the lengths of the hypotheses
+    """
+    out = rf.gather(source, indices=index, axis=beam.dim)
+    for dim in source.dims:
+        lengths = dim.dyn_size_ext if beam.dim in _length_dims(dim) else None
+        if lengths is None:
+            continue
+        new_dim = layer.new_dim(f"decided:{dim.name}")
+        new_dim.dyn_size_ext = rf.gather(lengths, indices=index, axis=beam.dim)
+        out = rf.replace_dim(out, in_dim=dim, out_dim=new_dim)[0]
+    return out
+
+
+def scores_of(layer: LayerBase, beam: Beam) -> Tensor:
+    """:return: [B, beam]"""
+    if beam.scores is None:
+        raise ConfigError(f"{layer.where()}: the scores of {beam.dim} are not known here.")
+    return beam.scores
+
+
+def _beam_of(layer: LayerBase, source: Tensor) -> Beam:
+    beam = layer.network.beams.of(source)
+    if beam is None:
+        raise ConfigError(f"{layer.where()}: the source {source} comes from no search.")
+    return beam
+
+
+def _length_dims(dim: Dim) -> tuple[Dim, ...]:
+    lengths = None if dim.size is not None else dim.dyn_size_ext
+    return () if lengths is None else lengths.dims
