@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from returnn.frontend._backend import get_backend_by_raw_tensor_type, get_global_backend
+from returnn.frontend._backend import get_backend_of, get_global_backend
 from returnn.tensor import Dim, Tensor
 
 
@@ -13,8 +13,9 @@ def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = N
     :param device: such as "cpu"
     :return: [dim]: 0, 1, 2, ...; if integers, they are indices into the dim
     """
-    raw_lengths = None if get_global_backend().name == "template" else dim.dyn_size
-    backend = get_global_backend() if raw_lengths is None else get_backend_by_raw_tensor_type(type(raw_lengths))
+    backend = get_global_backend()
+    if backend.name != "template":
+        backend = get_backend_of(dim.dyn_size_ext)
     return backend.range_over_dim(dim, dtype=dtype, device=device)
 
 
