@@ -435,3 +435,29 @@ def gating(
 
 def _activation(a: Any, func: str) -> Tensor:
     return get_backend_of(a).activation(a, func)
+
+
+def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """
+    :param a: {..., axis}
+    :param axis: the dim that the result sums up to 1 over
+    :param use_mask: frames beyond the end of their sequence get exactly 0
+    :return: exp(a) / sum_axis exp(a)
+    """
+    return get_backend_of(a).softmax(a, axis=axis, use_mask=use_mask)
+
+
+def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """:return: log(softmax(a)), without overflow; minus infinity beyond the end of a sequence"""
+    return get_backend_of(a).log_softmax(a, axis=axis, use_mask=use_mask)
+
+
+def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:
+    """
+    :param a: not negative
+    :param eps: smallest value that is told from 0; default: 6e-8 for float16, otherwise 1e-20
+    :return: log(max(a, eps)); of a softmax, its `log_softmax`
+    """
+    if eps is None:
+        eps = 6e-8 if a.dtype == "float16" else 1e-20
+    return get_backend_of(a).safe_log(a, eps=eps)
