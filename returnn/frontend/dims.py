@@ -205,7 +205,7 @@ def _resized(source: Tensor, in_dim: Dim, out_dim: Dim, allow_expand: bool) -> T
         source, (in_dim,) = pad(
             source, axes=[in_dim], padding=[(0, Dim(missing, name="missing"))], handle_dynamic_dims=False
         )
-    return get_backend_of(source).slice(source, axis=in_dim, end=out_dim.get_dim_value(), out_dim=out_dim)
+    return get_backend_of(source).slice(source, axis=in_dim, end=out_dim, out_dim=out_dim)
 
 
 def _known_size(source: Tensor, dim: Dim) -> int | None:

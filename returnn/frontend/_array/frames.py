@@ -10,15 +10,18 @@ from returnn.frontend.math_ import combine_bc, compare_bc, logical_and
 from returnn.tensor import Dim, Tensor
 
 
-def take_frames(source: Tensor, *, axis: Dim, position: Tensor, fill_value: Any = 0) -> Tensor:
+def take_frames(
+    source: Tensor, axis: Dim, *, position: Tensor, fill_value: Any = 0, lengths: Tensor | int | None = None
+) -> Tensor:
     """
     :param source: {..., axis}
     :param axis: with the frames
     :param position: {..., out_dim}, can lie outside of the sequence
     :param fill_value: for positions outside
+    :param lengths: of the sequences; default: those of the axis
     :return: {..., out_dim}
     """
-    lengths = axis.get_size_tensor_or_int()
+    lengths = axis.get_size_tensor_or_int() if lengths is None else lengths
     is_inside = compare_bc(position, "<", lengths)
     is_inside = logical_and(is_inside, compare_bc(position, ">=", 0, dim_order=is_inside.dims))
     index = where(is_inside, position, 0)

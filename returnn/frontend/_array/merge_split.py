@@ -67,7 +67,7 @@ def split_dims(
     is_padded = is_padded and product != axis and (product.size is None or product.size != axis.size)
     if has_gaps(parts):
         return take_frames(
-            source, axis=axis, position=_position_without_gaps(parts), fill_value=0 if pad_value is None else pad_value
+            source, axis, position=_position_without_gaps(parts), fill_value=0 if pad_value is None else pad_value
         )
     if is_padded and axis.need_masking():
         source = source.copy_masked(0 if pad_value is None else pad_value, dims=[axis])
@@ -111,7 +111,7 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor
     pieces = []
     start: Tensor | int = 0
     for dim in out_dims:
-        pieces.append(take_frames(source, axis=axis, position=combine_bc(positions(dim), "+", start)))
+        pieces.append(take_frames(source, axis, position=combine_bc(positions(dim), "+", start)))
         start = combine_bc(dim.get_size_tensor(), "+", start)
     return tuple(pieces)
 

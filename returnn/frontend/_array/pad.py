@@ -10,7 +10,7 @@ from returnn.frontend._backend import get_backend_of
 from returnn.frontend._out_dims import out_dim_for
 from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.tensor import Dim, Tensor
-from returnn.tensor.dim_rules import at_least, padded_dim
+from returnn.tensor.dim_rules import at_least
 
 
 def pad(
@@ -64,7 +64,7 @@ def shift_right(source: Tensor, *, axis: Dim, pad_value: Any, amount: int = 1) -
     :return: {..., axis}, where the last frames fell out
     """
     longer, (longer_dim,) = pad(source, axes=[axis], padding=[(amount, 0)], value=pad_value)
-    return get_backend_of(longer).slice(longer, axis=longer_dim, end=axis.get_dim_value(), out_dim=axis)
+    return get_backend_of(longer).slice(longer, axis=longer_dim, end=axis, out_dim=axis)
 
 
 def shift_left(source: Tensor, *, axis: Dim, pad_value: Any, amount: int = 1) -> Tensor:
@@ -94,7 +94,7 @@ def expand_make_non_empty(source: Tensor, *, axis: Dim, out_dim: Dim | None = No
         return source, axis
     out_dim = out_dim_for("expand_make_non_empty", out_dim, at_least(axis, 1))
     longer, (longer_dim,) = pad(source, axes=[axis], padding=[(0, 1)], handle_dynamic_dims=True)
-    end = None if longer_dim.size is not None else padded_dim(out_dim).get_dim_value()
+    end = None if longer_dim.size is not None else out_dim
     return get_backend_of(longer).slice(longer, axis=longer_dim, end=end, out_dim=out_dim), out_dim
 
 

@@ -45,6 +45,8 @@ def scatter(
         use_mask = use_mask_default(default=True, func_name="scatter")
     if use_mask:
         indices = valid_only(indices, -1)
+        if mode != "sum":  # the gradient of a maximum compares, and NaN is not equal to itself
+            source = source.copy_masked(0, dims=_masked_dims(source, indices_dim))
     if fill_value is None:
         fill_value = 0 if mode == "sum" else extreme_value(source.dtype, highest=mode == "min")
     return get_backend_of(source, indices).scatter(
@@ -135,6 +137,7 @@ def scatter_logsumexp(
     """
     options = {"indices": indices, "indices_dim": indices_dim, "out_dim": _out_dim(indices, out_dim)}
     backend = get_backend_of(source, indices)
+    source = source.copy_masked(0, dims=_masked_dims(source, indices_dim))
     highest = scatter(source, mode="max", fill_value=0.0, use_mask=True, **options)  # type: ignore[arg-type]
     highest = where(backend.is_finite(highest), highest, 0.0)
     shift = _gathered(highest, indices, options["out_dim"])  # type: ignore[arg-type]
@@ -172,6 +175,10 @@ def _out_dim(indices: Tensor, out_dim: Dim | Sequence[Dim] | None) -> Dim | Sequ
     if indices.sparse_dim is None:
         raise fail(f"scatter: the out dim is missing: {indices}.", "Give it, or indices with a sparse dim.")
     return indices.sparse_dim
+
+
+def _masked_dims(source: Tensor, indices_dim: Dim | Sequence[Dim]) -> list[Dim]:
+    return [dim for dim in as_dims(indices_dim) if dim in source.dims and dim.need_masking()]
 
 
 def _filled(x: Tensor, count: Tensor, fill_value: Any) -> Tensor:

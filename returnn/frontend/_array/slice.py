@@ -54,7 +54,11 @@ def slice(
         start = maximum(start, 0)
     out_dim = _dim_of_frames(axis, start, end, step, size, out_dim)
     position = combine_bc(combine_bc(positions(out_dim), "*", step), "+", start)
-    return take_frames(source, axis=axis, position=position), out_dim
+    if size is not None and axis.size is None:  # all sequences could be empty, and then there is nothing to pick from
+        return take_frames(
+            *_with_one_more_frame(source, axis), position=position, lengths=axis.get_size_tensor()
+        ), out_dim
+    return take_frames(source, axis, position=position), out_dim
 
 
 def _from_begin(axis: Dim, position: Position) -> Position:
@@ -62,6 +66,13 @@ def _from_begin(axis: Dim, position: Position) -> Position:
     if isinstance(position, int) and axis.size is not None:
         return min(max(position + axis.size, 0) if position < 0 else position, axis.size)
     return position
+
+
+def _with_one_more_frame(source: Tensor, axis: Dim) -> tuple[Tensor, Dim]:
+    longer = axis + 1
+    return get_backend_of(source).pad(
+        source, axes=[axis], padding=[(0, 1)], out_dims=[longer], handle_dynamic_dims=False
+    ), longer
 
 
 def _slice_in_memory(

@@ -66,18 +66,20 @@ class SelectArrayOps(Backend[Any]):
     @classmethod
     def gather(cls, source: Tensor, *, indices: Tensor | int, axis: Dim, clip_to_valid: bool = False) -> Tensor:
         """:return: gathered, with one raw operation, if the dims which source and indices share come first in both"""
-        out = TemplateBackend.gather(source, indices=indices, axis=axis, clip_to_valid=clip_to_valid)
-        number = source.get_axis_from_description(axis)
         raw = source._raw_tensor
         if isinstance(indices, int):
+            out = TemplateBackend.gather(source, indices=indices, axis=axis)
+            number = source.get_axis_from_description(axis)
             assert raw is not None
             out._raw_tensor = raw[(*[slice(None)] * number, indices)]
             return out
         indices = cls.as_tensor(indices)
         if clip_to_valid:
-            last = cls.combine(axis.get_size_tensor(), "sub", 1)
+            last = cls.combine(cls.as_tensor(axis.get_size_tensor()), "sub", 1)
             indices = cls.combine(indices, "minimum", cls.cast(last, indices.dtype), allow_broadcast_all_sources=True)
             indices = cls.combine(indices, "maximum", 0)
+        out = TemplateBackend.gather(source, indices=indices, axis=axis)
+        number = source.get_axis_from_description(axis)
         batch, _, before, behind = gather_axes(source, indices, number)
         new_dims = [dim for dim in indices.dims if dim not in [source.dims[i] for i in batch]]
         perm = [*batch, *before, number, *behind]

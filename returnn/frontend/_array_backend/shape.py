@@ -165,6 +165,7 @@ class ShapeArrayOps(Backend[Any]):
         number = source.get_axis_from_description(axis)
         raw = source._raw_tensor
         assert raw is not None
+        end = end.get_dim_value() if isinstance(end, Dim) else end
         out._raw_tensor = raw[(*[slice(None)] * number, slice(start, end, step))]
         return out
 
@@ -197,14 +198,13 @@ class ShapeArrayOps(Backend[Any]):
                 source = cls._pad_by_position(source, axis, amounts[0], out_dim, mode, handle_dynamic_dims)
             return source
         fill = cls.as_tensor(0 if value is None else value, like=source)
-        raw_value = value if isinstance(value, (int, float)) else 0 if value is None or fill.dims else fill._raw_tensor
         amounts: list[tuple[Any, Any]] = [(0, 0)] * len(source.dims)
         for number, sides in zip(axes_of(source, axes), padding, strict=True):
             amounts[number] = tuple(side.get_dim_value() if isinstance(side, Dim) else side for side in sides)
-        out._raw_tensor = cls.pad_raw(source._raw_tensor, amounts, raw_value)
+        out._raw_tensor = cls.pad_raw(source._raw_tensor, amounts, 0 if isinstance(value, Tensor) else value or 0)
         for axis, (left, right), out_dim in zip(axes, padding, out_dims, strict=True):
             behind = handle_dynamic_dims and axis.need_masking() and right != 0
-            if behind or fill.dims:
+            if behind or isinstance(value, Tensor):
                 out = cls._filled(out, axis, left, out_dim, fill, handle_dynamic_dims)
         return out
 

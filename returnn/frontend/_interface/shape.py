@@ -107,7 +107,7 @@ class ShapeOps:
         size: Any = None,
         out_dim: Dim,
     ) -> Tensor:
-        """:return: the frames `start`, `start + step`, ... before `end` of the axis in memory. See also `gather`."""
+        """:return: the frames `start`, `start + step`, ... before `end` (a Dim: its size) of the axis in memory"""
         raise NotImplementedError
 
     @staticmethod

@@ -31,7 +31,7 @@ class SelectNumpyOps:
             place = dict(zip(out.dims, position, strict=True))
             index = int(indices.raw_tensor[tuple(place[dim] for dim in indices.dims)])
             if clip_to_valid:
-                index = min(max(index, 0), _length_at(axis, place) - 1)
+                index = max(min(index, _length_at(axis, place) - 1), 0)
             result[position] = rows[tuple(place[dim] for dim in row_dims)][index]
         out.raw_tensor = result
         return out

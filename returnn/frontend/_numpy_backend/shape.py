@@ -145,6 +145,7 @@ class ShapeNumpyOps:
         """:return: slice of the axis in memory"""
         out = TemplateBackend.slice(source, axis=axis, start=start, end=end, step=step, size=size, out_dim=out_dim)
         number = source.get_axis_from_description(axis)
+        end = end.get_dim_value() if isinstance(end, Dim) else end
         out.raw_tensor = source.raw_tensor[(*[slice(None)] * number, slice(start, end, step))]
         return out
 

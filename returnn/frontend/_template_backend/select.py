@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._template_backend.core import as_dims
-from returnn.frontend._template_backend.rules import fail, require_dims
+from returnn.frontend._template_backend.rules import common_template, fail, require_dims
 from returnn.frontend._template_backend.shape import axes_of
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
@@ -28,6 +28,8 @@ class SelectRules:
             return source.copy_template_excluding_axis(number)
         if not indices.dtype.startswith(("int", "uint")):
             raise DtypeError(f"gather: the indices {indices} should be integers. Use rf.cast first.")
+        if clip_to_valid and axis.size is None:
+            indices = common_template("gather", [indices, axis.get_size_tensor()], allow_broadcast_all_sources=True)
         batch, new, before, behind = gather_axes(source, indices, number)
         dims = [source.dims[i] for i in (*batch, *before)]
         dims += [indices.dims[i] for i in new] + [source.dims[i] for i in behind]
