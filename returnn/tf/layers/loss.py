@@ -96,6 +96,39 @@ class Loss:
         if isinstance(d.get("custom_inv_norm_factor"), str):
             d["custom_inv_norm_factor"] = get_layer(d["custom_inv_norm_factor"])
 
+    # What a loss class can use.
+
+    def require_target(self) -> Tensor:
+        """
+        :return: the target
+        :raises ConfigError: if there is none
+        """
+        if self.target is None:
+            raise ConfigError(f"{self.where()}: a target is required (option 'target').")
+        return self.target
+
+    def require_axis(self) -> Dim:
+        """
+        :return: the feature dim of the output
+        :raises ConfigError: if it has none
+        """
+        if self.output.feature_dim is None:
+            raise ConfigError(f"{self.where()}: the output {self.output} has no feature dim.")
+        return self.output.feature_dim
+
+    def dense_target(self) -> Tensor:
+        """
+        :return: [B, T, F]: the target; class labels as one-hot vectors
+        :raises ConfigError: if there is none, or one with another feature dim than the output
+        """
+        target, axis = self.require_target(), self.require_axis()
+        dense = rf.one_hot(target) if target.sparse else rf.cast(target, self.output.dtype)
+        if axis not in dense.dims:
+            raise ConfigError(
+                f"{self.where()}: the output {self.output} and the target {target} have different feature dims."
+            )
+        return dense
+
     # How it is used.
 
     def init(
@@ -114,7 +147,7 @@ class Loss:
         self.output = output
         self.output_with_activation = output_with_activation
         self.layer = layer
-        self.target = None if target is None else _with_dims_of(target, output, self.where())
+        self.target = None if target is None else _with_feature_of(_with_dims_of(target, output, self.where()), output)
         self.__dict__.pop("_flat", None)
 
     def init_by_layer(self, layer: LayerBase, layer_output_template: Tensor | None = None) -> None:
@@ -269,3 +302,13 @@ def _with_dims_of(target: Tensor, output: Tensor, where: str) -> Tensor:
     if len(own) > 1 and free:
         raise ConfigError(f"{where}: it is not clear which dims of the target {target} belong to those of {output}.")
     return target
+
+
+def _with_feature_of(target: Tensor, output: Tensor) -> Tensor:
+    """:return: target with the feature dim of the output, if it has the same size"""
+    own, axis = target.feature_dim_or_sparse_dim, output.feature_dim
+    if own is None or axis is None or own == axis or own.dimension != axis.dimension or axis in target.dims:
+        return target
+    if target.sparse:
+        return rf.set_sparse_dim(target, axis)
+    return rf.replace_dim(target, in_dim=own, out_dim=axis)[0]

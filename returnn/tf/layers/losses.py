@@ -1,13 +1,17 @@
-"""Losses that compare frame by frame with a target."""
+"""Losses that compare a distribution over classes with a target, frame by frame."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import tensorflow as tf
+
 import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.loss import Loss
-from returnn.util.errors import ConfigError
+from returnn.tf.util.safe_math import safe_log
+from returnn.util.errors import ConfigError, check_known
 
 
 class CrossEntropyLoss(Loss):
@@ -35,18 +39,15 @@ class CrossEntropyLoss(Loss):
         """
         :param focal_loss_factor: gamma of Lin et al. 2017, "Focal Loss for Dense Object Detection"; 0: plain
         :param label_smoothing: this part of the probability mass is spread over the other labels
-        :param label_smoothing_gaussian: neighbours get more of it than labels further away
-        :param debug_dump: print targets and outputs
-        :param safe_log_opts: options of `returnn.frontend.safe_log`
+        :param label_smoothing_gaussian: labels with a near index get more of it than those further away
+        :param debug_dump: print targets and the probabilities that they got
+        :param safe_log_opts: options of `returnn.tf.util.basic.safe_log`, for the logarithm of the output
         :param use_fused: take the logits, if they are known
-        :param input_type: "prob", "log_prob" or "logits"
+        :param input_type: "prob", "log_prob" or "logits": what the output is
         :param fake_upper_bound: the value is cut at this, the gradient is not
         """
         super().__init__(**kwargs)
-        if input_type not in ("prob", "log_prob", "logits"):
-            raise ConfigError(
-                f"loss 'ce': option 'input_type': {input_type!r}. Possible: 'prob', 'log_prob', 'logits'."
-            )
+        check_known("input_type", input_type, ("prob", "log_prob", "logits"), where="loss 'ce'")
         self.focal_loss_factor = focal_loss_factor
         self.label_smoothing = label_smoothing
         self.label_smoothing_gaussian = label_smoothing_gaussian
@@ -58,13 +59,65 @@ class CrossEntropyLoss(Loss):
 
     def value_per_frame(self) -> Tensor:
         """:return: [B, T]"""
+        self.require_target()
+        value = self._smoothed() if self.label_smoothing else self._plain()
+        if self.focal_loss_factor:
+            value = value * (1.0 - self.target_prob()) ** self.focal_loss_factor
+        if self.debug_dump:
+            value = self._dumped(value)
+        if self.fake_upper_bound is not None:
+            value = value + rf.stop_gradient(rf.minimum(value, self.fake_upper_bound) - value)
+        return value
+
+    def get_output_target_scores(self) -> Any:
+        """:return: raw, flat: the probability of the target in each valid frame"""
+        return self._flatten(self.target_prob())
+
+    def target_prob(self) -> Tensor:
+        """:return: [B, T]: the probability of the target in each frame"""
+        if not self.require_target().sparse:
+            raise ConfigError(f"{self.where()}: this needs class labels as target, not {self.target}.")
+        return rf.exp(rf.neg(self._plain()))
+
+    def _plain(self) -> Tensor:
+        target, axis = self.require_target(), self.require_axis()
         logits = self._logits()
-        axis = self.output.feature_dim
-        assert axis is not None and self.target is not None
         if logits is not None:
-            return rf.cross_entropy(estimated=logits, target=self.target, axis=axis, estimated_type="logits")
-        kind = {"prob": "probs", "log_prob": "log-probs"}[self.input_type]
-        return rf.cross_entropy(estimated=self.output, target=self.target, axis=axis, estimated_type=kind)
+            return rf.cross_entropy(estimated=logits, target=target, axis=axis, estimated_type="logits")
+        return rf.cross_entropy(estimated=self._log_prob(), target=target, axis=axis, estimated_type="log-probs")
+
+    def _smoothed(self) -> Tensor:
+        """:return: cross entropy to the smoothed target, less its smallest possible value"""
+        target, axis = self.require_target(), self.require_axis()
+        num_classes = axis.get_dim_value()
+        keep, other = 1.0 - self.label_smoothing, self.label_smoothing / (num_classes - 1)
+        smallest = -(keep * math.log(keep) + (num_classes - 1) * other * math.log(other + 1e-20))
+        log_prob = self._log_prob()
+        if self.label_smoothing_gaussian:
+            soft_target = _gaussian_around(self._class_labels(), axis, deviation=keep)
+            value = rf.cross_entropy(estimated=log_prob, target=soft_target, axis=axis, estimated_type="log-probs")
+        else:
+            plain = rf.cross_entropy(estimated=log_prob, target=target, axis=axis, estimated_type="log-probs")
+            value = plain * (keep - other) - rf.reduce_sum(log_prob, axis=axis, use_mask=False) * other
+        return value - smallest
+
+    def _class_labels(self) -> Tensor:
+        target = self.require_target()
+        if not target.sparse:
+            raise ConfigError(f"{self.where()}: 'label_smoothing_gaussian' needs class labels as target, not {target}.")
+        return target
+
+    def _log_prob(self) -> Tensor:
+        logits = self._logits()
+        if logits is not None:
+            return rf.log_softmax(logits, axis=self.require_axis(), use_mask=False)
+        if self.input_type == "log_prob":
+            return self.output
+        if not self.safe_log_opts:
+            return rf.safe_log(self.output)
+        log_prob = self.output.copy_template()
+        log_prob.raw_tensor = safe_log(self.output.raw_tensor, **self.safe_log_opts)
+        return log_prob
 
     def _logits(self) -> Tensor | None:
         if self.input_type == "logits":
@@ -73,3 +126,61 @@ class CrossEntropyLoss(Loss):
         if self.use_fused and act is not None and act.before is not None and act.is_softmax_act_func():
             return act.before
         return None
+
+    def _dumped(self, value: Tensor) -> Tensor:
+        dump = tf.print(self.where(), "target:", self.target_flat, "scores:", self._flatten(self.output), summarize=10)
+        out = value.copy()
+        with tf.control_dependencies([dump]):
+            out.raw_tensor = tf.identity(value.raw_tensor)
+        return out
+
+
+class GenericCELoss(Loss):
+    """
+    Cross entropy for an output that is positive, but not normalized: `log(sum(y)) - log(y[target])`.
+    """
+
+    class_name = "generic_ce"
+
+    def value_per_frame(self) -> Tensor:
+        """:return: [B, T]"""
+        target, axis = self.require_target(), self.require_axis()
+        total = rf.log(rf.reduce_sum(self.output, axis=axis, use_mask=False))
+        return total + rf.cross_entropy(estimated=self.output, target=target, axis=axis, estimated_type="probs")
+
+
+class BinaryCrossEntropyLoss(Loss):
+    """
+    Binary cross entropy for each entry of the feature dim, of which the mean is taken.
+
+    The output has logits, the target has 0 or 1, or probabilities.
+    """
+
+    class_name = ("bin_ce", "sse_sigmoid")
+
+    def __init__(self, pos_weight: float | None = None, **kwargs: Any) -> None:
+        """
+        :param pos_weight: factor for entries whose target is 1
+        """
+        super().__init__(**kwargs)
+        self.pos_weight = pos_weight
+
+    def value_per_frame(self) -> Tensor:
+        """:return: [B, T]"""
+        logits, target = self.output, self.dense_target()
+        weight = 1.0 if self.pos_weight is None else (self.pos_weight - 1.0) * target + 1.0
+        value = (1.0 - target) * logits - rf.log_sigmoid(logits) * weight
+        return rf.reduce_mean(value, axis=self.require_axis(), use_mask=False)
+
+    def error_per_frame(self) -> Tensor:
+        """:return: [B, T]: the part of the entries which are on the wrong side"""
+        wrong = rf.compare(self.output > 0.0, "!=", self.dense_target() > 0.5)
+        return rf.reduce_mean(rf.cast(wrong, "float32"), axis=self.require_axis(), use_mask=False)
+
+
+def _gaussian_around(labels: Tensor, axis: Dim, *, deviation: float) -> Tensor:
+    """:return: [..., axis]: density of a normal distribution around the label, at each class"""
+    classes = rf.cast(rf.range_over_dim(axis), "float32")
+    distance = rf.combine_bc(classes, "-", rf.cast(labels, "float32"))
+    density = rf.exp(rf.square(distance) * (-0.5 / deviation**2))
+    return density * (1.0 / (deviation * math.sqrt(2 * math.pi)))
