@@ -137,7 +137,7 @@ class ChoiceLayer(BaseChoiceLayer):
         else:
             base = base_beam.scores
         if base is None:
-            return self._select(scores, label_dim, base_beam)
+            return self._first_guess(scores, label_dim)
         base_beam = beams.of(base)
         if self.base_beam_score_scale != 1:
             base = base * self.base_beam_score_scale
@@ -171,20 +171,28 @@ class ChoiceLayer(BaseChoiceLayer):
             base = base * rf.where(ended, growth, 1.0, allow_broadcast_all_sources=True)
         return scores, base
 
-    def _select(self, scores: Tensor, label_dim: Dim, base_beam: Beam | None) -> Tensor:
+    def _select(self, scores: Tensor, label_dim: Dim, base_beam: Beam) -> Tensor:
         beam_dim = self.new_dim("beam", self.beam_size, kind=Dim.Types.Beam, auto_generated=False)
-        axes = [base_beam.dim, label_dim] if base_beam is not None else [label_dim]
-        best, indices, _ = rf.top_k(scores, axis=axes, k=self.beam_size, k_dim=beam_dim)
-        src_beams, labels = (
-            indices if base_beam is not None else (None, indices[0] if isinstance(indices, (list, tuple)) else indices)
-        )
-        labels = labels.copy()
-        labels.feature_dim = None
-        target = self.get_target_value() if self.target else None
-        labels.sparse_dim = target.sparse_dim if target is not None and target.sparse_dim is not None else label_dim
-        beam = Beam(beam_dim, self, None if base_beam is None else base_beam.dim, src_beams, best)
+        best, (src_beams, labels), _ = rf.top_k(scores, axis=[base_beam.dim, label_dim], k=self.beam_size, k_dim=beam_dim)
+        labels = self._as_labels(labels, label_dim)
+        beam = Beam(beam_dim, self, base_beam.dim, src_beams, best)
         self.network.beams.register(beam)
         self.search_choices = SearchChoices(owner=self, beam_size=self.beam_size)
         if get_selected_backend() != "template":
             self.search_choices.set_tensors(best, src_beams)
+        return labels
+
+    def _first_guess(self, scores: Tensor, label_dim: Dim) -> Tensor:
+        """:return: template of the labels, while it is not known yet which hypotheses there are before this step"""
+        beam_dim = self.new_dim("beam", self.beam_size, kind=Dim.Types.Beam, auto_generated=False)
+        dims = [dim for dim in scores.dims if dim != label_dim]
+        self.network.beams.register(Beam(beam_dim, self))
+        self.search_choices = SearchChoices(owner=self, beam_size=self.beam_size)
+        return self._as_labels(Tensor("labels", dims=[*dims, beam_dim], dtype="int32"), label_dim)
+
+    def _as_labels(self, labels: Tensor, label_dim: Dim) -> Tensor:
+        labels = labels.copy()
+        labels.feature_dim = None
+        target = self.get_target_value() if self.target else None
+        labels.sparse_dim = target.sparse_dim if target is not None and target.sparse_dim is not None else label_dim
         return labels

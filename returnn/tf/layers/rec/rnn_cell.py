@@ -1,0 +1,104 @@
+"""`RnnCellLayer`: a single step of a recurrent unit, inside of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.state_options import resolve_initial_state
+from returnn.tf.layers.rec.unit_layer import UnitLayer
+from returnn.tf.layers.rec.units.base import WeightInits
+from returnn.tf.layers.rec.units.registry import get_unit_class
+from returnn.util.errors import ConfigError
+
+
+class RnnCellLayer(UnitLayer):
+    """
+    A single step of a recurrent unit, inside of a loop. Outside of loops, it goes over the time dim of the source.
+
+    Source [..., F_in], output [..., F]. Parameters `rec/lstm_cell/kernel` and so on, see the unit.
+    """
+
+    layer_class = "rnn_cell"
+    unit_as_cell = True
+
+    def __init__(
+        self,
+        n_out: int,
+        unit: str,
+        unit_opts: dict[str, Any] | None = None,
+        initial_output: None = None,
+        weights_init: Any = "xavier",
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param n_out: size of the output
+        :param unit: name of the unit, such as "LSTMBlock" or "gru"
+        :param unit_opts: options of the unit
+        :param initial_output: only None: it follows from `initial_state`
+        :param weights_init: initial value of the weights
+        """
+        self.weights_init = weights_init
+        super().__init__(n_out=n_out, unit=unit, unit_opts=unit_opts, initial_output=initial_output, **kwargs)
+        if initial_output is not None:
+            raise ConfigError(f"{self.where()}: option 'initial_output': it follows from 'initial_state', give that.")
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [..., F]"""
+        return self.compute_unit(source)
+
+    def time_dim_of(self, source: Tensor) -> Dim | None:
+        """:return: the dim to go over, None for a single step"""
+        if self.network.get_inside_rec_time_dim(inside_loop=True) is not None:
+            return None
+        loop_dim = self.network.get_inside_rec_time_dim(inside_loop=False)
+        if loop_dim is not None:
+            return loop_dim
+        return source.get_time_dim_tag() if source.have_time_axis() else None
+
+    def weight_inits(self) -> WeightInits:
+        """See `UnitLayer.weight_inits`."""
+        return WeightInits(forward=self.weights_init, recurrent=self.weights_init)
+
+    # Documented helpers.
+
+    @classmethod
+    def get_hidden_state_size(
+        cls, n_out: int, unit: Any, unit_opts: dict[str, Any] | None = None, **kwargs: Any
+    ) -> int | tuple[int, ...]:
+        """:return: size of the state; a tuple if it has parts"""
+        names = get_unit_class(unit, as_cell=True).state_names
+        return n_out if len(names) == 1 else (n_out,) * len(names)
+
+    @classmethod
+    def get_output_from_state(cls, state: Any, unit: Any) -> Any:
+        """:return: the part of a raw state which is the output"""
+        return state[-1] if len(get_unit_class(unit, as_cell=True).state_names) > 1 else state
+
+    @classmethod
+    def get_state_by_key(cls, state: Any, key: int | str | None, shape: Any = None) -> Any:
+        """
+        :param state: raw tensor; or several, as tuple, named tuple or dict
+        :param key: name or number of a part; None or "*" for all, side by side
+        :param shape: what is known of the shape of the result
+        """
+        if isinstance(state, Mapping):
+            parts = list(state.values()) if key in (None, "*") else [state[key]]
+        elif isinstance(state, (tuple, list)):
+            by_number = isinstance(key, int)
+            parts = list(state) if key in (None, "*") else [state[key] if by_number else getattr(state, str(key))]
+        else:
+            parts = [state]
+        value = parts[0] if len(parts) == 1 else tf.concat(parts, axis=-1)
+        if shape is not None:
+            value.set_shape(shape)
+        return value
+
+    @staticmethod
+    def transform_initial_state(initial_state: Any, network: Any, get_layer: Callable[[str], LayerBase]) -> Any:
+        """:return: the option, with layers in place of their names"""
+        return resolve_initial_state(initial_state, get_layer)
