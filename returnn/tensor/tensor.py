@@ -110,8 +110,8 @@ class Tensor(
         self.sparse_dim = sparse_dim
         self.version = 2 if version is None else version
         self.available_for_inference = available_for_inference
-        self._feature_dim_axis: int | type[NotSpecified] | None = feature_dim_axis
-        self._time_dim_axis: int | type[NotSpecified] | None = time_dim_axis
+        self._feature_dim_axis = self._checked_axis_if_int(feature_dim_axis)
+        self._time_dim_axis = self._checked_axis_if_int(time_dim_axis)
         self._batch = batch
         self._beam = beam
         self._control_flow_ctx = control_flow_ctx
@@ -171,9 +171,7 @@ class Tensor(
 
     @feature_dim_axis.setter
     def feature_dim_axis(self, axis: int | type[NotSpecified] | None) -> None:
-        if isinstance(axis, int):
-            axis = self._checked_axis(axis)
-        self._feature_dim_axis = axis
+        self._feature_dim_axis = self._checked_axis_if_int(axis)
 
     @property
     def feature_dim_axis_or_unspecified(self) -> int | type[NotSpecified] | None:
@@ -211,9 +209,7 @@ class Tensor(
 
     @time_dim_axis.setter
     def time_dim_axis(self, axis: int | type[NotSpecified] | None) -> None:
-        if isinstance(axis, int):
-            axis = self._checked_axis(axis)
-        self._time_dim_axis = axis
+        self._time_dim_axis = self._checked_axis_if_int(axis)
 
     @property
     def time_dim_axis_or_unspecified(self) -> int | type[NotSpecified] | None:
@@ -300,6 +296,9 @@ class Tensor(
         if not -len(self._dims) <= axis < len(self._dims):
             raise DimError(f"{self.get_description(with_name=True)}: there is no axis {axis}.")
         return axis % len(self._dims)
+
+    def _checked_axis_if_int(self, axis: int | type[NotSpecified] | None) -> int | type[NotSpecified] | None:
+        return self._checked_axis(axis) if isinstance(axis, int) else axis
 
     def _guess_feature_dim_axis(self) -> int | None:
         """The last dim of kind feature; otherwise the last static one, otherwise the last one but batch and time."""
