@@ -54,6 +54,17 @@ class LayerAxes:
             return source.get_dim_tag_from_description(axis)  # raises, with the dims that are there
         raise DimError(f"{source}: the axis {axis!r} is ambiguous, it could be {', '.join(map(str, dims))}.")
 
+    def new_dim_like(self: LayerBase, key: str, dim: Dim) -> Dim:
+        """
+        :param key: what it is for
+        :param dim: another dim
+        :return: a dim of this layer as long as the other one, see `LayerBase.new_dim`
+        """
+        new = self.new_dim(key, dim.size, kind=dim.kind, auto_generated=False)
+        if new.size is None and new.dyn_size is None:
+            new.dyn_size_ext = dim.dyn_size_ext
+        return new
+
 
 def _is_in_loop(network: Any) -> bool:
     return network.inside_rec_time_dim is not None or network.over_rec_time_dim is not None

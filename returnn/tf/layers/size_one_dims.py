@@ -74,6 +74,8 @@ class ExpandDimsLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: with the dim"""
         is_feature = isinstance(self.axis, str) and self.axis.lower() in ("f", "feature")
+        if isinstance(self.axis, int) and source.have_batch_axis():
+            source = source.copy_as_batch_major()
         had_time = source.have_time_axis()
         kind = Dim.Types.Feature if is_feature else Dim.Types.Spatial
         dim = self.dim if isinstance(self.dim, Dim) else self.new_dim("expand-dims", self.dim, kind=kind)
