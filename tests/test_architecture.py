@@ -1,0 +1,152 @@
+"""The floors of the house: imports go down, and the lower floors need no TensorFlow and no PyTorch."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "returnn"
+
+# What a package may import of ours, beside itself. For each module, the longest name counts.
+UTIL = ("returnn.util",)
+TENSOR = (*UTIL, "returnn.tensor")
+FRONTEND = (*TENSOR, "returnn.frontend")
+LOW_LEVEL = (*FRONTEND, "returnn.tf.frontend_low_level", "returnn.tf.util", "returnn.native")
+LAYERS = (*LOW_LEVEL, "returnn.tf.layers", "returnn.config", "returnn.log")
+NETWORK = (*LAYERS, "returnn.tf.network", "returnn.datasets")
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "returnn.util": (),
+    "returnn.log": UTIL,
+    "returnn.config": (*UTIL, "returnn.log", "returnn.old_module_names"),
+    "returnn.tensor": UTIL,
+    "returnn.frontend": (*TENSOR, "returnn.config.current"),
+    "returnn.datasets": (*UTIL, "returnn.log", "returnn.config"),
+    "returnn.datasets.postprocessing": ("returnn.datasets", *FRONTEND),  # its functions get tensors with named dims
+    "returnn.native": UTIL,
+    "returnn.tf.frontend_low_level": (*FRONTEND, "returnn.native"),
+    "returnn.torch.frontend": (*FRONTEND, "returnn.native"),
+    "returnn.tf.util": LOW_LEVEL,
+    "returnn.tf.layers": LAYERS,
+    "returnn.tf.network": NETWORK,
+}
+WITHOUT_FRAMEWORK = ("returnn.util", "returnn.tensor", "returnn.frontend", "returnn.datasets", "returnn.config")
+FRAMEWORKS = {"tensorflow", "torch", "keras"}
+# Documented names which live a floor above, in modules of re-exports alone.
+RE_EXPORTS = {"returnn.util.basic"}
+
+
+def _modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+MODULES = dict(_modules())
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    """:return: modules that are imported when the program runs, also inside of functions"""
+    for child in ast.iter_child_nodes(node):
+        if _is_type_checking(child):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert not child.level, "imports are absolute"
+            assert child.module
+            for alias in child.names:
+                name = f"{child.module}.{alias.name}"
+                yield name if name in MODULES else child.module
+        else:
+            yield from _imports(child)
+
+
+def _is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def _package_of(module: str) -> str | None:
+    return max((package for package in MAY_IMPORT if _is_in(module, package)), key=len, default=None)
+
+
+IMPORTS = {module: sorted(set(_imports(ast.parse(path.read_text("utf8"))))) for module, path in MODULES.items()}
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_imports_go_down(package: str) -> None:
+    allowed = ("returnn.util", package, *MAY_IMPORT[package])
+    wrong = [
+        f"{module} imports {imported}"
+        for module, imports in IMPORTS.items()
+        if _package_of(module) == package and module not in RE_EXPORTS
+        for imported in imports
+        if _is_in(imported, "returnn") and not any(_is_in(imported, other) for other in allowed)
+    ]  # fmt: skip
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", WITHOUT_FRAMEWORK)
+def test_lower_floors_import_no_framework(package: str) -> None:
+    wrong = [
+        f"{module} imports {imported}"
+        for module, imports in IMPORTS.items()
+        if _is_in(module, package)
+        for imported in imports
+        if imported.split(".")[0] in FRAMEWORKS
+    ]
+    assert not wrong
+
+
+def test_torch_is_imported_in_its_own_package_alone() -> None:
+    wrong = [
+        f"{module} imports {imported}"
+        for module, imports in IMPORTS.items()
+        if not _is_in(module, "returnn.torch") and not _is_in(module, "returnn.native")
+        for imported in imports
+        if _is_in(imported, "torch")
+    ]
+    assert not wrong
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, f"circle of imports: {' -> '.join((*path[path.index(module) :], module))}"
+        if module in done:
+            return
+        for imported in IMPORTS[module]:
+            if imported in MODULES:
+                visit(imported, (*path, module))
+        done.add(module)
+
+    for module in MODULES:
+        if any(_is_in(module, package) for package in ("returnn.util", "returnn.tensor", "returnn.frontend")):
+            visit(module, ())
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("returnn.tensor", ["tensorflow", "torch", "returnn.frontend"]),
+        ("returnn.frontend", ["tensorflow", "torch"]),
+        ("returnn.datasets.registry", ["tensorflow", "torch"]),
+        ("returnn.tf.frontend_low_level", ["torch"]),
+        ("returnn.torch.frontend", ["tensorflow"]),
+    ],
+)
+def test_import_loads_no_framework(module: str, unwanted: list[str]) -> None:
+    """A user of one framework need not install, nor wait for, the other."""
+    code = f"import sys, {module}; print([m for m in {unwanted!r} if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
