@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import tensorflow as tf
 
 import returnn.frontend as rf
@@ -13,18 +14,22 @@ from returnn.tf.layers.rec.units.base import RecUnit, State
 from returnn.tf.util.activations import get_activation_function
 from returnn.util.errors import ConfigError
 
+_GATES = "ijfo"
+
 
 class LayerNormVariantsLSTMCell(RecUnit):
     """
     LSTM with layer normalization (Ba et al. 2016) at different places. With N_a for `normalize(.) gamma_a + beta_a`:
 
-        j, i, f, o = tanh, sigmoid, sigmoid, sigmoid of the quarters of z
+        i, j, f, o = sigmoid, tanh, sigmoid, sigmoid of the quarters of z
+        c = f c' + i j
+        h = o tanh(c)
         global_norm:         z = N_input_below(x W_ff) + N_state_below(h' W_re), the latter without beta
         global_norm_joined:  z = N_lstm_in(x W_ff + h' W_re)
-        per_gate_norm:       each quarter of z = x W_ff + h' W_re with its own N_j_gate, N_i_gate, N_f_gate, N_o_gate
+        per_gate_norm:       each quarter of z = x W_ff + h' W_re with its own N_i_gate, N_j_gate, N_f_gate, N_o_gate
         none of these:       z = x W_ff + h' W_re + bias
-        cell_norm:           h = o tanh(N_new_c(c)); unless `cell_norm_in_output`, the frame after gets N_new_c(c) too
-        hidden_norm:         N_new_h(h)
+        cell_norm:           N_new_c(c) is the cell, for h too if `cell_norm_in_output`
+        hidden_norm:         N_new_h(h) is the output
 
     Parameters `W_ff` [F_in, 4 F] and `W_re` [F, 4 F], or `with_concat` both in one as `W_ff_re`.
     """
@@ -54,18 +59,18 @@ class LayerNormVariantsLSTMCell(RecUnit):
         """
         :param norm_gain: initial value of all gamma
         :param norm_shift: initial value of all beta
-        :param forget_bias: added to the forget gate
+        :param forget_bias: initial value of the bias (beta or bias) of the forget gate, on top of `norm_shift`
         :param activation: instead of tanh
         :param is_training: whether there is dropout; default: as the network says
         :param dropout: probability to drop an entry of j, in training (Semeniuta et al. 2016)
-        :param dropout_h: probability to drop an entry of h, in training
+        :param dropout_h: probability to drop an entry of h', in training, the same for all frames
         :param dropout_seed: for both
         :param with_concat: one matrix `W_ff_re` for input and output of the frame before
         :param global_norm: normalize both parts of z
         :param global_norm_joined: normalize z
         :param per_gate_norm: normalize each quarter of z
         :param cell_norm: normalize the cell
-        :param cell_norm_in_output: only for the output
+        :param cell_norm_in_output: the output is computed from the normalized cell
         :param hidden_norm: normalize the output
         :param variance_epsilon: added to the variance
         """
@@ -102,23 +107,32 @@ class LayerNormVariantsLSTMCell(RecUnit):
         self.norms: dict[str, tuple[tf.Tensor, tf.Tensor | None]] = {}
         self.b: Tensor | None = None
         if self.global_norm:
-            self._add_norm("input_below", self.gates)
-            self._add_norm("state_below", self.gates, with_shift=False)
+            self._add_norm("input_below", self.gates, shift=self._shifts())
+            self._add_norm("state_below", self.gates, shift=None)
         elif self.global_norm_joined:
-            self._add_norm("lstm_in", self.gates)
+            self._add_norm("lstm_in", self.gates, shift=self._shifts())
         elif self.per_gate_norm:
-            for gate in "jifo":
-                self._add_norm(f"{gate}_gate", self.out_dim)
+            for gate in _GATES:
+                shift = self.norm_shift + (self.forget_bias if gate == "f" else 0.0)
+                self._add_norm(f"{gate}_gate", self.out_dim, shift=shift)
         else:
-            self.b = self.bias("bias_ff_re" if with_concat else "bias_ff", self.gates)
+            self.b = self.bias("bias_ff_re" if with_concat else "bias_ff", self.gates, initial=self._shifts(0.0))
         if self.cell_norm:
-            self._add_norm("new_c", self.out_dim)
+            self._add_norm("new_c", self.out_dim, shift=self.norm_shift)
         if self.hidden_norm:
-            self._add_norm("new_h", self.out_dim)
+            self._add_norm("new_h", self.out_dim, shift=self.norm_shift)
 
-    def _add_norm(self, name: str, dim: Dim, *, with_shift: bool = True) -> None:
+    def _shifts(self, norm_shift: float | None = None) -> Any:
+        """:return: initial value of a bias for all gates"""
+        shift = self.norm_shift if norm_shift is None else norm_shift
+        if not self.forget_bias:
+            return shift
+        of_gates = [shift + (self.forget_bias if gate == "f" else 0.0) for gate in _GATES]
+        return numpy.repeat(numpy.array(of_gates, dtype="float32"), self.num_units)
+
+    def _add_norm(self, name: str, dim: Dim, *, shift: Any) -> None:
         gamma = self.parameter(f"gamma_{name}", [dim], self.norm_gain).raw_tensor
-        beta = self.parameter(f"beta_{name}", [dim], self.norm_shift).raw_tensor if with_shift else None
+        beta = None if shift is None else self.parameter(f"beta_{name}", [dim], shift).raw_tensor
         self.norms[name] = (gamma, beta)
 
     def _norm(self, name: str, x: tf.Tensor) -> tf.Tensor:
@@ -136,28 +150,38 @@ class LayerNormVariantsLSTMCell(RecUnit):
             z.raw_tensor = self._norm("input_below", z.raw_tensor)
         return z
 
+    @property
+    def num_drawn_once(self) -> int:
+        """See `RecUnit.num_drawn_once`."""
+        return 1 if self.dropout_h else 0
+
+    def once(self, num_entries: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """:return: the mask of `dropout_h`, if there is one"""
+        if not self.dropout_h:
+            return ()
+        ones = tf.ones([num_entries, self.num_units])
+        return (self.dropout(ones, self.dropout_h, seed=self.dropout_seeds[1], is_training=self.is_training),)
+
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""
         c, h = state
-        z_j, z_i, z_f, z_o = self._gates(x, tf.matmul(h, self.rec_weights))
-        j = self.dropout(
-            self.activation(z_j), self.dropout_j, seed=self.dropout_seeds[0], is_training=self.is_training
-        )
-        new_c = tf.sigmoid(z_f + self.forget_bias if self.forget_bias else z_f) * c + tf.sigmoid(z_i) * j
-        in_output = self._norm("new_c", new_c) if self.cell_norm else new_c
-        new_h = tf.sigmoid(z_o) * self.activation(in_output)
+        gates = self._gates(x, tf.matmul(h * once[0] if once else h, self.rec_weights))
+        i, j, f, o = (self.activation(z) if gate == "j" else tf.sigmoid(z) for gate, z in gates.items())
+        j = self.dropout(j, self.dropout_j, seed=self.dropout_seeds[0], is_training=self.is_training)
+        new_c = f * c + i * j
+        normalized = self._norm("new_c", new_c) if self.cell_norm else new_c
+        new_h = o * self.activation(normalized if self.cell_norm_in_output else new_c)
         if self.hidden_norm:
             new_h = self._norm("new_h", new_h)
-        new_h = self.dropout(new_h, self.dropout_h, seed=self.dropout_seeds[1], is_training=self.is_training)
-        return new_h, (new_c if self.cell_norm_in_output else in_output, new_h)
+        return new_h, (normalized, new_h)
 
-    def _gates(self, x: tf.Tensor, from_state: tf.Tensor) -> list[tf.Tensor]:
+    def _gates(self, x: tf.Tensor, from_state: tf.Tensor) -> dict[str, tf.Tensor]:
         if self.global_norm:
             from_state = self._norm("state_below", from_state)
         z = x + from_state
         if self.global_norm_joined:
             z = self._norm("lstm_in", z)
-        parts = tf.split(z, 4, axis=-1)
+        gates = dict(zip(_GATES, tf.split(z, 4, axis=-1), strict=True))
         if self.per_gate_norm:
-            parts = [self._norm(f"{gate}_gate", part) for gate, part in zip("jifo", parts, strict=True)]
-        return parts
+            gates = {gate: self._norm(f"{gate}_gate", z) for gate, z in gates.items()}
+        return gates
