@@ -275,10 +275,10 @@ class CoreArrayOps(Backend[Any]):
         raw = x._raw_tensor if perm == sorted(perm) else cls.transpose_raw(x._raw_tensor, perm)
         if len(batch) <= 1 and len(rows) == 1 and len(columns) == 1:
             return raw, is_transposed
-        sizes = [product([x.dims[i].get_dim_value() for i in group]) for group in (groups if batch else groups[1:])]
-        dynamic = [i for i, size in enumerate(sizes) if not isinstance(size, int)]
-        if dynamic:  # one size is left to the library to find
-            sizes[dynamic[0]] = -1
+        sizes_in_memory = [[x.dims[i].get_dim_value() for i in group] for group in (groups if batch else groups[1:])]
+        dynamic = [i for i, sizes in enumerate(sizes_in_memory) if not all(isinstance(size, int) for size in sizes)]
+        # One size is left to the library to find.
+        sizes = [-1 if i == (dynamic or [None])[0] else product(sizes) for i, sizes in enumerate(sizes_in_memory)]
         return cls.reshape_raw(raw, sizes), is_transposed
 
     @classmethod
