@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.rec.beam import Beam
 from returnn.tf.layers.rec.choice import BaseChoiceLayer
+from returnn.tf.layers.rec.time_axis import with_time_dim
 from returnn.util.errors import ConfigError
 
 
@@ -37,7 +39,7 @@ class DecideLayer(BaseChoiceLayer):
 
     def _best(self, source: Tensor, beam: Beam) -> Tensor:
         """:return: [B] -> beam"""
-        scores = scores_of(self, beam)
+        scores = scores_of(self, source, beam)
         time_dims = [dim for dim in source.dims if beam.dim in _length_dims(dim)]
         if self.length_normalization and time_dims:
             lengths = time_dims[0].get_size_tensor()
@@ -50,9 +52,13 @@ class ChoiceGetBeamScoresLayer(LayerBase):
 
     layer_class = "choice_get_beam_scores"
 
+    def must_be_in_loop(self) -> str:
+        """:return: a reason: it is about the search of one step"""
+        return "reads the search of the step"
+
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, beam]"""
-        return scores_of(self, _beam_of(self, source))
+        return scores_of(self, source, _beam_of(self, source))
 
 
 class ChoiceGetSrcBeamsLayer(LayerBase):
@@ -60,9 +66,15 @@ class ChoiceGetSrcBeamsLayer(LayerBase):
 
     layer_class = "choice_get_src_beams"
 
+    def must_be_in_loop(self) -> str:
+        """:return: a reason: it is about the search of one step"""
+        return "reads the search of the step"
+
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, beam], int32"""
         beam = _beam_of(self, source)
+        if beam.src_beams is None and get_selected_backend() == "template":
+            return _template_of_beam(source, beam, "int32")
         if beam.src_beams is None:
             raise ConfigError(f"{self.where()}: the hypotheses of {source} continue none.")
         out = beam.src_beams.copy()
@@ -108,15 +120,22 @@ def take_hypothesis(layer: LayerBase, source: Tensor, beam: Beam, index: Tensor)
             continue
         new_dim = layer.new_dim(f"decided:{dim.name}")
         new_dim.dyn_size_ext = rf.gather(lengths, indices=index, axis=beam.dim)
-        out = rf.replace_dim(out, in_dim=dim, out_dim=new_dim)[0]
+        out = with_time_dim(out, dim, new_dim)
     return out
 
 
-def scores_of(layer: LayerBase, beam: Beam) -> Tensor:
+def scores_of(layer: LayerBase, source: Tensor, beam: Beam) -> Tensor:
     """:return: [B, beam]"""
+    if beam.scores is None and get_selected_backend() == "template":
+        return _template_of_beam(source, beam, "float32")
     if beam.scores is None:
         raise ConfigError(f"{layer.where()}: the scores of {beam.dim} are not known here.")
     return beam.scores
+
+
+def _template_of_beam(source: Tensor, beam: Beam, dtype: str) -> Tensor:
+    dims = [dim for dim in source.dims if dim.is_batch_dim() or dim == beam.dim]
+    return Tensor("beam", dims=dims, dtype=dtype)
 
 
 def _beam_of(layer: LayerBase, source: Tensor) -> Beam:

@@ -58,6 +58,10 @@ class EmittedLoop:
         """All networks with parameters."""
         return [self.after.network, self.before.network, *([self.step_network] if self.step_network else [])]
 
+    def is_kept(self, path: str) -> bool:
+        """:return: whether the layer is known for all frames"""
+        return path in self.after.known or path in self.after.layers
+
     def layer(self, path: str) -> LayerBase:
         """:return: a layer of the time step, for all frames"""
         return self.after.make(path)
@@ -121,10 +125,12 @@ class LoopEmitter:
         hypotheses = None
         if self.inferred.beam is not None:
             hypotheses = traced_back(final["src_beams"].stack())
-            scores = Tensor(
-                "scores", self._dims_outside(self.dims_of_hypotheses), "float32", raw_tensor=final["scores"]
-            )
+            dims = self._dims_outside(self.dims_of_hypotheses)
+            scores = Tensor("scores", dims, "float32", raw_tensor=final["scores"])
             beam = self.inferred.beam
+            if beam.choice.length_normalization and length is not None:  # so that it is a mean, with the last label
+                longest = rf.cast(self.inputs.time_dim.get_dim_value_tensor(), "float32")
+                scores = scores / (longest + 1.0)
             self.beams.register(Beam(beam.dim, beam.choice, None, None, scores))
         layers = {}
         for path, kept in self.kept.items():

@@ -46,6 +46,7 @@ def kept_as_layer(kept: KeptLayer, frames: Tensor, network: Any) -> LayerBase:
     for name in _TAKEN_OVER:
         setattr(layer, name, getattr(kept.layer, name))
     layer.output_before_activation = act
+    layer.kwargs = {"only_on_eval": kept.layer.only_on_eval}
     return layer
 
 

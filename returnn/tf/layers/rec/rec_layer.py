@@ -7,13 +7,14 @@ from typing import Any
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.rec_subnetwork import RecSubnetwork
 from returnn.tf.layers.rec.unit_layer import UnitLayer
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
 from returnn.tf.layers.rec.units.registry import get_unit_class
 from returnn.util.errors import ConfigError
 
 
-class RecLayer(UnitLayer):
+class RecLayer(RecSubnetwork, UnitLayer):
     """
     Recurrence over a time dim.
 
@@ -105,11 +106,7 @@ class RecLayer(UnitLayer):
         """:return: [T, ..., F]"""
         if self.has_unit:
             return self.compute_unit(sources[0])
-        return self._compute_subnetwork(sources[0] if sources else None)
-
-    def _compute_subnetwork(self, source: Tensor | None) -> Tensor:
-        """:return: output of the loop over the subnetwork"""
-        raise ConfigError(f"{self.where()}: subnetworks are not possible yet: {source}")
+        return self.compute_subnetwork(sources[0] if sources else None)
 
     def time_dim_of(self, source: Tensor) -> Dim | None:
         """:return: the dim to go over, None for a single step"""

@@ -88,6 +88,20 @@ def _unbroadcast(x: Tensor, template: Tensor) -> Tensor:
     return x
 
 
+def with_time_dim(x: Tensor, old: Dim, new: Dim) -> Tensor:
+    """
+    :param x: {..., old}
+    :param new: at most as long as `old`
+    :return: {..., new}, without the frames that are beyond the end of all sequences
+    """
+    axis = x.get_axis_from_description(old)
+    out = x.copy_template_replace_dim_tag(axis, new)
+    if x.raw_tensor is not None:
+        index = [slice(None)] * axis + [slice(0, new.get_dim_value())]
+        out.raw_tensor = x.raw_tensor[tuple(index)]
+    return out
+
+
 def traced_back(src_beams: Any) -> Any:
     """
     :param src_beams: raw (T, B, K): for each hypothesis after a step, which one of the step before it continues

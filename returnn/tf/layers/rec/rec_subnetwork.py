@@ -1,0 +1,149 @@
+"""The part of `RecLayer` about subnetworks: what one time step is made of, and what the outside can ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from returnn.frontend import get_selected_backend
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
+from returnn.util.errors import ConfigError, nearest_hint
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.rec.rec_layer import RecLayer
+
+
+class RecSubnetwork(LayerBase):
+    """See the head of this module."""
+
+    cell: SubnetworkRecCell | None = None
+
+    def compute_subnetwork(self: RecLayer, source: Tensor | None) -> Tensor:
+        """:return: output of the loop over the subnetwork"""
+        time_dim, has_known_length = self._time_dim_of_loop(source)
+        assert isinstance(self.unit, dict)
+        self.cell = SubnetworkRecCell(
+            self,
+            self.unit,
+            source=source,
+            time_dim=time_dim,
+            has_known_length=has_known_length,
+            optimize=self.optimize_move_layers_out is not False,
+            include_eos=self.include_eos,
+            max_seq_len=self._max_seq_len,
+            unroll=self.unroll,
+            back_prop=self.network.is_training_objective if self.back_prop is None else self.back_prop,
+        )
+        return self.cell.compute()
+
+    def _time_dim_of_loop(self: RecLayer, source: Tensor | None) -> tuple[Dim, bool]:
+        """:return: the dim to go over; whether its lengths are known before"""
+        if source is not None:
+            dim = self.time_dim_of(source)
+            if dim is None:
+                raise ConfigError(f"{self.where()}: the source {source} has no time dim to go over.")
+            return dim, True
+        own = self.axis if isinstance(self.axis, Dim) else None
+        if own is not None and own.is_dim_known() and own.dyn_size_ext is not None:
+            return own, True
+        target = None if self.network.search_flag else self._target_with_length()
+        if target is not None:
+            dim = target.get_time_dim_tag()
+            if own is not None:
+                own.declare_same_as(dim)
+            return dim, True
+        return own or self.new_dim("time"), False
+
+    def _target_with_length(self: RecLayer) -> Tensor | None:
+        assert isinstance(self.unit, dict)
+        key = self.size_target or self.target or (self.unit.get("output") or {}).get("target")
+        key = key[0] if isinstance(key, (list, tuple)) else key
+        if key is None or not self.network.get_root_network().extern_data.has_data(key) and ":" not in key:
+            return None
+        target = self.get_target_value(key)
+        return target if target is not None and target.have_time_axis() else None
+
+    def _max_seq_len(self: RecLayer) -> Any:
+        """:return: raw largest number of frames, None if there is none"""
+        if self.max_seq_len_via is not None:
+            return self.max_seq_len_via.output.raw_tensor
+        if not isinstance(self.max_seq_len, str):
+            return self.max_seq_len
+
+        def max_len_from(name: str) -> Any:
+            layer = self.network.construct_layer(self.network.layers_desc, name.removeprefix("base:"))
+            return layer.output.get_time_dim_tag().get_dim_value()
+
+        try:
+            return eval(self.max_seq_len, {"max_len_from": max_len_from, "tf": tf, "self": self})
+        except (NameError, SyntaxError, TypeError, AttributeError) as exc:
+            raise ConfigError(
+                f"{self.where()}: option 'max_seq_len': {self.max_seq_len!r}: {exc}.\n"
+                "  Possible: a number, or an expression with max_len_from('base:layer')."
+            ) from exc
+
+    # What the outside can ask for.
+
+    def get_sub_layer(self: RecLayer, layer_name: str) -> LayerBase | None:
+        """:return: layer of the time step, for all frames"""
+        if self.cell is None:
+            return super().get_sub_layer(layer_name)
+        if get_selected_backend() == "template" or self.cell.emitted is None:
+            return self._sub_layer_template(layer_name)
+        plan = self.cell.plan
+        if layer_name in plan.placements and not self.cell.emitted.is_kept(layer_name):
+            raise ConfigError(
+                f"{self.where()}: the frames of {layer_name!r} are not kept.\n"
+                f"  Give that layer the option 'is_output_layer': True."
+            )
+        if layer_name.partition("/")[0] not in self.cell.unit:
+            hint = nearest_hint(layer_name, self.cell.unit)
+            raise ConfigError(f"{self.where()}: there is no layer {layer_name!r} in the unit.\n  {hint}")
+        return self.cell.emitted.layer(layer_name)
+
+    def _sub_layer_template(self: RecLayer, layer_name: str) -> LayerBase | None:
+        assert self.cell is not None
+        layer = self.cell.inferred.layers.get(layer_name)
+        if layer is None:
+            return None
+        output = layer.output._insert_dim(self.cell.time_dim, 0)
+        return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=output)
+
+    def get_sub_networks(self: RecLayer) -> list[Any]:
+        """:return: the networks inside of this layer"""
+        return [] if self.cell is None or self.cell.emitted is None else self.cell.emitted.networks
+
+    def _layers_of_all_frames(self: RecLayer) -> list[LayerBase]:
+        """:return: the layers of the time step which are known for all frames, each once"""
+        if self.cell is None or self.cell.emitted is None:
+            return []
+        before, after = self.cell.emitted.before.network, self.cell.emitted.after.network
+        found: dict[int, LayerBase] = {}
+        for network in (before, after):
+            for name, layer in network.layers.items():
+                if not name.startswith(("data", ":i", "prev:")):
+                    found.setdefault(id(layer), layer)
+        return list(found.values())
+
+    def get_losses_initialized(self: RecLayer, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
+        """:return: its own loss, and those of the layers of the time step, named by their path"""
+        losses = super().get_losses_initialized(reduce_func=reduce_func)
+        for layer in self._layers_of_all_frames():
+            for loss in layer.get_losses_initialized(reduce_func=reduce_func):
+                loss.name = f"{self.name}/{loss.name}"
+                losses.append(loss)
+        return losses
+
+    def get_constraints_value(self: RecLayer) -> Any:
+        """:return: raw scalar, for this layer and those of the time step"""
+        total = super().get_constraints_value()
+        total += sum(layer.get_constraints_value() for layer in self._layers_of_all_frames())
+        step = None if self.cell is None or self.cell.emitted is None else self.cell.emitted.step_network
+        for layer in step.get_all_layers_deep() if step is not None else ():
+            if layer.L2 and layer.params:
+                total += layer.L2 * layer.get_params_l2_norm()
+        return total
