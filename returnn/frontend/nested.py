@@ -167,11 +167,16 @@ class _Merge:
 
     def with_number(self, x: Tensor | Dim, value: Any) -> Tensor | Dim:
         """:return: tensor merged with a number; dim merged with empty sequences"""
-        if isinstance(x, Tensor):
-            return self.operation(x, value)
-        if x.is_dynamic_seq_length() and x not in self.dim_map:
-            self.dim_map[x] = Dim(self.operation(x.get_size_tensor(), 0), name=x.name, kind=x.kind)
-        return self.dim_map.get(x, x)
+        if isinstance(x, Dim):
+            if x.is_dynamic_seq_length() and x not in self.dim_map:
+                self.dim_map[x] = Dim(self.operation(x.get_size_tensor(), 0), name=x.name, kind=x.kind)
+            return self.dim_map.get(x, x)
+        out = self.operation(x, value)
+        for dim in x.dims:
+            new = self.with_number(dim, value)
+            assert isinstance(new, Dim)
+            out = replace_dim_v2(out, in_dim=dim, out_dim=new)
+        return out
 
     def _partner(self, dim: Dim, x: Tensor, y: Tensor) -> Dim | None:
         known = self.known_pairs.get(dim)

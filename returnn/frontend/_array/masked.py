@@ -13,7 +13,8 @@ from returnn.frontend._array.pad import expand_make_non_empty
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._out_dims import out_dim_with_lengths
 from returnn.frontend._ranges import positions
-from returnn.frontend._template_backend.rules import fail, require_dims
+from returnn.frontend._template_backend.rules import fail, require_dims, shown
+from returnn.frontend._template_backend.select import require_mask
 from returnn.frontend.math_ import combine_bc, neg
 from returnn.frontend.reduce import reduce_sum
 from returnn.tensor import Dim, Tensor
@@ -47,6 +48,7 @@ def masked_select(
     """
     require_dims("masked_select", tensor, dims)
     require_dims("masked_select", mask, dims)
+    require_mask("masked_select", mask)
     mask = _valid_mask(mask)
     if mask.dims_set == set(dims):
         return get_backend_of(tensor, mask).masked_select(tensor, mask=mask, dims=dims, out_dim=out_dim)
@@ -81,12 +83,13 @@ def masked_scatter(
     """
     require_dims("masked_scatter", source, [in_dim])
     require_dims("masked_scatter", mask, dims)
+    require_mask("masked_scatter", mask)
     mask = _valid_mask(mask)
     if mask.dims_set == set(dims):
         return get_backend_of(source, mask, backup).masked_scatter(source, backup, mask=mask, dims=dims, in_dim=in_dim)
     if len(dims) != 1:
         raise fail(
-            f"masked_scatter: the mask {mask} has more dims than {', '.join(map(str, dims))}.",
+            f"masked_scatter: the mask {mask} has more dims than {shown(dims)}.",
             "Then there can be just one dim to scatter to. Merge the dims first (rf.merge_dims).",
         )
     rank = get_backend_of(mask).cumsum(cast(mask, "int32"), spatial_dim=dims[0])

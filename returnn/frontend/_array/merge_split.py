@@ -10,7 +10,7 @@ from returnn.frontend._array.frames import take_frames
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._out_dims import has_gaps, out_dim_for, parts_of_merged, product_dim
 from returnn.frontend._ranges import positions
-from returnn.frontend._template_backend.rules import fail, require_dims
+from returnn.frontend._template_backend.rules import fail, require_dims, shown
 from returnn.frontend.math_ import combine_bc, maximum
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
@@ -98,7 +98,7 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor
     require_dims("split", source, [axis])
     unknown = [i for i, dim in enumerate(out_dims) if not dim.is_dim_known()]
     if len(unknown) > 1:
-        raise fail(f"split: {source}: the sizes of {[out_dims[i] for i in unknown]} are not known.")
+        raise fail(f"split: {source}: the sizes of {shown([out_dims[i] for i in unknown])} are not known.")
     for i in unknown:
         rest = axis
         for dim in out_dims[:i]:
@@ -141,11 +141,11 @@ def _complete(source: Tensor, axis: Dim, dims: Sequence[Dim], is_padded: bool) -
     """Sets the size of the one of `dims` which has none yet."""
     unknown = [i for i, dim in enumerate(dims) if not dim.is_dim_known()]
     if len(unknown) > 1:
-        raise fail(f"split_dims: {source}: the sizes of {[dims[i] for i in unknown]} are not known.")
+        raise fail(f"split_dims: {source}: the sizes of {shown([dims[i] for i in unknown])} are not known.")
     for i in unknown:
         left, right = product_dim(dims[:i]), product_dim(dims[i + 1 :])
         if None not in (axis.size, left.size, right.size) and not is_padded and axis.size % (left.size * right.size):
-            raise fail(f"split_dims: {source}: {axis} cannot be divided into {list(dims)}.")
+            raise fail(f"split_dims: {source}: {axis} cannot be divided into {shown(dims)}.")
         if is_padded:
             out_dim_for("split_dims", dims[i], axis.ceildiv_right(right).ceildiv_left(left))
         else:

@@ -30,7 +30,7 @@ def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = T
     if not handle_dynamic_dims or not axis.need_masking():
         return get_backend_of(tensor).flip_no_mask(tensor, axis=axis)
     last = combine_bc(axis.get_size_tensor(), "-", 1)
-    index = clipped(combine_bc(last, "-", positions(axis)), axis)
+    index = combine_bc(combine_bc(last, "-", positions(axis), dim_order=tensor.dims), "max", 0)
     return get_backend_of(tensor, index).gather(tensor, indices=index, axis=axis)
 
 

@@ -205,19 +205,29 @@ class ShapeArrayOps(Backend[Any]):
         for axis, (left, right), out_dim in zip(axes, padding, out_dims, strict=True):
             behind = handle_dynamic_dims and axis.need_masking() and right != 0
             if behind or isinstance(value, Tensor):
-                out = cls._filled(out, axis, left, out_dim, fill, handle_dynamic_dims)
+                fills_front = isinstance(value, Tensor) and left != 0
+                out = cls._filled(out, axis, left, out_dim, fill, handle_dynamic_dims, fills_front)
         return out
 
     @classmethod
     def _filled(
-        cls, out: Tensor, axis: Dim, left: Dim | int, out_dim: Dim, value: Tensor, handle_dynamic_dims: bool
+        cls,
+        out: Tensor,
+        axis: Dim,
+        left: Dim | int,
+        out_dim: Dim,
+        value: Tensor,
+        handle_dynamic_dims: bool,
+        fills_front: bool,
     ) -> Tensor:
-        """:return: out, with `value` in the frames before and behind those of `axis`"""
-        position = cls.combine(cls.range_over_dim(out_dim), "sub", _size(left), allow_broadcast_all_sources=True)
-        lengths = (axis if handle_dynamic_dims else padded_dim(axis)).get_size_tensor()
-        inside = cls.compare(position, "less", lengths, allow_broadcast_all_sources=True)
-        if left != 0:
-            inside = cls.combine(inside, "logical_and", cls.compare(position, "greater_equal", 0))
+        """:return: out, with `value` in the frames behind those of `axis`, and `left` of them before"""
+        position = cls.range_over_dim(out_dim)
+        lengths = cls.as_tensor((axis if handle_dynamic_dims else padded_dim(axis)).get_size_tensor())
+        end = lengths if left == 0 else cls.combine(lengths, "add", _size(left), allow_broadcast_all_sources=True)
+        inside = cls.compare(position, "less", end, dim_order=out.dims)
+        if fills_front:
+            begins = cls.compare(position, "greater_equal", _size(left), allow_broadcast_all_sources=True)
+            inside = cls.combine(inside, "logical_and", begins, dim_order=out.dims)
         filled = cls.where(inside, out, value, allow_broadcast_all_sources=True)
         return filled.copy_compatible_to_dims(out.dims)
 

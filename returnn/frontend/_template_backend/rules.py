@@ -17,6 +17,11 @@ def fail(what: str, *details: str) -> DimError:
     return DimError("\n  ".join([what, *details]))
 
 
+def shown(dims: Sequence[Dim]) -> str:
+    """:return: dims for an error text"""
+    return ", ".join(map(str, dims)) or "no dim"
+
+
 def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *details: str) -> None:
     """
     :param operation: and its argument, such as "reduce: axis"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._template_backend.core import as_dims
-from returnn.frontend._template_backend.rules import common_template, fail, require_dims
+from returnn.frontend._template_backend.rules import common_template, fail, require_dims, shown
 from returnn.frontend._template_backend.shape import axes_of
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
@@ -149,12 +149,17 @@ def gather_axes(source: Tensor, indices: Tensor, axis: int) -> tuple[list[int], 
     return batch, new, before, behind
 
 
+def require_mask(operation: str, mask: Tensor) -> None:
+    """:raises DtypeError: if the mask is not bool"""
+    if mask.dtype != "bool":
+        raise DtypeError(f"{operation}: the mask {mask} should be bool. Compare with something first, such as `x > 0`.")
+
+
 def check_mask(operation: str, mask: Tensor, dims: Sequence[Dim]) -> None:
     """
     :raises DtypeError: if the mask is not bool
     :raises DimError: if its dims are not these
     """
-    if mask.dtype != "bool":
-        raise DtypeError(f"{operation}: the mask {mask} should be bool. Compare with something first, such as `x > 0`.")
+    require_mask(operation, mask)
     if mask.dims_set != set(dims):
-        raise fail(f"{operation}: the mask {mask} should have exactly the dims {', '.join(map(str, dims)) or 'none'}.")
+        raise fail(f"{operation}: the mask {mask} should have exactly the dims {shown(dims)}.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from returnn.frontend._template_backend.rules import common_template, fail, require_dims
+from returnn.frontend._template_backend.rules import common_template, fail, require_dims, shown
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 
@@ -92,7 +92,7 @@ class ShapeRules:
         require_dims("split", source, [axis])
         sizes = [dim.size for dim in out_dims]
         if axis.size is not None and None not in sizes and sum(sizes) != axis.size:  # type: ignore[arg-type]
-            raise fail(f"split: {source}: the sizes of {list(out_dims)} do not sum up to that of {axis}.")
+            raise fail(f"split: {source}: the sizes of {shown(out_dims)} do not sum up to that of {axis}.")
         number = source.get_axis_from_description(axis)
         return tuple(source.copy_template_replace_dim_tag(number, dim) for dim in out_dims)
 
@@ -193,5 +193,4 @@ def _check_same_size(operation: str, source: Tensor, old: Sequence[Dim], new: Se
         return
     before, after = (prod(entry) for entry in sizes)  # type: ignore[type-var]
     if before != after:
-        shown = [", ".join(map(str, dims)) or "no dim" for dims in (old, new)]
-        raise fail(f"{operation}: {source}: {shown[0]} has {before} entries, but {shown[1]} has {after}.")
+        raise fail(f"{operation}: {source}: {shown(old)} has {before} entries, but {shown(new)} has {after}.")

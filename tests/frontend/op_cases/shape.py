@@ -203,24 +203,18 @@ def expand_make_non_empty(inputs: Inputs) -> Any:
     return rf.expand_make_non_empty(inputs.floats([inputs.batch, time]), axis=time)
 
 
-_SLICES: list[dict[str, Any]] = [
+_SLICES: list[dict[str, int]] = [
     {"start": 1}, {"end": -1}, {"end": 2}, {"start": 1, "end": -1}, {"start": 1, "end": 3}, {"step": 2},
     {"start": 1, "step": 2}, {"start": -2}, {"start": -2, "end": -1}, {"size": 2}, {"start": 1, "size": 2, "step": 2},
     {"start": -1, "size": 1},
 ]  # fmt: skip
 
 
-def _slice_case(options: dict[str, Any]) -> OpCase:
-    def run(inputs: Inputs) -> Any:
-        time, feature = inputs.dynamic("time", low=0), inputs.static("feature")
-        x = inputs.floats([inputs.batch, time, feature])
-        return [rf.slice(x, axis=axis, **options) for axis in (time, feature)]
-
-    name = "_".join(f"{key}_{value}" for key, value in options.items()).replace("-", "minus_")
-    return OpCase(f"slice_{name}", ("slice", "gather"), run)
-
-
-slice_cases = [_slice_case(options) for options in _SLICES]
+@op_case("slice", "gather")
+def slice(inputs: Inputs) -> Any:
+    time, feature = inputs.dynamic("time", low=0), inputs.static("feature")
+    x = inputs.floats([inputs.batch, time, feature])
+    return [rf.slice(x, axis=axis, **options) for options in _SLICES for axis in (time, feature)]
 
 
 @op_case("slice", "gather")
