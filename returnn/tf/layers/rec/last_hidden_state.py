@@ -53,7 +53,9 @@ class GetLastHiddenStateLayer(LayerBase):
         size, feature = output.feature_dim.dimension, output.feature_dim
         given = self.output_feature_dim(feature)
         if given.dimension != size:
-            raise ConfigError(f"{self.where()}: the hidden state has {size} features, but 'n_out' is {given.dimension}.")
+            raise ConfigError(
+                f"{self.where()}: the hidden state has {size} features, but 'n_out' is {given.dimension}."
+            )
         if given != feature:
             output, _ = rf.replace_dim(output, in_dim=feature, out_dim=given)
             output.feature_dim = given

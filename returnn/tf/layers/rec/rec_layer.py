@@ -148,5 +148,3 @@ class RecLayer(RecSubnetwork, UnitLayer):
         :raises ConfigError: if there is no such unit
         """
         return get_unit_class(name, as_cell=cell_only)
-
-

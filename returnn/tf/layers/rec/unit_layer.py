@@ -11,8 +11,8 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.rec.state_options import resolve_initial_state, split_state
 from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.rec.state_options import resolve_initial_state, split_state
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
 from returnn.tf.layers.rec.units.registry import check_unit_opts, get_unit_class
 from returnn.tf.layers.rec.units.sequence_frames import SequenceFrames, as_matrix, common_dims, from_matrix

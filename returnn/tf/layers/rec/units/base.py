@@ -120,6 +120,17 @@ class RecUnit:
         assert size is not None
         return size
 
+    @property
+    def output_size(self) -> int:
+        """Size of the output."""
+        return self.num_units
+
+    @property
+    def state_size(self) -> int | tuple[int, ...]:
+        """Size of the state, as configs see it; a tuple if it has parts."""
+        names = self.state_names
+        return self.num_units if len(names) == 1 else (self.num_units,) * len(names)
+
     def gates_dim(self, num: int) -> Dim:
         """:return: dim of `num` times the size of the output"""
         return self.layer.new_dim(f"gates{num}", num * self.num_units, kind=Dim.Types.Feature, auto_generated=False)

@@ -212,5 +212,3 @@ class ZoneoutLSTMCell(LSTMCell):
             return tf.where(stays, old, new)
 
         return self.if_training(in_training, lambda: new + factor * (old - new))
-
-

@@ -2,9 +2,9 @@
 LSTM over all frames, with its own gradient.
 
 What TensorFlow would derive adds up the gradient of the recurrent weights in each frame, with a matrix product and a
-matrix sum of the size of the weights. Here, the loop backward only goes as far as the gates; the gradient of the weights
-is one matrix product over all frames, outside of the loop. What a frame needs is packed, so that few operations run in
-each.
+matrix sum of the size of the weights. Here, the loop backward only goes as far as the gates; the gradient of the
+weights is one matrix product over all frames, outside of the loop. What a frame needs is packed, so that few operations
+run in each.
 
     j, i, f, o = tanh(z_j), sigmoid(z_i), sigmoid(z_f), sigmoid(z_o)   with z = x + h' W
     c = f c' + i j

@@ -101,7 +101,9 @@ class NativeLstm2(FusedLstm):
 
 
 class NativeLstmCell(NativeLstm2):
-    """LSTM, see the head of this module. Of its state, only `c` is seen from outside; `h` is 0 before the first frame."""
+    """
+    LSTM, see the head of this module. Of its state, only `c` is seen from outside; `h` is 0 before the first frame.
+    """
 
     state_names = ("c",)
     hidden_state_names = ("h",)

@@ -37,7 +37,7 @@ _UNITS: dict[str, type[RecUnit]] = {
     "vanillalstm": VanillaLSTMCell,
     "zoneoutlstm": ZoneoutLSTMCell,
 }
-_AS_CELL = {name: LSTMCell for name in ("cudnnlstm", "lstm", "lstmblock", "lstmblockfused", "lstmp")}
+_AS_CELL = dict.fromkeys(("cudnnlstm", "lstm", "lstmblock", "lstmblockfused", "lstmp"), LSTMCell)
 _INTERNAL = ("layer", "in_dim", "out_dim", "inits", "input_projection")
 
 

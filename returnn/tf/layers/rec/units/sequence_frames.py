@@ -78,8 +78,7 @@ class SequenceFrames:
         if len(self.others) == 1:
             return x.raw_tensor
         num_frames = self.time_dim.get_dim_value()
-        flat = tf.reshape(x.raw_tensor, [num_frames, -1, x.dims[-1].dimension])
-        return flat
+        return tf.reshape(x.raw_tensor, [num_frames, -1, x.dims[-1].dimension])
 
     def unflat(self, raw: tf.Tensor, feature: Dim) -> Tensor:
         """
