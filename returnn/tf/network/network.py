@@ -281,7 +281,7 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
                 if backend != "tf":
                     stack.enter_context(rf.backend_ctx("tf"))
                 scope = f"{layer.cls_get_tf_scope_name(layer.get_absolute_name())}{'/' + suffix if suffix else ''}"
-                stack.enter_context(tf1.name_scope(scope))
+                stack.enter_context(tf1.name_scope(f"{scope}/"))  # as it is: "b_1" would rename parameters
             try:
                 yield
             except ConfigError:
