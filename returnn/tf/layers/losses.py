@@ -10,6 +10,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.loss import Loss
+from returnn.tf.util.grad import with_unit_gradient
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.errors import ConfigError, check_known
 
@@ -94,12 +95,21 @@ class CrossEntropyLoss(Loss):
         smallest = -(keep * math.log(keep) + (num_classes - 1) * other * math.log(other + 1e-20))
         log_prob = self._log_prob()
         if self.label_smoothing_gaussian:
-            soft_target = _gaussian_around(self._class_labels(), axis, deviation=keep)
-            value = rf.cross_entropy(estimated=log_prob, target=soft_target, axis=axis, estimated_type="log-probs")
+            value = self._to_density(_gaussian_around(self._class_labels(), axis, deviation=keep))
         else:
             plain = rf.cross_entropy(estimated=log_prob, target=target, axis=axis, estimated_type="log-probs")
             value = plain * (keep - other) - rf.reduce_sum(log_prob, axis=axis, use_mask=False) * other
         return value - smallest
+
+    def _to_density(self, density: Tensor) -> Tensor:
+        """:return: cross entropy to something whose sum is not 1. The gradient does not know that."""
+        axis = self.require_axis()
+        logits = self._logits()
+        scores = self._log_prob() if logits is None else logits
+        normalizer = rf.reduce_logsumexp(scores, axis=axis, use_mask=False)
+        total = rf.reduce_sum(density, axis=axis, use_mask=False)
+        expected_score = rf.reduce_sum(density * scores, axis=axis, use_mask=False)
+        return normalizer - expected_score + rf.stop_gradient((total - 1.0) * normalizer)
 
     def _class_labels(self) -> Tensor:
         target = self.require_target()
@@ -138,6 +148,8 @@ class CrossEntropyLoss(Loss):
 class GenericCELoss(Loss):
     """
     Cross entropy for an output that is positive, but not normalized: `log(sum(y)) - log(y[target])`.
+
+    The gradient does not know the scale of the loss: it is always that of the sum over all frames.
     """
 
     class_name = "generic_ce"
@@ -147,6 +159,10 @@ class GenericCELoss(Loss):
         target, axis = self.require_target(), self.require_axis()
         total = rf.log(rf.reduce_sum(self.output, axis=axis, use_mask=False))
         return total + rf.cross_entropy(estimated=self.output, target=target, axis=axis, estimated_type="probs")
+
+    def get_value(self) -> Any:
+        """:return: raw scalar"""
+        return with_unit_gradient(super().get_value())
 
 
 class BinaryCrossEntropyLoss(Loss):
