@@ -100,7 +100,8 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         self._same_dims: list[weakref.ref[Dim]] = []  # those which were declared to be the same as this one
         self._computed_dims: list[Dim] = []  # see `declare_same_as`
         self._expression = _expression
-        self._key_cache: tuple[int, Any] | None = None
+        self._token = object()
+        self._key_cache: tuple[int, Any] = (-1, None)
         self._store: dict[Any, Any] = {}
         if dyn_size is not None:
             lengths = frontend().convert_to_tensor(dyn_size, dims=(batch_dim,), name=f"{self.name}:lengths")
@@ -226,7 +227,7 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         state = self.__dict__.copy()
         state["_store"] = {}
         state["_same_dims"] = []
-        state["_key_cache"] = None
+        state["_key_cache"] = (-1, None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

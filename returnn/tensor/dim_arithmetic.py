@@ -32,7 +32,7 @@ class DimArithmetic:
     special: bool
     _expression: dim_math.Sum | None
     _same_as: Any
-    _key_cache: tuple[int, Any] | None
+    _key_cache: tuple[int, Any]
 
     @property
     def expression(self: Dim) -> dim_math.Sum:
@@ -42,13 +42,9 @@ class DimArithmetic:
     @property
     def key(self: Dim) -> Any:
         """Two dims are equal if and only if their keys are."""
-        if self._key_cache is not None and self._key_cache[0] == _same_as_version[0]:
-            return self._key_cache[1]
-        base = self.get_same_base()
-        is_number = base.size is not None and base.auto_generated
-        key = ("number", base.size, base.kind) if is_number else _expression_of(base)
-        self._key_cache = (_same_as_version[0], key)
-        return key
+        if self._key_cache[0] != _same_as_version[0]:
+            self._key_cache = _same_as_version[0], _key_of_base(self.get_same_base())
+        return self._key_cache[1]
 
     def is_derived(self: Dim) -> bool:
         """:return: whether the dim was computed from others"""
@@ -203,6 +199,17 @@ def _remember(dim: Dim) -> None:
 
 
 _same_as_version = [0]  # counts the calls of `declare_same_as`, which can change the key of any dim
+
+
+def _key_of_base(base: Dim) -> Any:
+    """:return: for a dim which was not computed an object of its own, as this is what is compared fastest"""
+    if base.size is not None and base.auto_generated:
+        return "number", base.size, base.kind
+    if base._expression is None:
+        return base._token
+    expression = _expression_of(base)
+    single = expression.as_atom()
+    return expression if single is None else single.key
 
 
 def _expression_of(base: Dim) -> dim_math.Sum:

@@ -22,7 +22,7 @@ class DimComparison:
     def __eq__(self: Dim, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, DimComparison) and self.key == other.key  # type: ignore[attr-defined]
+        return isinstance(other, DimComparison) and bool(self.key == other.key)  # type: ignore[attr-defined]
 
     def __ne__(self: Dim, other: object) -> bool:
         return not self == other

@@ -81,7 +81,7 @@ class DimOldNames:
         """Takes over size and lengths of another dim."""
         self.size, self.capacity = other.size, other.capacity
         self._expression = other._expression
-        self._key_cache = None
+        self._key_cache = (-1, None)
         if other.size is None and other.dyn_size_ext is not None:
             self.dyn_size_ext = other.dyn_size_ext
 

@@ -278,9 +278,8 @@ class TensorAxes:
 def _axes_of_dim(tensor: Tensor, dim: Dim) -> list[int]:
     if dim is single_step_dim:
         raise DimError(f"{tensor}: {dim} means a single step of a loop, it is no axis of a tensor.")
-    axes = [i for i, d in enumerate(tensor.dims) if d == dim]
-    exact = [i for i in axes if tensor.dims[i] is dim]
-    return exact if len(axes) > 1 and len(exact) == 1 else axes
+    exact = [i for i, d in enumerate(tensor.dims) if d is dim]
+    return exact if len(exact) == 1 else [i for i, d in enumerate(tensor.dims) if d == dim]
 
 
 def _axes_of_text(tensor: Tensor, text: str) -> list[int]:

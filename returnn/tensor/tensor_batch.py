@@ -119,7 +119,11 @@ def batch_info_of_dim(dim: Dim) -> BatchInfo:
             info = base.copy_extend_with_padded_or_fixed_dim_tag(part)
     assert info is not None
     info.batch_dim_tag = dim
-    has_value = dim.dyn_size is not None
-    if has_value:
-        dim.get_same_base()._keep("batch info", info, in_scope=True)
+    if dim.dyn_size is not None:
+        set_batch_info_of_dim(dim, info)
     return info
+
+
+def set_batch_info_of_dim(dim: Dim, info: BatchInfo) -> None:
+    """Says what a batch dim consists of, where this does not follow from its factors."""
+    dim.get_same_base()._keep("batch info", info, in_scope=dim.dyn_size is not None)

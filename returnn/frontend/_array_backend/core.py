@@ -47,7 +47,7 @@ class CoreArrayOps(Backend[Any]):
     def as_tensor(cls, value: Any, *, like: Tensor | None = None) -> Tensor:
         """:return: operand as tensor of this backend; a number takes the dtype of `like`"""
         if isinstance(value, Tensor):
-            if value._raw_backend is cls:
+            if isinstance(value._raw_tensor, cls.RawTensorType) or value._raw_backend is cls:
                 return value
             out = value.copy_template()
             out._raw_tensor = cls.constant_raw(value._raw_backend.raw_to_numpy(value._raw_tensor), value.dtype, None)

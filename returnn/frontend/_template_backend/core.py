@@ -157,10 +157,10 @@ class CoreRules:
     def matmul(cls, a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """:return: template. Dims: the common ones as in a, those of a alone, those of b alone."""
         dims = as_dims(reduce)
-        matmul_axes(a, b, dims)  # raises if a dim is missing
-        if use_mask:
-            a, b = expand_for_mask(cls, a, dims), expand_for_mask(cls, b, dims)
         axes_a, axes_b = matmul_axes(a, b, dims)
+        if use_mask and any(dim.need_masking() for dim in dims):
+            a, b = expand_for_mask(cls, a, dims), expand_for_mask(cls, b, dims)
+            axes_a, axes_b = matmul_axes(a, b, dims)
         _check_same_dtype("matmul", a, b)
         rest_a = [d for i, d in enumerate(a.dims) if i not in axes_a]
         rest_b = [d for i, d in enumerate(b.dims) if i not in axes_b]
@@ -225,7 +225,7 @@ def matmul_axes(a: Tensor, b: Tensor, reduce: Sequence[Dim]) -> tuple[list[int],
     :raises DimError: if a dim is not there
     """
     for operand in (a, b):
-        require_dims("matmul: reduce", operand, reduce, f"The operands are {a} and {b}.")
+        require_dims("matmul: reduce", operand, reduce, operands=(a, b))
     return [a.get_axis_from_description(d) for d in reduce], [b.get_axis_from_description(d) for d in reduce]
 
 

@@ -22,14 +22,15 @@ def shown(dims: Sequence[Dim]) -> str:
     return ", ".join(map(str, dims)) or "no dim"
 
 
-def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *details: str) -> None:
+def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *, operands: Sequence[Tensor] = ()) -> None:
     """
     :param operation: and its argument, such as "reduce: axis"
-    :param details: more lines for the message
+    :param operands: all of them, for the message
     :raises DimError: if a dim is not there, or is there twice with the same priority
     """
     for dim in dims:
         if dim not in source.dims:
+            details = [f"The operands are {' and '.join(map(str, operands))}."] if operands else []
             raise fail(f"{operation}: {source} has no dim {dim}.", hint_for_missing_axis(source, dim), *details)
         source.get_axis_from_description(dim)  # raises if ambiguous
 
