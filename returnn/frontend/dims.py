@@ -133,12 +133,13 @@ def replace_dim_v2(
     if out_dim == in_dim:
         return source
     out_dim = _with_size_of(in_dim, out_dim)
-    sizes = (_known_size(source, in_dim), _known_size(source, out_dim))
-    if None not in sizes and sizes[0] == sizes[1]:
-        return get_backend_of(source).replace_dim(source, in_dim=in_dim, out_dim=out_dim)
-    if None not in sizes and ((sizes[0] < sizes[1] and not allow_expand) or (sizes[0] > sizes[1] and not allow_shrink)):
-        what = "longer" if sizes[0] < sizes[1] else "shorter"
-        raise fail(f"replace_dim_v2: {source}: {out_dim} is {what} than {in_dim}, which is not allowed here.")
+    old, new = _known_size(source, in_dim), _known_size(source, out_dim)
+    if old is not None and new is not None:
+        if old == new:
+            return get_backend_of(source).replace_dim(source, in_dim=in_dim, out_dim=out_dim)
+        if not (allow_expand if old < new else allow_shrink):
+            what = "longer" if old < new else "shorter"
+            raise fail(f"replace_dim_v2: {source}: {out_dim} is {what} than {in_dim}, which is not allowed here.")
     if not allow_expand and not allow_shrink:
         return get_backend_of(source).replace_dim(source, in_dim=in_dim, out_dim=out_dim)
     return _resized(source, in_dim, out_dim, allow_expand)

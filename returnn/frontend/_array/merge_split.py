@@ -47,7 +47,13 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
 
 
 def split_dims(
-    source: Tensor, *, axis: Dim, dims: Sequence[Dim], pad_to_multiples: bool | None = None, pad_value: Any = None
+    source: Tensor,
+    *,
+    axis: Dim,
+    dims: Sequence[Dim],
+    pad_to_multiples: bool | None = None,
+    pad_value: Any = None,
+    use_mask: bool = True,
 ) -> Tensor:
     """
     One dim as several, the inverse of `merge_dims`.
@@ -57,6 +63,7 @@ def split_dims(
     :param dims: the new dims, the first one is the outermost. One of them can have no size yet, it follows.
     :param pad_to_multiples: fill up the axis so that it can be split. Default: if it has no fixed size.
     :param pad_value: to fill it up with, behind the end of each sequence; default 0
+    :param use_mask: otherwise it is filled up behind the longest sequence, and padded frames before stay as they are
     :return: {..., dims...}
     """
     require_dims("split_dims", source, [axis])
@@ -69,7 +76,7 @@ def split_dims(
         return take_frames(
             source, axis, position=_position_without_gaps(parts), fill_value=0 if pad_value is None else pad_value
         )
-    if is_padded and axis.need_masking():
+    if use_mask and is_padded and axis.need_masking():
         source = source.copy_masked(0 if pad_value is None else pad_value, dims=[axis])
     return get_backend_of(source).split_dims(
         source, axis=axis, dims=dims, pad_to_multiples=is_padded, pad_value=pad_value
@@ -144,7 +151,8 @@ def _complete(source: Tensor, axis: Dim, dims: Sequence[Dim], is_padded: bool) -
         raise fail(f"split_dims: {source}: the sizes of {shown([dims[i] for i in unknown])} are not known.")
     for i in unknown:
         left, right = product_dim(dims[:i]), product_dim(dims[i + 1 :])
-        if None not in (axis.size, left.size, right.size) and not is_padded and axis.size % (left.size * right.size):
+        others = product_dim([left, right]).size
+        if not is_padded and axis.size is not None and others is not None and axis.size % others:
             raise fail(f"split_dims: {source}: {axis} cannot be divided into {shown(dims)}.")
         if is_padded:
             out_dim_for("split_dims", dims[i], axis.ceildiv_right(right).ceildiv_left(left))

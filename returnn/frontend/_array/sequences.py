@@ -128,11 +128,11 @@ def _repeat_frames(values: Tensor, in_dim: Dim, repeats: Tensor, out_dim: Dim | 
 
 
 def _window_sides(size: int, left: Dim | int | None, right: Dim | int | None) -> tuple[int, int]:
-    sides = [side.size if isinstance(side, Dim) else side for side in (left, right)]
-    if sides[0] is None:
-        sides[0] = (size - 1) // 2 if sides[1] is None else size - 1 - sides[1]
-    if sides[1] is None:
-        sides[1] = size - 1 - sides[0]
-    if min(sides) < 0 or sum(sides) != size - 1:
-        raise fail(f"window: {sides[0]} frames before and {sides[1]} behind do not fit into a window of {size}.")
-    return sides[0], sides[1]
+    left, right = (side.size if isinstance(side, Dim) else side for side in (left, right))
+    if left is None:
+        left = (size - 1) // 2 if right is None else size - 1 - right
+    if right is None:
+        right = size - 1 - left
+    if left < 0 or right < 0 or left + right != size - 1:
+        raise fail(f"window: {left} frames before and {right} behind do not fit into a window of {size}.")
+    return left, right

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from returnn.frontend._array_backend.core import CoreArrayOps
 from returnn.frontend._array_backend.layout import raw_for_broadcast, raw_in_order
-from returnn.frontend._backend import Backend
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Dim, Tensor
 
 
-class NumericArrayOps(Backend[Any]):
+class NumericArrayOps(CoreArrayOps):
     """For the meaning of the operations see `returnn.frontend._interface.numeric`."""
 
     @staticmethod
@@ -37,6 +37,19 @@ class NumericArrayOps(Backend[Any]):
     def real_as_complex_raw(raw_tensor: Any) -> Any:
         """:return: complex numbers from the last axis, of size 2"""
         raise NotImplementedError
+
+    @staticmethod
+    def of_all_processes_raw(raw_tensor: Any) -> Any:
+        """:return: (P, ...), what each of P processes of a distributed training has; None if there is just one"""
+        raise NotImplementedError
+
+    @classmethod
+    def reduce_distributed(cls, source: Tensor, *, mode: str) -> Tensor:
+        """:return: reduction over all processes"""
+        out = TemplateBackend.reduce_distributed(source, mode=mode)
+        raw = cls.of_all_processes_raw(source._raw_tensor)
+        out._raw_tensor = source._raw_tensor if raw is None else cls.reduce_raw(raw, mode, [0])
+        return out
 
     @classmethod
     def cumsum(cls, source: Tensor, *, spatial_dim: Dim) -> Tensor:

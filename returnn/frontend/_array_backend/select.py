@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from returnn.frontend._array_backend.core import CoreArrayOps
 from returnn.frontend._array_backend.layout import product, raw_in_order
-from returnn.frontend._backend import Backend
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims
 from returnn.frontend._template_backend.select import gather_axes
 from returnn.tensor import Dim, Tensor
 
 
-class SelectArrayOps(Backend[Any]):
+class SelectArrayOps(CoreArrayOps):
     """For the meaning of the operations see `returnn.frontend._interface.select`."""
 
     @staticmethod

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from returnn.frontend._array_backend.core import CoreArrayOps
 from returnn.frontend._array_backend.layout import product, raw_in_order
-from returnn.frontend._backend import Backend
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.shape import axes_of
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
 
 
-class ShapeArrayOps(Backend[Any]):
+class ShapeArrayOps(CoreArrayOps):
     """For the meaning of the operations see `returnn.frontend._interface.shape`."""
 
     @staticmethod
@@ -194,13 +194,14 @@ class ShapeArrayOps(Backend[Any]):
             value=value,
         )  # fmt: skip
         if mode != "constant":
-            for axis, amounts, out_dim in zip(axes, padding, out_dims, strict=True):
-                source = cls._pad_by_position(source, axis, amounts[0], out_dim, mode, handle_dynamic_dims)
+            for axis, (left, _), out_dim in zip(axes, padding, out_dims, strict=True):
+                source = cls._pad_by_position(source, axis, left, out_dim, mode, handle_dynamic_dims)
             return source
         fill = cls.as_tensor(0 if value is None else value, like=source)
         amounts: list[tuple[Any, Any]] = [(0, 0)] * len(source.dims)
         for number, sides in zip(axes_of(source, axes), padding, strict=True):
-            amounts[number] = tuple(side.get_dim_value() if isinstance(side, Dim) else side for side in sides)
+            left, right = (side.get_dim_value() if isinstance(side, Dim) else side for side in sides)
+            amounts[number] = (left, right)
         out._raw_tensor = cls.pad_raw(source._raw_tensor, amounts, 0 if isinstance(value, Tensor) else value or 0)
         for axis, (left, right), out_dim in zip(axes, padding, out_dims, strict=True):
             behind = handle_dynamic_dims and axis.need_masking() and right != 0

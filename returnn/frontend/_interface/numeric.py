@@ -53,6 +53,15 @@ class NumericOps:
         raise NotImplementedError
 
     @staticmethod
+    def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
+        """
+        :param source: what this process has, in the same shape as the others
+        :param mode: "sum", "max", "min", "logsumexp", "any", "all"
+        :return: reduction over all processes of a distributed training; source if there is just one
+        """
+        raise NotImplementedError
+
+    @staticmethod
     def get_tensor_dependencies(x: Tensor) -> Sequence[Tensor]:
         """:return: what the operation that made x took as input, where the backend knows"""
         raise NotImplementedError

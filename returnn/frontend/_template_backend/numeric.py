@@ -9,6 +9,7 @@ from returnn.frontend._template_backend.rules import as_operand, common_template
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 
+_DISTRIBUTED_MODES = ("sum", "max", "min", "logsumexp", "any", "all")
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 _COMPLEX = {part: dtype for dtype, part in _PARTS.items()}
 
@@ -79,6 +80,16 @@ class NumericRules:
         out = x.copy_template_excluding_axis(x.get_axis_from_description(pair_dim))
         out.dtype = _COMPLEX[x.dtype]
         return out
+
+    @staticmethod
+    def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
+        """:return: template"""
+        if mode not in _DISTRIBUTED_MODES:
+            raise fail(
+                f"reduce over all processes: there is no mode {mode!r}.",
+                f"Possible: {', '.join(_DISTRIBUTED_MODES)}. For a mean, divide the sum by the number of frames.",
+            )
+        return source.copy_template()
 
     @staticmethod
     def get_tensor_dependencies(x: Tensor) -> Sequence[Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from returnn.frontend._template_backend.rules import common_template, fail, require_dims, shown
@@ -181,16 +180,25 @@ def replaced_axes(source: Tensor, axes: Sequence[int], new_dims: Sequence[Dim]) 
     rest = [i for i in range(len(source.dims)) if i not in axes]
     before, behind = [i for i in rest if i < first], [i for i in rest if i > first]
     roles = [i for i in (source._feature_dim_axis, source._time_dim_axis) if i in axes]
-    new_axes = [*[None] * (len(new_dims) - 1), roles[0] if roles else None] if new_dims else []
+    new_axes: list[Any] = [*[None] * (len(new_dims) - 1), roles[0] if roles else None] if new_dims else []
     dims = [*(source.dims[i] for i in before), *new_dims, *(source.dims[i] for i in behind)]
     return source._with_axes(dims, [*before, *new_axes, *behind])
 
 
 def _check_same_size(operation: str, source: Tensor, old: Sequence[Dim], new: Sequence[Dim]) -> None:
     """:raises DimError: if there are not as many values as before, as far as known"""
-    sizes = [[dim.size for dim in dims] for dims in (old, new)]
-    if any(None in entry for entry in sizes):
+    before, after = _size_of(old), _size_of(new)
+    if before is None or after is None:
         return
-    before, after = (prod(entry) for entry in sizes)  # type: ignore[type-var]
     if before != after:
         raise fail(f"{operation}: {source}: {shown(old)} has {before} entries, but {shown(new)} has {after}.")
+
+
+def _size_of(dims: Sequence[Dim]) -> int | None:
+    """:return: the product of the sizes, None if one of them is not known"""
+    size = 1
+    for dim in dims:
+        if dim.size is None:
+            return None
+        size *= dim.size
+    return size

@@ -5,9 +5,6 @@ from __future__ import annotations
 import tensorflow as tf
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.numeric import NumericArrayOps
-from returnn.frontend._array_backend.select import SelectArrayOps
-from returnn.frontend._array_backend.shape import ShapeArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.tensor.scope import register_scope_provider
 from returnn.tf.frontend_low_level.numeric import NumericTFOps
@@ -25,9 +22,6 @@ class TFBackend(
     SelectTFOps,
     NumericTFOps,
     CoreArrayOps,
-    ShapeArrayOps,
-    SelectArrayOps,
-    NumericArrayOps,
 ):
     """Operations become part of the current TensorFlow graph."""
 

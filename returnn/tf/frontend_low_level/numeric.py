@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from returnn.frontend._array.convert import convert_to_tensor
+from returnn.frontend._array_backend.numeric import NumericArrayOps
 from returnn.tensor import Tensor
 
 
-class NumericTFOps:
+class NumericTFOps(NumericArrayOps):
     """For the meaning of the operations see `returnn.frontend._array_backend.numeric`."""
 
     @staticmethod
@@ -41,6 +42,14 @@ class NumericTFOps:
     def real_as_complex_raw(raw_tensor: tf.Tensor) -> tf.Tensor:
         """:return: complex numbers"""
         return tf.complex(raw_tensor[..., 0], raw_tensor[..., 1])
+
+    @staticmethod
+    def of_all_processes_raw(raw_tensor: tf.Tensor) -> tf.Tensor | None:
+        """:return: what each replica of the distribution strategy has, if there are several"""
+        context = tf.distribute.get_replica_context()
+        if context is None or context.num_replicas_in_sync == 1:
+            return None
+        return context.all_gather(raw_tensor[None], axis=0)
 
     @staticmethod
     def get_tensor_dependencies(x: Tensor) -> Sequence[Tensor]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.frontend._array_backend.select import SelectArrayOps
+
 _SEGMENT: dict[str, Callable[..., Any]] = {
     "sum": tf.math.unsorted_segment_sum,
     "max": tf.math.unsorted_segment_max,
@@ -14,7 +16,7 @@ _SEGMENT: dict[str, Callable[..., Any]] = {
 }
 
 
-class SelectTFOps:
+class SelectTFOps(SelectArrayOps):
     """For the meaning of the operations see `returnn.frontend._array_backend.select`."""
 
     @staticmethod

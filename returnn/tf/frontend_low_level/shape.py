@@ -7,8 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.frontend._array_backend.shape import ShapeArrayOps
 
-class ShapeTFOps:
+
+class ShapeTFOps(ShapeArrayOps):
     """For the meaning of the operations see `returnn.frontend._array_backend.shape`."""
 
     @staticmethod

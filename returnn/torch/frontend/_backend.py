@@ -5,9 +5,6 @@ from __future__ import annotations
 import torch
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.numeric import NumericArrayOps
-from returnn.frontend._array_backend.select import SelectArrayOps
-from returnn.frontend._array_backend.shape import ShapeArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.raw import RawTorchOps
@@ -23,9 +20,6 @@ class TorchBackend(
     SelectTorchOps,
     NumericTorchOps,
     CoreArrayOps,
-    ShapeArrayOps,
-    SelectArrayOps,
-    NumericArrayOps,
 ):
     """Operations are computed at once."""
 

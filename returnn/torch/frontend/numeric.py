@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.distributed.nn.functional
 
+from returnn.frontend._array_backend.numeric import NumericArrayOps
 from returnn.tensor import Tensor
 
 
-class NumericTorchOps:
+class NumericTorchOps(NumericArrayOps):
     """For the meaning of the operations see `returnn.frontend._array_backend.numeric`."""
 
     @staticmethod
@@ -37,6 +39,13 @@ class NumericTorchOps:
     def real_as_complex_raw(raw_tensor: torch.Tensor) -> torch.Tensor:
         """:return: complex numbers"""
         return torch.view_as_complex(raw_tensor.contiguous())
+
+    @staticmethod
+    def of_all_processes_raw(raw_tensor: torch.Tensor) -> torch.Tensor | None:
+        """:return: what each process of the group has, with gradients, if there is a group"""
+        if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+            return None
+        return torch.stack(torch.distributed.nn.functional.all_gather(raw_tensor))
 
     @staticmethod
     def get_tensor_dependencies(x: Tensor) -> Sequence[Tensor]:

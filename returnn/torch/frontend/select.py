@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 
+from returnn.frontend._array_backend.select import SelectArrayOps
+
 _REDUCE = {"sum": "sum", "max": "amax", "min": "amin"}  # names of `Tensor.scatter_reduce`
 
 
-class SelectTorchOps:
+class SelectTorchOps(SelectArrayOps):
     """For the meaning of the operations see `returnn.frontend._array_backend.select`."""
 
     @staticmethod

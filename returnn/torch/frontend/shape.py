@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
+from returnn.frontend._array_backend.shape import ShapeArrayOps
 
-class ShapeTorchOps:
+
+class ShapeTorchOps(ShapeArrayOps):
     """For the meaning of the operations see `returnn.frontend._array_backend.shape`."""
 
     @staticmethod

@@ -123,6 +123,13 @@ def constants(inputs: Inputs) -> list[Tensor]:
     ]  # fmt: skip
 
 
+@op_case("reduce_distributed", per_sequence=False)
+def reduce_distributed(inputs: Inputs) -> Tensor:
+    """There is one process only; several are in `test_distributed.py`."""
+    time = inputs.dynamic("time")
+    return rf.reduce_sum(inputs.floats([inputs.batch, time]), axis=[inputs.batch, time], distributed=True)
+
+
 @op_case("copy", "expand_dim")
 def copies(inputs: Inputs) -> list[Tensor]:
     dims = inputs.dims(low=0, high=2)
