@@ -24,6 +24,8 @@ from returnn.frontend._interface.numeric import NumericOps
 from returnn.frontend._interface.raw import RawOps
 from returnn.frontend._interface.select import SelectOps
 from returnn.frontend._interface.shape import ShapeOps
+from returnn.frontend._interface.control_flow import ControlFlowOps
+from returnn.frontend._interface.random import RandomOps
 from returnn.frontend._interface.softmax import SoftmaxOps
 from returnn.tensor import Tensor
 from returnn.util.errors import check_known
@@ -32,7 +34,7 @@ T = TypeVar("T")
 T2 = TypeVar("T2")
 
 
-class Backend(CoreOps, SoftmaxOps, ShapeOps, SelectOps, NumericOps, RawOps[T], Generic[T]):
+class Backend(CoreOps, SoftmaxOps, ShapeOps, SelectOps, NumericOps, RandomOps, ControlFlowOps, RawOps[T], Generic[T]):
     """
     The interface of a backend for raw tensors of type T. It has no state; all functions are static or class methods.
 

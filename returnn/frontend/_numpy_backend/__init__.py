@@ -13,11 +13,19 @@ from returnn.frontend._numpy_backend.numeric import NumericNumpyOps
 from returnn.frontend._numpy_backend.raw import RawNumpyOps
 from returnn.frontend._numpy_backend.select import SelectNumpyOps
 from returnn.frontend._numpy_backend.shape import ShapeNumpyOps
+from returnn.frontend._numpy_backend.random import RandomNumpyOps
 from returnn.frontend._numpy_backend.softmax import SoftmaxNumpyOps
 
 
 class NumpyBackend(
-    CoreNumpyOps, SoftmaxNumpyOps, ShapeNumpyOps, SelectNumpyOps, NumericNumpyOps, RawNumpyOps, Backend[numpy.ndarray]
+    CoreNumpyOps,
+    SoftmaxNumpyOps,
+    ShapeNumpyOps,
+    SelectNumpyOps,
+    NumericNumpyOps,
+    RandomNumpyOps,
+    RawNumpyOps,
+    Backend[numpy.ndarray],
 ):
     """See the head of this module."""
 

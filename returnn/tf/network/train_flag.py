@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
+import tensorflow as tf
 
-def train_flag_ctx(train_flag: Any) -> Any:
+import returnn.frontend as rf
+from returnn.tensor import Tensor
+
+
+def train_flag_ctx(train_flag: bool | tf.Tensor) -> Any:
     """:return: context in which `rf` knows whether this is training"""
-    return contextlib.nullcontext()
+    if not isinstance(train_flag, bool):
+        train_flag = Tensor("train_flag", dims=(), dtype="bool", raw_tensor=train_flag)
+    return rf.get_run_ctx().train_flag_ctx(train_flag)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 
 from returnn.frontend._array_backend.core import CoreArrayOps
+from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.torch.frontend.numeric import NumericTorchOps
+from returnn.torch.frontend.random import RandomTorchOps
 from returnn.torch.frontend.raw import RawTorchOps
 from returnn.torch.frontend.select import SelectTorchOps
 from returnn.torch.frontend.shape import ShapeTorchOps
@@ -19,6 +21,8 @@ class TorchBackend(
     ShapeTorchOps,
     SelectTorchOps,
     NumericTorchOps,
+    RandomTorchOps,
+    RandomArrayOps,
     CoreArrayOps,
 ):
     """Operations are computed at once."""

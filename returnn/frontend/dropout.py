@@ -1,0 +1,61 @@
+"""Dropout (Srivastava et al. 2014)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from returnn.frontend.array_ import cast, where
+from returnn.frontend.cond import cond
+from returnn.frontend.rand import random_uniform
+from returnn.frontend.run_ctx import get_run_ctx
+from returnn.tensor import Dim, Tensor
+
+
+def dropout(
+    source: Tensor,
+    drop_prob: float | Tensor,
+    *,
+    axis: Dim | Sequence[Dim] | bool | None = None,
+    on_forward: bool = False,
+) -> Tensor:
+    """
+    In training, entries become 0 with a probability; what is left is scaled, so that the mean stays.
+
+    :param source: [...]
+    :param drop_prob: in [0, 1)
+    :param axis: the dims along which entries are dropped on their own; along others they are dropped together.
+        None: all; False: the same
+    :param on_forward: also outside of training
+    :return: the dims of source
+    """
+    if isinstance(drop_prob, (int, float)) and drop_prob <= 0:
+        return source
+    if axis is None or isinstance(axis, bool):
+        dims = list(source.dims)
+    else:
+        wanted = [axis] if isinstance(axis, Dim) else list(axis)
+        dims = [dim for dim in source.dims if dim in wanted]
+
+    def apply() -> Tensor:
+        noise = random_uniform(
+            dims, dtype="float32" if source.dtype.startswith(("float16", "bfloat")) else source.dtype
+        )
+        keep = noise >= drop_prob
+        scale = 1.0 / (1.0 - drop_prob)
+        factor = cast(where(keep, scale, 0.0), source.dtype)
+        out = source * factor
+        if source.feature_dim is not None:
+            out.feature_dim = source.feature_dim
+        return out
+
+    if on_forward:
+        return apply()
+    train_flag = get_run_ctx().is_train_flag_enabled(func=dropout)
+    if isinstance(train_flag, bool):
+        return apply() if train_flag else source
+    return cond(train_flag, apply, lambda: source)
+
+
+def dropout_broadcast_default() -> bool:
+    """:return: whether modules drop along all dims but the feature dim together, if nothing else is said"""
+    return False

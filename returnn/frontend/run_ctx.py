@@ -1,0 +1,275 @@
+"""
+The context of a run: whether this is training, which step and epoch it is, and what the model marks as loss or output.
+
+The engine sets it up before each step; operations such as dropout ask for the train flag.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from returnn.frontend.array_ import cast, convert_to_tensor
+from returnn.frontend.dims import num_elements_of_shape
+from returnn.frontend.reduce import reduce_mean, reduce_sum
+from returnn.tensor import Dim, Tensor, TensorDict
+from returnn.util.errors import UserError, nearest_hint
+
+_run_ctx: RunCtx | None = None
+_STAGES = ("init", "train_step", "forward_step")
+
+
+@dataclass
+class Loss:
+    """A loss that the model marked."""
+
+    loss: Tensor
+    name: str
+    scale: float = 1.0
+    as_error: bool = False
+    use_normalized_loss: bool = False
+    use_flatten_frames: bool = True
+    custom_inv_norm_factor: Tensor | None = None
+    _summed_loss_cached: Tensor | None = None
+    _mean_loss_cached: Tensor | None = None
+
+    def get_summed_loss(self) -> Tensor:
+        """:return: scalar, the sum over all valid frames"""
+        if self._summed_loss_cached is None:
+            self._summed_loss_cached = reduce_sum(self.loss, axis=self.loss.dims) if self.loss.dims else self.loss
+        return self._summed_loss_cached
+
+    def get_mean_loss(self) -> Tensor:
+        """:return: scalar, the sum over all valid frames, divided by their number (or `custom_inv_norm_factor`)"""
+        if self._mean_loss_cached is None:
+            if self.custom_inv_norm_factor is not None:
+                self._mean_loss_cached = self.get_summed_loss() / cast(self.get_inv_norm_factor(), self.loss.dtype)
+            else:
+                self._mean_loss_cached = reduce_mean(self.loss, axis=self.loss.dims) if self.loss.dims else self.loss
+        return self._mean_loss_cached
+
+    def get_inv_norm_factor(self) -> int | Tensor:
+        """:return: number of valid frames, or the sum of `custom_inv_norm_factor`"""
+        factor = self.custom_inv_norm_factor
+        if factor is not None:
+            return reduce_sum(factor, axis=factor.dims) if factor.dims else factor
+        return num_elements_of_shape(self.loss.dims)
+
+    def get_scaled_reduced_loss(self) -> Tensor:
+        """:return: scalar, the part of the objective"""
+        loss = self.get_mean_loss() if self.use_normalized_loss else self.get_summed_loss()
+        return loss if self.scale == 1 else loss * self.scale
+
+
+class RunCtx:
+    """What a model can ask about the run that it is part of, and what it tells."""
+
+    def __init__(
+        self,
+        *,
+        stage: str,
+        train_flag: bool | Tensor = False,
+        step: int | Tensor = 0,
+        epoch: int | Tensor = 1,
+        expected_outputs: TensorDict | None = None,
+    ) -> None:
+        """
+        :param stage: "init", "train_step" or "forward_step"
+        :param train_flag: whether this is training; also a bool scalar
+        :param step: number of the step
+        :param epoch: number of the epoch, from 1 on
+        :param expected_outputs: templates of the outputs
+        """
+        assert stage in _STAGES, stage
+        self._stage = stage
+        self._train_flag = train_flag
+        self._step = step
+        self._epoch = epoch
+        self.expected_outputs = expected_outputs
+        self.losses: dict[str, Loss] = {}
+        self.outputs = TensorDict()
+
+    def __repr__(self) -> str:
+        return f"<RunCtx {self._stage} train_flag={self._train_flag} step={self._step} epoch={self._epoch}>"
+
+    @property
+    def stage(self) -> str:
+        """ "init", "train_step" or "forward_step" """
+        return self._stage
+
+    @property
+    def train_flag(self) -> bool | Tensor:
+        """Whether this is training."""
+        return self._train_flag
+
+    @property
+    def step(self) -> int | Tensor:
+        """Number of the step, from 0 on."""
+        return self._step
+
+    @property
+    def epoch(self) -> int | Tensor:
+        """Number of the epoch, from 1 on."""
+        return self._epoch
+
+    def get_step_tensor(self) -> Tensor:
+        """:return: number of the step, as scalar"""
+        return convert_to_tensor(self._step, dims=(), dtype="int32")
+
+    def get_epoch_tensor(self) -> Tensor:
+        """:return: number of the epoch, as scalar"""
+        return convert_to_tensor(self._epoch, dims=(), dtype="int32")
+
+    @contextlib.contextmanager
+    def train_flag_ctx(self, train_flag: bool | Tensor, *, func: Callable[..., Any] | None = None) -> Iterator[None]:
+        """
+        Another train flag inside of the `with` block.
+
+        :param train_flag: whether this is training
+        :param func: only for this function
+        """
+        before, self._train_flag = self._train_flag, train_flag
+        if func is not None:
+            self._train_flag, self._train_flag_of = before, {**self._train_flags_of(), func: train_flag}
+        of_before = self._train_flags_of()
+        try:
+            yield
+        finally:
+            self._train_flag = before
+            if func is not None:
+                self._train_flag_of = {k: v for k, v in of_before.items() if k is not func}
+
+    def is_train_flag_enabled(self, *, func: Callable[..., Any] | None) -> bool | Tensor:
+        """:return: whether this is training, for this function"""
+        return self._train_flags_of().get(func, self._train_flag)
+
+    def _train_flags_of(self) -> dict[Any, bool | Tensor]:
+        return getattr(self, "_train_flag_of", {})
+
+    def mark_as_loss(
+        self,
+        loss: Tensor | Any,
+        name: str,
+        *,
+        dims: Sequence[Dim] | None = None,
+        scale: float | None = 1.0,
+        as_error: bool = False,
+        use_normalized_loss: bool = False,
+        use_flatten_frames: bool = True,
+        custom_inv_norm_factor: Tensor | None = None,
+    ) -> None:
+        """
+        :param loss: one value per frame, or per sequence, or a scalar; also a raw tensor
+        :param name: of the loss
+        :param dims: of a raw tensor
+        :param scale: factor in the objective
+        :param as_error: only for people; not part of the objective
+        :param use_normalized_loss: the objective has the mean over the frames, instead of the sum
+        :param use_flatten_frames: frames of all sequences count the same
+        :param custom_inv_norm_factor: what the sum is divided by, instead of the number of frames
+        :raises UserError: if there is a loss of this name already, or this is no training step
+        """
+        if self._stage != "train_step":
+            raise UserError(f"mark_as_loss {name!r}: only possible in a training step, but this is {self._stage!r}.")
+        if name in self.losses:
+            raise UserError(f"mark_as_loss: there is a loss {name!r} already. Give each its own name.")
+        if not isinstance(loss, Tensor):
+            loss = convert_to_tensor(loss, dims=dims or ())
+        self.losses[name] = Loss(
+            loss, name, 1.0 if scale is None else scale, as_error, use_normalized_loss, use_flatten_frames,
+            custom_inv_norm_factor,
+        )  # fmt: skip
+
+    def mark_as_output(self, tensor: Tensor | Any, name: str, *, dims: Sequence[Dim] | None = None) -> None:
+        """
+        :param tensor: an output; also a raw tensor
+        :param name: of the output
+        :param dims: order of its axes
+        :raises UserError: if it was not expected, or there is one of this name already
+        """
+        if self._stage == "init":
+            raise UserError(f"mark_as_output {name!r}: only possible in a step, not while the model is made.")
+        if not isinstance(tensor, Tensor):
+            tensor = convert_to_tensor(tensor, dims=dims)
+        expected = self.expected_outputs
+        if expected is not None and name not in expected:
+            raise UserError(f"mark_as_output {name!r}: is not expected.\n  {nearest_hint(name, expected.data)}")
+        if name in self.outputs:
+            raise UserError(f"mark_as_output: there is an output {name!r} already. Give each its own name.")
+        order = dims if dims is not None or expected is None else expected[name].dims
+        if order is not None and set(order) == set(tensor.dims):
+            tensor = tensor.copy_compatible_to_dims(order)
+        if expected is not None and set(expected[name].dims) != set(tensor.dims):
+            raise UserError(f"mark_as_output {name!r}: expected {expected[name]}, got {tensor}.")
+        self.outputs.data[name] = tensor
+
+    def mark_as_default_output(self, tensor: Tensor, *, shape: Sequence[Dim] | None = None) -> None:
+        """Marks the output "output"; `shape` is the order of its axes."""
+        self.mark_as_output(tensor, "output", dims=shape)
+
+    def check_outputs_complete(self) -> None:
+        """:raises UserError: if an output that was expected is missing"""
+        missing = [
+            name for name in (self.expected_outputs.data if self.expected_outputs else ()) if name not in self.outputs
+        ]
+        if missing:
+            raise UserError(
+                f"the outputs {', '.join(map(repr, missing))} are expected, but the model did not mark them."
+            )
+
+    def total_loss(self) -> Tensor | float:
+        """:return: scalar, the objective: all scaled losses that are not errors"""
+        total: Tensor | float = 0.0
+        for loss in self.losses.values():
+            if not loss.as_error:
+                part = loss.get_scaled_reduced_loss()
+                total = part if isinstance(total, float) and total == 0 else total + part
+        return total
+
+
+def reset_run_ctx() -> None:
+    """Forgets the context."""
+    global _run_ctx
+    _run_ctx = None
+
+
+def init_train_step_run_ctx(
+    *, train_flag: bool | Tensor = True, step: int | Tensor = 0, epoch: int | Tensor = 1
+) -> None:
+    """Sets up the context for a training step, or the same without training."""
+    global _run_ctx
+    _run_ctx = RunCtx(stage="train_step", train_flag=train_flag, step=step, epoch=epoch)
+
+
+def init_forward_step_run_ctx(
+    *, expected_outputs: TensorDict | None = None, step: int | Tensor = 0, epoch: int | Tensor = 1
+) -> None:
+    """Sets up the context for a step without losses."""
+    global _run_ctx
+    _run_ctx = RunCtx(stage="forward_step", expected_outputs=expected_outputs, step=step, epoch=epoch)
+
+
+def get_run_ctx() -> RunCtx:
+    """:return: the context; a new one for making a model if there is none"""
+    global _run_ctx
+    if _run_ctx is None:
+        _run_ctx = RunCtx(stage="init")
+    return _run_ctx
+
+
+def get_run_ctx_step() -> int | Tensor:
+    """:return: number of the step"""
+    return get_run_ctx().step
+
+
+__all__ = [
+    "Loss",
+    "RunCtx",
+    "get_run_ctx",
+    "get_run_ctx_step",
+    "init_forward_step_run_ctx",
+    "init_train_step_run_ctx",
+    "reset_run_ctx",
+]

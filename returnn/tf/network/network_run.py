@@ -1,0 +1,81 @@
+"""What belongs to a run of a network's graph: operations after a step, callbacks at the end, the number of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from returnn.tf.network.network import TFNetwork
+
+tf1 = tf.compat.v1
+
+_POST_STEP = "returnn_post_control_dependencies"  # graph collections
+_GLOBAL_STEP_NAME = "global_step"
+
+
+class NetworkRun:
+    """The part of `TFNetwork` about running the graph."""
+
+    def _init_run(self: TFNetwork) -> None:
+        self._run_opts: dict[str, Any] = {}
+        self._run_finished_callbacks: list[Callable[..., None]] = []
+        self._graph_reset_callbacks: list[Callable[[], None]] = []
+        self.epoch_step: Any = None
+
+    @staticmethod
+    def register_post_control_dependencies(deps: Sequence[tf.Operation | tf.Tensor]) -> None:
+        """
+        :param deps: operations which run at the end of each training step
+        """
+        for dep in deps:
+            tf1.add_to_collection(_POST_STEP, dep.op if isinstance(dep, tf.Tensor) else dep)
+
+    @staticmethod
+    def get_post_control_dependencies() -> list[tf.Operation]:
+        """:return: operations which run at the end of each training step"""
+        return list(tf1.get_collection(_POST_STEP))
+
+    def register_run_finished_callback(self: TFNetwork, cb: Callable[..., None]) -> None:
+        """
+        :param cb: called with `error_occurred=` when an epoch of training, evaluation or forwarding is over
+        """
+        self.get_root_network()._run_finished_callbacks.append(cb)
+
+    def set_run_finished(self: TFNetwork, error_occurred: bool = False) -> None:
+        """
+        Called when an epoch of training, evaluation or forwarding is over.
+
+        :param error_occurred: whether it did not get to its end
+        """
+        callbacks = self.get_root_network()._run_finished_callbacks
+        for callback in callbacks:
+            callback(error_occurred=error_occurred)
+
+    def set_run_opts(self: TFNetwork, epoch: int, dataset_name: str) -> None:
+        """
+        :param epoch: number of the epoch
+        :param dataset_name: such as "dev"
+        """
+        self.get_root_network()._run_opts = {"epoch": epoch, "dataset_name": dataset_name}
+
+    def get_run_opts(self: TFNetwork) -> dict[str, Any]:
+        """:return: what `set_run_opts` got"""
+        return self.get_root_network()._run_opts
+
+    def register_graph_reset_callback(self: TFNetwork, cb: Callable[[], None]) -> None:
+        """
+        :param cb: called when the graph is not used any more
+        """
+        self.get_root_network()._graph_reset_callbacks.append(cb)
+
+    def get_graph_reset_callbacks(self: TFNetwork) -> list[Callable[[], None]]:
+        """:return: what `register_graph_reset_callback` got"""
+        return self.get_root_network()._graph_reset_callbacks
+
+    def call_graph_reset_callbacks(self: TFNetwork) -> None:
+        """Called when the graph is not used any more."""
+        for callback in self.get_graph_reset_callbacks():
+            callback()
