@@ -19,6 +19,7 @@ import tensorflow as tf
 from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_axes import LayerAxes
+from returnn.tf.layers.layer_batch_norm import LayerBatchNorm
 from returnn.tf.layers.layer_losses import LayerLosses
 from returnn.tf.layers.layer_options import check_options, options_of, resolve_layers
 from returnn.tf.layers.layer_params import LayerParams
@@ -39,7 +40,7 @@ class _ComputesOutput(type):
         return layer
 
 
-class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, metaclass=_ComputesOutput):
+class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, metaclass=_ComputesOutput):
     """What all layers have in common. See the head of this module."""
 
     layer_class: ClassVar[str | None] = None

@@ -21,6 +21,7 @@ from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.layer_names import NetworkConstructionDependencyLoopException, layer_not_found
 from returnn.tf.network.network_losses import NetworkLosses
 from returnn.tf.network.network_params import NetworkParams
+from returnn.tf.network.network_run import NetworkRun
 from returnn.tf.network.network_tree import NetworkTree
 from returnn.tf.network.train_flag import train_flag_ctx
 from returnn.util.errors import ConfigError, UserError
@@ -31,7 +32,7 @@ tf1 = tf.compat.v1
 _network_stack: list[TFNetwork] = []
 
 
-class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
+class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
     """Layers, made from a net dict. A network inside of a layer is one, too."""
 
     def __init__(
@@ -100,6 +101,7 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses):
         self._constructing: list[str] = []
         self._init_params(outer)
         self._init_losses()
+        self._init_run()
         self._init_tree()
 
     def _make_extern_data(self) -> ExternData:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 tf1 = tf.compat.v1
 
 _POST_STEP = "returnn_post_control_dependencies"  # graph collections
-_GLOBAL_STEP_NAME = "global_step"
 
 
 class NetworkRun:
@@ -23,7 +22,8 @@ class NetworkRun:
         self._run_opts: dict[str, Any] = {}
         self._run_finished_callbacks: list[Callable[..., None]] = []
         self._graph_reset_callbacks: list[Callable[[], None]] = []
-        self.epoch_step: Any = None
+        self._global_train_step_var: tf.Variable | None = None
+        self.epoch_step: tf.Tensor | None = None
 
     @staticmethod
     def register_post_control_dependencies(deps: Sequence[tf.Operation | tf.Tensor]) -> None:
@@ -79,3 +79,45 @@ class NetworkRun:
         """Called when the graph is not used any more."""
         for callback in self.get_graph_reset_callbacks():
             callback()
+
+    # The number of the step.
+
+    @property
+    def global_train_step_var(self: TFNetwork) -> tf.Variable:
+        """Number of the training step, from 0 on, over all epochs: int64. It goes into checkpoints."""
+        root = self.get_root_network()
+        if root._global_train_step_var is None:
+            with (
+                tf.init_scope(),
+                tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False),
+            ):
+                root._global_train_step_var = tf1.get_variable(
+                    "global_step", shape=(), dtype=tf.int64, initializer=tf1.zeros_initializer(), trainable=False,
+                    collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP], use_resource=True,
+                )  # fmt: skip
+            root.extra_vars_to_save.append(root._global_train_step_var)
+        return root._global_train_step_var
+
+    @property
+    def global_train_step(self: TFNetwork) -> tf.Tensor:
+        """Number of the training step, as value."""
+        return self.value_of_param(self.global_train_step_var)
+
+    def get_global_train_step(self: TFNetwork, session: tf1.Session) -> int:
+        """:return: number of the training step"""
+        return int(session.run(self.global_train_step_var))
+
+    def set_global_train_step(self: TFNetwork, step: int, session: tf1.Session) -> None:
+        """
+        :param step: number of the training step
+        :param session: session to write it in
+        """
+        self.global_train_step_var.load(step, session)
+
+    def get_epoch_step(self: TFNetwork) -> tf.Tensor:
+        """:return: int64 scalar: number of the step in this epoch, which is fed; -1 if it is not"""
+        root = self.get_root_network()
+        if root.epoch_step is None:
+            with tf.init_scope():
+                root.epoch_step = tf1.placeholder_with_default(tf.constant(-1, tf.int64), (), name="epoch_step")
+        return root.epoch_step
