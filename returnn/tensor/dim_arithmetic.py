@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from returnn.tensor import dim_math
+from returnn.tensor.dim_comparison import same_as_version
 from returnn.tensor.dim_types import DimKind
 from returnn.util.errors import DimError
 
@@ -32,19 +33,11 @@ class DimArithmetic:
     special: bool
     _expression: dim_math.Sum | None
     _same_as: Any
-    _key_cache: tuple[int, Any]
 
     @property
     def expression(self: Dim) -> dim_math.Sum:
         """The dim as expression over dims which were not computed, in normal form."""
         return _expression_of(self.get_same_base())
-
-    @property
-    def key(self: Dim) -> Any:
-        """Two dims are equal if and only if their keys are."""
-        if self._key_cache[0] != _same_as_version[0]:
-            self._key_cache = _same_as_version[0], _key_of_base(self.get_same_base())
-        return self._key_cache[1]
 
     def is_derived(self: Dim) -> bool:
         """:return: whether the dim was computed from others"""
@@ -106,7 +99,7 @@ class DimArithmetic:
             a, b = b, a
         lengths_a, lengths_b = a.dyn_size_ext, b.dyn_size_ext
         a._same_as = b
-        _same_as_version[0] += 1
+        same_as_version[0] += 1
         _remember(a)
         b._same_dims += [weakref.ref(a), *a._same_dims]
         known = next((dim for dim in (b, a) if dim.kind is not None), b)
@@ -196,20 +189,6 @@ def _remember(dim: Dim) -> None:
         for atom in dim._expression.atoms():
             atom._computed_dims.append(dim)
             return
-
-
-_same_as_version = [0]  # counts the calls of `declare_same_as`, which can change the key of any dim
-
-
-def _key_of_base(base: Dim) -> Any:
-    """:return: for a dim which was not computed an object of its own, as this is what is compared fastest"""
-    if base.size is not None and base.auto_generated:
-        return "number", base.size, base.kind
-    if base._expression is None:
-        return base._token
-    expression = _expression_of(base)
-    single = expression.as_atom()
-    return expression if single is None else single.key
 
 
 def _expression_of(base: Dim) -> dim_math.Sum:

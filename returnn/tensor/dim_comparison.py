@@ -18,11 +18,24 @@ class DimComparison:
     size: int | None
     special: bool
     undefined: bool
+    _key_cache: tuple[int, Any]  # the version that the key is of; the key
+
+    @property
+    def key(self: Dim) -> Any:
+        """Two dims are equal if and only if their keys are."""
+        if self._key_cache[0] != same_as_version[0]:
+            self._key_cache = same_as_version[0], _key_of_base(self.get_same_base())
+        return self._key_cache[1]
 
     def __eq__(self: Dim, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, DimComparison) and bool(self.key == other.key)  # type: ignore[attr-defined]
+        if not isinstance(other, DimComparison):
+            return False
+        a, b = self._key_cache, other._key_cache
+        if a[0] == b[0] == same_as_version[0]:  # most often; a property costs as much as all the rest
+            return bool(a[1] == b[1])
+        return bool(self.key == other.key)
 
     def __ne__(self: Dim, other: object) -> bool:
         return not self == other
@@ -139,6 +152,19 @@ class DimComparison:
                 found.append(tag)
             tags_of_data[data] = found
         return tags, tags_of_data
+
+
+same_as_version = [0]  # counts the calls of `declare_same_as`, which can change the key of any dim
+
+
+def _key_of_base(base: Dim) -> Any:
+    """:return: for a dim which was not computed an object of its own, as this is what is compared fastest"""
+    if base.size is not None and base.auto_generated:
+        return "number", base.size, base.kind
+    if base._expression is None:
+        return base._token
+    single = base.expression.as_atom()
+    return base.expression if single is None else single.key
 
 
 def _both(kind: DimKind, a: Dim, b: Dim) -> bool:

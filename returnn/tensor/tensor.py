@@ -95,7 +95,7 @@ class Tensor(
         :param shape_options: the old ways to describe the axes: `dim_tags`, or `shape`, `dim`, `sparse`,
             `batch_dim_axis`, `same_dim_tags_as`, `size_placeholder`, `auto_create_placeholders`
         """
-        is_old_form = is_shape_form(shape_options)
+        is_old_form = bool(shape_options) and is_shape_form(shape_options)
         if dims is None or is_old_form:
             described = dims_from_shape(
                 name, dims=dims, sparse_dim=sparse_dim, dtype=dtype, time_dim_axis=time_dim_axis,
@@ -122,10 +122,8 @@ class Tensor(
             self.vocab = vocab
         if raw_tensor is not None or placeholder is not None:
             self.raw_tensor = placeholder if raw_tensor is None else raw_tensor
-        if shape_options.get("size_placeholder"):
-            self.size_placeholder = shape_options["size_placeholder"]
-        if shape_options.get("auto_create_placeholders"):
-            self.create_placeholders()
+        if shape_options:
+            self._set_sizes(**shape_options)
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -279,6 +277,14 @@ class Tensor(
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
+
+    def _set_sizes(
+        self, size_placeholder: Mapping[int, Any] | None = None, auto_create_placeholders: bool = False, **_: Any
+    ) -> None:
+        if size_placeholder:
+            self.size_placeholder = size_placeholder
+        if auto_create_placeholders:
+            self.create_placeholders()
 
     def _check_raw(self, value: Any) -> None:
         backend = backend_of_raw(value)

@@ -15,6 +15,7 @@ Axis descriptions: how a config names an axis of a tensor.
 | `"stag:enc"`, `"tag:enc"` | the (spatial) axis with "enc" in its name |
 | `"stag-single:0:enc"` | of several such axes, the one with this number |
 | `"except_batch"`, `"except_time"`, `"except_feature"` | all but this one |
+| `"BT"`, `"TF"` | each of these |
 | `"*"`, `"all"` | all |
 | a number | the axis with this number, counted with the batch axis; only in old configs |
 
@@ -85,6 +86,9 @@ class TensorAxes:
         :return: the axis, counted with the batch axis
         :raises DimError: if it describes no axis of this tensor, or several
         """
+        exact = [i for i, dim in enumerate(self._dims) if dim is axis]
+        if len(exact) == 1:
+            return exact[0]
         axes = self.get_axes_from_description(axis, allow_int)
         if len(axes) > 1 and isinstance(axis, Dim):
             priorities = sorted((self.dims[i].match_priority for i in axes), reverse=True)
@@ -302,6 +306,8 @@ def _axes_of_text(tensor: Tensor, text: str) -> list[int]:
         excluded = _axes_of_text(tensor, match[2])
         axes = tensor.get_spatial_batch_axes() if match[1] else list(range(len(tensor.dims)))
         return [i for i in axes if i not in excluded]
+    if re.fullmatch(r"[btf]{2,3}", word):
+        return tensor.get_axes_from_description(list(word))
     if "+" in word:
         return tensor.get_axes_from_description(word.split("+"))
     nearest = difflib.get_close_matches(text, _WORDS, n=3)

@@ -21,7 +21,7 @@ class TensorLayout:
 
     def copy(self: Tensor, name: str | None = None) -> Tensor:
         """:return: another object with the same value"""
-        new = self._with_axes(self.dims, range(len(self.dims)), name=name)
+        new = self._with_same_axes(name=name)
         new._raw_tensor = self._raw_tensor
         return new
 
@@ -296,19 +296,24 @@ class TensorLayout:
         :param old_axes: for each of them, the axis here that it stands for, or None if it is new
         :return: template with these dims. Time and feature dim go with their axes.
         """
+        new = self._with_same_axes(name=name, dtype=dtype)
+        new._dims = tuple(dims)
+        positions = list(old_axes)
+        for attribute in ("_feature_dim_axis", "_time_dim_axis"):
+            axis = getattr(self, attribute)
+            if axis is not None and axis is not NotSpecified:
+                setattr(new, attribute, positions.index(axis) if axis in positions else NotSpecified)
+        return new
+
+    def _with_same_axes(self: Tensor, *, name: str | None = None, dtype: str | None = None) -> Tensor:
+        """:return: template with the same dims. This is what most operations start with, so it does not call much."""
         new = object.__new__(type(self)._tensor_class)
         new.__dict__.update(self.__dict__)
         new._raw_tensor = None
-        new._dims = tuple(dims)
         if name is not None:
             new.name = name
         if dtype is not None:
             new.dtype = dtype
             if not dtype.startswith(("int", "uint")):
                 new.sparse_dim = None
-        positions = list(old_axes)
-        for attribute in ("_feature_dim_axis", "_time_dim_axis"):
-            axis = getattr(self, attribute)
-            if axis is not None and axis is not NotSpecified:
-                setattr(new, attribute, positions.index(axis) if axis in positions else NotSpecified)
         return new

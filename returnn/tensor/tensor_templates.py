@@ -21,7 +21,7 @@ class TensorTemplates:
 
     def copy_template(self: Tensor, name: str | None = None, *, dtype: str | None = None) -> Tensor:
         """:return: the same without its value"""
-        return self._with_axes(self.dims, range(len(self.dims)), name=name, dtype=dtype)
+        return self._with_same_axes(name=name, dtype=dtype)
 
     def copy_template_dense(self: Tensor, name: str | None = None, dtype: str | None = None) -> Tensor:
         """:return: for sparse data, what it looks like with an axis over the labels instead"""

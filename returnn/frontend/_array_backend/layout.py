@@ -14,7 +14,8 @@ def raw_for_broadcast(x: Tensor, dims: Sequence[Dim]) -> Any:
     :return: raw tensor that broadcasts to an array with these dims. Axes of size 1 in front are left out, which every
         array library adds itself; so no operation is needed if the dims of x are the last ones, in order.
     """
-    if x.dims == tuple(dims[len(dims) - len(x.dims) :]):
+    own = x._dims
+    if not own or own == tuple(dims[len(dims) - len(own) :]):
         return x._raw_tensor
     backend = x._raw_backend
     order = x.get_out_permutation_to_dims(dims)

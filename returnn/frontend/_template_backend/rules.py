@@ -29,7 +29,7 @@ def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *, operand
     :raises DimError: if a dim is not there, or is there twice with the same priority
     """
     for dim in dims:
-        if dim not in source.dims:
+        if not has_dim(source._dims, dim):
             details = [f"The operands are {' and '.join(map(str, operands))}."] if operands else []
             raise fail(f"{operation}: {source} has no dim {dim}.", hint_for_missing_axis(source, dim), *details)
         source.get_axis_from_description(dim)  # raises if ambiguous
@@ -87,18 +87,22 @@ def common_template(
         one needs no transpose; what is missing there comes behind it.
     :raises DimError: if no operand has all dims, and `allow_broadcast_all_sources` is not set
     """
-    main = max(operands, key=lambda x: len(x.dims))  # the first of them, if there are several
-    dims = list(main.dims)
+    main = operands[0]
     for operand in operands:
-        if operand is not main and operand.dims is not main.dims:
-            dims += [dim for dim in operand.dims if dim not in dims]
-    if len(dims) > len(main.dims) and not allow_broadcast_all_sources and dim_order is None:
+        if len(operand._dims) > len(main._dims):
+            main = operand
+    dims = list(main._dims)
+    for operand in operands:
+        if operand is not main and operand._dims != main._dims:
+            dims += [dim for dim in operand._dims if not has_dim(dims, dim)]
+    has_all = len(dims) == len(main._dims)
+    if not has_all and not allow_broadcast_all_sources and dim_order is None:
         raise _no_operand_has_all_dims(operation, operands, dims)
     if dim_order is not None:
         order = [dim for dim in dim_order if dim in dims]
         dims = order + [dim for dim in dims if dim not in order]
-    if tuple(dims) == main.dims:
-        out = main._with_axes(main.dims, range(len(dims)), name=operation)
+    if has_all and dim_order is None:
+        out = main._with_same_axes(name=operation)
     else:
         positions = [main.dims.index(dim) if dim in main.dims else None for dim in dims]
         out = main._with_axes(dims, positions, name=operation)
@@ -108,6 +112,11 @@ def common_template(
                 out.feature_dim = operand.feature_dim
                 break
     return out
+
+
+def has_dim(dims: Sequence[Dim], dim: Dim) -> bool:
+    """:return: `dim in dims`, but looks for the very object first, as this is most often found and compared fastest"""
+    return any([d is dim for d in dims]) or dim in dims  # noqa: C419 - a list is faster here
 
 
 def require_float(operation: str, source: Tensor) -> None:
