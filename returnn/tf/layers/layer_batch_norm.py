@@ -49,7 +49,7 @@ class LayerBatchNorm:
         :param use_std: whether there is a trained `gamma` [F], which it is multiplied by
         :param use_sample: in training, use this much of the running mean and variance, and the rest from the batch
         :param force_sample: so also outside of training, where else there is only the running mean and variance
-        :param momentum: how much of the batch goes into the running values. Default: 0.1; 0.99 before behavior version 12
+        :param momentum: how much of the batch goes into the running values. Default: 0.1; 0.99 before version 12
         :param epsilon: added to the variance
         :param update_sample_only_in_training: the running values change only then. Default: since behavior version 12
         :param delay_sample_update: they change after the step; otherwise before they are used. Default: since 12
@@ -130,7 +130,8 @@ class _BatchNorm:
 
     def _full_name(self, name: str) -> str:
         own = self.layer.name.replace("/", "_")
-        return f"batch_norm/{('%s_%s_output_' % (own, own), '', 'v2_')[self.version]}{name}"
+        prefix = (f"{own}_{own}_output_", "", "v2_")[self.version]
+        return f"batch_norm/{prefix}{name}"
 
     def _mean_and_variance(self) -> tuple[Tensor, Tensor]:
         axes = [dim for dim in self.data.dims if dim != self.data.feature_dim]

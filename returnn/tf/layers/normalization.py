@@ -49,7 +49,7 @@ class BatchNormLayer(CopyLayer):
         :param use_std: whether there is a trained `gamma` [F], which it is multiplied by. Default: True
         :param use_sample: in training, use this much of the running mean and variance, default 0
         :param force_sample: so also outside of training, where else there is only the running mean and variance
-        :param momentum: how much of the batch goes into the running values. Default: 0.1; 0.99 before behavior version 12
+        :param momentum: how much of the batch goes into the running values. Default: 0.1; 0.99 before version 12
         :param epsilon: added to the variance, default 0.001
         :param update_sample_only_in_training: the running values change only then. Default: since behavior version 12
         :param delay_sample_update: they change after the step; otherwise before they are used. Default: since 12
@@ -137,7 +137,7 @@ class NormLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., F]"""
-        axes = [source.dims[i] for i in source.get_axes_from_description(self.axis)]
+        axes = self.dims_of(source, self.axis)
         return normalize_with_params(
             self, source, axes=axes, epsilon=self.epsilon, params=self._param_dims(source), scale=self.scale,
             bias=self.bias, use_mask=False,
@@ -147,7 +147,7 @@ class NormLayer(_ConcatInputLayer):
         if self.param_shape is NotSpecified:
             return [feature_dim_of(self, source)]
         shape = self.param_shape if isinstance(self.param_shape, (list, tuple)) else [self.param_shape]
-        return [source.get_dim_tag_from_description(dim) for dim in shape]
+        return [self.dim_of(source, dim) for dim in shape]
 
 
 class DropoutLayer(CopyLayer):
@@ -158,7 +158,7 @@ class DropoutLayer(CopyLayer):
 
 class GatingLayer(_ConcatInputLayer):
     """
-    `activation(a) * gate_activation(b)`, with the halves a, b of the feature dim (gated linear unit, Dauphin et al. 2017).
+    `activation(a) * gate_activation(b)`, with the halves a, b of the feature dim (Dauphin et al. 2017).
 
     Source [..., 2 * F], output [..., F].
     """
