@@ -25,7 +25,7 @@ class CombineLayer(LayerBase):
     """
     Elementwise combination of the sources, from left to right: `(a - b) - c`.
 
-    Sources [...], output: the dims of all of them. Parameter `bias`: [F], if wanted.
+    Sources [...], output: the dims of all of them. Parameter `b`: [F], if wanted.
     """
 
     layer_class = "combine"
@@ -72,7 +72,7 @@ class CombineLayer(LayerBase):
         """:return: the dims of all sources"""
         output = self._eval(sources) if self.kind == "eval" else self._combine(sources)
         if self.with_bias:
-            bias = self.parameter("bias", [output.feature_dim], initial=0.0)
+            bias = self.parameter("b", [output.feature_dim], initial=0.0)
             output = rf.combine_bc(output, "+", bias)
         if self.activation:
             self.output_before_activation = OutputWithActivation(output, self.activation)

@@ -23,6 +23,7 @@ class NetworkTree:
 
     def _init_tree(self: TFNetwork) -> None:
         self._name_scope_prefix: str | None = None
+        self.extra_layers_with_params: list[LayerBase] = []  # not found by name, as for initial outputs of a loop
         self._owner_options: dict[str, Any] | None = None  # of the subnetwork layer that this network is inside of
         self.frame: Any = None  # returnn.tf.layers.rec.frame.Frame, if this network is the step of a loop
 
@@ -315,7 +316,7 @@ class NetworkTree:
 
     def get_all_layers_deep(self: TFNetwork) -> list[LayerBase]:
         """:return: the layers of this network and of all networks inside of them"""
-        found: list[LayerBase] = []
+        found: list[LayerBase] = [layer for layer in self.extra_layers_with_params if layer.params]
         for layer in self.get_all_layers_shallow():
             if layer in found:
                 continue

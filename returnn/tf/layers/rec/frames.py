@@ -106,6 +106,7 @@ class SequenceFrame(Frame):
             name=template.name, network=self.network, output=template.output, name_scope=template.name_scope
         )
         layer._initial_output = template._initial_output
+        self.network.extra_layers_with_params.append(layer)
         return layer
 
     def _applied_on_zeros(self, path: str) -> Tensor:
