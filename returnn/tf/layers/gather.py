@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.util.errors import ConfigError
 
 
 class GatherLayer(_ConcatInputLayer):
@@ -36,3 +37,79 @@ class GatherLayer(_ConcatInputLayer):
         axis = self.dim_of(source, self.axis)
         position = self.position.output if isinstance(self.position, LayerBase) else self.position
         return rf.gather(source, indices=position, axis=axis, clip_to_valid=self.clip_to_valid)
+
+
+class GatherNdLayer(_ConcatInputLayer):
+    """
+    The older `GatherLayer`: entries of the first axis behind the batch, by their index.
+
+    Source [B, D, ...], position [B, T...], output [B, T..., ...].
+    """
+
+    layer_class = "gather_nd"
+
+    def __init__(self, position: LayerBase, **kwargs: Any) -> None:
+        """
+        :param position: indices into the dim
+        """
+        super().__init__(**kwargs)
+        self.position = position
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B, T..., ...]"""
+        axis = self.dims_of(source, "except_batch")[0]
+        return rf.gather(source, indices=self.position.output, axis=axis)
+
+
+class ScatterNdLayer(_ConcatInputLayer):
+    """
+    The inverse of `GatherLayer`: adds up entries at the places which their positions say:
+    `output[b, position[b, t], f] += source[b, t, f]`.
+
+    Source [B..., T, ...], position [B..., T], output [B..., N, ...]. Each of both can lack dims of the other one.
+    """
+
+    layer_class = "scatter_nd"
+
+    def __init__(
+        self,
+        position: LayerBase,
+        position_axis: Any,
+        output_dim_via_time_from: LayerBase | None = None,
+        out_spatial_dim: Dim | None = None,
+        filter_invalid_indices: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param position: indices into the new dim
+        :param position_axis: T, by description in the position
+        :param output_dim_via_time_from: layer whose time dim is the new dim
+        :param out_spatial_dim: the new dim
+        :param filter_invalid_indices: leave out entries with an index below 0 or beyond the end, instead of an error
+        """
+        super().__init__(**kwargs)
+        self.position = position
+        self.position_axis = position_axis
+        self.output_dim_via_time_from = output_dim_via_time_from
+        self.out_spatial_dim = out_spatial_dim
+        self.filter_invalid_indices = filter_invalid_indices
+        if (output_dim_via_time_from is None) == (out_spatial_dim is None):
+            raise ConfigError(f"{self.where()}: give either 'output_dim_via_time_from' or 'out_spatial_dim'.")
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B..., N, ...]"""
+        position = self.position.output
+        axis = self.dim_of(position, self.position_axis)
+        out_dim = self.out_spatial_dim
+        if self.output_dim_via_time_from is not None:
+            out_dim = self.output_dim_via_time_from.output.get_time_dim_tag()
+        source = rf.expand_dims(source, [dim for dim in position.dims if dim not in source.dims])
+        if self.filter_invalid_indices:
+            position = valid_or_negative(position, out_dim)
+        return rf.scatter(source, indices=position, indices_dim=axis, out_dim=out_dim, use_mask=False)
+
+
+def valid_or_negative(position: Tensor, dim: Dim) -> Tensor:
+    """:return: position, and -1, which counts for nothing, where it is outside of the dim"""
+    size = dim.size if dim.size is not None else dim.get_dim_value_tensor()
+    return rf.where(rf.compare_bc(position, "<", size), position, -1)

@@ -54,6 +54,24 @@ class LayerAxes:
             return source.get_dim_tag_from_description(axis)  # raises, with the dims that are there
         raise DimError(f"{source}: the axis {axis!r} is ambiguous, it could be {', '.join(map(str, dims))}.")
 
+    def sequence_dim_of(self: LayerBase, source: Tensor, axis: Any) -> tuple[Dim, bool]:
+        """
+        For layers which go over the frames of a sequence, and inside of a loop over its frames.
+
+        :param source: tensor that has the dim, or one frame of it
+        :param axis: description
+        :return: the dim; whether the source is a single frame of it
+        :raises DimError: if it describes no dim of the source, or several, and does not mean the loop around
+        """
+        dims = self.dims_of(source, axis)
+        if len(dims) == 1:
+            return dims[0], False
+        for network in reversed(self.network.get_network_hierarchy()):
+            loop_dim = network.inside_rec_time_dim or network.over_rec_time_dim
+            if loop_dim is not None and not dims and axis in (loop_dim, "T", "time"):
+                return loop_dim, network.inside_rec_time_dim is not None
+        return self.dim_of(source, axis), False
+
     def new_dim_like(self: LayerBase, key: str, dim: Dim) -> Dim:
         """
         :param key: what it is for

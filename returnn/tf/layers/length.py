@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+
+_LENGTHS = "lengths of"
+
+
+def dim_of_lengths(layer: LayerBase) -> Dim | None:
+    """:return: the dim whose lengths are the output of the layer, None if it is not a `LengthLayer`"""
+    return layer.network.dims_of_layers.get((layer.get_absolute_name(), _LENGTHS))
 
 
 class LengthLayer(LayerBase):
@@ -37,6 +44,7 @@ class LengthLayer(LayerBase):
         """:return: the lengths"""
         dim = source.sparse_dim if self.axis == "sparse_dim" else None
         dim = dim or self.dim_of(source, self.axis)
+        self.network.dims_of_layers[self.get_absolute_name(), _LENGTHS] = dim
         out = rf.cast(dim.get_size_tensor(), self.dtype)
         if self.add_time_axis:
             time = self.new_dim("time", 1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.tf.util.grad import filter_grad
@@ -92,7 +94,7 @@ class CopyLayer(_ConcatInputLayer):
         self,
         in_dim: Dim | None = None,
         out_dim: Dim | None = None,
-        extra_deps: list[LayerBase] | tuple[LayerBase, ...] = (),  # noqa: F821 (read as text, see layer_options)
+        extra_deps: list[LayerBase] | tuple[LayerBase, ...] = (),
         **kwargs: Any,
     ) -> None:
         """
@@ -105,12 +107,7 @@ class CopyLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source"""
-        deps = [layer.output.raw_tensor for layer in self.extra_deps if layer.output.raw_tensor is not None]
-        if deps and source.raw_tensor is not None:
-            backend = rf.get_backend_by_tensor(source)
-            source = source.copy()
-            source.raw_tensor = backend.identity_with_control_dependencies_raw(source.raw_tensor, deps)
-        return source
+        return with_extra_deps(source, self.extra_deps)
 
 
 class ActivationLayer(_ConcatInputLayer):
@@ -131,3 +128,13 @@ class ActivationLayer(_ConcatInputLayer):
         """:return: the dims of the source"""
         self.output_before_activation = OutputWithActivation(source, self.activation, self.opts)
         return self.output_before_activation.after
+
+
+def with_extra_deps(source: Tensor, layers: Sequence[LayerBase]) -> Tensor:
+    """:return: the source, which is computed after the outputs of the layers"""
+    deps = [layer.output.raw_tensor for layer in layers if layer.output.raw_tensor is not None]
+    if not deps or source.raw_tensor is None:
+        return source
+    out = source.copy()
+    out.raw_tensor = rf.get_backend_by_tensor(source).identity_with_control_dependencies_raw(source.raw_tensor, deps)
+    return out

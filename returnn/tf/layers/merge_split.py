@@ -7,6 +7,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.merged_lengths import merge_dims, with_lengths
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
@@ -51,7 +52,7 @@ class MergeDimsLayer(_ConcatInputLayer):
         if len(dims) == 1 and self._out_dim is None:
             return source
         has_feature = source.feature_dim in dims
-        out, out_dim = rf.merge_dims(source, dims=dims, out_dim=self._out_dim)
+        out, out_dim = merge_dims(self, source, dims, out_dim=self._out_dim)
         if has_feature:
             out.feature_dim = out_dim
         return out
@@ -67,7 +68,8 @@ class SplitDimsLayer(_ConcatInputLayer):
     """
     Splits a dim into several: `[B, T, F]` with `dims=(4, -1)` becomes `[B, T, 4, F/4]`.
 
-    If it is the feature dim, the last of the new dims is the feature dim.
+    If it is the feature dim, the last of the new dims is the feature dim. The last piece of a sequence can have frames
+    beyond its end: these are as in the source, only those beyond the end of the longest sequence are `pad_value`.
     """
 
     layer_class = "split_dims"
@@ -100,7 +102,13 @@ class SplitDimsLayer(_ConcatInputLayer):
         is_feature = axis == source.feature_dim
         is_padded = axis.size is None if self.pad_to_multiples is None else self.pad_to_multiples
         dims = self._new_dims(axis, is_padded)
-        out = rf.split_dims(source, axis=axis, dims=dims, pad_to_multiples=is_padded, pad_value=self.pad_value)
+
+        def split(x: Tensor) -> Tensor:
+            return rf.split_dims(
+                x, axis=axis, dims=dims, pad_to_multiples=is_padded, pad_value=self.pad_value, use_mask=False
+            )
+
+        out = with_lengths(self, split(source), [axis], split)
         if is_feature:
             out.feature_dim = dims[-1]
         elif axis == _time_dim(source):

@@ -7,6 +7,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.sources import _ConcatInputLayer
 
 
@@ -54,7 +55,7 @@ class SoftmaxOverSpatialLayer(_ConcatInputLayer):
         axis = self.dim_of(source, "T" if self.axis is None else self.axis)
         if self.energy_factor is not None:
             source = source * self.energy_factor
-        is_left_in = mask_of_window(self, axis, self.start, self.window_start, self.window_size)
+        is_left_in = mask_of_window(axis, self.start, self.window_start, self.window_size)
         if is_left_in is not None:
             source = rf.where(is_left_in, source, -float("inf"), allow_broadcast_all_sources=True)
         softmax = rf.log_softmax if self.log_space else rf.softmax
@@ -62,22 +63,19 @@ class SoftmaxOverSpatialLayer(_ConcatInputLayer):
 
 
 def mask_of_window(
-    layer: LayerBase,
     axis: Dim,
     start: LayerBase | None,
     window_start: LayerBase | int | None,
     window_size: LayerBase | int | None,
 ) -> Tensor | None:
     """
-    :param layer: which has these options
     :param axis: the frames
     :param start: layer: first frame
     :param window_start: layer or number: first frame of the window
     :param window_size: layer or number: number of frames in the window
     :return: [..., axis], bool, whether a frame is inside; None if all are
     """
-    frames = rf.range_over_dim(axis)
-    frames.sparse_dim = None
+    frames = frame_numbers(axis)
     first, window_first, size = (_value(option) for option in (start, window_start, window_size))
     conditions = []
     if first is not None:

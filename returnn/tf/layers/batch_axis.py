@@ -1,0 +1,111 @@
+"""Sequences as one long batch of frames, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tensor.batch_info import BatchInfo
+from returnn.tensor.tensor_batch import set_batch_info_of_dim
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.merged_lengths import merge_dims, split_dims, with_lengths
+from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.util.errors import ConfigError
+
+
+class FlattenBatchLayer(_ConcatInputLayer):
+    """
+    The frames of all sequences as one batch, without padded frames.
+
+    Source [B, T, ...], output [B * T, ...].
+    """
+
+    layer_class = "flatten_batch"
+
+    def __init__(self, axis: Any = "T", batch_major: bool = True, **kwargs: Any) -> None:
+        """
+        :param axis: the dim of the frames, by description
+        :param batch_major: sequence by sequence. Otherwise, the first frames of all sequences come first
+        """
+        super().__init__(**kwargs)
+        self.axis = axis
+        self.batch_major = batch_major
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B * T, ...]"""
+        batch, axis = source.get_batch_dim_tag(), self.dim_of(source, self.axis)
+        dims = [batch, axis] if self.batch_major else [axis, batch]
+        if not axis.need_masking():
+            return merge_dims(self, source, dims)[0]
+        flat = self.new_dim("flat", kind=Dim.Types.Batch)
+        out, _ = rf.pack_padded(source, dims=dims, out_dim=flat)
+        info = source.batch.copy_extend_with_packed_dim_tag(axis, batch_major=self.batch_major)
+        set_batch_info_of_dim(flat, info)
+        out.batch = info
+        return with_lengths(self, out, dims, lambda x: rf.pack_padded(x, dims=dims, out_dim=flat)[0])
+
+
+class UnflattenBatchLayer(_ConcatInputLayer):
+    """
+    The inverse of `FlattenBatchLayer`.
+
+    Source [B * T, ...], output [B, T, ...].
+    """
+
+    layer_class = "unflatten_batch"
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B, T, ...]"""
+        flat = source.get_batch_dim_tag()
+        parts = self._parts(source)
+        if parts is None:
+            raise ConfigError(f"{self.where()}: nothing was merged into the batch of the source {source}.")
+        dims, is_packed = parts
+        if not is_packed:
+            out = split_dims(self, source, flat, dims)
+        else:
+            out = rf.pad_packed(source, in_dim=flat, dims=dims)
+            out = with_lengths(self, out, [flat], lambda x: rf.pad_packed(x, in_dim=flat, dims=dims))
+        out.batch = None
+        return out
+
+    @staticmethod
+    def _parts(source: Tensor) -> tuple[list[Dim], bool] | None:
+        """:return: the dims that the batch consists of; whether it is without padded frames"""
+        flat = source.get_batch_dim_tag()
+        virtual_dims = source.batch.virtual_dims
+        packed = [dim for dim in virtual_dims if isinstance(dim, BatchInfo.PackedDim)]
+        if not packed:
+            dims = [dim for dim in flat.axis_split_info() if isinstance(dim, Dim)]
+            return (dims, False) if len(dims) > 1 else None
+        time = packed[-1].dim_tag
+        lengths = time.get_size_tensor()
+        batch = next(dim for dim in lengths.dims if dim.is_batch_dim())
+        return ([time, batch] if virtual_dims[0] is packed[-1] else [batch, time]), True
+
+
+class SplitBatchTimeLayer(_ConcatInputLayer):
+    """
+    Splits the batch into batch and time again, after these were merged by `MergeDimsLayer`.
+
+    Source [B * T, ...], output [B, T, ...].
+    """
+
+    layer_class = "split_batch_time"
+
+    def __init__(self, base: LayerBase, **kwargs: Any) -> None:
+        """
+        :param base: layer with the batch and the time dim
+        """
+        super().__init__(**kwargs)
+        self.base = base
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B, T, ...]"""
+        base = self.base.output
+        time = base.get_time_dim_tag()
+        out = split_dims(self, source, source.get_batch_dim_tag(), [base.get_batch_dim_tag(), time])
+        out.batch = base.batch
+        out.time_dim_axis = out.get_axis_from_description(time)
+        return out

@@ -1,0 +1,75 @@
+"""Another order of the axes in memory. No other layer cares about it, only the user's own TensorFlow code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from returnn.tensor import Tensor
+from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
+
+
+class SwapAxesLayer(_ConcatInputLayer):
+    """
+    Swaps two axes.
+
+    They keep their dims, and so their meaning. But if nobody ever said which is the feature axis, it is the last one of
+    fixed size, as always.
+    """
+
+    layer_class = "swap_axes"
+
+    def __init__(self, axis1: Any, axis2: Any, **kwargs: Any) -> None:
+        """
+        :param axis1: by description
+        :param axis2: by description
+        """
+        super().__init__(**kwargs)
+        self.axis1 = axis1
+        self.axis2 = axis2
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: the same dims in another order"""
+        axes = [source.get_axis_from_description(self.dim_of(source, axis)) for axis in (self.axis1, self.axis2)]
+        return _with_last_static_as_feature(source.copy_swap_axes(*axes))
+
+
+class TransposeLayer(_ConcatInputLayer):
+    """Puts the axes in another order. They keep their dims, and so their meaning."""
+
+    layer_class = "transpose"
+
+    def __init__(self, perm: Mapping[Any, Any], **kwargs: Any) -> None:
+        """
+        :param perm: axis of the output -> axis of the source which comes there, both by description in the source
+        """
+        super().__init__(**kwargs)
+        self.perm = perm
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: the same dims in another order"""
+        return _with_last_static_as_feature(self.transpose(source, self.get_perm_int(source)))
+
+    def get_perm_int(self, source: Tensor) -> dict[int, int]:
+        """:return: `perm` with numbers of axes"""
+        perm = {}
+        for target, origin in self.perm.items():
+            numbers = [source.get_axis_from_description(self.dim_of(source, axis)) for axis in (target, origin)]
+            perm[numbers[0]] = numbers[1]
+        return perm
+
+    def transpose(self, source: Tensor, perm: Mapping[int, int]) -> Tensor:
+        """:return: the source with its axes in the order that `perm` says; the others keep theirs"""
+        rest = [axis for axis in range(len(source.dims)) if axis not in perm.values()]
+        if len(set(perm.values())) != len(perm):
+            raise ConfigError(f"{self.where()}: option 'perm': an axis of {source} occurs twice in {self.perm}.")
+        return source.copy_transpose([perm[i] if i in perm else rest.pop(0) for i in range(len(source.dims))])
+
+
+def _with_last_static_as_feature(out: Tensor) -> Tensor:
+    if out.feature_dim_axis_or_unspecified is NotSpecified and not out.sparse:
+        static = [axis for axis in out.get_static_axes() if not out.dims[axis].is_batch_dim()]
+        out.feature_dim_axis = static[-1] if static else NotSpecified
+    return out
