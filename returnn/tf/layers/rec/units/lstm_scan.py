@@ -87,8 +87,8 @@ def _gradient(
     """:return: gradients of x, weights, c0, h0"""
     size = h0.shape[-1]
     i, f, o = tf.split(ifo, 3, axis=-1)
-    c_before = tf.concat([c0[None], c[:-1]], axis=0)
-    h_before = tf.concat([h0[None], h[:-1]], axis=0)
+    c_before = tf.concat([c0[None], c], axis=0)[:-1]
+    h_before = tf.concat([h0[None], h], axis=0)[:-1]
     tanh_c = tf.tanh(c)
     dc_by_dh = o * (1 - tf.square(tanh_c))
     inner = tf.concat([i * (1 - tf.square(j)), j * i * (1 - i), c_before * f * (1 - f), tanh_c * o * (1 - o)], axis=-1)

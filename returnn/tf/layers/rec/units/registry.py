@@ -38,7 +38,7 @@ _UNITS: dict[str, type[RecUnit]] = {
     "zoneoutlstm": ZoneoutLSTMCell,
 }
 _AS_CELL = dict.fromkeys(("cudnnlstm", "lstm", "lstmblock", "lstmblockfused", "lstmp"), LSTMCell)
-_INTERNAL = ("layer", "in_dim", "out_dim", "inits", "input_projection")
+_INTERNAL = ("self", "layer", "in_dim", "out_dim", "inits", "input_projection")
 
 
 def get_unit_class(unit: Any, *, as_cell: bool = False, where: str = "option 'unit'") -> type[RecUnit]:
