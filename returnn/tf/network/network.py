@@ -14,6 +14,7 @@ from returnn.config import get_global_config
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.loop_state import UndefinedSource
 from returnn.tf.layers.rec.beam import Beams
 from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.network.common_beam import merge_beams, on_common_beam
@@ -200,6 +201,9 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
                 raise layer_not_found(self, name, net_dict)
             return found
         if name in self._constructing:
+            frame = self.innermost_frame()
+            if frame is not None and frame.num_guesses:
+                raise UndefinedSource(f"layer {self.get_absolute_name_prefix() + name!r}: is not known yet.")
             raise NetworkConstructionDependencyLoopException(self, name, self._constructing, net_dict)
         get_layer = get_layer or (lambda source: self.construct_layer(net_dict, source, add_layer=add_layer))
         self._constructing.append(name)

@@ -130,26 +130,32 @@ class _TemplateFrame(Frame):
         return self.layers[path].output
 
     def _guess(self, path: str) -> Tensor:
+        """:return: what the layer may look like, in the first round"""
         if path in self.layers:
             return self.layers[path].output
-        if not self.is_under_construction(path):
-            first = path.partition("/")[0]
-            if first not in self.descriptions:
-                self.network.construct_layer(self.network.layers_desc, path)  # raises: there is no such layer
-            stack, self._stack = self._stack, []
-            try:
-                return self.network.construct_layer(self.network.layers_desc, path).output
-            except UndefinedSource:
-                pass
-            finally:
-                self._stack = stack
+        first = path.partition("/")[0]
+        if first not in self.descriptions:
+            self.network.construct_layer(self.network.layers_desc, path)  # raises: there is no such layer
         guess = _guess_from_options(self.network, path, self.descriptions)
+        if guess is None and not self.is_under_construction(path):
+            guess = self._guess_by_construction(path)
         if guess is None:
             raise UndefinedSource(
                 f"layer {self.prefix + path!r}: its dims cannot be inferred, as they depend on themselves.\n"
                 "  Give 'n_out' or 'out_type', or an 'initial_output'."
             )
         return guess
+
+    def _guess_by_construction(self, path: str) -> Tensor | None:
+        stack, self._stack = self._stack, []  # it is not this frame of the layer that is used
+        self.num_guesses += 1
+        try:
+            return self.network.construct_layer(self.network.layers_desc, path).output
+        except UndefinedSource:
+            return None
+        finally:
+            self._stack = stack
+            self.num_guesses -= 1
 
 
 def _last_beam(network: Any, frame: Frame) -> Beam | None:
