@@ -24,6 +24,7 @@ def _run(rank: int, folder: str) -> None:
         results = {mode: rf.reduce(x, mode=mode, axis=axis, distributed=True) for mode in ("sum", "max", "logsumexp")}
     results["sum"].raw_tensor.backward()
     torch.save([{k: v.raw_tensor.detach() for k, v in results.items()}, value.grad], f"{folder}/{rank}")
+    torch.distributed.barrier()  # a process that goes away first would break the connection of the other one
     torch.distributed.destroy_process_group()
 
 

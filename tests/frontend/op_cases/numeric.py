@@ -130,6 +130,22 @@ def reduce_distributed(inputs: Inputs) -> Tensor:
     return rf.reduce_sum(inputs.floats([inputs.batch, time]), axis=[inputs.batch, time], distributed=True)
 
 
+@op_case("get_tensor_dependencies", "get_tensor_consumers")
+def graph(inputs: Inputs) -> Tensor:
+    x = inputs.floats(inputs.dims(low=1))
+    y = rf.exp(rf.tanh(x))
+    hidden = rf.get_tensor_dependencies(y)
+    if hidden:  # the backend has a graph
+        assert rf.get_tensor_dependencies(hidden[0])[0].raw_tensor is x.raw_tensor
+        assert [z.raw_tensor for z in rf.get_tensor_consumers(hidden[0])] == [y.raw_tensor]
+        assert [z.raw_tensor for z in rf.walk_tensor_consumers(x)] == [hidden[0].raw_tensor, y.raw_tensor]
+        ended = rf.walk_tensor_consumers(x, ending_condition=lambda z: z.raw_tensor is hidden[0].raw_tensor)
+        assert [z.raw_tensor for z in ended] == [hidden[0].raw_tensor]
+        filtered = rf.walk_tensor_consumers(x, filter_outputs=lambda z: z.raw_tensor is y.raw_tensor)
+        assert [z.raw_tensor for z in filtered] == [y.raw_tensor]
+    return y
+
+
 @op_case("copy", "expand_dim")
 def copies(inputs: Inputs) -> list[Tensor]:
     dims = inputs.dims(low=0, high=2)
