@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -17,6 +17,8 @@ from returnn.tensor import Dim, Tensor
 
 class CoreArrayOps(Backend[Any]):
     """The core operations, on the raw operations below, which TensorFlow and PyTorch define."""
+
+    matmul_folds_axes = False  # whether the library makes (..., I) x (I, J) one matrix product, without our reshapes
 
     @staticmethod
     def reduce_raw(raw_tensor: Any, mode: str, axes: Sequence[int]) -> Any:
@@ -44,6 +46,11 @@ class CoreArrayOps(Backend[Any]):
         raise NotImplementedError
 
     @classmethod
+    def number_raw(cls, value: Any, dtype: str, device: str | None) -> Any:
+        """:return: number as operand of `combine_raw` and `compare_raw`, beside a raw tensor"""
+        return cls.constant_raw(value, dtype, device)
+
+    @classmethod
     def as_tensor(cls, value: Any, *, like: Tensor | None = None) -> Tensor:
         """:return: operand as tensor of this backend; a number takes the dtype of `like`"""
         if isinstance(value, Tensor):
@@ -52,14 +59,28 @@ class CoreArrayOps(Backend[Any]):
             out = value.copy_template()
             out._raw_tensor = cls.constant_raw(value._raw_backend.raw_to_numpy(value._raw_tensor), value.dtype, None)
             return out
-        dtype = dtype_of_number(value, like=like)
-        device = None if like is None else like.device
-        return Tensor("const", dims=(), dtype=dtype, raw_tensor=cls.constant_raw(value, dtype, device))
+        return cls._number(value, like, cls.constant_raw)
+
+    @classmethod
+    def _number(cls, value: Any, like: Tensor | None, make_raw: Callable[[Any, str, str | None], Any]) -> Tensor:
+        out = Tensor("const", (), dtype_of_number(value, like=like))
+        out._raw_tensor = make_raw(value, out.dtype, None if like is None else like.device)
+        return out
 
     @classmethod
     def _operands(cls, a: Any, b: Any) -> tuple[Tensor, Tensor]:
+        """:return: both as tensors"""
         like = a if isinstance(a, Tensor) else b if isinstance(b, Tensor) else None
         return cls.as_tensor(a, like=like), cls.as_tensor(b, like=like)
+
+    @classmethod
+    def _operands_or_number(cls, a: Any, b: Any) -> tuple[Tensor, Tensor]:
+        """:return: both as tensors; the raw tensor of one can be a number"""
+        if isinstance(a, Tensor):
+            return cls.as_tensor(a), cls.as_tensor(b) if isinstance(b, Tensor) else cls._number(b, a, cls.number_raw)
+        if isinstance(b, Tensor):
+            return cls._number(a, b, cls.number_raw), cls.as_tensor(b)
+        return cls._operands(a, b)
 
     @classmethod
     def combine(
@@ -72,7 +93,7 @@ class CoreArrayOps(Backend[Any]):
         dim_order: Sequence[Dim] | None = None,
     ) -> Tensor:
         """:return: elementwise combination"""
-        a, b = cls._operands(a, b)
+        a, b = cls._operands_or_number(a, b)
         out = TemplateBackend.combine(
             a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
         )
@@ -92,7 +113,7 @@ class CoreArrayOps(Backend[Any]):
         dim_order: Sequence[Dim] | None = None,
     ) -> Tensor:
         """:return: elementwise comparison"""
-        a, b = cls._operands(a, b)
+        a, b = cls._operands_or_number(a, b)
         out = TemplateBackend.compare(
             a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
         )
@@ -250,6 +271,9 @@ class CoreArrayOps(Backend[Any]):
         common_b = [next(j for j in rest_b if b.dims[j] == a.dims[i]) for i in common_a]
         only_a = [i for i in rest_a if i not in common_a]
         only_b = [j for j in rest_b if j not in common_b]
+        if cls.matmul_folds_axes and not common_a and len(b.dims) == 2 and axes_a == [len(a.dims) - 1]:
+            out._raw_tensor = cls.matmul_raw(a._raw_tensor, b._raw_tensor, transpose_b=axes_b == [1])
+            return out
         order = sorted(range(len(dims)), key=axes_a.__getitem__)
         axes_a, axes_b = [axes_a[k] for k in order], [axes_b[k] for k in order]
         raw_a, transpose_a = cls._as_matrix(a, common_a, only_a, axes_a)

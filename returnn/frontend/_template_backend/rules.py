@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,15 +65,22 @@ def as_operand(value: Any, *, like: Tensor | None = None) -> Tensor:
 
 def dtype_of_number(value: Any, *, like: Tensor | None = None) -> str:
     """:return: dtype for a number, beside a tensor: that of the tensor, unless the number does not fit into it"""
-    kind = numpy.asarray(value).dtype.kind
+    kind = _KIND_OF_TYPE.get(type(value)) or numpy.asarray(value).dtype.kind
     default = {"b": "bool", "i": "int32", "u": "int32", "f": "float32", "c": "complex64"}.get(kind, "string")
     if like is None:
         return default
-    like_kind = (
-        "f" if like.dtype.startswith("bfloat") else numpy.dtype(like.dtype).kind if like.dtype != "string" else "S"
-    )
     fits = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}.get(kind, "S")
-    return like.dtype if like_kind in fits else default
+    return like.dtype if _kind_of_dtype(like.dtype) in fits else default
+
+
+_KIND_OF_TYPE: dict[type, str] = {bool: "b", int: "i", float: "f"}
+
+
+@functools.cache
+def _kind_of_dtype(dtype: str) -> str:
+    if dtype.startswith("bfloat"):
+        return "f"
+    return "S" if dtype == "string" else numpy.dtype(dtype).kind
 
 
 def common_template(

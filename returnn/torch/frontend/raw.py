@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,16 +20,17 @@ _COMPARE: dict[str, Callable[..., Any]] = {
     "greater": torch.gt,
     "greater_equal": torch.ge,
 }
+_MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 _COMBINE: dict[str, Callable[..., Any]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "truediv": torch.true_divide,
-    "floordiv": torch.floor_divide,
-    "mod": torch.remainder,
-    "pow": torch.pow,
-    "maximum": torch.maximum,
-    "minimum": torch.minimum,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "maximum": lambda a, b: _clamp_or(torch.maximum, "min", a, b),
+    "minimum": lambda a, b: _clamp_or(torch.minimum, "max", a, b),
     "logical_and": torch.logical_and,
     "logical_or": torch.logical_or,
     "squared_difference": lambda a, b: torch.square(a - b),
@@ -55,8 +57,19 @@ _REDUCE: dict[str, Callable[..., Any]] = {
 }
 
 
+def _clamp_or(function: Callable[..., torch.Tensor], bound: str, a: Any, b: Any) -> torch.Tensor:
+    """:return: function(a, b); with a number as operand, as `clamp`"""
+    if not isinstance(b, torch.Tensor):
+        return torch.clamp(a, **{bound: b})
+    if not isinstance(a, torch.Tensor):
+        return torch.clamp(b, **{bound: a})
+    return function(a, b)
+
+
 class RawTorchOps:
     """Operations on raw PyTorch tensors. For their meaning see `returnn.frontend._interface.raw`."""
+
+    matmul_folds_axes = True
 
     @staticmethod
     def executing_eagerly() -> bool:
@@ -123,11 +136,15 @@ class RawTorchOps:
     @classmethod
     def cast_raw(cls, raw_tensor: torch.Tensor, dtype: str) -> torch.Tensor:
         """:return: tensor of another dtype"""
+        if not isinstance(raw_tensor, torch.Tensor):  # a number beside a tensor takes the dtype of that
+            return raw_tensor
         return raw_tensor.to(cls.as_dtype_raw(dtype))
 
     @staticmethod
     def compare_raw(a: torch.Tensor, kind: str, b: torch.Tensor) -> torch.Tensor:
         """:return: comparison"""
+        if not isinstance(a, torch.Tensor):  # a number
+            return _COMPARE[_MIRRORED.get(kind, kind)](b, a)
         return _COMPARE[kind](a, b)
 
     @staticmethod
@@ -214,7 +231,15 @@ class RawTorchOps:
         """:return: tensor from a number or array"""
         if isinstance(value, torch.Tensor):
             return value.to(device=device, dtype=cls.as_dtype_raw(dtype))
+        if isinstance(value, (int, float)):
+            return torch.tensor(value, dtype=cls.as_dtype_raw(dtype), device=device)
         return torch.tensor(numpy.asarray(value), dtype=cls.as_dtype_raw(dtype), device=device)
+
+    @classmethod
+    def number_raw(cls, value: Any, dtype: str, device: str | None) -> Any:
+        """:return: the number, which takes the dtype of the tensor beside it"""
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return value if is_number else cls.constant_raw(value, dtype, device)
 
     @staticmethod
     def copy(tensor: Tensor) -> Tensor:
