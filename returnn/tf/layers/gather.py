@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import returnn.frontend as rf
@@ -113,3 +114,8 @@ def valid_or_negative(position: Tensor, dim: Dim) -> Tensor:
     """:return: position, and -1, which counts for nothing, where it is outside of the dim"""
     size = dim.size if dim.size is not None else dim.get_dim_value_tensor()
     return rf.where(rf.compare_bc(position, "<", size), position, -1)
+
+
+def only_valid_frames(position: Tensor, dims: Sequence[Dim]) -> Tensor:
+    """:return: position {dims...}, and -1, which counts for nothing, for frames beyond the end of their sequence"""
+    return rf.where(rf.sequence_mask(dims), position, -1, allow_broadcast_all_sources=True)

@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
+from returnn.tf.layers.gather import only_valid_frames
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.merged_lengths import merge_dims, split_dims
 from returnn.tf.layers.ranges import frame_numbers
@@ -102,7 +103,7 @@ class TimeUnChunkingLayer(_ConcatInputLayer):
         source = split_dims(self, source, source.get_batch_dim_tag(), [chunks.batch, chunks.chunks])
         frames = self.dim_of(source, "T")
         position = rf.combine_bc(_starts(chunks.chunks, chunks.step), "+", frame_numbers(frames))
-        position = rf.expand_dim(position, chunks.batch)
+        position = only_valid_frames(position, [chunks.chunks, frames])
         out = rf.scatter_mean(source, indices=position, indices_dim=[chunks.chunks, frames], out_dim=chunks.time)
         out.time_dim_axis = out.get_axis_from_description(chunks.time)
         return out

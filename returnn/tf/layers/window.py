@@ -6,7 +6,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.gather import valid_or_negative
+from returnn.tf.layers.gather import only_valid_frames, valid_or_negative
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.sources import _ConcatInputLayer
@@ -151,7 +151,7 @@ class FoldLayer(LayerBase):
         out_dim = self._out_dim_of(windows, frames)
         start = rf.combine_bc(frame_numbers(windows), "*", self.stride)
         position = rf.combine_bc(start, "+", frame_numbers(frames)) - self._left(frames)
-        position = valid_or_negative(position, out_dim)
+        position = only_valid_frames(valid_or_negative(position, out_dim), [windows, frames])
         scatter = rf.scatter if self.mode == "sum" else rf.scatter_mean
         return scatter(source, indices=position, indices_dim=[windows, frames], out_dim=out_dim)
 
