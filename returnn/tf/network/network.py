@@ -211,6 +211,13 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
             with self.constructing_in_frame(name):
                 layer_class, options = self.resolve_layer(name, net_dict[name], get_layer)
                 return (add_layer or self.add_layer)(name, layer_class, **options)
+        except UndefinedSource:
+            raise
+        except ConfigError as exc:
+            frame = self.innermost_frame()
+            if frame is not None and frame.has_undefined:  # it may be because of what is not known yet
+                raise UndefinedSource(str(exc)) from exc
+            raise
         finally:
             self._constructing.pop()
 
@@ -343,7 +350,7 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
         :param mark_data_key_as_used: so that the dataset has to provide it
         """
         root = self.get_root_network()
-        if self.extern_data.has_data(key) or root is self:
+        if key in self.extern_data.data or root is self:
             data = self.extern_data.get_data(key)
             is_own = self.extern_data is not root.extern_data
         else:

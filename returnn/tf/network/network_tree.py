@@ -148,7 +148,14 @@ class NetworkTree:
             if subnet is not None:
                 return subnet.construct_layer(subnet.layers_desc, rest)
         layer = self.construct_layer(net_dict, first, get_layer=get_layer, add_layer=add_layer)
-        return layer.get_sub_layer(rest)
+        sub_layer = layer.get_sub_layer(rest)
+        frame = self.innermost_frame()
+        path = None if frame is None else frame.path_of(self.get_absolute_name_prefix() + name)
+        if path is not None and sub_layer is not None and path not in frame.layers:
+            with frame.constructing(path):
+                frame.note_use(layer)
+            frame.note_layer(path, sub_layer)
+        return sub_layer
 
     def _subnetwork(
         self: TFNetwork, name: str, desc: dict[str, Any], get_layer: Callable[[str], LayerBase] | None

@@ -137,7 +137,7 @@ class ChoiceLayer(BaseChoiceLayer):
         else:
             base = base_beam.scores
         if base is None:
-            return self._first_guess(scores, label_dim)
+            return self._first_guess(scores, label_dim, base_beam)
         base_beam = beams.of(base)
         if self.base_beam_score_scale != 1:
             base = base * self.base_beam_score_scale
@@ -182,13 +182,16 @@ class ChoiceLayer(BaseChoiceLayer):
             self.search_choices.set_tensors(best, src_beams)
         return labels
 
-    def _first_guess(self, scores: Tensor, label_dim: Dim) -> Tensor:
+    def _first_guess(self, scores: Tensor, label_dim: Dim, base_beam: Beam | None) -> Tensor:
         """:return: template of the labels, while it is not known yet which hypotheses there are before this step"""
         beam_dim = self.new_dim("beam", self.beam_size, kind=Dim.Types.Beam, auto_generated=False)
-        dims = [dim for dim in scores.dims if dim != label_dim]
-        self.network.beams.register(Beam(beam_dim, self))
+        source = None if base_beam is None else base_beam.dim
+        dims = [*(dim for dim in scores.dims if dim not in (label_dim, source)), beam_dim]
+        src_beams = None if source is None else Tensor("src_beams", dims=dims, dtype="int32", sparse_dim=source)
+        scores = Tensor("scores", dims=dims, dtype="float32")
+        self.network.beams.register(Beam(beam_dim, self, source, src_beams, scores))
         self.search_choices = SearchChoices(owner=self, beam_size=self.beam_size)
-        return self._as_labels(Tensor("labels", dims=[*dims, beam_dim], dtype="int32"), label_dim)
+        return self._as_labels(Tensor("labels", dims=dims, dtype="int32"), label_dim)
 
     def _as_labels(self, labels: Tensor, label_dim: Dim) -> Tensor:
         labels = labels.copy()

@@ -45,6 +45,7 @@ class Frame:
         self.layers: dict[str, LayerBase] = {}  # by path
         self._stack: list[str] = []  # the last one is who uses others
         self._under_construction: list[str] = []
+        self.has_undefined = False  # not all that was asked for is known for sure
         self.num_guesses = 0  # above 0: what is being made is only there to see what an earlier frame may look like
 
     def prev_layer(self, path: str) -> LayerBase:

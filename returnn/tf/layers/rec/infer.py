@@ -94,7 +94,6 @@ class _TemplateFrame(Frame):
         self.prev = prev
         self.network: Any = None
         self.asked_for_prev: list[str] = []
-        self.has_undefined = False
 
     def step_data(self, key: str, data: Tensor) -> Tensor:
         """:return: template of one frame of the data"""
@@ -184,7 +183,16 @@ def _construct(network: Any, wanted: Sequence[str], frame: _TemplateFrame) -> No
         except UndefinedSource as exc:
             undefined.append((name, exc))
     for name, _ in undefined:  # another one may have made known what was missing
-        network.construct_layer(network.layers_desc, name)
+        try:
+            network.construct_layer(network.layers_desc, name)
+        except UndefinedSource as exc:
+            raise _first_cause(exc) from exc
+
+
+def _first_cause(exc: BaseException) -> BaseException:
+    while isinstance(exc, UndefinedSource) and exc.__cause__ is not None:
+        exc = exc.__cause__
+    return exc
 
 
 def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -> Tensor | None:
