@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -46,9 +46,9 @@ class CoreArrayOps(Backend[Any]):
         raise NotImplementedError
 
     @classmethod
-    def number_raw(cls, value: Any, dtype: str, device: str | None) -> Any:
-        """:return: number as operand of `combine_raw` and `compare_raw`, beside a raw tensor"""
-        return cls.constant_raw(value, dtype, device)
+    def number_raw(cls, value: Any, dtype: str, other: Tensor) -> Any:
+        """:return: number as operand of `combine_raw` and `compare_raw`, beside the tensor `other`"""
+        return cls.constant_raw(value, dtype, other.device)
 
     @classmethod
     def as_tensor(cls, value: Any, *, like: Tensor | None = None) -> Tensor:
@@ -59,12 +59,14 @@ class CoreArrayOps(Backend[Any]):
             out = value.copy_template()
             out._raw_tensor = cls.constant_raw(value._raw_backend.raw_to_numpy(value._raw_tensor), value.dtype, None)
             return out
-        return cls._number(value, like, cls.constant_raw)
+        out = Tensor("const", (), dtype_of_number(value, like=like))
+        out._raw_tensor = cls.constant_raw(value, out.dtype, None if like is None else like.device)
+        return out
 
     @classmethod
-    def _number(cls, value: Any, like: Tensor | None, make_raw: Callable[[Any, str, str | None], Any]) -> Tensor:
-        out = Tensor("const", (), dtype_of_number(value, like=like))
-        out._raw_tensor = make_raw(value, out.dtype, None if like is None else like.device)
+    def _number_beside(cls, value: Any, other: Tensor) -> Tensor:
+        out = Tensor("const", (), dtype_of_number(value, like=other))
+        out._raw_tensor = cls.number_raw(value, out.dtype, other)
         return out
 
     @classmethod
@@ -77,9 +79,9 @@ class CoreArrayOps(Backend[Any]):
     def _operands_or_number(cls, a: Any, b: Any) -> tuple[Tensor, Tensor]:
         """:return: both as tensors; the raw tensor of one can be a number"""
         if isinstance(a, Tensor):
-            return cls.as_tensor(a), cls.as_tensor(b) if isinstance(b, Tensor) else cls._number(b, a, cls.number_raw)
+            return cls.as_tensor(a), cls.as_tensor(b) if isinstance(b, Tensor) else cls._number_beside(b, a)
         if isinstance(b, Tensor):
-            return cls._number(a, b, cls.number_raw), cls.as_tensor(b)
+            return cls._number_beside(a, b), cls.as_tensor(b)
         return cls._operands(a, b)
 
     @classmethod

@@ -236,10 +236,10 @@ class RawTorchOps:
         return torch.tensor(numpy.asarray(value), dtype=cls.as_dtype_raw(dtype), device=device)
 
     @classmethod
-    def number_raw(cls, value: Any, dtype: str, device: str | None) -> Any:
+    def number_raw(cls, value: Any, dtype: str, other: Tensor) -> Any:
         """:return: the number, which takes the dtype of the tensor beside it"""
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return value if is_number else cls.constant_raw(value, dtype, device)
+        return value if is_number else cls.constant_raw(value, dtype, other.device)
 
     @staticmethod
     def copy(tensor: Tensor) -> Tensor:
