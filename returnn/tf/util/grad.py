@@ -38,3 +38,38 @@ def _filter_raw(x: tf.Tensor, threshold: float, axis: int) -> tf.Tensor:
 def with_unit_gradient(x: tf.Tensor) -> Any:
     """:return: x; its gradient is 1, whatever is computed with it"""
     return tf.identity(x), tf.ones_like
+
+
+def scaled_gradient(
+    x: tf.Tensor,
+    scale: float | tf.Tensor = 1.0,
+    shift: float | tf.Tensor | None = None,
+    scale_shift_by_sum_over_axis: int | None = None,
+    clip_max_axis: int | None = None,
+) -> tf.Tensor:
+    """
+    :param x: (...)
+    :param scale: factor for the gradient
+    :param shift: is added to it
+    :param scale_shift_by_sum_over_axis: the shift is multiplied by the sum of the absolute gradient over this axis
+    :param clip_max_axis: the largest entry of x over this axis gets no gradient that makes it larger
+    :return: x
+    """
+    if shift is None and clip_max_axis is None and isinstance(scale, (int, float)) and scale == 0:
+        return tf.stop_gradient(x)
+
+    def change(gradient: tf.Tensor) -> tf.Tensor:
+        if clip_max_axis is not None:
+            is_max = x >= tf.reduce_max(x, axis=clip_max_axis, keepdims=True)
+            gradient = tf.where(is_max, tf.maximum(gradient, 0), gradient)
+        total: Any = 1.0
+        if scale_shift_by_sum_over_axis is not None:
+            total = tf.reduce_sum(tf.abs(gradient), axis=scale_shift_by_sum_over_axis, keepdims=True)
+        changed = gradient * scale
+        return changed if shift is None else changed + shift * total
+
+    @tf.custom_gradient
+    def identity(value: tf.Tensor) -> Any:
+        return tf.identity(value), change
+
+    return identity(x)

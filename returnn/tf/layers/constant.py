@@ -1,0 +1,98 @@
+"""Constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.no_sources import NoSourcesLayer
+from returnn.util.errors import ConfigError
+
+
+class ConstantLayer(NoSourcesLayer):
+    """
+    A number, or an array of numbers.
+
+    Output: the dims in `shape`.
+    """
+
+    layer_class = "constant"
+
+    def __init__(
+        self,
+        sources: Sequence[LayerBase] = (),
+        value: Any = 0.0,
+        shape: Sequence[Dim | int | None] | None = None,
+        dtype: str | None = None,
+        with_batch_dim: bool = False,
+        sparse_dim: Dim | None = None,
+        feature_dim: Dim | None = None,
+        shape_deps: Sequence[LayerBase] = (),
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param sources: there are none
+        :param value: number or array
+        :param shape: dims, or sizes. Default: those of the array
+        :param dtype: default: that of the value, "float32" for floats, "int32" for integers
+        :param with_batch_dim: with a batch dim in front
+        :param sparse_dim: the values are labels of this dim
+        :param feature_dim: one of the dims
+        :param shape_deps: layers that dims in `shape` depend on
+        """
+        if sources:
+            raise ConfigError(
+                f"layer {kwargs.get('name')!r} (class 'constant'): there can be no source (option 'from')."
+            )
+        super().__init__(sources=sources, **kwargs)
+        self.value = value
+        self.shape = shape
+        self.dtype = dtype
+        self.with_batch_dim = with_batch_dim
+        self.sparse_dim = sparse_dim
+        self.feature_dim = feature_dim
+        self.shape_deps = shape_deps
+
+    def compute(self, *_sources: Tensor) -> Tensor:
+        """:return: the value"""
+        dims, dtype = self._dims(), self.dtype or _dtype_of(self.value)
+        if numpy.ndim(self.value):
+            static = [dim for dim in dims if not dim.is_batch_dim()]
+            output = rf.convert_to_tensor(numpy.array(self.value, dtype=dtype), dims=static, dtype=dtype)
+            output = rf.expand_dims(output, [dim for dim in dims if dim.is_batch_dim()])
+            output.sparse_dim = self.sparse_dim
+        else:
+            output = rf.full(dims=dims, fill_value=self.value, dtype=dtype, sparse_dim=self.sparse_dim)
+        if self.feature_dim is not None:
+            output.feature_dim = self.feature_dim
+        return output
+
+    def _dims(self) -> list[Dim]:
+        sizes = numpy.shape(self.value) if self.shape is None else self.shape
+        dims = [size if isinstance(size, Dim) else self._dim_of_size(i, size, sizes) for i, size in enumerate(sizes)]
+        own = [dim.dimension for dim in dims if not dim.is_batch_dim()]
+        if numpy.ndim(self.value) and list(numpy.shape(self.value)) != own:
+            raise ConfigError(f"{self.where()}: 'value' has the shape {numpy.shape(self.value)}, but 'shape' is {own}.")
+        if self.with_batch_dim and batch_dim not in dims:
+            dims.insert(0, batch_dim)
+        return dims
+
+    def _dim_of_size(self, axis: int, size: int | None, sizes: Sequence[Any]) -> Dim:
+        if size is None:
+            raise ConfigError(f"{self.where()}: option 'shape': None is no size; give a dim, such as batch_dim.")
+        is_feature = axis == len(sizes) - 1 and self.sparse_dim is None
+        return self.new_dim(f"axis{axis}", size, kind=Dim.Types.Feature if is_feature else Dim.Types.Spatial)
+
+
+def _dtype_of(value: Any) -> str:
+    if isinstance(value, (numpy.ndarray, numpy.generic)):
+        return value.dtype.name
+    if isinstance(value, str):
+        return "string"
+    kind = numpy.asarray(value).dtype.kind
+    return {"f": "float32", "c": "complex64", "b": "bool", "i": "int32", "u": "int32"}[kind]
