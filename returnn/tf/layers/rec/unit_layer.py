@@ -155,10 +155,9 @@ class UnitLayer(_ConcatInputLayer):
             self._parts = {name: _template(dims, unit.out_dim) for name in before}
             output = _template(dims, unit.out_dim)
         else:
-            x = unit.project(source)
             raw_state = [as_matrix(value, dims, unit.out_dim) for value in before.values()]
             raw_once = [as_matrix(value, dims, unit.out_dim) for value in once]
-            raw, states = unit.step(as_matrix(x, dims, x.dims[-1]), tuple(raw_state), *raw_once)
+            raw, states = unit.single_step(source, dims, tuple(raw_state), *raw_once)
             self._parts = {n: from_matrix(x, dims, unit.out_dim) for n, x in zip(before, states, strict=True)}
             output = from_matrix(raw, dims, unit.out_dim)
         for name, value in self._parts.items():

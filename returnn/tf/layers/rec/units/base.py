@@ -19,6 +19,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.rec.units.frame_loop import loop_over_frames
+from returnn.tf.layers.rec.units.sequence_frames import as_matrix
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,6 +92,17 @@ class RecUnit:
         """
         raise NotImplementedError
 
+    def single_step(
+        self, source: Tensor, dims: Sequence[Dim], state: State, *once: tf.Tensor
+    ) -> tuple[tf.Tensor, State]:
+        """
+        :param source: {dims..., in_dim}, or sparse
+        :param dims: what makes up N
+        :param state: like `once` see `step`, also for the result
+        """
+        x = self.project(source)
+        return self.step(as_matrix(x, dims, x.dims[-1]), state, *once)
+
     def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:
         """
         :param x: (T, N, P), projected input
@@ -154,24 +166,26 @@ class RecUnit:
         """:return: parameter [out_dim, gates], raw"""
         return self.parameter(name, [self.out_dim, gates], self.inits.recurrent or "glorot_uniform").raw_tensor
 
-    def joint_weights(self, name: str, gates: Dim, order: Sequence[int] | None = None) -> tuple[Tensor, tf.Tensor]:
+    def joint_weights(self, name: str, gates: Dim) -> Tensor:
+        """:return: one parameter [in_dim + out_dim, gates], for the input and the output of the frame before"""
+        num_in = self.in_dim.dimension
+        assert num_in is not None
+        both = self.layer.new_dim(f"{name}:in", num_in + self.num_units, kind=Dim.Types.Feature, auto_generated=False)
+        return self.parameter(name, [both, gates], self.inits.recurrent or self.inits.forward or "glorot_uniform")
+
+    def split_weights(self, weights: Tensor, order: Sequence[int] | None = None) -> tuple[Tensor, tf.Tensor]:
         """
-        :param name: of one parameter [in_dim + out_dim, gates], for input and output of the frame before
-        :param gates: its other dim
+        :param weights: see `joint_weights`
         :param order: of the gates in what is returned, see `reorder_gates`
         :return: [in_dim, gates]; raw (n_out, gates)
         """
-        num_in, num_out = self.in_dim.dimension, self.num_units
-        assert num_in is not None
-        both = self.layer.new_dim(f"{name}:in", num_in + num_out, kind=Dim.Types.Feature, auto_generated=False)
-        initial = self.inits.recurrent or self.inits.forward or "glorot_uniform"
-        weights = self.parameter(name, [both, gates], initial).raw_tensor
+        gates, sizes = weights.dims[1], [self.in_dim.dimension, self.num_units]
 
-        def parts(weights: tf.Tensor) -> list[tf.Tensor]:
-            return tf.split(reorder_gates(weights, order) if order else weights, [num_in, num_out])
+        def parts(raw: tf.Tensor) -> list[tf.Tensor]:
+            return tf.split(reorder_gates(raw, order) if order else raw, sizes)
 
-        for_input, for_output = outside_of_loops(parts, weights) or (None, None)
-        return Tensor(name, dims=[self.in_dim, gates], dtype="float32", raw_tensor=for_input), for_output
+        for_input, for_output = outside_of_loops(parts, weights.raw_tensor) or (None, None)
+        return Tensor(weights.name, dims=[self.in_dim, gates], dtype="float32", raw_tensor=for_input), for_output
 
     def bias(self, name: str, dim: Dim, initial: Any = 0.0) -> Tensor:
         """:return: parameter [dim]"""

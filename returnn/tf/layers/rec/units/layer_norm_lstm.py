@@ -100,7 +100,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
     def _make_parameters(self, with_concat: bool) -> None:
         self.gates = self.gates_dim(4)
         if with_concat:
-            self.weights, self.rec_weights = self.joint_weights("W_ff_re", self.gates)
+            self.weights, self.rec_weights = self.split_weights(self.joint_weights("W_ff_re", self.gates))
         else:
             self.weights = self.forward_weights("W_ff", self.gates)
             self.rec_weights = self.recurrent_weights("W_re", self.gates)

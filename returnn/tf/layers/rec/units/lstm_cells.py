@@ -6,15 +6,15 @@ with the gates in the order i, j, f, o. Otherwise as in `returnn.tf.layers.rec.u
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.rec.units.base import State, outside_of_loops, reorder_gates
-from returnn.tf.layers.rec.units.native_lstm import FusedLstm
+from returnn.tf.layers.rec.units.native_lstm import FusedLstm, with_forget_bias
+from returnn.tf.layers.rec.units.sequence_frames import as_matrix
 from returnn.tf.util.activations import get_activation_function
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
@@ -84,9 +84,9 @@ class LSTMCell(FusedLstm):
         if initializer is not None:
             self.inits = dataclasses.replace(self.inits, recurrent=initializer)
         self.gates = self.gates_dim(4)
-        kernel = f"{self.scope}/kernel"
-        self.weights, self.rec_weights = self.joint_weights(kernel, self.gates, _TO_FUSED_ORDER)
-        self.b = self._bias_with_forget_bias()
+        self.kernel = self.joint_weights(f"{self.scope}/kernel", self.gates)
+        self.weights, self.rec_weights = self.split_weights(self.kernel, _TO_FUSED_ORDER)
+        self.b = with_forget_bias(self.bias(f"{self.scope}/bias", self.gates), forget_bias, _TO_FUSED_ORDER)
         names = ("i", "f", "o") if use_peepholes else ()
         self.peepholes = [self._vector(f"{self.scope}/w_{gate}_diag") for gate in names]
         self.projection = self._projection_matrix() if num_proj else None
@@ -97,20 +97,17 @@ class LSTMCell(FusedLstm):
         no_clip = self.cell_clip is None and (self.projection is None or self.proj_clip is None)
         return not self.peepholes and self.projection is None and no_clip and self.activation is tf.tanh
 
-    def project(self, source: Tensor) -> Tensor:
-        """See `RecUnit.project`."""
-        return rf.combine_bc(self.matmul(source, self.weights), "+", self.b)
-
-    def recurrent_matrix(self) -> tf.Tensor:
-        """See `FusedLstm.recurrent_matrix`."""
-        return self.rec_weights
-
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""
         if self.is_plain:
             return super().step(x, state)
         c, h = state
         z_j, z_i, z_f, z_o = tf.split(x + tf.matmul(h, self.rec_weights), 4, axis=-1)
+        return self._with_options(z_j, z_i, z_f, z_o, c, h)
+
+    def _with_options(
+        self, z_j: tf.Tensor, z_i: tf.Tensor, z_f: tf.Tensor, z_o: tf.Tensor, c: tf.Tensor, h: tf.Tensor
+    ) -> tuple[tf.Tensor, State]:
         if self.peepholes:
             z_i, z_f = z_i + self.peepholes[0] * c, z_f + self.peepholes[1] * c
         new_c = tf.sigmoid(z_f) * c + tf.sigmoid(z_i) * self.activation(z_j)
@@ -125,22 +122,27 @@ class LSTMCell(FusedLstm):
                 new_h = tf.clip_by_value(new_h, -self.proj_clip, self.proj_clip)
         return new_h, (new_c, new_h)
 
+    def single_step(
+        self, source: Tensor, dims: Sequence[Dim], state: State, *once: tf.Tensor
+    ) -> tuple[tf.Tensor, State]:
+        """See `RecUnit.single_step`. The kernel is used as it is."""
+        if source.sparse:
+            return super(FusedLstm, self).single_step(source, dims, state, *once)
+        c, h = state
+        x = tf.concat([as_matrix(source, dims, self.in_dim), h], axis=-1)
+        z = tf.nn.bias_add(tf.matmul(x, self.kernel.raw_tensor), self.bias_in_order_of_kernel())
+        z_i, z_j, z_f, z_o = tf.split(z, 4, axis=-1)
+        return self._with_options(z_j, z_i, z_f, z_o, c, h)
+
     def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:
         """See `RecUnit.scan`."""
         if self.is_plain:
             return super().scan(x, state, num_unrolled=num_unrolled)
         return super(FusedLstm, self).scan(x, state, num_unrolled=num_unrolled)
 
-    def _bias_with_forget_bias(self) -> Tensor:
-        size, forget_bias = self.num_units, self.forget_bias
-        bias = self.bias(f"{self.scope}/bias", self.gates)
-
-        def in_fused_order(bias: tf.Tensor) -> tf.Tensor:
-            bias = reorder_gates(bias, _TO_FUSED_ORDER)
-            return bias + tf.constant([0.0] * (2 * size) + [forget_bias] * size + [0.0] * size)
-
-        raw = outside_of_loops(in_fused_order, bias.raw_tensor)
-        return Tensor("bias", dims=[self.gates], dtype="float32", raw_tensor=raw)
+    def bias_in_order_of_kernel(self) -> tf.Tensor:
+        """:return: (4 F,)"""
+        return outside_of_loops(lambda raw: reorder_gates(raw, _TO_FUSED_ORDER), self.b.raw_tensor)
 
     def _vector(self, name: str) -> tf.Tensor:
         return self.parameter(name, [self.out_dim], self.inits.recurrent or "glorot_uniform").raw_tensor
@@ -194,14 +196,13 @@ class ZoneoutLSTMCell(LSTMCell):
 
     is_plain = False  # each frame goes through `step`
 
-    def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
-        """See `RecUnit.step`."""
-        output, new_state = FusedLstm.step(self, x, state)
-        c, h = (
-            self._zoneout(old, new, factor, seed)
-            for old, new, factor, seed in zip(state, new_state, self.factors, self.seeds, strict=True)
-        )
-        return (output if self.output_state is None else h), (c, h)
+    def _with_options(
+        self, z_j: tf.Tensor, z_i: tf.Tensor, z_f: tf.Tensor, z_o: tf.Tensor, c: tf.Tensor, h: tf.Tensor
+    ) -> tuple[tf.Tensor, State]:
+        output, (new_c, new_h) = super()._with_options(z_j, z_i, z_f, z_o, c, h)
+        new_c = self._zoneout(c, new_c, self.factors[0], self.seeds[0])
+        new_h = self._zoneout(h, new_h, self.factors[1], self.seeds[1])
+        return (output if self.output_state is None else new_h), (new_c, new_h)
 
     def _zoneout(self, old: tf.Tensor, new: tf.Tensor, factor: float, seed: int) -> tf.Tensor:
         if not factor:

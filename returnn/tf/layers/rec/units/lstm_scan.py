@@ -22,16 +22,18 @@ import tensorflow as tf
 from returnn.tf.layers.rec.units.frame_loop import Tensors, loop_over_frames
 
 
-def lstm_step(x: tf.Tensor, weights: tf.Tensor, c: tf.Tensor, h: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def lstm_gates(z: tf.Tensor, c: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """
-    :param x: (N, 4 F), projected input, with biases
-    :param weights: (F, 4 F), recurrent
+    :param z: (N, 4 F)
     :param c: (N, F), cell before
-    :param h: (N, F), output before
-    :return: c and h, each (N, F)
+    :return: c and h, each (N, F); j (N, F); i, f, o, side by side (N, 3 F)
     """
-    new_c, new_h, _, _ = _step(x, weights, c, h)
-    return new_c, new_h
+    size = c.shape[-1]
+    z_j, z_ifo = tf.split(z, [size, 3 * size], axis=-1)
+    j, ifo = tf.tanh(z_j), tf.sigmoid(z_ifo)
+    i, f, o = tf.split(ifo, 3, axis=-1)
+    new_c = c * f + i * j
+    return new_c, o * tf.tanh(new_c), j, ifo
 
 
 def lstm_scan(x: tf.Tensor, weights: tf.Tensor, c: tf.Tensor, h: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -45,15 +47,6 @@ def lstm_scan(x: tf.Tensor, weights: tf.Tensor, c: tf.Tensor, h: tf.Tensor) -> t
     return _scan_with_gradient(x, weights, c, h)  # type: ignore[no-any-return]
 
 
-def _step(x: tf.Tensor, weights: tf.Tensor, c: tf.Tensor, h: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    size = h.shape[-1]
-    z_j, z_ifo = tf.split(x + tf.matmul(h, weights), [size, 3 * size], axis=-1)
-    j, ifo = tf.tanh(z_j), tf.sigmoid(z_ifo)
-    i, f, o = tf.split(ifo, 3, axis=-1)
-    new_c = c * f + i * j
-    return new_c, o * tf.tanh(new_c), j, ifo
-
-
 @tf.custom_gradient
 def _scan_with_gradient(
     x: tf.Tensor, weights: tf.Tensor, c0: tf.Tensor, h0: tf.Tensor
@@ -61,7 +54,8 @@ def _scan_with_gradient(
     size = h0.shape[-1]
 
     def body(frames: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-        c, h, j, ifo = _step(frames[0], weights, *state)
+        c, h = state
+        c, h, j, ifo = lstm_gates(frames[0] + tf.matmul(h, weights), c)
         return (c, h), (c, h, j, ifo)
 
     _, (c, h, j, ifo) = loop_over_frames(body, [x], (c0, h0), [size, size, size, 3 * size], back_prop=False)

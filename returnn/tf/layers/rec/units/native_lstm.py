@@ -10,14 +10,16 @@ Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tensor import Tensor
-from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops
-from returnn.tf.layers.rec.units.lstm_scan import lstm_scan, lstm_step
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops, reorder_gates
+from returnn.tf.layers.rec.units.lstm_scan import lstm_gates, lstm_scan
+from returnn.tf.layers.rec.units.sequence_frames import as_matrix
 from returnn.util.errors import ConfigError
 
 
@@ -25,21 +27,37 @@ class FusedLstm(RecUnit):
     """Base class of all LSTMs of the plain form. Those with other parameters bring these into the order above."""
 
     output_state = 1
+    weights: Tensor | None  # [in_dim, gates]
+    rec_weights: tf.Tensor  # (F, 4 F)
+    b: Tensor | None  # [gates], with the forget bias
 
-    def recurrent_matrix(self) -> tf.Tensor:
-        """:return: (F, 4 F)"""
-        raise NotImplementedError
+    def project(self, source: Tensor) -> Tensor:
+        """See `RecUnit.project`."""
+        x = source if self.weights is None else self.matmul(source, self.weights)
+        return x if self.b is None else rf.combine_bc(x, "+", self.b)
 
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""
-        c, h = lstm_step(x, self.recurrent_matrix(), *state)
-        return h, (c, h)
+        c, h = state
+        return _output_and_state(x + tf.matmul(h, self.rec_weights), c)
+
+    def single_step(
+        self, source: Tensor, dims: Sequence[Dim], state: State, *once: tf.Tensor
+    ) -> tuple[tf.Tensor, State]:
+        """See `RecUnit.single_step`. One matrix product for the input and the output of the frame before."""
+        if source.sparse or self.weights is None or self.b is None:
+            return super().single_step(source, dims, state, *once)
+        c, h = state
+        x = as_matrix(source, dims, self.in_dim)
+        matrix = outside_of_loops(_on_top_of_each_other, self.weights.raw_tensor, self.rec_weights)
+        z = tf.nn.bias_add(tf.matmul(tf.concat([x, h], axis=-1), matrix), self.b.raw_tensor)
+        return _output_and_state(z, c)
 
     def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:
         """See `RecUnit.scan`."""
         if num_unrolled is not None:
             return super().scan(x, state, num_unrolled=num_unrolled)
-        c, h = lstm_scan(x, self.recurrent_matrix(), *state)
+        c, h = lstm_scan(x, self.rec_weights, *state)
         return h, (c, h)
 
 
@@ -68,23 +86,17 @@ class NativeLstm2(FusedLstm):
         self.gates = self.gates_dim(4)
         self.weights = self.forward_weights("W", self.gates) if self.input_projection else None
         self.rec_weights = self._with_dropout(self.recurrent_weights("W_re", self.gates))
-        self.b = self.bias("b", self.gates) if self.input_projection else None
-        if not self.input_projection and self.in_dim.dimension != self.gates.dimension:
+        self.b = with_forget_bias(self.bias("b", self.gates), forget_bias) if self.input_projection else None
+        if not self.input_projection:
+            self._check_without_projection()
+
+    def _check_without_projection(self) -> None:
+        if self.in_dim.dimension != self.gates.dimension:
             raise ConfigError(
                 f"{self.layer.where()}: without input_projection, the source must have 4 * n_out = "
                 f"{self.gates.dimension} features, but it has {self.in_dim.dimension}."
             )
-
-    def project(self, source: Tensor) -> Tensor:
-        """See `RecUnit.project`."""
-        bias = forget_gate_bias(self) if self.forget_bias else None
-        if self.weights is None or self.b is None:
-            return source if bias is None else rf.combine_bc(source, "+", _with_dim(bias, self.in_dim))
-        return rf.combine_bc(self.matmul(source, self.weights), "+", self.b if bias is None else self.b + bias)
-
-    def recurrent_matrix(self) -> tf.Tensor:
-        """See `FusedLstm.recurrent_matrix`."""
-        return self.rec_weights
+        self.only_default(forget_bias=(self.forget_bias, 0.0))
 
     def _with_dropout(self, weights: tf.Tensor) -> tf.Tensor:
         if not self.rec_weight_dropout:
@@ -128,27 +140,33 @@ class NativeLstmLowMemCell(FusedLstm):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.gates = self.gates_dim(4)
-        self.weights, self.rec_weights = self.joint_weights("W", self.gates)
-        self.b = self.bias("b", self.gates)
-
-    def project(self, source: Tensor) -> Tensor:
-        """See `RecUnit.project`."""
-        return rf.combine_bc(self.matmul(source, self.weights), "+", self.b)
-
-    def recurrent_matrix(self) -> tf.Tensor:
-        """See `FusedLstm.recurrent_matrix`."""
-        return self.rec_weights
+        gates = self.gates_dim(4)
+        self.weights, self.rec_weights = self.split_weights(self.joint_weights("W", gates))
+        self.b = self.bias("b", gates)
 
 
-def forget_gate_bias(unit: NativeLstm2) -> Tensor:
-    """:return: [gates]: `forget_bias` for the forget gate, 0 for the others"""
-    size = unit.num_units
-    values = [0.0] * (2 * size) + [unit.forget_bias] * size + [0.0] * size
-    return rf.constant(values, dims=[unit.gates], dtype="float32")
+def with_forget_bias(bias: Tensor, forget_bias: float, order: Sequence[int] = (0, 1, 2, 3)) -> Tensor:
+    """
+    :param bias: [gates]
+    :param forget_bias: added for the forget gate
+    :param order: for each of the gates j, i, f, o where it is in `bias`
+    :return: [gates], with the gates in the order j, i, f, o
+    """
+    size = bias.dims[0].dimension // 4
+
+    def changed(raw: tf.Tensor) -> tf.Tensor:
+        raw = reorder_gates(raw, order)
+        return raw + tf.constant([0.0] * (2 * size) + [forget_bias] * size + [0.0] * size) if forget_bias else raw
+
+    out = bias.copy_template()
+    out.raw_tensor = outside_of_loops(changed, bias.raw_tensor)
+    return out
 
 
-def _with_dim(x: Tensor, dim: Any) -> Tensor:
-    new = x.copy_template_replace_dim_tag(0, dim)
-    new.raw_tensor = x.raw_tensor
-    return new
+def _output_and_state(z: tf.Tensor, c: tf.Tensor) -> tuple[tf.Tensor, State]:
+    c, h, _, _ = lstm_gates(z, c)
+    return h, (c, h)
+
+
+def _on_top_of_each_other(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    return tf.concat([a, b], axis=0)

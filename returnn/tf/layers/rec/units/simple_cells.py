@@ -60,7 +60,7 @@ class BasicRNNCell(_OutputIsState):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         gates = self.gates_dim(1)
-        self.weights, self.rec_weights = self.joint_weights(f"{self.scope}/kernel", gates)
+        self.weights, self.rec_weights = self.split_weights(self.joint_weights(f"{self.scope}/kernel", gates))
         self.b = self.bias(f"{self.scope}/bias", gates)
 
     def project(self, source: Tensor) -> Tensor:
@@ -95,9 +95,11 @@ class GRUCell(_OutputIsState):
         given = {"recurrent": kernel_initializer, "bias": bias_initializer}
         self.inits = dataclasses.replace(self.inits, **{k: v for k, v in given.items() if v is not None})
         gates, candidate = self.gates_dim(2), self.gates_dim(1)
-        self.gate_weights, self.rec_gate_weights = self.joint_weights(f"{self.scope}/gates/kernel", gates)
+        gate_kernel = self.joint_weights(f"{self.scope}/gates/kernel", gates)
+        self.gate_weights, self.rec_gate_weights = self.split_weights(gate_kernel)
         self.gate_bias = self.bias(f"{self.scope}/gates/bias", gates, initial=1.0)
-        self.weights, self.rec_weights = self.joint_weights(f"{self.scope}/candidate/kernel", candidate)
+        candidate_kernel = self.joint_weights(f"{self.scope}/candidate/kernel", candidate)
+        self.weights, self.rec_weights = self.split_weights(candidate_kernel)
         self.b = self.bias(f"{self.scope}/candidate/bias", candidate)
         self.all_gates = self.gates_dim(3)
 
