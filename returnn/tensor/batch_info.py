@@ -8,7 +8,7 @@ a search), `BatchInfo` says which, outermost first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from returnn.util.not_specified import NotSpecified
 
@@ -159,6 +159,10 @@ class BeamDim(VirtualDimBase):
         return f"beam({self.beam.beam_size})"
 
 
+_Part: TypeAlias = VirtualDimBase  # inside of the class, the name is an attribute
+_GlobalPart: TypeAlias = GlobalBatchDim
+
+
 class BatchInfo:
     """The parts of a batch axis."""
 
@@ -169,16 +173,14 @@ class BatchInfo:
     PackedDim = PackedDim
     BeamDim = BeamDim
 
-    def __init__(
-        self, base: BatchInfo | None, new_dim: VirtualDimBase | None, new_dim_index: int | None = None
-    ) -> None:
+    def __init__(self, base: BatchInfo | None, new_dim: _Part | None, new_dim_index: int | None = None) -> None:
         """
         :param base: the batch that this one extends; None for the first one
         :param new_dim: what it adds; None for a batch of size 1, which others are broadcast to
         :param new_dim_index: where, among the parts of `base`; None: innermost
         """
         self.base = base
-        self.virtual_dims: list[VirtualDimBase] = list(base.virtual_dims) if base else []
+        self.virtual_dims: list[_Part] = list(base.virtual_dims) if base else []
         if new_dim is not None:
             self.virtual_dims.insert(len(self.virtual_dims) if new_dim_index is None else new_dim_index, new_dim)
         self.batch_dim_tag: Dim | None = base.batch_dim_tag if base else None
@@ -259,7 +261,7 @@ class BatchInfo:
         """:return: the first one in the chain"""
         return self.get_base_chain()[-1]
 
-    def get_global_batch_dim(self) -> GlobalBatchDim:
+    def get_global_batch_dim(self) -> _GlobalPart:
         """:return: the part that comes from the dataset"""
         return next(dim for dim in self.virtual_dims if isinstance(dim, GlobalBatchDim))
 
@@ -279,7 +281,7 @@ class BatchInfo:
                 batch = batch.copy_remove_dim(dim)
         return batch
 
-    def copy_remove_dim(self, remove_dim: VirtualDimBase) -> BatchInfo:
+    def copy_remove_dim(self, remove_dim: _Part) -> BatchInfo:
         """:return: this batch without one of its parts"""
         batch = BatchInfo(None, None)
         batch.virtual_dims = [dim for dim in self.virtual_dims if dim is not remove_dim]
@@ -315,13 +317,13 @@ class BatchInfo:
                 result = batch
         return result
 
-    def _extended(self, new_dim: VirtualDimBase, index: int | None = None) -> BatchInfo:
+    def _extended(self, new_dim: _Part, index: int | None = None) -> BatchInfo:
         for known in self.descendants:
             if known.base is self and known.key_axes == BatchInfo._key_with(self, new_dim, index):
                 return known
         return BatchInfo(self, new_dim, index)
 
-    def _key_with(self, new_dim: VirtualDimBase, index: int | None) -> tuple[str, ...]:
+    def _key_with(self, new_dim: _Part, index: int | None) -> tuple[str, ...]:
         key = list(self.key_axes)
         key.insert(len(key) if index is None else index, new_dim.short_repr())
         return tuple(key)

@@ -77,14 +77,15 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         lengths = dyn_size_ext
         if dimension is not None and not isinstance(dimension, int) and hasattr(dimension, "dims"):
             dimension, lengths = None, dimension
-        if dimension is not None and dimension < 0:
-            raise DimError(f"dim {name or description!r}: the size {dimension} is negative.")
-        if dimension is not None and (lengths is not None or dyn_size is not None):
-            raise DimError(f"dim {name or description!r} has the size {dimension}, so it cannot have lengths too.")
+        size = None if dimension is None else int(dimension)  # type: ignore[arg-type] # a numpy number too
+        if size is not None and size < 0:
+            raise DimError(f"dim {name or description!r}: the size {size} is negative.")
+        if size is not None and (lengths is not None or dyn_size is not None):
+            raise DimError(f"dim {name or description!r} has the size {size}, so it cannot have lengths too.")
         if capacity is None and bounded_by is not None:
             capacity = bounded_by.capacity if bounded_by.capacity is not None else bounded_by.size
         self.name = name if name is not None else description
-        self.size: int | None = None if dimension is None else int(dimension)
+        self.size = size
         self.capacity = capacity
         self.bounded_by = bounded_by
         self.kind = kind
@@ -93,9 +94,9 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         self.auto_generated = auto_generated
         self.special = special
         self.undefined = undefined
-        self.derived_from_tag = derived_from_tag
+        self.derived_from_tag: Dim | None = derived_from_tag
         self.length_rule: LengthRule | None = None
-        self.is_permanent = False  # others become the same as it, never the reverse
+        self.is_permanent: bool = False  # others become the same as it, never the reverse
         self._same_as: Dim | None = None
         self._same_dims: list[weakref.ref[Dim]] = []  # those which were declared to be the same as this one
         self._computed_dims: list[Dim] = []  # see `declare_same_as`

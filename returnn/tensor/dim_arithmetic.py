@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from returnn.tensor import dim_math
@@ -19,7 +19,7 @@ from returnn.util.errors import DimError
 if TYPE_CHECKING:
     from returnn.tensor.dim import Dim
 
-    Operand = Dim | int
+    Operand: TypeAlias = Dim | int
 
 _derived_dims: WeakValueDictionary[Any, Any] = WeakValueDictionary()  # key of expression -> Dim
 
@@ -28,6 +28,8 @@ class DimArithmetic:
     """The part of `Dim` that computes."""
 
     size: int | None
+    dyn_size_ext: Any
+    derived_from_tag: Dim | None
     kind: DimKind | None
     auto_generated: bool
     special: bool
@@ -223,7 +225,7 @@ def _derive(operation: Callable[[dim_math.Sum, dim_math.Sum], dim_math.Sum], lef
     cache_key = (expression, kind, auto_generated)
     known = _derived_dims.get(cache_key)
     if known is not None:
-        return known  # type: ignore[no-any-return]
+        return known
     size = (
         dim_math.evaluate(expression, lambda d: d.size) if all(d.size is not None for d in expression.atoms()) else None
     )

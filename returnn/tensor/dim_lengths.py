@@ -101,7 +101,7 @@ class DimLengths:
         base = self.get_same_base()
         longest = base.get_dim_value_tensor()
         if frontend().get_backend_by_tensor(longest).executing_eagerly():
-            return base._cached("value", longest, lambda: int(longest.raw_tensor))
+            return base._cached("value", longest, lambda: int(longest.raw_tensor))  # type: ignore[arg-type]
         return longest.raw_tensor
 
     def get_dim_value_tensor(self: Dim) -> Tensor:
@@ -210,7 +210,7 @@ class DimLengths:
 
     def _computed_lengths(self: Dim) -> Tensor | None:
         """:return: lengths from those of the atoms of the expression, or by rule; None if those are not known"""
-        operands = {}
+        operands: dict[Dim, Any] = {}
         rule = self.length_rule
         for dim in self.expression.atoms() if rule is None else [rule.source]:
             operands[dim] = dim.size if dim.size is not None else dim.dyn_size_ext

@@ -297,10 +297,10 @@ def _floordiv_by_constant(x: Sum, n: int) -> Sum:
 
 def _reduced_fraction(terms: list[Term], number: int, n: int) -> Sum:
     """:return: (terms + number) // n, where no term is divisible by n"""
-    inner = [q for term in terms if (q := _single_factor(Sum((term,)))) is not None and _is_floordiv_by_number(q)]
+    inner = [found for term in terms if (found := _as_floordiv_by_number(term)) is not None]
     if len(inner) == 1:
-        m = inner[0].divisor.as_constant()
-        parts = [inner[0].numerator if t.factors == (inner[0],) else mul(Sum((t,)), constant(m)) for t in terms]
+        (quotient, m) = inner[0]
+        parts = [quotient.numerator if t.factors == (quotient,) else mul(Sum((t,)), constant(m)) for t in terms]
         numerator = add(_count(Sum(tuple(term for part in parts for term in part.terms))), constant(m * number))
         return _floordiv_by_constant(numerator, m * n)
     common = math.gcd(n, *(term.coefficient for term in terms))
@@ -309,8 +309,13 @@ def _reduced_fraction(terms: list[Term], number: int, n: int) -> Sum:
     return Sum((Term(1, (Quotient("floordiv", numerator, constant(n // common)),)),))
 
 
-def _is_floordiv_by_number(factor: Factor) -> bool:
-    return isinstance(factor, Quotient) and factor.kind == "floordiv" and factor.divisor.as_constant() is not None
+def _as_floordiv_by_number(term: Term) -> tuple[Quotient, int] | None:
+    """:return: the quotient that the term is, and its divisor"""
+    factor = _single_factor(Sum((term,)))
+    if not isinstance(factor, Quotient) or factor.kind != "floordiv":
+        return None
+    divisor = factor.divisor.as_constant()
+    return None if divisor is None else (factor, divisor)
 
 
 def _count(x: Sum) -> Sum:

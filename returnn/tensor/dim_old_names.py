@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from returnn.tensor import dim_math
 from returnn.tensor._frontend import backend_of_raw, frontend
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _TAG_ATTRIBUTE = "_returnn_dim"  # set on raw tensors of lengths
 
 class DimOldNames:
     """The part of `Dim` with old names."""
+
+    dyn_size_ext: Any
 
     @property
     def batch(self: Dim) -> BatchInfo | None:
@@ -90,11 +93,11 @@ class DimOldNames:
         terms = self.expression.terms
         if len(terms) != 1 or len(terms[0].factors) < 2:
             return [self]
-        factors = [getattr(factor, "dim", None) for factor in terms[0].factors]
-        if None in factors:
+        dims = [factor.dim for factor in terms[0].factors if isinstance(factor, dim_math.Atom)]
+        if len(dims) != len(terms[0].factors):
             return [self]
         coefficient = terms[0].coefficient
-        return [*([coefficient] if coefficient != 1 else []), *factors]
+        return [*([coefficient] if coefficient != 1 else []), *dims]
 
     def set_tag_on_size_tensor(self: Dim, x: Any, batch: BatchInfo | None = None, same_as_before: bool = False) -> Dim:
         """

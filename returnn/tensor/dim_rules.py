@@ -75,7 +75,7 @@ def _dim_by_rule(rule: tuple[Any, ...], source: Dim, compute: Callable[[Tensor],
     key = (rule, source.key, source.kind)
     known = _dims_by_rule.get(key)
     if known is not None and known.same_as is None:
-        return known  # type: ignore[no-any-return]
+        return known
     name = ":".join([source.name or source.short_repr(), *(str(part) for part in rule)])
     dim = type(source)(None, name=name, kind=source.kind, derived_from_tag=source)
     dim.length_rule = LengthRule(source.get_same_base(), compute)

@@ -14,7 +14,7 @@ The same class serves the net dict, where it is known as `Data` and is described
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from returnn.tensor._frontend import backend_of_raw
 from returnn.tensor.dim import Dim, VerifyOutShapeException
@@ -32,10 +32,16 @@ from returnn.util.errors import DimError
 from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from returnn.tensor.batch_info import BatchInfo, SearchBeam
     from returnn.tensor.control_flow_ctx import ControlFlowContext
 
-T = TypeVar("T")
+    T = TypeVar("T", default=Any)  # so that `Tensor` alone stands for one of any backend
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 
 class Tensor(
@@ -316,7 +322,7 @@ class Tensor(
         time_axis = self.time_dim_axis
         others = [i for i, d in enumerate(self._dims) if i != time_axis and d.kind not in (DimKind.Batch, DimKind.Beam)]
         static = [i for i in others if self._dims[i].size is not None]
-        return (static or others or [None])[-1]
+        return (static or others)[-1] if others else None
 
     def _guess_time_dim_axis(self) -> int | None:
         """The first axis with sequences of different lengths; otherwise the first spatial one."""

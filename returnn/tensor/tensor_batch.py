@@ -103,7 +103,7 @@ def batch_info_of_dim(dim: Dim) -> BatchInfo:
     """:return: what a batch dim consists of: the factors of the product that it is, or just the batch"""
     known = dim.get_same_base()._lookup("batch info")
     if known is not None:
-        return known  # type: ignore[no-any-return]
+        return known
     info: BatchInfo | None = None
     parts = dim.axis_split_info()
     for part in parts if len(parts) > 1 else [dim]:

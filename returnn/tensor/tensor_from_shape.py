@@ -86,7 +86,7 @@ def dims_from_shape(
         if dim is NotSpecified and not sparse and shape_:
             dim = shape_[-1]
     if sparse and sparse_dim is None:
-        size = None if dim is NotSpecified else dim
+        size = dim if isinstance(dim, int) else None
         sparse_dim = Dim(size, name=f"{name}:sparse-dim", kind=DimKind.Feature, auto_generated=True)
     for description, same in (same_dim_tags_as or {}).items():
         axes[_axis_of_description(name, axes, description, time_dim_axis)] = same
@@ -145,13 +145,13 @@ def _make_dims(
     if time_dim_axis is NotSpecified:
         time_axis = next((i for i in others if sizes[i] is None), None)
     else:
-        time_axis = None if time_dim_axis is None else time_dim_axis % ndim  # type: ignore[operator]
+        time_axis = time_dim_axis % ndim if isinstance(time_dim_axis, int) else None
     if feature_dim_axis is NotSpecified:
         rest = [] if sparse else [i for i in others if i != time_axis]
         static = [i for i in rest if sizes[i] is not None]
-        feature_axis = (static or rest or [None])[-1]
+        feature_axis = (static or rest)[-1] if rest else None
     else:
-        feature_axis = None if feature_dim_axis is None else feature_dim_axis % ndim  # type: ignore[operator]
+        feature_axis = feature_dim_axis % ndim if isinstance(feature_dim_axis, int) else None
     dims: list[Dim] = []
     for i, size in enumerate(sizes):
         if i == batch_axis:

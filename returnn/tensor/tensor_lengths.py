@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class TensorLengths:
     """The part of `Tensor` that knows lengths. Raw tensors of lengths have the shape (B,)."""
 
+    time_dim_axis: Any
+
     def get_sequence_lengths(self: Tensor) -> Any:
         """
         :return: raw lengths of the time axis, in frames: (B,)
