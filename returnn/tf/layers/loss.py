@@ -147,7 +147,9 @@ class Loss:
         self.output = output
         self.output_with_activation = output_with_activation
         self.layer = layer
-        self.target = None if target is None else _with_feature_of(_with_dims_of(target, output, self.where()), output)
+        if target is not None and not self.recurrent:
+            target = _with_feature_of(_with_dims_of(target, output, self.where()), output)
+        self.target = target
         self.__dict__.pop("_flat", None)
 
     def init_by_layer(self, layer: LayerBase, layer_output_template: Tensor | None = None) -> None:

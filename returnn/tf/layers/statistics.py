@@ -1,0 +1,187 @@
+"""Statistics over the batch or over frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.reduce import ReduceLayer
+from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.tf.util.custom_update import CustomUpdateExpAverage
+from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
+
+Axes = str | Dim | Sequence[Any]
+
+
+class MathNormLayer(_ConcatInputLayer):
+    """
+    `(sum |x|^p)^(1/p)` over some dims.
+
+    Source [..., axes], output [...].
+    """
+
+    layer_class = "math_norm"
+
+    def __init__(
+        self,
+        p: float,
+        axis: Axes | type[NotSpecified] = NotSpecified,
+        axes: Axes | type[NotSpecified] = NotSpecified,
+        keep_dims: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param p: such as 2, or infinity for the maximum
+        :param axis: the dims
+        :param axes: the same
+        :param keep_dims: keep them, with size 1
+        """
+        super().__init__(**kwargs)
+        if (axis is NotSpecified) == (axes is NotSpecified):
+            raise ConfigError(f"{self.where()}: one of the options 'axis' and 'axes' is required.")
+        self.p = p
+        self.axis = axes if axis is NotSpecified else axis
+        self.keep_dims = keep_dims
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [...]"""
+        dims = self.dims_of(source, self.axis)
+        magnitude = rf.abs(source)
+        if self.p == float("inf"):
+            output = rf.reduce_max(magnitude, axis=dims)
+        else:
+            output = rf.reduce_sum(magnitude**self.p, axis=dims) ** (1.0 / self.p)
+        if not self.keep_dims:
+            return output
+        feature = source.feature_dim
+        for i, dim in enumerate(dims):
+            one = self.new_dim(f"one{i}", 1, kind=dim.kind)
+            output = rf.expand_dim(output, one)
+            if dim == feature:
+                output.feature_dim = one
+        return output
+
+
+class BatchSoftmaxLayer(_ConcatInputLayer):
+    """
+    Softmax over all frames of all sequences together with the feature dim: the sum over everything is 1.
+
+    Source [B, T, F], output the same.
+    """
+
+    layer_class = "batch_softmax"
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: {...}: the dims of the source"""
+        source = source.copy_masked(float("-inf")) if source.raw_tensor is not None else source
+        total = rf.reduce_logsumexp(source, axis=source.dims, use_mask=False)
+        return rf.exp(source - total)
+
+
+class AccumulateMeanLayer(ReduceLayer):
+    """
+    A running mean over all batches. The output is the mean before this batch, a parameter.
+
+    Source [B, T, F], output [F]. Parameter `mean_1`: [F].
+    """
+
+    layer_class = "accumulate_mean"
+    fixed_options = ("mode",)
+
+    def __init__(
+        self,
+        exp_average: float,
+        axes: Axes = "bt",
+        initial_value: float | None = None,
+        is_prob_distribution: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param exp_average: how much of this batch goes into the mean
+        :param axes: the dims that the mean is over
+        :param initial_value: of the mean. Default: 0, or for a distribution, the uniform one
+        :param is_prob_distribution: the source is a distribution over the feature dim. Default: if it is a softmax
+        """
+        super().__init__(mode="mean", axes=axes, **kwargs)
+        self.exp_average = exp_average
+        self.initial_value = initial_value
+        self.is_prob_distribution = is_prob_distribution
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [F]"""
+        mean = super().compute(source)
+        running = self.parameter("mean_1", list(mean.dims), initial=self._initial(mean), noise=False)
+        if running.raw_tensor is not None and self.params:
+            CustomUpdateExpAverage(average=mean.raw_tensor, alpha=self.exp_average).set_on_var(self.params["mean_1"])
+        return running
+
+    def _initial(self, mean: Tensor) -> float:
+        if self.initial_value is not None:
+            return self.initial_value
+        is_distribution = self.is_prob_distribution
+        if is_distribution is None:
+            act = self.sources[0].output_before_activation
+            is_distribution = act is not None and act.is_softmax_act_func()
+        return 1.0 / mean.feature_dim.dimension if is_distribution and mean.feature_dim is not None else 0.0
+
+
+class FramewiseStatisticsLayer(LayerBase):
+    """
+    Statistics about frames, for losses on single frames: how often silence is confused with speech, and the like.
+
+    The sources are layers with a loss and a target of labels. The statistics are in `stats` of the layer, by name; the
+    output is a scalar 0.
+    """
+
+    layer_class = "framewise_statistics"
+
+    def __init__(self, sil_label_idx: int, histogram_num_bins: int = 20, **kwargs: Any) -> None:
+        """
+        :param sil_label_idx: the label of silence
+        :param histogram_num_bins: number of bins, for the probability of the target
+        """
+        super().__init__(**kwargs)
+        self.sil_label_idx = sil_label_idx
+        self.histogram_num_bins = histogram_num_bins
+
+    def compute(self, *sources: Tensor) -> Tensor:
+        """:return: scalar 0"""
+        for layer, source in zip(self.sources, sources, strict=True):
+            if layer.target is None or source.feature_dim is None:
+                raise ConfigError(f"{self.where()}: the source {layer.get_absolute_name()!r} has no target.")
+            if source.raw_tensor is not None:
+                self.stats.update(self._statistics(layer, source))
+        return rf.convert_to_tensor(0.0, dims=(), dtype="float32")
+
+    def _statistics(self, layer: LayerBase, scores: Tensor) -> dict[str, Any]:
+        target = layer.get_target_value()
+        assert target is not None
+        found = scores.get_placeholder_flattened()
+        wanted = target.get_placeholder_flattened()
+        best = tf.argmax(found, axis=-1, output_type=wanted.dtype)
+        is_silence, is_found = tf.equal(wanted, self.sil_label_idx), tf.equal(best, self.sil_label_idx)
+        probability = tf.gather(found, wanted, batch_dims=1)
+        bins = tf.histogram_fixed_width(probability, [0.0, 1.0], nbins=self.histogram_num_bins)
+        prefix = f"stats:{layer.get_absolute_name()}:"
+        values = {
+            "batch_seq_length": tf.shape(wanted)[0],
+            "target_sil_fraction": _mean(is_silence),
+            "output_sil_fraction": _mean(is_found),
+            "accuracy": _mean(tf.equal(best, wanted)),
+            "sil_accuracy": _mean(tf.equal(best, wanted), where=is_silence),
+            "non_sil_accuracy": _mean(tf.equal(best, wanted), where=tf.logical_not(is_silence)),
+            "target_prob": tf.reduce_mean(probability),
+            "target_prob_histogram": bins,
+        }
+        return {prefix + name: value for name, value in values.items()}
+
+
+def _mean(flags: tf.Tensor, where: tf.Tensor | None = None) -> tf.Tensor:
+    flags = flags if where is None else tf.boolean_mask(flags, where)
+    return tf.math.divide_no_nan(tf.reduce_sum(tf.cast(flags, tf.float32)), tf.cast(tf.size(flags), tf.float32))
