@@ -17,6 +17,7 @@ from returnn.frontend.device import *
 from returnn.frontend.dims import *
 from returnn.frontend.dropout import *
 from returnn.frontend.dtype import *
+from returnn.frontend.gradient import *
 from returnn.frontend.graph import *
 from returnn.frontend.loss import *
 from returnn.frontend.math_ import *

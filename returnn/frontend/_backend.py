@@ -25,6 +25,7 @@ from returnn.frontend._interface.raw import RawOps
 from returnn.frontend._interface.select import SelectOps
 from returnn.frontend._interface.shape import ShapeOps
 from returnn.frontend._interface.control_flow import ControlFlowOps
+from returnn.frontend._interface.gradient import GradientOps
 from returnn.frontend._interface.random import RandomOps
 from returnn.frontend._interface.softmax import SoftmaxOps
 from returnn.tensor import Tensor
@@ -33,8 +34,17 @@ from returnn.util.errors import check_known
 T = TypeVar("T")
 T2 = TypeVar("T2")
 
+__all__ = [
+    "Backend", "backend_ctx", "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_backend_of",
+    "get_global_backend", "get_selected_backend", "is_executing_eagerly", "register_backend",
+    "register_backend_by_tensor_type", "select_backend", "select_backend_numpy", "select_backend_returnn_layers_tf",
+    "select_backend_tf", "select_backend_torch",
+]  # fmt: skip
 
-class Backend(CoreOps, SoftmaxOps, ShapeOps, SelectOps, NumericOps, RandomOps, ControlFlowOps, RawOps[T], Generic[T]):
+
+class Backend(
+    CoreOps, SoftmaxOps, ShapeOps, SelectOps, NumericOps, RandomOps, ControlFlowOps, GradientOps, RawOps[T], Generic[T]
+):
     """
     The interface of a backend for raw tensors of type T. It has no state; all functions are static or class methods.
 

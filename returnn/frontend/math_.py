@@ -152,7 +152,7 @@ def floor_divide(a: Operand, b: Operand) -> Tensor:
 
 def ceil_divide(a: Operand, b: Operand) -> Tensor:
     """:return: a / b, rounded up"""
-    return -floor_divide(-a, b)  # type: ignore[operator]
+    return -floor_divide(-a, b)
 
 
 def mod(a: Operand, b: Operand) -> Tensor:

@@ -7,7 +7,7 @@ from functools import reduce
 from returnn.frontend._array.convert import where
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._template_backend.rules import fail
-from returnn.frontend.math_ import logical_and
+from returnn.frontend.math_ import combine_bc
 from returnn.tensor import Dim, Tensor
 
 
@@ -36,7 +36,8 @@ def valid_only(indices: Tensor, value: int) -> Tensor:
     dims = [dim for dim in indices.dims if dim.need_masking() and _is_aligned(dim, indices)]
     if not dims:
         return indices
-    return where(reduce(logical_and, [dim.get_mask(dim_order=indices.dims) for dim in dims]), indices, value)
+    masks = [dim.get_mask(dim_order=indices.dims) for dim in dims]
+    return where(reduce(lambda a, b: combine_bc(a, "logical_and", b, dim_order=indices.dims), masks), indices, value)
 
 
 def _is_aligned(dim: Dim, x: Tensor) -> bool:

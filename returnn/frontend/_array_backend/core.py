@@ -304,7 +304,7 @@ class CoreArrayOps(Backend[Any]):
         sizes_in_memory = [[x.dims[i].get_dim_value() for i in group] for group in (groups if batch else groups[1:])]
         dynamic = [i for i, sizes in enumerate(sizes_in_memory) if not all(isinstance(size, int) for size in sizes)]
         # One size is left to the library to find.
-        sizes = [-1 if i == (dynamic or [None])[0] else product(sizes) for i, sizes in enumerate(sizes_in_memory)]
+        sizes = [-1 if i in dynamic[:1] else product(sizes) for i, sizes in enumerate(sizes_in_memory)]
         return cls.reshape_raw(raw, sizes), is_transposed
 
     @classmethod

@@ -13,6 +13,7 @@ from returnn.frontend._numpy_backend.numeric import NumericNumpyOps
 from returnn.frontend._numpy_backend.raw import RawNumpyOps
 from returnn.frontend._numpy_backend.select import SelectNumpyOps
 from returnn.frontend._numpy_backend.shape import ShapeNumpyOps
+from returnn.frontend._numpy_backend.gradient import GradientNumpyOps
 from returnn.frontend._numpy_backend.random import RandomNumpyOps
 from returnn.frontend._numpy_backend.softmax import SoftmaxNumpyOps
 
@@ -24,6 +25,7 @@ class NumpyBackend(
     SelectNumpyOps,
     NumericNumpyOps,
     RandomNumpyOps,
+    GradientNumpyOps,
     RawNumpyOps,
     Backend[numpy.ndarray],
 ):
@@ -35,4 +37,4 @@ class NumpyBackend(
 
 register_backend(NumpyBackend)
 register_backend_by_tensor_type(numpy.ndarray, NumpyBackend)
-register_backend_by_tensor_type(numpy.generic, NumpyBackend)
+register_backend_by_tensor_type(numpy.generic, NumpyBackend)  # type: ignore[misc]  # a scalar is computed with alike

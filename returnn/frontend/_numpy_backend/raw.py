@@ -47,15 +47,15 @@ def _erf(x: ndarray) -> ndarray:
     for n in range(1, 140):
         term = term * -(y**2) / n
         total = total + term / (2 * n + 1)
-    return numpy.where(numpy.abs(x) >= 5, numpy.sign(x), 2 / numpy.sqrt(numpy.pi) * total)
+    return numpy.asarray(numpy.where(numpy.abs(x) >= 5, numpy.sign(x), 2 / numpy.sqrt(numpy.pi) * total))
 
 
 def _sigmoid(x: ndarray) -> ndarray:
-    return numpy.exp(_log_sigmoid(x))
+    return numpy.asarray(numpy.exp(_log_sigmoid(x)))
 
 
 def _log_sigmoid(x: ndarray) -> ndarray:
-    return -numpy.logaddexp(0, -x)
+    return numpy.asarray(-numpy.logaddexp(0, -x))
 
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer et al. 2017, section 2
@@ -153,7 +153,7 @@ class RawNumpyOps:
         return raw_tensor
 
     @classmethod
-    def fill_raw(cls, shape: Sequence[int], value: Any) -> ndarray:
+    def fill_raw(cls, shape: Sequence[int | ndarray] | ndarray, value: Any) -> ndarray:
         """:return: full array"""
         value = numpy.asarray(value)
         return numpy.full([int(size) for size in shape], value, dtype=value.dtype)
@@ -183,7 +183,7 @@ class RawNumpyOps:
         return value.astype(raw_tensor.dtype) if is_float else value
 
     @staticmethod
-    def reshape_raw(raw_tensor: ndarray, shape: Sequence[int]) -> ndarray:
+    def reshape_raw(raw_tensor: ndarray, shape: Sequence[int | ndarray] | ndarray) -> ndarray:
         """:return: reshaped array"""
         return raw_tensor.reshape([int(size) for size in shape])
 
@@ -203,7 +203,7 @@ class RawNumpyOps:
         return numpy.expand_dims(raw_tensor, axis)
 
     @staticmethod
-    def expand_raw(raw_tensor: ndarray, axis: int, dim: int) -> ndarray:
+    def expand_raw(raw_tensor: ndarray, axis: int, dim: int | ndarray) -> ndarray:
         """:return: array repeated along an axis"""
         return numpy.repeat(raw_tensor, int(dim), axis=axis)
 

@@ -143,7 +143,7 @@ def _argsort(array: numpy.ndarray, axis: int, descending: bool) -> numpy.ndarray
     if not descending:
         return numpy.argsort(array, axis=axis, kind="stable")
     reverse = numpy.argsort(numpy.flip(array, axis=axis), axis=axis, kind="stable")
-    return array.shape[axis] - 1 - numpy.flip(reverse, axis=axis)
+    return numpy.asarray(array.shape[axis] - 1 - numpy.flip(reverse, axis=axis))
 
 
 def _length_at(dim: Dim, place: dict[Dim, int]) -> int:

@@ -11,12 +11,21 @@ from returnn.frontend._template_backend.numeric import NumericRules
 from returnn.frontend._template_backend.select import SelectRules
 from returnn.frontend._template_backend.shape import ShapeRules
 from returnn.frontend._template_backend.control_flow import ControlFlowRules
+from returnn.frontend._template_backend.gradient import GradientRules
 from returnn.frontend._template_backend.random import RandomRules
 from returnn.frontend._template_backend.softmax import SoftmaxRules
 
 
 class TemplateBackend(
-    CoreRules, SoftmaxRules, ShapeRules, SelectRules, NumericRules, RandomRules, ControlFlowRules, Backend[None]
+    CoreRules,
+    SoftmaxRules,
+    ShapeRules,
+    SelectRules,
+    NumericRules,
+    RandomRules,
+    GradientRules,
+    ControlFlowRules,
+    Backend[None],
 ):
     """See the head of this module. All operands are templates, or are taken as such."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import tensorflow as tf
 
 from returnn.frontend._array_backend.core import CoreArrayOps
+from returnn.frontend._array_backend.gradient import GradientArrayOps
 from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.tensor.scope import register_scope_provider
 from returnn.tf.frontend_low_level.control_flow import ControlFlowTFOps
 from returnn.tf.frontend_low_level.numeric import NumericTFOps
+from returnn.tf.frontend_low_level.gradient import GradientTFOps
 from returnn.tf.frontend_low_level.random import RandomTFOps
 from returnn.tf.frontend_low_level.raw import RawTFOps
 from returnn.tf.frontend_low_level.scope import current_graph_stores
@@ -25,8 +27,10 @@ class TFBackend(
     SelectTFOps,
     NumericTFOps,
     RandomTFOps,
+    GradientTFOps,
     ControlFlowTFOps,
     RandomArrayOps,
+    GradientArrayOps,
     CoreArrayOps,
 ):
     """Operations become part of the current TensorFlow graph."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 
 from returnn.frontend._array_backend.core import CoreArrayOps
+from returnn.frontend._array_backend.gradient import GradientArrayOps
 from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.torch.frontend.numeric import NumericTorchOps
+from returnn.torch.frontend.gradient import GradientTorchOps
 from returnn.torch.frontend.random import RandomTorchOps
 from returnn.torch.frontend.raw import RawTorchOps
 from returnn.torch.frontend.select import SelectTorchOps
@@ -22,7 +24,9 @@ class TorchBackend(
     SelectTorchOps,
     NumericTorchOps,
     RandomTorchOps,
+    GradientTorchOps,
     RandomArrayOps,
+    GradientArrayOps,
     CoreArrayOps,
 ):
     """Operations are computed at once."""
