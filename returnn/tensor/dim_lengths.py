@@ -101,7 +101,7 @@ class DimLengths:
         base = self.get_same_base()
         longest = base.get_dim_value_tensor()
         if frontend().get_backend_by_tensor(longest).executing_eagerly():
-            return base._cached("value", longest, lambda: int(longest.raw_tensor))  # type: ignore[arg-type]
+            return base._cached("value", longest, lambda: int(longest.raw_tensor))
         return longest.raw_tensor
 
     def get_dim_value_tensor(self: Dim) -> Tensor:

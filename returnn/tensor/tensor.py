@@ -142,7 +142,7 @@ class Tensor(
         return set(self._dims)
 
     @property
-    def raw_tensor(self) -> T | None:
+    def raw_tensor(self) -> Any:  # T | None, but who computes with a value knows that there is one
         """The value, as tensor of some backend. None: this is a template."""
         return self._raw_tensor
 
@@ -153,7 +153,7 @@ class Tensor(
         self._raw_tensor = value
 
     @property
-    def placeholder(self) -> T | None:
+    def placeholder(self) -> Any:
         """Old word for `raw_tensor`."""
         return self.raw_tensor
 

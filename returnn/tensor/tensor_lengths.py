@@ -126,7 +126,8 @@ class TensorLengths:
         masks = [dim.get_mask(dim_order=self.dims) for dim in wanted if dim.need_masking()]
         if not masks:
             return self
-        return rf.where(reduce(rf.logical_and, masks), self, mask_value)
+        mask = reduce(lambda a, b: rf.combine_bc(a, "logical_and", b, dim_order=self.dims), masks)
+        return rf.where(mask, self, mask_value)
 
     def num_elements(self: Tensor) -> Any:
         """:return: how many values there are, not counting frames beyond the ends: a number or a scalar tensor"""
