@@ -76,6 +76,14 @@ class LayerRec:
         """:return: the state after the last frame, as it is used outside of the loop"""
         return rec_vars_outputs
 
+    @classmethod
+    def cls_hidden_state_names(cls, layer_desc: dict[str, Any]) -> tuple[str, ...]:
+        """
+        :param layer_desc: options in the net dict
+        :return: parts of the hidden state of such a layer, see `hidden_state_parts`. All have the dims of the output
+        """
+        return ()
+
     def has_hidden_state(self) -> bool:
         """:return: whether there is a state that other layers can use, see `hidden_state_parts`"""
         return False

@@ -10,6 +10,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.rec.frame import Frame
 from returnn.tf.layers.rec.initial import initial_value, zeros_like_template
+from returnn.tf.layers.rec.prev_layer import PrevLayer, hidden_state_names
 from returnn.tf.layers.rec.time_axis import shifted
 from returnn.tf.util.activations import OutputWithActivation
 
@@ -84,7 +85,19 @@ class SequenceFrame(Frame):
     def prev_layer(self, path: str) -> LayerBase:
         """:return: all frames, each one later"""
         output = self.prev_output(path)
-        return InternalLayer(name=f"prev:{path}", network=self.network, output=output)
+        layer = self.make(path)
+        states = self.inferred.states.get(path, {})
+
+        def state_before(name: str) -> Tensor:
+            state = states[name]
+            owner = self.layer_for_parameters(path)
+            initial = initial_value(state.initial, state.template, layer=owner, get_layer=self.get_layer)
+            return shifted(layer.hidden_state_parts()[name], self.inputs.time_dim, initial)
+
+        names = tuple(name for name in states if layer.has_hidden_state() and name in layer.hidden_state_parts())
+        return PrevLayer(
+            name=f"prev:{path}", network=self.network, output=output, state_names=names, state_before=state_before
+        )
 
     def prev_output(self, path: str) -> Tensor:
         """:return: output of the frame before, for all frames"""
@@ -153,7 +166,15 @@ class StepFrame(Frame):
             return self._slice(name, name)
         output = self.loop.inferred.prev[path].copy_template()
         output.raw_tensor = self.variables["prev"][path]
-        return InternalLayer(name=name, network=self.network, output=output)
+        names = hidden_state_names(path, self.loop.inputs.cell.unit)
+        states = self.loop.inferred.states.get(path, {})
+        return PrevLayer(
+            name=name,
+            network=self.network,
+            output=output,
+            state_names=tuple(state for state in names if state in states),
+            state_before=lambda state: self.state_before(path, state, output),
+        )
 
     def step_data(self, key: str, data: Tensor) -> Tensor:
         """:return: frame of data of the network around"""

@@ -14,10 +14,11 @@ from typing import Any
 
 from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.loop_state import StateTemplate, UndefinedSource
 from returnn.tf.layers.rec.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.rec.frame import Edge, Frame
+from returnn.tf.layers.rec.prev_layer import PrevLayer, hidden_state_names
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
@@ -107,7 +108,14 @@ class _TemplateFrame(Frame):
         if template is None:
             self.has_undefined = True
             template = self._guess(path)
-        return InternalLayer(name=f"prev:{path}", network=self.network, output=template.copy_template())
+        names = hidden_state_names(path, self.descriptions)
+        return PrevLayer(
+            name=f"prev:{path}",
+            network=self.network,
+            output=template.copy_template(),
+            state_names=names,
+            state_before=lambda _name: template.copy_template(),
+        )
 
     def scores_before(self) -> Tensor | None:
         """:return: template of the scores"""

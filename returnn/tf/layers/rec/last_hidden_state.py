@@ -42,6 +42,13 @@ class GetLastHiddenStateLayer(LayerBase):
             raise ConfigError(f"{self.where()}: option 'combine': expected 'concat' or 'add', got {combine!r}.")
         if not self.sources:
             raise ConfigError(f"{self.where()}: a source is required (option 'from').")
+        self.collocate_with = [*self.collocate_with, *self._sources_in_loop()]
+
+    def _sources_in_loop(self) -> list[str]:
+        """:return: paths of the sources in the loop around: only inside of it, they have a state that we could get"""
+        frame = self.network.innermost_frame()
+        paths = [] if frame is None else [frame.path_of(source.get_absolute_name()) for source in self.sources]
+        return [path.removeprefix("prev:") for path in paths if path is not None]
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [..., F]"""

@@ -34,6 +34,10 @@ class _Scanned:
         raw = self.frames.last(self.states[name], self.initial[name])
         return from_matrix(raw, self.frames.others, self.feature)
 
+    def all_frames(self, name: str) -> Tensor:
+        """:return: [time, others..., F]: state after each frame"""
+        return self.frames.unflat(self.states[name], self.feature)
+
 
 class UnitLayer(_ConcatInputLayer):
     """Base class. See the head of this module."""
@@ -137,7 +141,9 @@ class UnitLayer(_ConcatInputLayer):
         initial = self._initial_values(common_dims([source], without=inner), unit.out_dim)
         others = common_dims([source, *initial.values()], without=inner)
         if rf.get_selected_backend() == "template":
-            self._parts = {name: _template(others, unit.out_dim) for name in initial}
+            is_loop = time_dim == self.network.get_inside_rec_time_dim(inside_loop=False)
+            dims = [time_dim, *others] if is_loop else others
+            self._parts = {name: _template(dims, unit.out_dim) for name in initial}
             return _template([time_dim, *others], unit.out_dim, has_time=True)
         frames = SequenceFrames(time_dim, others, backward=self.is_backward())
         x = frames.flat(unit.project(frames.in_order(source)))
@@ -233,14 +239,27 @@ class UnitLayer(_ConcatInputLayer):
         template = _template(dims, out_dim)
         return {name: self.previous_state(name, template, initial=value) for name, value in self._initial_state.items()}
 
+    @classmethod
+    def cls_hidden_state_names(cls, layer_desc: dict[str, Any]) -> tuple[str, ...]:
+        """:return: parts of the state of the unit"""
+        unit = layer_desc.get("unit", "lstm")
+        return () if isinstance(unit, dict) else get_unit_class(unit, as_cell=cls.unit_as_cell).state_names
+
     def has_hidden_state(self) -> bool:
         """:return: True, as every unit has one"""
         return self.has_unit
 
     def hidden_state_parts(self) -> dict[str, Tensor]:
-        """:return: state after this step, or after the last frame, by name"""
+        """
+        :return: state after this step, or after the last frame, by name. For all frames of a loop at once: the one
+            after each of them
+        """
+        if not self.has_unit:
+            return super().hidden_state_parts()
         if self._scanned is not None and not self._parts:
-            self._parts = {name: self._scanned.last(name) for name in self._scanned.states}
+            is_loop = self._scanned.frames.time_dim == self.network.get_inside_rec_time_dim(inside_loop=False)
+            part = self._scanned.all_frames if is_loop else self._scanned.last
+            self._parts = {name: part(name) for name in self.unit_class.state_names}
         return {name: self._parts[name] for name in self.unit_class.state_names}
 
 
