@@ -36,14 +36,19 @@ class FlattenBatchLayer(_ConcatInputLayer):
         """:return: [B * T, ...]"""
         batch, axis = source.get_batch_dim_tag(), self.dim_of(source, self.axis)
         dims = [batch, axis] if self.batch_major else [axis, batch]
-        if not axis.need_masking():
-            return merge_dims(self, source, dims)[0]
         flat = self.new_dim("flat", kind=Dim.Types.Batch)
-        out, _ = rf.pack_padded(source, dims=dims, out_dim=flat)
-        info = source.batch.copy_extend_with_packed_dim_tag(axis, batch_major=self.batch_major)
+        if axis.need_masking():
+            out, _ = rf.pack_padded(source, dims=dims, out_dim=flat)
+            out = with_lengths(self, out, dims, lambda x: rf.pack_padded(x, dims=dims, out_dim=flat)[0])
+            info = source.batch.copy_extend_with_packed_dim_tag(axis, batch_major=self.batch_major)
+        else:
+            if flat.dyn_size is None:
+                flat.dyn_size_ext = rf.combine_bc(batch.get_dim_value_tensor(), "*", axis.get_dim_value_tensor())
+            out, _ = merge_dims(self, source, dims, out_dim=flat)
+            info = source.batch.copy_extend_with_padded_or_fixed_dim_tag(axis, batch_major=self.batch_major)
         set_batch_info_of_dim(flat, info)
         out.batch = info
-        return with_lengths(self, out, dims, lambda x: rf.pack_padded(x, dims=dims, out_dim=flat)[0])
+        return out
 
 
 class UnflattenBatchLayer(_ConcatInputLayer):
@@ -57,32 +62,21 @@ class UnflattenBatchLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, T, ...]"""
-        flat = source.get_batch_dim_tag()
-        parts = self._parts(source)
-        if parts is None:
+        flat, info = source.get_batch_dim_tag(), source.batch
+        base = info.base
+        if base is None or base.batch_dim_tag is None:
             raise ConfigError(f"{self.where()}: nothing was merged into the batch of the source {source}.")
-        dims, is_packed = parts
-        if not is_packed:
-            out = split_dims(self, source, flat, dims)
-        else:
+        merged = next(part for part in info.virtual_dims if part not in base.virtual_dims)
+        dims = [merged.dim_tag, base.batch_dim_tag]
+        if info.virtual_dims[0] is not merged:
+            dims.reverse()
+        if isinstance(merged, BatchInfo.PackedDim):
             out = rf.pad_packed(source, in_dim=flat, dims=dims)
             out = with_lengths(self, out, [flat], lambda x: rf.pad_packed(x, in_dim=flat, dims=dims))
-        out.batch = None
+        else:
+            out = split_dims(self, source, flat, dims)
+        out.batch = base
         return out
-
-    @staticmethod
-    def _parts(source: Tensor) -> tuple[list[Dim], bool] | None:
-        """:return: the dims that the batch consists of; whether it is without padded frames"""
-        flat = source.get_batch_dim_tag()
-        virtual_dims = source.batch.virtual_dims
-        packed = [dim for dim in virtual_dims if isinstance(dim, BatchInfo.PackedDim)]
-        if not packed:
-            dims = [dim for dim in flat.axis_split_info() if isinstance(dim, Dim)]
-            return (dims, False) if len(dims) > 1 else None
-        time = packed[-1].dim_tag
-        lengths = time.get_size_tensor()
-        batch = next(dim for dim in lengths.dims if dim.is_batch_dim())
-        return ([time, batch] if virtual_dims[0] is packed[-1] else [batch, time]), True
 
 
 class SplitBatchTimeLayer(_ConcatInputLayer):

@@ -107,7 +107,7 @@ class ScatterNdLayer(_ConcatInputLayer):
         source = rf.expand_dims(source, [dim for dim in position.dims if dim not in source.dims])
         if self.filter_invalid_indices:
             position = valid_or_negative(position, out_dim)
-        return rf.scatter(source, indices=position, indices_dim=axis, out_dim=out_dim, use_mask=False)
+        return rf.scatter(source, indices=position, indices_dim=axis, out_dim=out_dim, use_mask=True)
 
 
 def valid_or_negative(position: Tensor, dim: Dim) -> Tensor:

@@ -11,12 +11,14 @@ says what the output looks like, and `__init__` sets `self.output.placeholder`. 
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from returnn.frontend import backend_ctx
+from returnn.frontend import backend_ctx, get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_axes import LayerAxes
 from returnn.tf.layers.layer_batch_norm import LayerBatchNorm
@@ -186,6 +188,17 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         self._n_out, self._out_dim, self._out_type, self._out_shape = n_out, out_dim, out_type, out_shape
         self.kwargs: dict[str, Any] = {}
 
+    @property
+    def output(self) -> Tensor:
+        """The output. While dims are inferred, also a layer that has a value only counts as a template."""
+        output = self._output
+        has_value = output is not None and output.raw_tensor is not None
+        return output.copy_template() if has_value and get_selected_backend() == "template" else output
+
+    @output.setter
+    def output(self, output: Tensor) -> None:
+        self._output = output
+
     # What a layer class defines.
 
     def compute(self, *sources: Tensor) -> Tensor:
@@ -307,7 +320,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         :param get_layer: function that gives the layer of a name, and makes it if necessary
         """
         where = f"layer {network.get_absolute_name_prefix()}{d.get('_name', '?')!s} (class {cls.layer_class!r})"
-        d["sources"] = _resolve_sources(d, get_layer, where)
+        d["sources"] = _resolve_sources(d, get_layer, where, takes_sources=_takes_sources(cls))
         cls._transform_targets_and_loss(d, network, get_layer)
         resolve_layers(cls, d, get_layer)
         cls._transform_reuse_params(d, network, get_layer)
@@ -426,10 +439,12 @@ def _target_and_targets(target: Any) -> tuple[str | None, list[str] | None]:
     return targets[0], targets
 
 
-def _resolve_sources(d: dict[str, Any], get_layer: Callable[[str], Any], where: str) -> list[Any]:
+def _resolve_sources(
+    d: dict[str, Any], get_layer: Callable[[str], Any], where: str, *, takes_sources: bool
+) -> list[Any]:
     if "from" not in d:
-        if "sources" in d:
-            return d["sources"]
+        if "sources" in d or not takes_sources:
+            return d.get("sources", [])
         BehaviorVersion.require(False, f'{where}: the option "from" is required', 1)
     names = d.pop("from", ["data"])
     if not isinstance(names, (list, tuple)):
@@ -443,6 +458,12 @@ def _resolve_sources(d: dict[str, Any], get_layer: Callable[[str], Any], where: 
     if undefined is not None and not sources:
         raise undefined
     return sources
+
+
+@functools.cache
+def _takes_sources(layer_class: type[LayerBase]) -> bool:
+    """:return: whether `compute` has a parameter for sources; other classes may do with them what they like"""
+    return len(inspect.signature(layer_class.compute).parameters) > 1
 
 
 def _out_data_of_source(

@@ -154,6 +154,7 @@ class NetworkTree:
         if path is not None and sub_layer is not None and path not in frame.layers:
             with frame.constructing(path):
                 frame.note_use(layer)
+            sub_layer.collocate_with = [path[: -len(rest) - 1]]  # only the layer itself can make it
             frame.note_layer(path, sub_layer)
         return sub_layer
 
