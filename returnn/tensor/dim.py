@@ -13,7 +13,7 @@ automatically, from a number.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from returnn.tensor import dim_math
 from returnn.tensor._frontend import frontend
@@ -22,9 +22,11 @@ from returnn.tensor.dim_comparison import DimComparison
 from returnn.tensor.dim_lengths import DimLengths
 from returnn.tensor.dim_old_names import DimOldNames
 from returnn.tensor.dim_types import DimKind, DimTypes
-from returnn.util.errors import DimError
+from returnn.util.errors import DimError, check_known
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from returnn.tensor.dim_rules import LengthRule
     from returnn.tensor.tensor import Tensor
 
@@ -33,10 +35,36 @@ class VerifyOutShapeException(DimError):
     """A tensor does not have the dims that were promised."""
 
 
+class DimOptions(TypedDict, total=False):
+    """What can be given to `Dim` beside its size and name; most dims leave it at the default."""
+
+    kind: DimKind | None
+    vocab: Any
+    dyn_size: Any
+    match_priority: int
+    auto_generated: bool
+    special: bool
+    undefined: bool
+    derived_from_tag: Dim | None
+    _expression: dim_math.Sum | None
+
+
 class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
     """A named axis. See the head of this module."""
 
     Types = DimTypes
+
+    kind: DimKind | None = None
+    vocab: Any = None
+    match_priority: int = 0
+    auto_generated: bool = False
+    special: bool = False
+    undefined: bool = False
+    derived_from_tag: Dim | None = None
+    length_rule: LengthRule | None = None
+    is_permanent: bool = False  # others become the same as it, never the reverse
+    _expression: dim_math.Sum | None = None
+    _same_as: Dim | None = None
 
     def __init__(
         self,
@@ -47,15 +75,7 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         dyn_size_ext: Tensor | None = None,
         description: str | None = None,
         bounded_by: Dim | None = None,
-        kind: DimKind | None = DimTypes.Unspecified,
-        vocab: Any = None,
-        dyn_size: Any = None,
-        match_priority: int = 0,
-        auto_generated: bool = False,
-        special: bool = False,
-        undefined: bool = False,
-        derived_from_tag: Dim | None = None,
-        _expression: dim_math.Sum | None = None,
+        **options: Unpack[DimOptions],
     ) -> None:
         """
         :param dimension: the size; None if sequences have different lengths; or a tensor with those lengths
@@ -64,16 +84,20 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         :param dyn_size_ext: lengths in frames, usually [B], int32
         :param description: old word for `name`
         :param bounded_by: a dim that is at least as long; its size in memory is also the one of this dim
-        :param kind: batch, spatial or feature, where it is known
-        :param vocab: the labels, if this is the dim of sparse data
-        :param dyn_size: lengths as raw tensor of shape (B,)
-        :param match_priority: if a tensor has this dim twice, operations take the one with the highest priority
-        :param auto_generated: made from a number, not by a person: equal to others of the same size and kind
-        :param special: a marker, which is equal to itself alone
-        :param undefined: nothing is known about it; it stands for a dim that another part of the code knows
-        :param derived_from_tag: the dim which it came from, in a way that the dim arithmetic does not express
+        :param options: `kind`: batch, spatial or feature, where it is known;
+            `vocab`: the labels, if this is the dim of sparse data;
+            `dyn_size`: lengths as raw tensor of shape (B,);
+            `match_priority`: if a tensor has this dim twice, operations take the one with the highest priority;
+            `auto_generated`: made from a number, not by a person: equal to others of the same size and kind;
+            `special`: a marker, which is equal to itself alone;
+            `undefined`: nothing is known about it; it stands for a dim that another part of the code knows;
+            `derived_from_tag`: the dim which it came from, in a way that the dim arithmetic does not express
         :raises DimError: if a size is negative, or lengths were given for a static dim
+        :raises ConfigError: for an option that does not exist
         """
+        for option in options:
+            check_known("option", option, DimOptions.__annotations__, where=f"dim {name or description!r}")
+        dyn_size = options.pop("dyn_size", None)
         lengths = dyn_size_ext
         if dimension is not None and not isinstance(dimension, int) and hasattr(dimension, "dims"):
             dimension, lengths = None, dimension
@@ -88,22 +112,12 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         self.size = size
         self.capacity = capacity
         self.bounded_by = bounded_by
-        self.kind = kind
-        self.vocab = vocab
-        self.match_priority = match_priority
-        self.auto_generated = auto_generated
-        self.special = special
-        self.undefined = undefined
-        self.derived_from_tag: Dim | None = derived_from_tag
-        self.length_rule: LengthRule | None = None
-        self.is_permanent: bool = False  # others become the same as it, never the reverse
-        self._same_as: Dim | None = None
         self._same_dims: list[weakref.ref[Dim]] = []  # those which were declared to be the same as this one
         self._computed_dims: list[Dim] = []  # see `declare_same_as`
-        self._expression = _expression
         self._token = object()
         self._key_cache: tuple[int, Any] = (-1, None)
         self._store: dict[Any, Any] = {}
+        self.__dict__.update(options)
         if dyn_size is not None:
             lengths = frontend().convert_to_tensor(dyn_size, dims=(batch_dim,), name=f"{self.name}:lengths")
         if lengths is not None:
@@ -223,6 +237,10 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
             if self is dim:
                 return name
         return super().__reduce_ex__(protocol)
+
+    def __sis_state__(self) -> dict[str, Any]:
+        """:return: what the hash of a job in the workflow manager Sisyphus depends on"""
+        return {"dimension": self.size, "name": self.name, "kind": self.kind and self.kind.value}
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

@@ -59,6 +59,7 @@ class Tensor(
 
     SpecialAxesNames = ("time_dim_axis", "feature_dim_axis")
     size_dtype = "int32"
+    available_for_inference = True
     _tensor_class: type[Tensor]  # what a copy is, also one of a subclass
 
     def __init__(
