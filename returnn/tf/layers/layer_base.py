@@ -281,6 +281,8 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
             with self.network.compute_scope(self):
                 output = self.compute(*self.compute_inputs())
             self.output = self._finished(output, declared)
+            if self.copy_output_loss_from_source_idx is not None:
+                self.output_loss = self.sources[self.copy_output_loss_from_source_idx].output_loss
 
     def _finished(self, output: Tensor, declared: Tensor | None) -> Tensor:
         output = output.copy(name=self.name)
