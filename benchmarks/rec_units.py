@@ -51,7 +51,8 @@ def ops_in_loops(graph: tf.Graph) -> tuple[int, int]:
     functions = {f.signature.name: f.node_def for f in graph.as_graph_def().library.function}
     loops = [op for op in graph.get_operations() if op.type in ("While", "StatelessWhile")]
     counts = [
-        sum(node.op not in ("Const", "Identity", "NoOp") for node in functions[op.get_attr("body").name]) for op in loops
+        sum(node.op not in ("Const", "Identity", "NoOp") for node in functions[op.get_attr("body").name])
+        for op in loops
     ]
     return counts[0], sum(counts[1:])
 
@@ -84,7 +85,9 @@ def median_time(step: Callable[[], object], repeat: int) -> float:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--units", nargs="+", default=[name for name in unit_names() if name not in ("lstmblock", "lstmp")])
+    parser.add_argument(
+        "--units", nargs="+", default=[name for name in unit_names() if name not in ("lstmblock", "lstmp")]
+    )
     parser.add_argument("--sizes", nargs="+", type=int, default=[128, 512])
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--frames", type=int, default=100)

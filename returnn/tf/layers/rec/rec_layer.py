@@ -55,8 +55,8 @@ class RecLayer(RecSubnetwork, UnitLayer):
         :param unit: name of a unit; or the layers of one time step, by name
         :param unit_opts: options of the unit
         :param direction: 1 forward; -1 backward, from the last frame of each sequence to its first
-        :param input_projection: whether native LSTMs multiply the input with a matrix. Without it, it has 4 * n_out
-            features
+        :param input_projection: whether native LSTMs multiply the input with a matrix. Without it, the source has to
+            have 4 * n_out features. Of other units, the source has to have n_out features then
         :param max_seq_len: largest number of frames, if the layer "end" decides where a sequence ends: a number, an
             expression such as "max_len_from('base:encoder') * 2"; or the number of frames to unroll
         :param max_seq_len_via: the same by the output of a layer, for each sequence

@@ -1,6 +1,7 @@
 import numpy
 import pytest
 
+from returnn.tf.layers.rec.units.base import RecUnit
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, construct, drawn, sequences, tf
 
@@ -95,10 +96,12 @@ def test_hidden_states_side_by_side_and_summed():
 
 
 RANDOM = [
-    ("nativelstm2", {"rec_weight_dropout": 0.5}), ("rhn", {"dropout": 0.5}), ("layernormvariantslstm", {"dropout": 0.5}),
+    ("nativelstm2", {"rec_weight_dropout": 0.5}),
+    ("rhn", {"dropout": 0.5}),
+    ("layernormvariantslstm", {"dropout": 0.5}),
     ("layernormvariantslstm", {"dropout_h": 0.5}),
     ("zoneoutlstm", {"zoneout_factor_cell": 0.5, "zoneout_factor_output": 0.3}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("unit", "opts"), RANDOM, ids=str)
@@ -115,6 +118,51 @@ def test_zoneout_of_everything_keeps_the_state():
     opts = {"zoneout_factor_cell": 1.0, "zoneout_factor_output": 1.0, "use_zoneout_output": True}
     net = RecurrentNet({"output": rec("zoneoutlstm", unit_opts=opts, initial_state="ones")}, train=True)
     numpy.testing.assert_array_equal(net.run(data, lengths).output, 1.0)
+
+
+# Initial values, and units of a user.
+
+
+def initial_params(desc):
+    net = RecurrentNet({"output": desc})
+    net.session.run([p.initializer for p in net.variables.values()])
+    return {name.rpartition("/")[2]: net.session.run(p) for name, p in net.variables.items()}
+
+
+def test_initial_values_of_biases():
+    rhn = initial_params(rec("rhn", unit_opts={"transform_bias": -2.0}))
+    numpy.testing.assert_array_equal(rhn["b"], [0.0] * 4 + [-2.0] * 4)
+    opts = {"forget_bias": 1.0, "norm_shift": 0.5}
+    norm = initial_params(rec("layernormvariantslstm", unit_opts=opts))
+    numpy.testing.assert_array_equal(norm["beta_input_below"], [0.5] * 8 + [1.5] * 4 + [0.5] * 4)
+    given = initial_params(rec("nativelstm2", bias_init=0.25, forward_weights_init="ones", recurrent_weights_init=0.5))
+    for name, value in {"b": 0.25, "W": 1.0, "W_re": 0.5}.items():
+        numpy.testing.assert_array_equal(given[name], value)
+
+
+class DecayingSum(RecUnit):
+    """`y = x + decay y'`."""
+
+    state_names = ("state",)
+    output_state = 0
+
+    def __init__(self, decay=0.5, **kwargs):
+        super().__init__(**kwargs)
+        self.decay = decay
+
+    def project(self, source):
+        return source
+
+    def step(self, x, state, *once):
+        output = x + self.decay * state[0]
+        return output, (output,)
+
+
+def test_unit_of_a_user():
+    data, lengths = sequences()
+    net_dict = {"output": rec(DecayingSum, unit_opts={"decay": 1.0}, n_out=3)}
+    result = RecurrentNet(net_dict).run(data, lengths)
+    numpy.testing.assert_allclose(result.output[0], numpy.cumsum(data[0], axis=0), rtol=1e-5)
 
 
 # Layout and graph.
@@ -144,8 +192,12 @@ def test_a_step_of_an_lstm_has_few_operations():
 # What can be wrong.
 
 
+LAST = "layer 'output' (class 'get_last_hidden_state')"
 ERRORS = [
-    (rec("nativlstm"), "layer 'output' (class 'rec'): option 'unit': there is no unit 'nativlstm'.\n  Did you mean 'nativelstm'"),
+    (
+        rec("nativlstm"),
+        "layer 'output' (class 'rec'): option 'unit': there is no unit 'nativlstm'.\n  Did you mean 'nativelstm'",
+    ),
     (rec(3), "layer 'output' (class 'rec'): option 'unit': expected the name of a unit, got 3."),
     (
         rec("rhn", unit_opts={"dept": 3}),
@@ -174,6 +226,11 @@ ERRORS = [
     (
         rec(input_projection=False),
         "layer 'output' (class 'rec'): without input_projection, the source must have 4 * n_out = 16 features, "
+        "but it has 3.",
+    ),
+    (
+        rec("gru", input_projection=False),
+        "layer 'output' (class 'rec'): without input_projection, the source must have n_out = 4 features, "
         "but it has 3.",
     ),
     (
@@ -217,11 +274,11 @@ def test_error(desc, message):
     ("options", "message"),
     [
         ({"key": "d"}, "layer 'a' (class 'rec'): the hidden state has no part 'd'.\n  Possible: c, h, '*'."),
-        ({"n_out": 3}, "layer 'output' (class 'get_last_hidden_state'): the hidden state has 8 features, but 'n_out' is 3."),
-        ({"combine": "mul"}, "layer 'output' (class 'get_last_hidden_state'): option 'combine': expected 'concat' or 'add', got 'mul'."),
-        ({"from": []}, "layer 'output' (class 'get_last_hidden_state'): a source is required (option 'from')."),
+        ({"n_out": 3}, f"{LAST}: the hidden state has 8 features, but 'n_out' is 3."),
+        ({"combine": "mul"}, f"{LAST}: option 'combine': expected 'concat' or 'add', got 'mul'."),
+        ({"from": []}, f"{LAST}: a source is required (option 'from')."),
     ],
-)  # fmt: skip
+)
 def test_error_of_last_hidden_state(options, message):
     with tf.Graph().as_default(), pytest.raises(ConfigError) as info:
         construct({"a": rec(), "output": last("a", **options) | options})

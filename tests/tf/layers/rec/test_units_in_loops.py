@@ -96,3 +96,24 @@ def test_hidden_state_of_the_frame_before(unit, key):
     result = net.run(data, lengths)
     numpy.testing.assert_array_equal(valid(result.out["output/difference"], lengths), 0.0)
     assert numpy.abs(result.output).max() > 0
+
+
+@pytest.mark.parametrize("source", ["data:source", "prev:output"])
+@pytest.mark.parametrize("name", ["s", "prev:s"])
+def test_hidden_state_is_the_same_wherever_it_is_computed(source, name):
+    data, lengths = sequences(max_len=4, n_in=4)
+    subnet = {
+        "s": {"class": "rec", "unit": "nativelstm2", "n_out": 4, "from": source, "initial_state": {"c": 0.3, "h": 0.1}},
+        "c": {"class": "get_last_hidden_state", "from": name, "key": "c", "is_output_layer": True},
+        "output": {"class": "combine", "kind": "add", "from": ["s", "data:source"]},
+    }
+    results = []
+    for optimize in (True, False):
+        net_dict = {"output": {"class": "rec", "from": "data", "unit": subnet, "optimize_move_layers_out": optimize}}
+        net = RecurrentNet(net_dict, fetch=("output/c", "output"), n_in=4, with_grads=True, train=True)
+        results.append(net.run(data, lengths, weights=weights_for(lengths, 4)))
+    for fetched in ("output/c", "output"):
+        assert_close(*(valid(result.out[fetched], lengths) for result in results))
+    assert_close(results[0].grads, results[1].grads, tol=1e-4)
+    if name == "prev:s":
+        numpy.testing.assert_allclose(results[0].out["output/c"][:, 0], 0.3)

@@ -61,6 +61,11 @@ class RecUnit:
         self.out_dim = out_dim
         self.inits = inits
         self.input_projection = input_projection
+        if not input_projection and not self.has_optional_projection and in_dim.dimension != self.num_units:
+            raise ConfigError(
+                f"{layer.where()}: without input_projection, the source must have n_out = {self.num_units} features, "
+                f"but it has {in_dim.dimension}."
+            )
 
     # What a unit defines.
 

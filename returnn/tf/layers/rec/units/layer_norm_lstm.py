@@ -137,8 +137,10 @@ class LayerNormVariantsLSTMCell(RecUnit):
 
     def _norm(self, name: str, x: tf.Tensor) -> tf.Tensor:
         gamma, beta = self.norms[name]
-        mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
-        return tf.nn.batch_normalization(x, mean, variance, beta, gamma, self.variance_epsilon)
+        centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+        normalized = centered * tf.math.rsqrt(variance + self.variance_epsilon) * gamma
+        return normalized if beta is None else normalized + beta
 
     def project(self, source: Tensor) -> Tensor:
         """See `RecUnit.project`."""
