@@ -9,7 +9,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.linear import CopyLayer
+from returnn.tf.layers.linear import CopyLayer, with_extra_deps
 from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.util.grad import scaled_gradient
@@ -81,7 +81,7 @@ class ScaledGradientLayer(CopyLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source"""
-        output = super().compute(source).copy()
+        output = with_extra_deps(source, self.extra_deps).copy()
         if output.raw_tensor is not None:
             output.raw_tensor = scaled_gradient(
                 output.raw_tensor,
@@ -153,7 +153,7 @@ class TikhonovRegularizationLayer(CopyLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source"""
         dummy = self.parameter("tikhonov_dummy", [], initial=0.0, trainable=True, saveable=False, noise=False)
-        output = super().compute(source).copy()
+        output = with_extra_deps(source, self.extra_deps).copy()
         if output.raw_tensor is not None:
             output.raw_tensor = MetaLosses.tikhonov_regularized(
                 output.raw_tensor,

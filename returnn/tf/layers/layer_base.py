@@ -279,8 +279,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         if type(self).compute is not LayerBase.compute and (self.output is None or self.output.raw_tensor is None):
             declared = self.output
             with self.network.compute_scope(self):
-                output = self.compute(*self.compute_inputs())
-            self.output = self._finished(output, declared)
+                self.output = self._finished(self.compute(*self.compute_inputs()), declared)
             if self.copy_output_loss_from_source_idx is not None:
                 self.output_loss = self.sources[self.copy_output_loss_from_source_idx].output_loss
 
@@ -290,6 +289,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         if self.use_batch_norm and self.layer_class != "batch_norm":
             options = dict(self.use_batch_norm) if isinstance(self.use_batch_norm, dict) else {}
             output = self.batch_norm(output, **options)
+            self.output_before_activation = None
         check_output(self, output, declared)
         return output
 

@@ -107,6 +107,9 @@ class CopyLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source"""
+        if len(self.sources) == 1 and not self.dropout and self.mask is None:
+            self.output_before_activation = self.sources[0].output_before_activation
+            self.output_loss = self.sources[0].output_loss
         return with_extra_deps(source, self.extra_deps)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.linear import CopyLayer
+from returnn.tf.layers.linear import CopyLayer, with_extra_deps
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.util.activations import apply_activation
 from returnn.util.errors import ConfigError
@@ -71,7 +71,7 @@ class BatchNormLayer(CopyLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., F]"""
-        return self.batch_norm(super().compute(source), **self.options)
+        return self.batch_norm(with_extra_deps(source, self.extra_deps), **self.options)
 
 
 class LayerNormLayer(_ConcatInputLayer):

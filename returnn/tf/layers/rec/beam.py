@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import returnn.frontend as rf
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ class Beams:
         if not dims:
             return None
         return self._beams.get(dims[-1]) or Beam(dims[-1], None)
+
+    def of_merged(self, merged: Dim) -> Beam | None:
+        """:return: the beam of a dim that is the batch and a beam in one, None if it is not such a one"""
+        return next((beam for dim, beam in self._beams.items() if batch_dim * dim == merged), None)
 
     def get(self, dim: Dim) -> Beam | None:
         """:return: the beam with this dim"""
