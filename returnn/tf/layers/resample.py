@@ -53,7 +53,8 @@ class ShiftAxisLayer(_ConcatInputLayer):
         axis = self.dim_of(source, self.axis)
         if not self.amount:
             return source
-        if not self.pad:
+        is_shorter = self.adjust_size_info and self.amount < 0 and axis.size is None
+        if not self.pad or is_shorter:
             start, end = (0, -self.amount) if self.amount > 0 else (-self.amount, None)
             return rf.slice(source, axis=axis, start=start, end=end)[0]
         return self._padded(source, axis, self._out_dim_of(axis))
@@ -74,8 +75,7 @@ class ShiftAxisLayer(_ConcatInputLayer):
             return axis
         dim = self.new_dim("shifted", kind=axis.kind)
         if dim.dyn_size is None:
-            lengths = rf.maximum(axis.get_size_tensor() + self.amount, 0)
-            dim.dyn_size_ext = rf.combine_bc(lengths, "min", axis.get_dim_value_tensor())
+            dim.dyn_size_ext = rf.combine_bc(axis.get_size_tensor() + self.amount, "min", axis.get_dim_value_tensor())
         return dim
 
 

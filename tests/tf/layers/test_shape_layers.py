@@ -1,0 +1,78 @@
+"""Properties of the layers which change dims or pick values."""
+
+import numpy
+import pytest
+
+from returnn.tf.layers.registry import get_layer_class
+from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of, one_of
+from tests.tf.layers.shape_cases import ALL_CASES, CASES, CASES_WITH_OTHER_BATCH
+
+ZEROS = {"float32": 0.0, "int32": 0}
+HAS_NO_BATCH = ("range", "range_kept", "range_from_length", "range_of_data")
+
+
+@pytest.fixture(scope="module")
+def net():
+    return LayerNet(ALL_CASES)
+
+
+@pytest.fixture(scope="module")
+def results(net):
+    return net.run(batch_of())
+
+
+@pytest.fixture(scope="module")
+def results_of_single_sequences(net):
+    batch = batch_of()
+    return [net.run(one_of(batch, i), [length]) for i, length in enumerate(LENGTHS)]
+
+
+@pytest.fixture(scope="module")
+def results_padded_with_zeros(net):
+    return net.run(batch_of(padding=ZEROS))
+
+
+@pytest.mark.parametrize("name", ALL_CASES)
+def test_template_is_like_the_output(net, name):
+    layer = net.net.get_layer(name)
+    options = {k: v for k, v in layer.kwargs.items() if k not in ("name", "network", "output")}
+    layer_class = get_layer_class(ALL_CASES[name]["class"])
+    with net.graph.as_default():
+        template = layer_class.get_out_data_from_opts(name=name, network=net.net, **options)
+    out = net.outputs[name]
+    assert template.raw_tensor is None
+    for attribute in ("dims", "dtype", "sparse_dim", "feature_dim_axis", "time_dim_axis"):
+        assert getattr(template, attribute) == getattr(out, attribute)
+
+
+@pytest.mark.parametrize("name", [*CASES, "unflat", "unflat_time_major", "split_again", "unchunked", "selected"])
+def test_padding_does_not_matter(results, results_padded_with_zeros, name):
+    numpy.testing.assert_array_equal(results[name], results_padded_with_zeros[name])
+    assert numpy.isfinite(results[name]).all()
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in HAS_NO_BATCH])
+def test_a_batch_is_its_sequences(results, results_of_single_sequences, name):
+    for i, single in enumerate(results_of_single_sequences):
+        actual, expected = numpy.array(results[name][i]), single[name][0]
+        assert actual.ndim == expected.ndim
+        cropped = tuple(slice(size) for size in expected.shape)
+        numpy.testing.assert_allclose(actual[cropped], expected, rtol=1e-5, atol=1e-6)
+        actual[cropped] = 0
+        assert not actual.any()
+
+
+@pytest.mark.parametrize("name", ["unflat", "unflat_time_major", "split_again", "unchunked"])
+def test_what_was_put_into_the_batch_comes_back(results, name):
+    expected = batch_of(padding=ZEROS)["data"]
+    numpy.testing.assert_allclose(results[name], expected, rtol=1e-6)
+
+
+def test_static_dim_that_was_put_into_the_batch_comes_back(results):
+    image = batch_of(padding=ZEROS)["image"]
+    assert results["flat_static"].shape == (12, 5, 6)
+    numpy.testing.assert_array_equal(results["unflat_static"].transpose(0, 2, 1, 3), image)
+
+
+def test_every_case_is_of_one_kind():
+    assert not set(CASES) & set(CASES_WITH_OTHER_BATCH)
