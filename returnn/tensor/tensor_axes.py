@@ -170,7 +170,7 @@ class TensorAxes:
 
     def get_static_axes(self: Tensor) -> list[int]:
         """:return: axes of fixed size, counted with the batch axis"""
-        return [i for i, dim in enumerate(self.dims) if dim.size is not None]
+        return [i for i, dim in enumerate(self.dims) if dim.size is not None and not dim.is_beam_dim()]
 
     def is_axis_dynamic(self: Tensor, axis: int) -> bool:
         """:return: whether the axis, counted with the batch axis, has sequences of different lengths"""
@@ -295,7 +295,7 @@ def _axes_of_text(tensor: Tensor, text: str) -> list[int]:
         number = int(match[2])
         return [axes[number]] if -len(axes) <= number < len(axes) else []
     if match := re.fullmatch(r"dim:(\d+)", word):
-        return [i for i, d in enumerate(tensor.dims) if d.size == int(match[1])]
+        return [i for i, d in enumerate(tensor.dims) if d.size == int(match[1]) and not d.is_beam_dim()]
     if match := re.fullmatch(r"(s?tag):(.+)", word):
         return tensor.get_axes_by_tag_name(match[2], spatial_only=match[1] == "stag")
     if match := re.fullmatch(r"(s?tag)-single:(-?\d+):(.+)", word):
@@ -304,7 +304,7 @@ def _axes_of_text(tensor: Tensor, text: str) -> list[int]:
         return [axes[number]] if -len(axes) <= number < len(axes) else []
     if match := re.fullmatch(r"(spatial_)?except[:_](.+)", word):
         excluded = _axes_of_text(tensor, match[2])
-        axes = tensor.get_spatial_batch_axes() if match[1] else list(range(len(tensor.dims)))
+        axes = tensor.get_spatial_batch_axes() if match[1] else _all_axes(tensor)
         return [i for i in axes if i not in excluded]
     if re.fullmatch(r"[btf]{2,3}", word):
         return tensor.get_axes_from_description(list(word))
@@ -313,6 +313,11 @@ def _axes_of_text(tensor: Tensor, text: str) -> list[int]:
     nearest = difflib.get_close_matches(text, _WORDS, n=3)
     hint = f"Did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"Possible: {', '.join(_WORDS)}."
     raise DimError(f"{tensor}: {text!r} does not describe an axis.\n  {hint}")
+
+
+def _all_axes(tensor: Tensor) -> list[int]:
+    """:return: all axes but those of a search, which no config means"""
+    return [i for i, d in enumerate(tensor.dims) if not d.is_beam_dim()]
 
 
 def _optional(axis: int | None) -> list[int]:
@@ -334,8 +339,8 @@ _FIXED_WORDS: dict[str, Callable[[Any], list[int]]] = {
     "dyn": lambda x: x.get_dynamic_axes(),
     "dynamic": lambda x: x.get_dynamic_axes(),
     "static": lambda x: x.get_static_axes(),
-    "*": lambda x: list(range(len(x.dims))),
-    "all": lambda x: list(range(len(x.dims))),
+    "*": lambda x: _all_axes(x),
+    "all": lambda x: _all_axes(x),
 }
 
 

@@ -104,7 +104,7 @@ def common_template(
         if operand is not main and operand._dims != main._dims:
             dims += [dim for dim in operand._dims if not has_dim(dims, dim)]
     has_all = len(dims) == len(main._dims)
-    if not has_all and not allow_broadcast_all_sources and dim_order is None:
+    if not has_all and not allow_broadcast_all_sources and dim_order is None and not _has_all_but_beams(operands, dims):
         raise _no_operand_has_all_dims(operation, operands, dims)
     if dim_order is not None:
         order = [dim for dim in dim_order if dim in dims]
@@ -120,6 +120,12 @@ def common_template(
                 out.feature_dim = operand.feature_dim
                 break
     return out
+
+
+def _has_all_but_beams(operands: Sequence[Tensor], dims: Sequence[Dim]) -> bool:
+    """:return: whether an operand has all dims but those of a search, which everything is broadcast to"""
+    wanted = [dim for dim in dims if not dim.is_beam_dim()]
+    return len(wanted) < len(dims) and any(all(dim in operand.dims for dim in wanted) for operand in operands)
 
 
 def has_dim(dims: Sequence[Dim], dim: Dim) -> bool:

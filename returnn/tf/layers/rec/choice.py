@@ -10,6 +10,13 @@ from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.rec.beam import Beam
+from returnn.tf.layers.rec.choice_variants import (
+    combine_by_user,
+    expanded_hypotheses,
+    gumbel_noise,
+    sampled_labels,
+    with_target,
+)
 from returnn.tf.layers.search_choices import SearchChoices
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -103,19 +110,26 @@ class ChoiceLayer(BaseChoiceLayer):
         """See `LayerBase.transform_config_dict`. Without search, the sources are not needed."""
         search = d.get("search", NotSpecified)
         searches = network.search_flag if search is NotSpecified else search
-        if not searches and d.get("target") and not d.get("scheduled_sampling"):
+        scores_target = network.search_flag and d.get("add_to_beam_scores", NotSpecified) is not False
+        if not (searches or scores_target) and d.get("target") and not d.get("scheduled_sampling"):
             d["from"] = []
         super().transform_config_dict(d, network=network, get_layer=get_layer)
 
     def must_be_in_loop(self) -> str:
         """:return: a reason, with search"""
-        return "searches" if self.search else ""
+        return "searches" if self.search or self._scores_target() else ""
+
+    def _scores_target(self) -> bool:
+        """:return: whether the label is that of the target, but its score counts for the hypotheses"""
+        return not self.search and self.network.search_flag and self.add_to_beam_scores is not False
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: labels"""
-        if not self.search:
-            return self._label_of_target()
-        return self._searched(sources[0])
+        if self.search or (self._scores_target() and sources):
+            return self._searched(*sources)
+        if self.scheduled_sampling and sources and self.network.is_training_objective:
+            return self._sampled(sources[0])
+        return self._label_of_target()
 
     def _label_of_target(self) -> Tensor:
         target = self.get_target_value()
@@ -123,31 +137,50 @@ class ChoiceLayer(BaseChoiceLayer):
             raise ConfigError(f"{self.where()}: the option 'target' is required, as there is no search.")
         return target.copy()
 
-    def _searched(self, source: Tensor) -> Tensor:
+    def _searched(self, *sources: Tensor) -> Tensor:
         frame = self.network.innermost_frame()
         if frame is None:
             raise ConfigError(f"{self.where()}: can only search inside of a loop.")
         beams = self.network.beams
-        label_dim = source.feature_dim
-        assert label_dim is not None
-        scores = self._log_scores(source, label_dim)
-        base_beam = beams.latest([source, *(layer.output for layer in self.explicit_search_sources or [])])
+        base_beam = beams.latest([*sources, *(layer.output for layer in self.explicit_search_sources or [])])
         if base_beam is None or base_beam.choice is None:  # the first choice of this step
             base = frame.scores_before()  # [B, beam]
         else:
             base = base_beam.scores
+        scores, label_dim = self._scores_of_sources(sources)
         if base is None:
             return self._first_guess(scores, label_dim, base_beam)
         base_beam = beams.of(base)
-        if self.base_beam_score_scale != 1:
-            base = base * self.base_beam_score_scale
+        assert base_beam is not None
         ended = frame.ended_before()
         if ended is not None:
-            scores, base = self._of_ended(scores, base, beams.translate(ended, base_beam), label_dim)
-        return self._select(rf.combine_bc(scores, "+", base), label_dim, base_beam)
+            ended = beams.translate(ended, base_beam)
+            scores, base = self._of_ended(scores, base, ended, label_dim)
+        total = self._combined(scores, base, ended, label_dim)
+        if not self.search:
+            return self._forced(total, label_dim, base_beam)
+        return self._select(total, label_dim, base_beam)
 
-    def _log_scores(self, source: Tensor, label_dim: Dim) -> Tensor:
-        act = self.sources[0].output_before_activation
+    def _scores_of_sources(self, sources: Sequence[Tensor]) -> tuple[Tensor, Dim]:
+        """:return: [..., labels], log space; and the labels"""
+        scores, label_dim = self._log_scores(sources[0], 0), sources[0].feature_dim
+        assert label_dim is not None
+        return scores, label_dim
+
+    def _combined(self, scores: Tensor, base: Tensor, ended: Tensor | None, label_dim: Dim) -> Tensor:
+        """:return: [B, beam, labels]: scores of all continuations"""
+        if self.custom_score_combine is not None:
+            return combine_by_user(self, scores, base, ended, label_dim)
+        scores = scores if self.prob_scale == 1 else scores * self.prob_scale
+        base = base if self.base_beam_score_scale == 1 else base * self.base_beam_score_scale
+        total = rf.combine_bc(scores, "+", base)
+        if self.random_sample_scale:
+            total = total + gumbel_noise(total) * self.random_sample_scale
+        return total
+
+    def _log_scores(self, source: Tensor, index: int) -> Tensor:
+        label_dim = source.feature_dim
+        act = self.sources[index].output_before_activation
         if self.input_type == "logits":
             scores = rf.log_softmax(source, axis=label_dim, use_mask=False)
         elif self.input_type == "log_prob":
@@ -157,7 +190,7 @@ class ChoiceLayer(BaseChoiceLayer):
             scores = self.network.beams.translate(scores, self.network.beams.of(source))
         else:
             scores = rf.safe_log(source)
-        return scores if self.prob_scale == 1 else scores * self.prob_scale
+        return scores
 
     def _of_ended(self, scores: Tensor, base: Tensor, ended: Tensor, label_dim: Dim) -> tuple[Tensor, Tensor]:
         """:return: scores and base, where a hypothesis that has ended goes on with label 0 alone, at no cost"""
@@ -173,14 +206,42 @@ class ChoiceLayer(BaseChoiceLayer):
 
     def _select(self, scores: Tensor, label_dim: Dim, base_beam: Beam) -> Tensor:
         beam_dim = self.new_dim("beam", self.beam_size, kind=Dim.Types.Beam, auto_generated=False)
-        best, (src_beams, labels), _ = rf.top_k(scores, axis=[base_beam.dim, label_dim], k=self.beam_size, k_dim=beam_dim)
-        labels = self._as_labels(labels, label_dim)
-        beam = Beam(beam_dim, self, base_beam.dim, src_beams, best)
+        if self.keep_beams:
+            best, src_beams, labels = expanded_hypotheses(self, scores, label_dim, base_beam, beam_dim)
+        elif self.cheating:
+            best, src_beams, labels = with_target(self, scores, label_dim, base_beam, beam_dim)
+        else:
+            axes = [base_beam.dim, label_dim]
+            best, (src_beams, labels), _ = rf.top_k(scores, axis=axes, k=self.beam_size, k_dim=beam_dim)
+        return self._chosen(self._as_labels(labels, label_dim), Beam(beam_dim, self, base_beam.dim, src_beams, best))
+
+    def _forced(self, scores: Tensor, label_dim: Dim, base_beam: Beam) -> Tensor:
+        """:return: label of the target, for each hypothesis; each of them goes on"""
+        beam_dim = self.new_dim("beam", base_beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False)
+        target = self._label_of_target()
+        index = target.copy()
+        index.sparse_dim = label_dim
+        forced = rf.gather(scores, indices=index, axis=label_dim)
+        forced, _ = rf.replace_dim(forced, in_dim=base_beam.dim, out_dim=beam_dim)
+        src_beams = rf.range_over_dim(beam_dim)
+        src_beams.sparse_dim = base_beam.dim
+        src_beams = rf.expand_dims(src_beams, [dim for dim in forced.dims if dim not in src_beams.dims])
+        labels = rf.expand_dim(target, beam_dim)
+        return self._chosen(labels, Beam(beam_dim, self, base_beam.dim, src_beams, forced))
+
+    def _chosen(self, labels: Tensor, beam: Beam) -> Tensor:
         self.network.beams.register(beam)
-        self.search_choices = SearchChoices(owner=self, beam_size=self.beam_size)
+        self.search_choices = SearchChoices(owner=self, beam_size=beam.dim.dimension or 0)
         if get_selected_backend() != "template":
-            self.search_choices.set_tensors(best, src_beams)
+            assert beam.scores is not None
+            self.search_choices.set_tensors(beam.scores, beam.src_beams)
         return labels
+
+    def _sampled(self, source: Tensor) -> Tensor:
+        """:return: label of the target, or sometimes one that is drawn from the source (Bengio et al. 2015)"""
+        label_dim = source.feature_dim
+        options = self.scheduled_sampling if isinstance(self.scheduled_sampling, dict) else {}
+        return sampled_labels(self, self._label_of_target(), self._log_scores(source, 0), label_dim, options)
 
     def _first_guess(self, scores: Tensor, label_dim: Dim, base_beam: Beam | None) -> Tensor:
         """:return: template of the labels, while it is not known yet which hypotheses there are before this step"""

@@ -103,7 +103,7 @@ class LoopEmitter:
         self.beams = inputs.cell.rec_layer.network.beams
         end = (
             None
-            if inputs.has_known_length
+            if not inputs.cell.has_end
             else as_beam_of_frame_before(inferred.layers["end"].output, inferred.prev_beam)
         )
         if inferred.prev_beam is not None:
@@ -130,7 +130,7 @@ class LoopEmitter:
             beam = self.inferred.beam
             if beam.choice.length_normalization and length is not None:  # so that it is a mean, with the last label
                 longest = rf.cast(self.inputs.time_dim.get_dim_value_tensor(), "float32")
-                scores = scores / (longest + 1.0)
+                scores = scores / (longest if self.inputs.include_eos else longest + 1.0)
             self.beams.register(Beam(beam.dim, beam.choice, None, None, scores))
         layers = {}
         for path, kept in self.kept.items():
@@ -191,7 +191,7 @@ class LoopEmitter:
 
     def _go_on(self, variables: dict[str, Any]) -> Any:
         go_on = None if self.length is None else variables["i"] < self.length
-        if "ended" in variables:
+        if not self.inputs.has_known_length:
             running = tf.logical_not(tf.reduce_all(variables["ended"]))
             go_on = running if go_on is None else tf.logical_and(go_on, running)
         return go_on
@@ -277,7 +277,7 @@ class LoopEmitter:
             },
         }
         dims = self.dims_of_hypotheses
-        if not self.inputs.has_known_length:
+        if self.inputs.cell.has_end:
             variables["ended"] = rf.full(dims=dims, fill_value=False, dtype="bool").raw_tensor
             variables["lengths"] = rf.full(dims=dims, fill_value=0, dtype="int32").raw_tensor
         if self.inferred.prev_beam is not None:

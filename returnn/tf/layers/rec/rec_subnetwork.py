@@ -50,7 +50,7 @@ class RecSubnetwork(LayerBase):
         own = self.axis if isinstance(self.axis, Dim) else None
         if own is not None and own.is_dim_known() and own.dyn_size_ext is not None:
             return own, True
-        target = None if self.network.search_flag else self._target_with_length()
+        target = None if self._search_decides_length() else self._target_with_length()
         if target is not None:
             dim = target.get_time_dim_tag()
             if own is not None:
@@ -58,9 +58,17 @@ class RecSubnetwork(LayerBase):
             return dim, True
         return own or self.new_dim("time"), False
 
+    def _search_decides_length(self: RecLayer) -> bool:
+        """:return: whether the layer "end" says how long hypotheses are; not if they follow the target"""
+        assert isinstance(self.unit, dict)
+        choices = [desc for desc in self.unit.values() if isinstance(desc, dict) and desc.get("class") == "choice"]
+        follows_target = any(desc.get("cheating") for desc in choices)
+        return bool(self.network.search_flag) and "end" in self.unit and not follows_target
+
     def _target_with_length(self: RecLayer) -> Tensor | None:
         assert isinstance(self.unit, dict)
-        key = self.size_target or self.target or (self.unit.get("output") or {}).get("target")
+        targets = [d.get("target") for d in self.unit.values() if isinstance(d, dict) and d.get("class") == "choice"]
+        key = self.size_target or self.target or (self.unit.get("output") or {}).get("target") or (targets or [None])[0]
         key = key[0] if isinstance(key, (list, tuple)) else key
         if key is None or not self.network.get_root_network().extern_data.has_data(key) and ":" not in key:
             return None

@@ -65,6 +65,7 @@ class SubnetworkRecCell:
                 f"{rec_layer.where()}: it is not known how many frames there are.\n"
                 "  Give a source (option 'from'), a target, or a layer 'end' in the unit."
             )
+        self.has_end = "end" in unit and (not has_known_length or bool(rec_layer.network.search_flag))
         self.wanted = self._wanted()
         self.inferred: InferredLoop = infer(
             self.prefix, unit, self._make_template_network, self.wanted, time_dim=time_dim
@@ -103,7 +104,7 @@ class SubnetworkRecCell:
                 continue
             if desc.get("only_on_search") and not network.search_flag:
                 continue
-            is_end = name == "end" and not self.has_known_length
+            is_end = name == "end" and self.has_end
             if is_end or desc.get("is_output_layer") or desc.get("need_last") or desc.get("loss") is not None:
                 names.append(name)
         return names
@@ -123,7 +124,7 @@ class SubnetworkRecCell:
                 must_be_inside=layer.must_be_in_loop(),
                 collocate_with=tuple(layer.collocate_with),
             )
-        conditions = () if self.has_known_length else ("end",)
+        conditions = ("end",) if self.has_end else ()
         graph = LoopGraph(nodes, tuple(self.wanted), conditions, self.has_known_length)
         plan = make_plan(self.rec_layer.get_absolute_name(), graph, optimize=self.optimize)
         check_plan(plan, graph)
