@@ -1,6 +1,7 @@
 """
 Recurrent units: forward and backward time of one layer against `torch.nn.LSTM` and `torch.nn.GRU`, and graph ops per
 step. Run as `python -m benchmarks.rec_units [--units nativelstm2 gru] [--sizes 128 512] [--batch 32] [--frames 100]`.
+On a machine with other load, `--threads 1` gives steadier ratios.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ tf1 = tf.compat.v1
 torch = import_optional("torch", needed_for="the comparison with PyTorch")
 
 
-def our_time(unit: str, args: argparse.Namespace, size: int) -> tuple[float, int, int]:
-    """:return: seconds for output and gradients of all parameters and the input; ops per step forward, and backward"""
-    with tf.Graph().as_default() as graph, tf1.Session() as session:
+Step = Callable[[], object]
+
+
+def our_step(unit: str, args: argparse.Namespace, size: int) -> tuple[Step, int, int]:
+    """:return: step: output, and gradients of all parameters and the input; ops per frame forward, and backward"""
+    with tf.Graph().as_default() as graph:
+        session = tf1.Session(config=tf1.ConfigProto(intra_op_parallelism_threads=args.threads))
         desc = {"class": "rec", "unit": unit, "n_out": size, "from": "data"}
         config = Config({"extern_data": {"data": {"dim": size}}, "network": {"output": desc}})
         net = TFNetwork(config=config, train_flag=True)
@@ -43,7 +48,7 @@ def our_time(unit: str, args: argparse.Namespace, size: int) -> tuple[float, int
             feed[data.batch.dim] = args.batch
         session.run(tf1.global_variables_initializer())
         run = session.make_callable(fetch, list(feed))
-        return median_time(lambda: run(*feed.values()), args.repeat), *ops_in_loops(graph)
+        return lambda: run(*feed.values()), *ops_in_loops(graph)
 
 
 def ops_in_loops(graph: tf.Graph) -> tuple[int, int]:
@@ -57,8 +62,8 @@ def ops_in_loops(graph: tf.Graph) -> tuple[int, int]:
     return counts[0], sum(counts[1:])
 
 
-def torch_time(name: str, args: argparse.Namespace, size: int) -> float:
-    """:return: seconds for the same in PyTorch"""
+def torch_step(name: str, args: argparse.Namespace, size: int) -> Step:
+    """:return: the same in PyTorch"""
     torch.set_num_threads(args.threads)
     layer = getattr(torch.nn, name)(size, size)
     x = torch.randn(args.frames, args.batch, size, requires_grad=True)
@@ -67,19 +72,19 @@ def torch_time(name: str, args: argparse.Namespace, size: int) -> float:
         layer.zero_grad()
         layer(x)[0].square().sum().backward()
 
-    return median_time(step, args.repeat)
+    return step
 
 
-def median_time(step: Callable[[], object], repeat: int) -> float:
-    """:return: median seconds of a call"""
-    for _ in range(2):
-        step()
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def median_times(steps: list[Step], repeat: int) -> list[float]:
+    """:return: median seconds of each step. They take turns, so that other load on the machine meets all of them"""
+    times: list[list[float]] = [[] for _ in steps]
+    for i in range(repeat + 2):
+        for step, seconds in zip(steps, times, strict=True):
+            start = time.perf_counter()
+            step()
+            if i >= 2:
+                seconds.append(time.perf_counter() - start)
+    return [statistics.median(seconds) for seconds in times]
 
 
 def main() -> None:
@@ -97,12 +102,13 @@ def main() -> None:
     print(f"{args.batch} sequences of {args.frames} frames, forward and backward")
     print(f"{'unit':<24}{'size':>6}{'s':>9}{'GFLOP/s':>9}{'/ torch':>9}{'ops fwd':>9}{'ops bwd':>9}")
     for size in args.sizes:
-        reference = {name: torch_time(name, args, size) for name in ("LSTM", "GRU")}
         for unit in args.units:
-            seconds, forward, backward = our_time(unit, args, size)
+            ours, forward, backward = our_step(unit, args, size)
+            reference = torch_step("GRU" if unit == "gru" else "LSTM", args, size)
+            seconds, seconds_torch = median_times([ours, reference], args.repeat)
             gates = {"gru": 3, "basicrnn": 1}.get(unit, 4)
             rate = 3 * 2 * args.frames * args.batch * 2 * size * gates * size / seconds / 1e9
-            ratio = seconds / reference["GRU" if unit == "gru" else "LSTM"]
+            ratio = seconds / seconds_torch
             print(f"{unit:<24}{size:>6}{seconds:>9.4f}{rate:>9.1f}{ratio:>9.2f}{forward:>9}{backward:>9}", flush=True)
 
 
