@@ -43,6 +43,7 @@ class UnitLayer(_ConcatInputLayer):
     """Base class. See the head of this module."""
 
     recurrent = True
+    _has_rec_scope = True
     unit_as_cell = False  # whether names of units mean those for single steps
     back_prop: bool | None = None
 
@@ -93,7 +94,7 @@ class UnitLayer(_ConcatInputLayer):
     def get_absolute_name_scope_prefix(self) -> str:
         """:return: name scope of the parameters of the unit, which are all under "rec" """
         prefix = super().get_absolute_name_scope_prefix()
-        return f"{prefix}rec/" if self.has_unit else prefix
+        return f"{prefix}rec/" if self.has_unit and self._has_rec_scope else prefix
 
     # How the unit is used.
 
@@ -213,7 +214,16 @@ class UnitLayer(_ConcatInputLayer):
         return {**parts, **dict.fromkeys(self.unit_class.hidden_state_names, 0)}
 
     def _parameter_for_initial(self, name: str) -> Callable[[], Tensor]:
-        return lambda: self.parameter(f"initial_{name}", [self.output_feature_dim()], initial=0.0)
+        """:return: function that makes the parameter. For layers of a loop, it is not under "rec" """
+
+        def make() -> Tensor:
+            self._has_rec_scope = self.network.get_inside_rec_time_dim(inside_loop=False) is None
+            try:
+                return self.parameter(f"initial_{name}", [self.output_feature_dim()], initial=0.0)
+            finally:
+                self._has_rec_scope = True
+
+        return make
 
     def _initial_values(self, dims: list[Dim], out_dim: Dim) -> dict[str, Tensor]:
         values = {name: _as_tensor(value) for name, value in self._initial_state.items()}

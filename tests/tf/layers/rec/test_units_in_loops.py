@@ -34,7 +34,7 @@ def test_initial_state_inside_of_a_loop(initial):
         net_dict["vec_c"] = {"class": "linear", "activation": None, "from": "data:vec", "n_out": 4}
         net = RecurrentNet(net_dict, with_grads=True, train=True)
         if initial == "var":
-            assert {"output/rec/s/rec/initial_c", "output/rec/s/rec/initial_h"} < set(net.variables)
+            assert {"output/rec/s/initial_c", "output/rec/s/initial_h"} < set(net.variables)
         results.append(net.run(data, lengths, vec=vec, weights=weights_for(lengths, 4)))
     assert_close(valid(results[0].output, lengths), valid(results[1].output, lengths))
     assert_close(results[0].grads, results[1].grads, tol=1e-4)
