@@ -98,7 +98,7 @@ class SplitBatchTimeLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, T, ...]"""
         base = self.base.output
-        time = base.get_time_dim_tag()
+        time = self.dim_of(base, "T")
         out = split_dims(self, source, source.get_batch_dim_tag(), [base.get_batch_dim_tag(), time])
         out.batch = base.batch
         out.time_dim_axis = out.get_axis_from_description(time)

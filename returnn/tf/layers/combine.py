@@ -84,8 +84,9 @@ class CombineLayer(LayerBase):
     def _combine(self, sources: Sequence[Tensor]) -> Tensor:
         result = sources[0]
         kind = "add" if self.kind == "average" else self.kind
+        allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
         for source in sources[1:]:
-            result = rf.combine(result, kind, source, allow_broadcast_all_sources=self.allow_broadcast_all_sources)
+            result = rf.combine(result, kind, source, allow_broadcast_all_sources=allow_broadcast)
         return result / len(sources) if self.kind == "average" else result
 
     def _eval(self, sources: Sequence[Tensor]) -> Tensor:
@@ -157,9 +158,10 @@ class CompareLayer(LayerBase):
         """:return: bool, the dims of all sources"""
         operands = [*sources, *([] if self.value is None else [self.value])]
         result = None
+        allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
         operation = rf.combine if self.kind.startswith("logical") else rf.compare
         for a, b in zip(operands[:-1], operands[1:], strict=True):
-            one = operation(a, self.kind, b, allow_broadcast_all_sources=self.allow_broadcast_all_sources)
+            one = operation(a, self.kind, b, allow_broadcast_all_sources=allow_broadcast)
             result = one if result is None else rf.combine_bc(result, "logical_and", one)
         assert result is not None
         return result

@@ -103,7 +103,7 @@ class ScatterNdLayer(_ConcatInputLayer):
         axis = self.dim_of(position, self.position_axis)
         out_dim = self.out_spatial_dim
         if self.output_dim_via_time_from is not None:
-            out_dim = self.output_dim_via_time_from.output.get_time_dim_tag()
+            out_dim = self.dim_of(self.output_dim_via_time_from.output, "T")
         source = rf.expand_dims(source, [dim for dim in position.dims if dim not in source.dims])
         if self.filter_invalid_indices:
             position = valid_or_negative(position, out_dim)

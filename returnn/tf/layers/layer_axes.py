@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim, Tensor
@@ -35,10 +36,14 @@ class LayerAxes:
         store = self.network.dims_of_layers
         key = (self.get_absolute_name(), "axes", self._num_descriptions)
         self._num_descriptions += 1
-        sees_all_frames = any(net.over_rec_time_dim is not None for net in loop_networks)
-        if not sees_all_frames or key not in store:
+        if not self.sees_all_frames or key not in store:
             store[key] = _find(source, axes)
         return list(store[key])
+
+    @property
+    def sees_all_frames(self: LayerBase) -> bool:
+        """Whether it was moved out of a loop, so that what it gets can have the dim of the loop, or lack it."""
+        return any(network.over_rec_time_dim is not None for network in self.network.get_network_hierarchy())
 
     def dim_of(self: LayerBase, source: Tensor, axis: Any) -> Dim:
         """
@@ -71,6 +76,18 @@ class LayerAxes:
             if loop_dim is not None and not dims and axis in (loop_dim, "T", "time"):
                 return loop_dim, network.inside_rec_time_dim is not None
         return self.dim_of(source, axis), False
+
+    def new_dims_of_size_one(self: LayerBase, key: str, dims: Sequence[Dim]) -> list[Dim]:
+        """
+        :param key: what they are for
+        :param dims: other dims
+        :return: for each a dim of size 1 and of the same kind; different ones
+        """
+        new: list[Dim] = []
+        for i, dim in enumerate(dims):
+            is_first = dim.kind not in [d.kind for d in new]
+            new.append(self.new_dim(f"{key}-{i}", 1, kind=dim.kind, auto_generated=is_first))
+        return new
 
     def new_dim_like(self: LayerBase, key: str, dim: Dim) -> Dim:
         """

@@ -103,7 +103,7 @@ class PrefixInTimeLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., repeat + T]"""
         axis = self.dim_of(source, self.axis)
-        out_dim = self.size_base.output.get_time_dim_tag() if self.size_base is not None else self._out_dim
+        out_dim = self.dim_of(self.size_base.output, "T") if self.size_base is not None else self._out_dim
         added = added_frames(self, source, self.prefix, self.repeat)
         return with_same_roles(rf.concat(added, (source, axis), allow_broadcast=True, out_dim=out_dim), source, axis)
 

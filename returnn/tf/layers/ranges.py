@@ -107,11 +107,11 @@ class RangeInAxisLayer(LayerBase):
         """:return: [axis]"""
         axis = self.dim_of(source, self.axis)
         out = _numbers(self, axis, self.dtype, self.sparse)
+        others = [dim for dim in self.dims_of(source, "all") if dim != axis]
         if self.unbroadcast:
-            out = rf.expand_dims(out, [dim for dim in source.dims if dim != axis])
+            out = rf.expand_dims(out, others)
         elif self.keepdims:
-            others = [i for i, dim in enumerate(source.dims) if dim != axis]
-            out = rf.expand_dims(out, [self.new_dim(f"kept-{i}", 1, kind=source.dims[i].kind) for i in others])
+            out = rf.expand_dims(out, self.new_dims_of_size_one("kept", others))
         return out
 
 

@@ -138,10 +138,9 @@ def _dims_to_reduce(layer: _ConcatInputLayer, source: Tensor, axes: Any, batch_d
 def _with_kept_dims(layer: _ConcatInputLayer, out: Tensor, source: Tensor, dims: list[Dim]) -> Tensor:
     """:return: out, with a dim of size 1 for each of `dims`, at the same place and in the same role"""
     new_dims = list(source.dims)
-    for dim in dims:
-        axis = source.get_axis_from_description(dim)
-        new_dims[axis] = layer.new_dim(f"reduced-{axis}", 1, kind=dim.kind)
-        out = rf.expand_dim(out, new_dims[axis])
+    for dim, new_dim in zip(dims, layer.new_dims_of_size_one("reduced", dims), strict=True):
+        new_dims[source.get_axis_from_description(dim)] = new_dim
+        out = rf.expand_dim(out, new_dim)
     out = out.copy_compatible_to_dims(new_dims)
     for role in ("time_dim_axis", "feature_dim_axis"):
         axis = getattr(source, role)

@@ -70,7 +70,7 @@ class ReinterpretDataLayer(_ConcatInputLayer):
         for dim, new_dim in renamed:
             out, _ = rf.replace_dim(out, in_dim=dim, out_dim=new_dim)
         if self.size_base is not None:
-            out = _with_lengths_of(out, self.size_base.output, self.where())
+            out = self._with_lengths_of(out, self.size_base.output)
         if self.batch_dim_base is not None:
             old, new = out.get_batch_dim_tag(), self.batch_dim_base.output.get_batch_dim_tag()
             out, _ = rf.replace_dim(out, in_dim=old, out_dim=new)
@@ -81,6 +81,16 @@ class ReinterpretDataLayer(_ConcatInputLayer):
         if self.enforce_time_major:
             out = out.copy_as_time_major()
         return self._with_labels(out)
+
+    def _with_lengths_of(self, out: Tensor, base: Tensor) -> Tensor:
+        """:return: out, where dims with sequences of different lengths are those of the base, in order"""
+        own, others = self.dims_of(out, "dyn"), self.dims_of(base, "dyn")
+        if len(own) != len(others):
+            raise ConfigError(f"{self.where()}: option 'size_base': {base} has other dims with lengths than {out}.")
+        for dim, other in zip(own, others, strict=True):
+            if dim != other:
+                out, _ = rf.replace_dim(out, in_dim=dim, out_dim=other)
+        return out
 
     def _roles(self, source: Tensor) -> dict[str, int]:
         """:return: which role which axis takes"""
@@ -149,14 +159,3 @@ def _role(name: str, where: str, option: str) -> str:
     if role is None:
         raise ConfigError(f"{where}: option {option!r}: {name!r} is no role of an axis.\n  Possible: 'B', 'T', 'F'.")
     return role
-
-
-def _with_lengths_of(out: Tensor, base: Tensor, where: str) -> Tensor:
-    """:return: out, where dims with sequences of different lengths are those of the base, in order"""
-    own, others = out.get_dyn_size_tags(), base.get_dyn_size_tags()
-    if len(own) != len(others):
-        raise ConfigError(f"{where}: option 'size_base': {base} has other dims with lengths than {out}.")
-    for dim, other in zip(own, others, strict=True):
-        if dim != other:
-            out, _ = rf.replace_dim(out, in_dim=dim, out_dim=other)
-    return out

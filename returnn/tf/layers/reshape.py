@@ -95,7 +95,7 @@ class UnflattenNdLayer(_ConcatInputLayer):
         sizes = self.sizes.output
         given = None if self.out_dims is None else self.out_dims[number]
         if number in self.declare_same_sizes_as:
-            base = self.declare_same_sizes_as[number].output.get_time_dim_tag()
+            base = self.dim_of(self.declare_same_sizes_as[number].output, "T")
             if given is not None and given != base:
                 given.declare_same_as(base)
             return given or base
