@@ -15,7 +15,9 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.broadcasting import without_broadcast_dims
 from returnn.tf.util import basic
+from returnn.tf.util.tf1_names import add_tf1_names
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 def template_of_user_code(layer: LayerBase, sources: Sequence[Tensor]) -> Tensor:
     """:return: what the code of an `eval` is expected to return: the dims of all sources, changed by `out_type`"""
-    common = Tensor.get_common_data(sources, name=layer.name)
+    common = Tensor.get_common_data(without_broadcast_dims(sources), name=layer.name)
     assert common is not None
     common = common.copy_template(dtype=sources[0].dtype)
     common.version = 1
@@ -57,7 +59,8 @@ def call_user_code(
     template = template_of_user_code(layer, sources)
     if get_selected_backend() == "template":
         return template
-    common = Tensor.get_common_data(sources)
+    fitting = without_broadcast_dims(sources)
+    common = Tensor.get_common_data(fitting)
     assert common is not None
 
     def source(i: int, auto_convert: bool = True, enforce_batch_major: bool = False, as_data: bool = False) -> Any:
@@ -68,8 +71,9 @@ def call_user_code(
             return data
         if enforce_batch_major:
             return data.copy_as_batch_major().raw_tensor
-        return broadcast_raw(data, common) if auto_convert else data.raw_tensor
+        return broadcast_raw(fitting[i], common) if auto_convert else data.raw_tensor
 
+    add_tf1_names()
     if callable(code):
         value = code(source=source, self=layer, network=layer.network, name=layer.name, output=template, **names)
     else:

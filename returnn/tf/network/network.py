@@ -25,6 +25,7 @@ from returnn.tf.network.network_params import NetworkParams
 from returnn.tf.network.network_run import NetworkRun
 from returnn.tf.network.network_tree import NetworkTree
 from returnn.tf.network.train_flag import train_flag_ctx
+from returnn.tf.util.tf1_names import add_tf1_names
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.not_specified import NotSpecified
 
@@ -73,6 +74,7 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
         :param absolute_name_prefix: what names begin with, instead of those of the layers around
         :param name: for people
         """
+        add_tf1_names()
         outer = parent_net or extra_parent_net
         self.name = name
         self.only_template = outer.only_template if outer else False  # no values: layers are made to infer dims alone
