@@ -26,6 +26,7 @@ from returnn.frontend._interface.select import SelectOps
 from returnn.frontend._interface.shape import ShapeOps
 from returnn.frontend._interface.control_flow import ControlFlowOps
 from returnn.frontend._interface.gradient import GradientOps
+from returnn.frontend._interface.parameter import ParameterOps
 from returnn.frontend._interface.random import RandomOps
 from returnn.frontend._interface.softmax import SoftmaxOps
 from returnn.tensor import Tensor
@@ -43,7 +44,17 @@ __all__ = [
 
 
 class Backend(
-    CoreOps, SoftmaxOps, ShapeOps, SelectOps, NumericOps, RandomOps, ControlFlowOps, GradientOps, RawOps[T], Generic[T]
+    CoreOps,
+    SoftmaxOps,
+    ShapeOps,
+    SelectOps,
+    NumericOps,
+    RandomOps,
+    ControlFlowOps,
+    GradientOps,
+    ParameterOps,
+    RawOps[T],
+    Generic[T],
 ):
     """
     The interface of a backend for raw tensors of type T. It has no state; all functions are static or class methods.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from returnn.frontend._template_backend.rules import fail
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
+from returnn.util.errors import DimError
 
 
 def out_dim_for(operation: str, given: Dim | None, computed: Dim) -> Dim:
@@ -21,7 +21,7 @@ def out_dim_for(operation: str, given: Dim | None, computed: Dim) -> Dim:
         return computed
     if given.size is not None and computed.size is not None:
         if given.size != computed.size:
-            raise fail(f"{operation}: the out dim {given} should have the size {computed.size}.")
+            raise DimError(f"{operation}: the out dim {given} should have the size {computed.size}.")
         return given
     has_lengths = given.is_batch_dim() or given.dyn_size is not None
     if given.size is None and not given.is_derived() and given.length_rule is None and not has_lengths:

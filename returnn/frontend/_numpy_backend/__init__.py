@@ -14,6 +14,7 @@ from returnn.frontend._numpy_backend.raw import RawNumpyOps
 from returnn.frontend._numpy_backend.select import SelectNumpyOps
 from returnn.frontend._numpy_backend.shape import ShapeNumpyOps
 from returnn.frontend._numpy_backend.gradient import GradientNumpyOps
+from returnn.frontend._numpy_backend.parameter import ParameterNumpyOps
 from returnn.frontend._numpy_backend.random import RandomNumpyOps
 from returnn.frontend._numpy_backend.softmax import SoftmaxNumpyOps
 
@@ -26,6 +27,7 @@ class NumpyBackend(
     NumericNumpyOps,
     RandomNumpyOps,
     GradientNumpyOps,
+    ParameterNumpyOps,
     RawNumpyOps,
     Backend[numpy.ndarray],
 ):

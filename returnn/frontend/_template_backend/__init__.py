@@ -12,6 +12,7 @@ from returnn.frontend._template_backend.select import SelectRules
 from returnn.frontend._template_backend.shape import ShapeRules
 from returnn.frontend._template_backend.control_flow import ControlFlowRules
 from returnn.frontend._template_backend.gradient import GradientRules
+from returnn.frontend._template_backend.parameter import ParameterRules
 from returnn.frontend._template_backend.random import RandomRules
 from returnn.frontend._template_backend.softmax import SoftmaxRules
 
@@ -25,6 +26,7 @@ class TemplateBackend(
     RandomRules,
     GradientRules,
     ControlFlowRules,
+    ParameterRules,
     Backend[None],
 ):
     """See the head of this module. All operands are templates, or are taken as such."""

@@ -12,6 +12,7 @@ from returnn.tensor.scope import register_scope_provider
 from returnn.tf.frontend_low_level.control_flow import ControlFlowTFOps
 from returnn.tf.frontend_low_level.numeric import NumericTFOps
 from returnn.tf.frontend_low_level.gradient import GradientTFOps
+from returnn.tf.frontend_low_level.parameter import ParameterTFOps
 from returnn.tf.frontend_low_level.random import RandomTFOps
 from returnn.tf.frontend_low_level.raw import RawTFOps
 from returnn.tf.frontend_low_level.scope import current_graph_stores
@@ -29,6 +30,7 @@ class TFBackend(
     RandomTFOps,
     GradientTFOps,
     ControlFlowTFOps,
+    ParameterTFOps,
     RandomArrayOps,
     GradientArrayOps,
     CoreArrayOps,

@@ -10,6 +10,7 @@ from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.gradient import GradientTorchOps
+from returnn.torch.frontend.parameter import ParameterTorchOps
 from returnn.torch.frontend.random import RandomTorchOps
 from returnn.torch.frontend.raw import RawTorchOps
 from returnn.torch.frontend.select import SelectTorchOps
@@ -18,6 +19,7 @@ from returnn.torch.frontend.softmax import SoftmaxTorchOps
 
 
 class TorchBackend(
+    ParameterTorchOps,
     RawTorchOps,
     SoftmaxTorchOps,
     ShapeTorchOps,

@@ -1,0 +1,87 @@
+"""Parameters: arrays that are changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from returnn.frontend._numpy_backend.labeled import aligned, as_tensor, broadcast
+from returnn.frontend._numpy_backend.raw import RawNumpyOps
+from returnn.frontend._template_backend import TemplateBackend
+from returnn.frontend._template_backend.parameter import assign_key_dims
+from returnn.tensor import Dim, Tensor
+
+if TYPE_CHECKING:
+    from returnn.frontend.parameter import Parameter
+
+
+class ParameterNumpyOps:
+    """For their meaning see `returnn.frontend._interface.parameter`."""
+
+    @classmethod
+    def create_parameter_raw(cls, tensor: Parameter, *, device: str | None = None) -> numpy.ndarray:
+        """:return: array with the initial value"""
+        raw = numpy.zeros([dim.get_dim_value() for dim in tensor.dims], RawNumpyOps.as_dtype_raw(tensor.dtype))
+        _write(raw, tensor, tensor.draw_initial_value())
+        return raw
+
+    @staticmethod
+    def set_parameter_initial_value(param: Parameter, value: Any) -> None:
+        """Writes the value."""
+        _write(param.raw_tensor, param, value)
+
+    @staticmethod
+    def set_parameter_trainable(param: Parameter, trainable: bool) -> None:
+        """Nothing to do: there is no training with numpy."""
+
+    @staticmethod
+    def parameter_assign(param: Parameter, value: Tensor, *, op: str = "assign") -> None:
+        """Writes the value."""
+        TemplateBackend.parameter_assign(param, value, op=op)
+        new = broadcast(as_tensor(value, like=param), param.dims)
+        raw = param.raw_tensor
+        raw[...] = raw + new if op == "add" else new
+
+    @staticmethod
+    def parameter_assign_key(
+        param: Parameter,
+        key: Any,
+        value: Tensor,
+        *,
+        op: str = "assign",
+        axis: Dim | Sequence[Dim] | None = None,
+        key_dim: Dim | Sequence[Dim | None] | None = None,
+    ) -> None:
+        """Writes the value to a part."""
+        TemplateBackend.parameter_assign_key(param, key, value, op=op, axis=axis, key_dim=key_dim)
+        axes, keys, dims = assign_key_dims(param, key, axis, key_dim)
+        rest = [dim for dim in param.dims if dim not in axes]
+        view = numpy.transpose(param.raw_tensor, [param.dims.index(dim) for dim in (*axes, *rest)])
+        index = tuple(_index(one_key, view.shape[i], dims) for i, one_key in enumerate(keys))
+        new = aligned(as_tensor(value, like=param), [*dims, *rest])
+        view[index] = view[index] + new if op == "add" else new
+
+    @staticmethod
+    def parameter_move_to(param: Parameter, *, device: str | None = None, dtype: str | None = None) -> None:
+        """Changes the dtype."""
+        if dtype is not None:
+            param.replace_raw(param.raw_tensor.astype(dtype), dtype)
+
+
+def _write(raw: numpy.ndarray, param: Parameter, value: Any) -> None:
+    raw[...] = broadcast(as_tensor(value, like=param), param.dims) if isinstance(value, Tensor) else value
+
+
+def _index(key: Any, size: int, dims: Sequence[Dim]) -> numpy.ndarray:
+    """:return: indices, with one axis for each of `dims`"""
+    if isinstance(key, tuple):
+        cut, dim = key
+        frames = numpy.arange(size)[slice(*(_number(x) for x in (cut.start, cut.stop, cut.step)))]
+        return aligned(Tensor("slice", dims=[dim], dtype="int64", raw_tensor=frames), dims)
+    return aligned(as_tensor(key), dims)
+
+
+def _number(x: Any) -> int | None:
+    return int(x.raw_tensor) if isinstance(x, Tensor) else x
