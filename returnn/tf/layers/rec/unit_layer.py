@@ -11,6 +11,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec import kept_state
 from returnn.tf.layers.rec.initial import initial_value
 from returnn.tf.layers.rec.state_options import resolve_initial_state, split_state
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
@@ -59,9 +60,10 @@ class UnitLayer(_ConcatInputLayer):
         """
         :param unit: name of the unit, see `returnn.tf.layers.rec.units`
         :param unit_opts: options of the unit
-        :param initial_state: state before the first frame: number, "zeros", "ones", "var" for trained parameters
-            `initial_c` and so on, "keep_over_epoch"; or a layer: its hidden state if it has one, otherwise its output;
-            or one of these for each part of the state: list, or dict such as `{"c": 0, "h": "encoder"}`
+        :param initial_state: state before the first frame: number; "zeros"; "ones"; "var" for trained parameters
+            `initial_c` and so on; "keep_over_epoch": the state at the end of the batch before; or a layer: its hidden
+            state if it has one, otherwise its output; or one of these for each part of the state: list, or dict such
+            as `{"c": 0, "h": "encoder"}`
         :param state: the state before this step, instead of the one after the step before: a layer, or one for each
             part of the state
         :param initial_output: before the first frame of a loop. Default: what is in `initial_state`
@@ -71,6 +73,7 @@ class UnitLayer(_ConcatInputLayer):
         self.unit_opts = unit_opts or {}
         self.initial_state = initial_state
         self._scanned: _Scanned | None = None
+        self._kept: dict[str, kept_state.KeptState] = {}
         self._parts: dict[str, Tensor] = {}
         if self.has_unit:
             self.unit_class = get_unit_class(unit, as_cell=self.unit_as_cell, where=f"{self.where()}: option 'unit'")
@@ -151,6 +154,8 @@ class UnitLayer(_ConcatInputLayer):
         before = {name: as_matrix(value, others, unit.out_dim) for name, value in initial.items()}
         output, states = unit.scan(x, tuple(before.values()), num_unrolled=self.num_unrolled())
         self._scanned = _Scanned(frames, unit.out_dim, before, dict(zip(before, states, strict=True)))
+        for name, kept in self._kept.items():
+            kept.keep(self._scanned.last(name), initial[name])
         return frames.unflat(output, unit.out_dim)
 
     def _single_step(self, unit: RecUnit, source: Tensor) -> Tensor:
@@ -211,6 +216,9 @@ class UnitLayer(_ConcatInputLayer):
         for name in names:
             if isinstance(parts[name], str) and parts[name] == "var":
                 parts[name] = self._parameter_for_initial(name if len(names) > 1 else "var")
+            elif isinstance(parts[name], str) and parts[name] in kept_state.WORDS:
+                self._kept[name] = kept_state.KeptState(self, name, parts[name])
+                parts[name] = self._kept_initial(name)
         return {**parts, **dict.fromkeys(self.unit_class.hidden_state_names, 0)}
 
     def _parameter_for_initial(self, name: str) -> Callable[[], Tensor]:
@@ -224,6 +232,9 @@ class UnitLayer(_ConcatInputLayer):
                 self._has_rec_scope = True
 
         return make
+
+    def _kept_initial(self, name: str) -> Callable[[], Tensor]:
+        return lambda: self._kept[name].initial(self.output_feature_dim())
 
     def _initial_values(self, dims: list[Dim], out_dim: Dim) -> dict[str, Tensor]:
         values = {name: _as_tensor(value) for name, value in self._initial_state.items()}

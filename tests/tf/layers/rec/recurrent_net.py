@@ -94,14 +94,16 @@ class RecurrentNet:
         *,
         weights: numpy.ndarray | None = None,
         vec: numpy.ndarray | None = None,
+        feed: dict[Any, Any] | None = None,
     ) -> Result:
         """
         :param data: (B, T, F)
         :param lengths: (B,)
         :param weights: like the first output; 0 where a frame does not count
         :param vec: (B, 5)
+        :param feed: more to feed
         """
-        feed = {self.extern["data"].raw_tensor: data, self.lengths: lengths}
+        feed = {self.extern["data"].raw_tensor: data, self.lengths: lengths, **(feed or {})}
         if tf.is_tensor(self.batch_size):
             feed[self.batch_size] = len(data)
         if weights is not None:

@@ -77,6 +77,21 @@ def test_trained_initial_state():
     assert numpy.abs(result.grads["output/rec/initial_c"]).min() > 0
 
 
+@pytest.mark.parametrize("word", ["keep_over_epoch", "keep_over_epoch_no_init"])
+def test_state_kept_from_batch_to_batch(word):
+    data, _ = sequences(n_batch=2, max_len=6)
+    whole = RecurrentNet({"output": rec()}).run(data, [6, 6]).output
+    net = RecurrentNet({"output": rec(initial_state=word)})
+    with net.graph.as_default():
+        net.fetches["keep"] = net.net.get_post_control_dependencies()
+        epoch_step = net.net.get_epoch_step()
+    parts = [net.run(data[:, 3 * i : 3 * i + 3], [3, 3], feed={epoch_step: i}).output for i in range(2)]
+    numpy.testing.assert_allclose(numpy.concatenate(parts, axis=1), whole, rtol=1e-5, atol=1e-6)
+    again = net.run(data[:, :3], [3, 3], feed={epoch_step: 0}).output
+    assert numpy.allclose(again, parts[0]) is (word == "keep_over_epoch")
+    numpy.testing.assert_allclose(net.run(data[:1], [6], feed={epoch_step: 5}).output, whole[:1], rtol=1e-5, atol=1e-6)
+
+
 def test_hidden_states_side_by_side_and_summed():
     data, lengths = sequences()
     net_dict = {

@@ -54,14 +54,14 @@ def test_padding_does_not_matter_and_a_batch_is_its_sequences(unit, opts):
 
 @all_units
 def test_backward_is_forward_on_reversed_sequences_also_unrolled(unit, opts):
-    data, lengths = sequences(max_len=4)
+    data, lengths = sequences(n_batch=2, max_len=3)
     weights = weights_for(lengths, data.shape[1])
     order = numpy.stack([[n - 1 - t if t < n else t for t in range(data.shape[1])] for n in lengths])[..., None]
     in_reverse = [numpy.take_along_axis(x, order, axis=1) for x in (data, weights)]
     forward = RecurrentNet(one(unit, opts), with_grads=True).run(in_reverse[0], lengths, weights=in_reverse[1])
     expected = numpy.take_along_axis(forward.output, order, axis=1)
     forward.grads["data"] = numpy.take_along_axis(forward.grads["data"], order, axis=1)
-    for options in ({}, {"unroll": True, "max_seq_len": 5}):
+    for options in ({}, {"unroll": True, "max_seq_len": 4}):
         net = RecurrentNet(one(unit, opts, direction=-1, **options), with_grads=True)
         backward = net.run(data, lengths, weights=weights)
         assert_close(valid(backward.output, lengths), valid(expected, lengths))
