@@ -14,6 +14,7 @@ from returnn.frontend.backend import is_backend_raw_tensor_dim_tag_independent
 from returnn.frontend.cond import *
 from returnn.frontend.const import *
 from returnn.frontend.container import *
+from returnn.frontend.conv import *
 from returnn.frontend.device import *
 from returnn.frontend.dims import *
 from returnn.frontend.dropout import *

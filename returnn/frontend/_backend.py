@@ -19,6 +19,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+from returnn.frontend._interface.conv import ConvOps
 from returnn.frontend._interface.core import CoreOps
 from returnn.frontend._interface.numeric import NumericOps
 from returnn.frontend._interface.raw import RawOps
@@ -46,6 +47,7 @@ __all__ = [
 class Backend(
     CoreOps,
     SoftmaxOps,
+    ConvOps,
     ShapeOps,
     SelectOps,
     NumericOps,

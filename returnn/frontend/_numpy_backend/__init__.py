@@ -8,6 +8,7 @@ as one matrix product, this one writes `einsum`; where those compute with masks,
 import numpy
 
 from returnn.frontend._backend import Backend, register_backend, register_backend_by_tensor_type
+from returnn.frontend._numpy_backend.conv import ConvNumpyOps
 from returnn.frontend._numpy_backend.core import CoreNumpyOps
 from returnn.frontend._numpy_backend.numeric import NumericNumpyOps
 from returnn.frontend._numpy_backend.raw import RawNumpyOps
@@ -22,6 +23,7 @@ from returnn.frontend._numpy_backend.softmax import SoftmaxNumpyOps
 class NumpyBackend(
     CoreNumpyOps,
     SoftmaxNumpyOps,
+    ConvNumpyOps,
     ShapeNumpyOps,
     SelectNumpyOps,
     NumericNumpyOps,

@@ -9,6 +9,7 @@ from returnn.frontend._array_backend.gradient import GradientArrayOps
 from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.tensor.scope import register_scope_provider
+from returnn.tf.frontend_low_level.conv import ConvTFOps
 from returnn.tf.frontend_low_level.control_flow import ControlFlowTFOps
 from returnn.tf.frontend_low_level.numeric import NumericTFOps
 from returnn.tf.frontend_low_level.gradient import GradientTFOps
@@ -24,6 +25,7 @@ from returnn.tf.frontend_low_level.softmax import SoftmaxTFOps
 class TFBackend(
     RawTFOps,
     SoftmaxTFOps,
+    ConvTFOps,
     ShapeTFOps,
     SelectTFOps,
     NumericTFOps,

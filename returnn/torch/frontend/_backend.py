@@ -8,6 +8,7 @@ from returnn.frontend._array_backend.core import CoreArrayOps
 from returnn.frontend._array_backend.gradient import GradientArrayOps
 from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
+from returnn.torch.frontend.conv import ConvTorchOps
 from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.gradient import GradientTorchOps
 from returnn.torch.frontend.parameter import ParameterTorchOps
@@ -22,6 +23,7 @@ class TorchBackend(
     ParameterTorchOps,
     RawTorchOps,
     SoftmaxTorchOps,
+    ConvTorchOps,
     ShapeTorchOps,
     SelectTorchOps,
     NumericTorchOps,

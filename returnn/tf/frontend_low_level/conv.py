@@ -1,0 +1,131 @@
+"""Convolution and pooling on raw TensorFlow tensors, with the features behind the spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from returnn.frontend._array_backend.conv import ConvArrayOps
+from returnn.frontend._conv_dims import TransposedWindow, Window
+
+
+class ConvTFOps(ConvArrayOps):
+    """For the meaning of the operations see `returnn.frontend._array_backend.conv`."""
+
+    @staticmethod
+    def conv_raw(raw_tensor: tf.Tensor, filter: tf.Tensor, moved: Sequence[Window], groups: int) -> tf.Tensor:
+        """:return: convolution. TensorFlow has no stride with dilation: then all positions, and every n-th of them."""
+        strides, dilations, skip = _strides(moved)
+        raw_tensor, padding = _padded(raw_tensor, moved, 0.0, explicit=skip is not None)
+        options = {"strides": strides, "padding": padding, "dilations": dilations}
+        num_in = filter.shape[-2] * groups
+        if groups == num_in and len(moved) <= 2 and len(set(strides)) == 1:
+            out = _depthwise(raw_tensor, filter, **options)
+        elif groups > 1 and len(moved) == 3:
+            parts = zip(tf.split(raw_tensor, groups, axis=-1), tf.split(filter, groups, axis=-1), strict=True)
+            out = tf.concat([tf.nn.convolution(x, w, **options) for x, w in parts], axis=-1)
+        else:
+            out = tf.nn.convolution(raw_tensor, filter, **options)
+        return out[skip] if skip else out
+
+    @staticmethod
+    def transposed_conv_raw(
+        raw_tensor: tf.Tensor, filter: tf.Tensor, laid: Sequence[TransposedWindow], sizes: Sequence[Any]
+    ) -> tf.Tensor:
+        """:return: transposed convolution"""
+        strides = [w.stride for w in laid]
+        shape = tf.shape(raw_tensor)
+        num_out = filter.shape[-2]
+        if all(w.padding != "valid" and not w.remove and w.output_padding is None for w in laid):
+            return tf.nn.conv_transpose(raw_tensor, filter, tf.stack([shape[0], *sizes, num_out]), strides, "SAME")
+        in_sizes = [shape[i] if n is None else n for i, n in enumerate(raw_tensor.shape[1:-1], start=1)]
+        full_sizes = [w.full_length(n) for w, n in zip(laid, in_sizes, strict=True)]
+        full = tf.nn.conv_transpose(raw_tensor, filter, tf.stack([shape[0], *full_sizes, num_out]), strides, "VALID")
+        if any(w.output_padding or w.size < w.stride for w in laid):
+            missing = [
+                [0, tf.maximum(w.cut_left + size - n, 0)] for w, size, n in zip(laid, sizes, full_sizes, strict=True)
+            ]
+            full = tf.pad(full, [[0, 0], *missing, [0, 0]])
+        cut = [slice(w.cut_left, w.cut_left + size) for w, size in zip(laid, sizes, strict=True)]
+        return full[(slice(None), *cut)]
+
+    @staticmethod
+    def pool_raw(raw_tensor: tf.Tensor, mode: str, moved: Sequence[Window]) -> tf.Tensor:
+        """:return: maximum or average"""
+        strides, dilations, skip = _strides(moved, limited=True)
+        # With dilation, TensorFlow does no padding.
+        is_explicit = skip is not None or any(w.dilation > 1 for w in moved)
+        sizes = [w.size for w in moved]
+
+        def pool(x: tf.Tensor, padding: str) -> tf.Tensor:
+            out = tf.nn.pool(x, sizes, mode.upper(), strides=strides, padding=padding, dilations=dilations)
+            return out[skip] if skip else out
+
+        pad_value = -float("inf") if mode == "max" else 0.0
+        padded, padding = _padded(raw_tensor, moved, pad_value, explicit=is_explicit)
+        out = pool(padded, padding)
+        if mode == "max" or padded is raw_tensor:
+            return out
+        inside = tf.ones(tf.concat([[1], tf.shape(raw_tensor)[1:-1], [1]], axis=0), raw_tensor.dtype)
+        return tf.math.divide_no_nan(out, pool(_padded(inside, moved, 0.0, explicit=True)[0], padding))
+
+
+def _depthwise(x: tf.Tensor, filter: tf.Tensor, *, strides: list[int], padding: str, dilations: list[int]) -> tf.Tensor:
+    """
+    :param filter: (spatial..., 1, O)
+    :return: convolution where each feature is a group of its own
+    """
+    num_in = x.shape[-1]
+    size = filter.shape.as_list()[:-2]
+    weights = tf.reshape(filter, [*[1] * (2 - len(size)), *size, num_in, filter.shape[-1] // num_in])
+    if len(size) == 1:
+        x = x[:, None]
+    dilations = [1] * (2 - len(size)) + dilations
+    out = tf.nn.depthwise_conv2d(x, weights, [1, strides[0], strides[0], 1], padding, dilations=dilations)
+    return out[:, 0] if len(size) == 1 else out
+
+
+def _strides(moved: Sequence[Window], *, limited: bool = False) -> tuple[list[int], list[int], Any]:
+    """
+    TensorFlow has either strides or dilations, and none of its paddings moves with the positions which are left out.
+
+    :param limited: a stride can be at most the size of the window
+    :return: strides; dilations; None, or which of the positions to take
+    """
+    strides, dilations = [w.stride for w in moved], [w.dilation for w in moved]
+    has_both = max(dilations) > 1 and max(strides) > 1
+    if not has_both and not (limited and any(w.stride > w.size for w in moved)):
+        return strides, dilations, None
+    return [1] * len(moved), dilations, (slice(None), *(slice(None, None, stride) for stride in strides))
+
+
+def _padded(x: tf.Tensor, moved: Sequence[Window], value: float, *, explicit: bool = False) -> tuple[tf.Tensor, str]:
+    """
+    :param explicit: leave no padding to TensorFlow
+    :return: raw tensor, with padding if needed; "SAME" or "VALID" for what is left to do. An axis which is shorter than
+        the window becomes so long that nothing comes out.
+    """
+    is_same = all(w.padding == "same_dynamic" or (w.padding == "same_static" and w.stride == 1) for w in moved)
+    if is_same and not explicit:
+        return x, "SAME"
+    sizes = [tf.shape(x)[i] if n is None else n for i, n in enumerate(x.shape[1:-1], start=1)]
+    pads = [_sides(w, size) for w, size in zip(moved, sizes, strict=True)]
+    if all(isinstance(side, int) and side == 0 for sides in pads for side in sides):
+        return x, "VALID"
+    return tf.pad(x, [[0, 0], *pads, [0, 0]], constant_values=tf.constant(value, x.dtype)), "VALID"
+
+
+def _sides(window: Window, size: Any) -> list[Any]:
+    """:return: frames before and behind"""
+    static = window.static_padding()
+    if static is None:
+        total = (-(-size // window.stride) - 1) * window.stride + window.extent + 1 - size
+        total = max(total, 0) if isinstance(size, int) else tf.maximum(total, 0)
+        return [total // 2, total - total // 2]
+    left, right = static
+    missing = window.extent - left - right
+    if missing <= 0:
+        return [left, right]
+    return [left, right + (max(missing - size, 0) if isinstance(size, int) else tf.maximum(missing - size, 0))]

@@ -1,0 +1,189 @@
+"""Neural network operations: convolution, pooling, normalization, CTC, signal processing, recurrence, attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from tests.frontend.op_case import Inputs, op_case
+
+_PADDINGS = ["same", "valid", "same_static", 1]
+
+
+def _spatial_dims(inputs: Inputs, number: int) -> list[Dim]:
+    """:return: one of them has sequences of different lengths; these are never shorter than the windows"""
+    dims = [inputs.dynamic("time", low=3, high=7)]
+    return dims + [inputs.static("axis", low=3, high=5) for _ in range(number - 1)]
+
+
+def _filter(inputs: Inputs, sizes: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:
+    return inputs.floats([*sizes, in_dim, out_dim])
+
+
+def _conv(inputs: Inputs, number: int, **options: Any) -> Any:
+    spatial, feature, out = _spatial_dims(inputs, number), inputs.static("feature"), inputs.static("feature-out")
+    sizes = [inputs.static("filter-size", low=1, high=3) for _ in spatial]
+    x = inputs.floats([inputs.batch, *spatial, feature])
+    return rf.conv(
+        x,
+        in_dim=feature,
+        out_dim=out,
+        in_spatial_dims=spatial,
+        filter=_filter(inputs, sizes, feature, out),
+        filter_size=sizes,
+        **options,
+    )
+
+
+@op_case("conv")
+def conv1d(inputs: Inputs) -> Any:
+    return [_conv(inputs, 1, padding=inputs.choice(_PADDINGS)) for _ in range(2)]
+
+
+@op_case("conv")
+def conv1d_with_strides(inputs: Inputs) -> Any:
+    return _conv(inputs, 1, padding=inputs.choice(_PADDINGS), strides=inputs.number(2, 3))
+
+
+@op_case("conv")
+def conv1d_with_dilation(inputs: Inputs) -> Any:
+    return _conv(inputs, 1, padding=inputs.choice(_PADDINGS), strides=inputs.number(1, 2), dilation_rate=2)
+
+
+@op_case("conv", per_sequence=False)
+def conv1d_with_dynamic_padding(inputs: Inputs) -> Any:
+    return _conv(inputs, 1, padding="same_dynamic", strides=2, dilation_rate=inputs.number(1, 2))
+
+
+@op_case("conv")
+def conv2d(inputs: Inputs) -> Any:
+    return _conv(inputs, 2, padding=inputs.choice(_PADDINGS), strides=[inputs.number(1, 2), inputs.number(1, 2)])
+
+
+@op_case("conv", "pool", "transposed_conv")
+def given_out_dims(inputs: Inputs) -> Any:
+    """And the computed ones are the same as those which come out."""
+    time, feature, out, size = inputs.dynamic("time", low=3), inputs.static("feature"), inputs.static("out"), 3
+    x, filter_dim = inputs.floats([inputs.batch, time, feature]), inputs.static("filter-size", size)
+    options = {
+        "in_dim": feature, "out_dim": out, "in_spatial_dims": [time], "filter_size": [filter_dim],
+        "filter": _filter(inputs, [filter_dim], feature, out), "strides": 2, "padding": "valid",
+    }  # fmt: skip
+    a, (a_dim,) = rf.conv(x, out_spatial_dims=[inputs.new_dim()], **options)
+    b, (b_dim,) = rf.transposed_conv(x, out_spatial_dims=[inputs.new_dim()], **options)
+    c, c_dim = rf.pool1d(
+        x, mode="avg", pool_size=size, strides=2, in_spatial_dim=time, out_spatial_dim=inputs.new_dim()
+    )
+    d, d_dim = rf.max_pool1d(x, pool_size=size, strides=2, in_spatial_dim=time, padding="same")
+    sizes = {"filter_size": size, "padding": "valid"}
+    assert rf.make_conv_out_spatial_dims([time], strides=2, **sizes) == [a_dim] == [c_dim]
+    assert rf.make_transposed_conv_out_spatial_dims([time], strides=2, **sizes) == [b_dim]
+    assert rf.calc_conv_out_length(time, stride=2, filter_size=size, padding="same") == d_dim
+    lengths = time.get_size_tensor()
+    return [
+        a, b, c, d,
+        rf.calc_conv_out_length(lengths, stride=2, **sizes) - a_dim.get_size_tensor(),
+        rf.calc_transposed_conv_out_length(lengths, stride=2, **sizes) - b_dim.get_size_tensor(),
+    ]  # fmt: skip
+
+
+@op_case("conv")
+def conv3d(inputs: Inputs) -> Any:
+    return _conv(inputs, 3, padding=inputs.choice(_PADDINGS))
+
+
+@op_case("conv")
+def conv_with_several_batch_dims_or_none(inputs: Inputs) -> Any:
+    feature, size = inputs.static("feature"), inputs.static("filter-size", 3)
+    more, time = inputs.static("more"), inputs.static("time", 5)
+    out = inputs.static("feature-out")
+    options = {
+        "in_dim": feature, "out_dim": out, "filter_size": [size], "padding": "same",
+        "filter": inputs.floats([size, feature, out]),
+    }  # fmt: skip
+    bias = inputs.floats([out])
+    return [
+        rf.conv(inputs.floats([time, feature]), in_spatial_dims=[time], bias=bias, **options),
+        rf.conv(inputs.floats([inputs.batch, time, more, feature]), in_spatial_dims=[time], **options),
+        rf.conv(inputs.floats([inputs.batch, time, more, feature]), in_spatial_dims=[more], bias=bias, **options),
+    ]
+
+
+@op_case("conv", rtol=1e-3)
+def conv_with_groups(inputs: Inputs) -> Any:
+    results = []
+    for number, groups, factor in ((1, 2, 1), (1, 4, 1), (1, 4, 2), (2, 2, 2), (2, 4, 1), (3, 2, 1)):
+        spatial, feature = _spatial_dims(inputs, number), inputs.static("feature", 4)
+        out, group = inputs.static("feature-out", 4 * factor), inputs.static("group", 4 // groups)
+        sizes = [inputs.static("filter-size", low=1, high=3) for _ in spatial]
+        out_and_dims = rf.conv(
+            inputs.floats([inputs.batch, *spatial, feature]),
+            in_dim=feature,
+            out_dim=out,
+            in_spatial_dims=spatial,
+            filter=inputs.floats([*sizes, group, out]),
+            filter_size=sizes,
+            groups=groups,
+            padding=inputs.choice(_PADDINGS),
+            strides=inputs.number(1, 2),
+        )
+        results.append(out_and_dims)
+    return results
+
+
+@op_case("conv", same_order=True)
+def conv_to_the_same_features(inputs: Inputs) -> Any:
+    feature, size, time = inputs.static("feature"), inputs.static("filter-size", 3), inputs.dynamic("time")
+    return rf.conv(
+        inputs.floats([inputs.batch, time, feature]),
+        in_dim=feature,
+        out_dim=feature,
+        in_spatial_dims=[time],
+        filter=inputs.floats([size, feature, feature.copy(match_priority=1)]),
+        filter_size=[size],
+        padding="same",
+    )
+
+
+@op_case("transposed_conv")
+def transposed_conv(inputs: Inputs) -> Any:
+    results = []
+    for number in (1, 2, 3):
+        spatial, feature, out = _spatial_dims(inputs, number), inputs.static("feature"), inputs.static("feature-out")
+        sizes = [inputs.static("filter-size", low=1, high=4) for _ in spatial]
+        x = inputs.floats([inputs.batch, *spatial, feature])
+        options = {
+            "in_dim": feature, "out_dim": out, "in_spatial_dims": spatial, "filter_size": sizes,
+            "filter": _filter(inputs, sizes, feature, out), "strides": inputs.choice([None, 1, 2, 3]),
+        }  # fmt: skip
+        results += [
+            rf.transposed_conv(x, padding="same", **options),
+            rf.transposed_conv(x, padding="valid", bias=inputs.floats([out]), **options),
+            rf.transposed_conv(x, padding=inputs.choice(["same", "valid"]), remove_padding=1, **options),
+            rf.transposed_conv(x, padding=inputs.choice(["same", "valid"]), output_padding=1, **options),
+        ]
+    return results
+
+
+@op_case("pool", rtol=1e-3)
+def pool(inputs: Inputs) -> Any:
+    results = []
+    for number in (1, 2, 3):
+        spatial = _spatial_dims(inputs, number)
+        dims = inputs.choice(
+            [[inputs.batch, *spatial, inputs.static()], [inputs.batch, *spatial], [inputs.static(), *spatial]]
+        )
+        for mode in ("max", "avg"):
+            results.append(
+                rf.pool(
+                    inputs.floats([*dims, *([] if inputs.batch in dims else [inputs.batch])]),
+                    mode=mode,
+                    pool_size=[inputs.number(1, 3) for _ in spatial],
+                    padding=inputs.choice(["same", "valid"]),
+                    strides=inputs.choice([None, 1, 2]),
+                    dilation_rate=inputs.choice([1, 1, 2]),
+                    in_spatial_dims=spatial,
+                )
+            )
+    return results
