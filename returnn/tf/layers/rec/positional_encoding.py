@@ -1,0 +1,99 @@
+"""Sinusoids that say where in the sequence a frame is (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
+
+_LONGEST_WAVE = 1e4  # in frames, divided by 2 pi
+
+
+class PositionalEncodingLayer(_ConcatInputLayer):
+    """
+    An encoding of the position of each frame, as in Tensor2Tensor: sines, then cosines, of geometrically growing
+    wave lengths.
+
+    Source [..., T, F_in], output [..., T, F]. Inside of a loop, a source without time dim is the frame of this step.
+    """
+
+    layer_class = "positional_encoding"
+    recurrent = True
+
+    def __init__(
+        self,
+        axis: Any = NotSpecified,
+        add_to_input: bool = False,
+        constant: int = -1,
+        offset: LayerBase | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param axis: the frames, by description. Default: the time dim; if there is none, the loop around
+        :param add_to_input: output the sum with the source; the feature dim is the one of the source then
+        :param constant: if not negative, this position for all frames
+        :param offset: [B] or [B, T], added to the positions
+        """
+        super().__init__(**kwargs)
+        self.axis = "T" if axis is NotSpecified else axis
+        self.add_to_input = add_to_input
+        self.constant = constant
+        self.offset = offset
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [..., T, F]"""
+        position = self._position(source)
+        feature = self._feature_dim(source)
+        encoding = sinusoids(position, feature)
+        if self.add_to_input:
+            out = rf.combine_bc(source, "+", encoding)
+        else:
+            out = rf.expand_dims(encoding, [d for d in source.dims if d not in (source.feature_dim, *encoding.dims)])
+        out.feature_dim = feature
+        return out
+
+    def _position(self, source: Tensor) -> Tensor:
+        """:return: int32, {T}, or {B, T} with an offset; a scalar for a single frame"""
+        axis, is_frame = self.sequence_dim_of(source, self.axis)
+        if is_frame:
+            position = self.network.get_rec_step_info().output.copy()
+        else:
+            position = rf.range_over_dim(axis)
+        position.sparse_dim = None
+        if self.constant >= 0:
+            position = position * 0 + self.constant
+        if self.offset is not None:
+            position = rf.combine_bc(position, "+", rf.cast(self.offset.output, "int32"))
+        return position
+
+    def _feature_dim(self, source: Tensor) -> Dim:
+        if not self.add_to_input:
+            return self.output_feature_dim(source.feature_dim)
+        if source.feature_dim is None:
+            raise ConfigError(f"{self.where()}: option 'add_to_input': the source {source} has no feature dim.")
+        return source.feature_dim
+
+
+def sinusoids(position: Tensor, feature: Dim) -> Tensor:
+    """
+    :param position: {...}, int, in frames
+    :param feature: F, of known size
+    :return: {..., F}: `sin(p w[i])` in the first half, `cos(p w[i])` in the second one, 0 at the end if F is odd, where
+        `w` falls geometrically from 1 to 1e-4
+    """
+    size, half = feature.dimension, feature.dimension // 2
+    frequencies = numpy.exp(numpy.arange(half) * -(math.log(_LONGEST_WAVE) / max(half - 1, 1)))
+    frequencies = numpy.pad(numpy.tile(frequencies, 2), (0, size % 2)).astype("float32")
+    is_cosine = (numpy.arange(size) >= half) & (numpy.arange(size) < 2 * half)
+    angle = rf.combine_bc(rf.cast(position, "float32"), "*", rf.convert_to_tensor(frequencies, dims=[feature]))
+    out = rf.where(rf.convert_to_tensor(is_cosine, dims=[feature]), rf.cos(angle), rf.sin(angle))
+    out.feature_dim = feature
+    return out
