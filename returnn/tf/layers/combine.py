@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
+from returnn.tf.layers.broadcasting import without_broadcast_dims
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.raw_code import broadcast_raw, call_user_code
 from returnn.tf.util.activations import OutputWithActivation
@@ -82,6 +84,7 @@ class CombineLayer(LayerBase):
         return output
 
     def _combine(self, sources: Sequence[Tensor]) -> Tensor:
+        sources = without_broadcast_dims(self, sources)
         result = sources[0]
         kind = "add" if self.kind == "average" else self.kind
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
@@ -156,11 +159,11 @@ class CompareLayer(LayerBase):
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: bool, the dims of all sources"""
-        operands = [*sources, *([] if self.value is None else [self.value])]
+        operands = without_broadcast_dims(self, [*sources, *([] if self.value is None else [self.value])])
         result = None
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
         operation = rf.combine if self.kind.startswith("logical") else rf.compare
-        for a, b in zip(operands[:-1], operands[1:], strict=True):
+        for a, b in itertools.pairwise(operands):
             one = operation(a, self.kind, b, allow_broadcast_all_sources=allow_broadcast)
             result = one if result is None else rf.combine_bc(result, "logical_and", one)
         assert result is not None

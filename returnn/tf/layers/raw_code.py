@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def template_of_user_code(layer: LayerBase, sources: Sequence[Tensor]) -> Tensor:
     """:return: what the code of an `eval` is expected to return: the dims of all sources, changed by `out_type`"""
-    common = Tensor.get_common_data(without_broadcast_dims(sources), name=layer.name)
+    common = Tensor.get_common_data(without_broadcast_dims(layer, sources), name=layer.name)
     assert common is not None
     common = common.copy_template(dtype=sources[0].dtype)
     common.version = 1
@@ -59,7 +59,7 @@ def call_user_code(
     template = template_of_user_code(layer, sources)
     if get_selected_backend() == "template":
         return template
-    fitting = without_broadcast_dims(sources)
+    fitting = without_broadcast_dims(layer, sources)
     common = Tensor.get_common_data(fitting)
     assert common is not None
 

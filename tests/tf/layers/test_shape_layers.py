@@ -74,5 +74,10 @@ def test_static_dim_that_was_put_into_the_batch_comes_back(results):
     numpy.testing.assert_array_equal(results["unflat_static"].transpose(0, 2, 1, 3), image)
 
 
+@pytest.mark.parametrize("name", ["combine_kept", "eval_kept"])
+def test_a_kept_dim_stands_for_the_one_that_was_reduced(net, name):
+    assert net.outputs[name].dims_set == net.net.get_layer("data").output.dims_set
+
+
 def test_every_case_is_of_one_kind():
     assert not set(CASES) & set(CASES_WITH_OTHER_BATCH)
