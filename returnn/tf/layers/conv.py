@@ -1,0 +1,332 @@
+"""Convolution, also transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.tf.util.activations import OutputWithActivation
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.not_specified import NotSpecified
+
+AxisOption = str | Dim
+PerAxis = int | Sequence[int]
+
+
+class SpatialLayer(_ConcatInputLayer):
+    """Base class of layers with a window that moves along one to three dims. All other dims are like batch dims."""
+
+    recurrent = True
+
+    def spatial_dims(self, source: Tensor, given: Sequence[AxisOption] | AxisOption | None, number: int) -> list[Dim]:
+        """
+        :param source: has the dims
+        :param given: as the config says
+        :param number: how many there have to be
+        :return: the dims along which the window moves
+        """
+        if given is not None:
+            given = [given] if isinstance(given, (str, Dim)) else given
+            dims = [self.dim_of(source, axis) for axis in given]
+        else:
+            dims = [source.dims[axis] for axis in source.get_spatial_batch_axes()]
+        if len(dims) != number:
+            raise ConfigError(
+                f"{self.where()}: the window has {number} dims, but there are {len(dims)} spatial dims: "
+                f"{', '.join(map(str, dims))}.\n  Option 'in_spatial_dims' says which ones are meant. Source: {source}."
+            )
+        return dims
+
+    def padding_of(self, padding: str | PerAxis) -> Any:
+        """:return: as the frontend knows it. "same" is the one of TensorFlow."""
+        if not isinstance(padding, str):
+            return padding
+        known = {"valid": "valid", "same": "same_dynamic", "same_static": "same_static"}
+        if padding.lower() not in known:
+            hint = nearest_hint(padding.lower(), known)
+            raise ConfigError(f"{self.where()}: option 'padding': there is no {padding!r}.\n  {hint}")
+        return known[padding.lower()]
+
+    def out_dims_of(self, given: Sequence[Dim] | Dim | None) -> list[Dim] | None:
+        """:return: the option `out_spatial_dims`, as list"""
+        return [given] if isinstance(given, Dim) else given and list(given)
+
+    def with_channels_first(self, output: Tensor, wanted: bool) -> Tensor:
+        """:return: output; where the hardware likes that, the feature axis stands behind the batch axis"""
+        if not wanted or output.feature_dim_axis is None or not tf.config.list_physical_devices("GPU"):
+            return output
+        return output.copy_move_axis(output.feature_dim_axis, 1 if output.have_batch_axis() else 0)
+
+
+class ConvLayer(SpatialLayer):
+    """
+    Convolution over one to three dims.
+
+    Source [..., T, F_in], output [..., T', F_out]. Parameters `W`: [filter, F_in / groups, F_out], `bias`: [F_out].
+    """
+
+    layer_class = "conv"
+
+    def __init__(
+        self,
+        filter_size: Sequence[int],
+        padding: str | PerAxis,
+        strides: PerAxis = 1,
+        dilation_rate: PerAxis = 1,
+        groups: int = 1,
+        input_expand_dims: int = 0,
+        input_add_feature_dim: bool = False,
+        input_split_feature_dim: int | None = None,
+        in_dim: Dim | None = None,
+        in_spatial_dims: Sequence[AxisOption] | AxisOption | None = None,
+        n_out: int | None = None,
+        out_dim: Dim | None = None,
+        out_spatial_dims: Sequence[Dim] | None = None,
+        auto_use_channel_first: bool | type[NotSpecified] = NotSpecified,
+        with_bias: bool | type[NotSpecified] = NotSpecified,
+        activation: str | None = None,
+        forward_weights_init: Any = "glorot_uniform",
+        bias_init: Any = 0.0,
+        filter: LayerBase | None = None,
+        filter_perm: Mapping[str, str] | None = None,
+        bias: LayerBase | None = None,
+        use_time_mask: bool = False,
+        pad_seq_len_to_power: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param filter_size: one, two or three sizes
+        :param padding: "valid", "same", "same_static" (does not depend on the other sequences); or so many frames
+        :param strides: distance of the windows
+        :param dilation_rate: distance of frames within a window
+        :param groups: the features are divided into so many groups
+        :param input_expand_dims: the source gets so many spatial dims of size 1
+        :param input_add_feature_dim: the feature dim of the source becomes spatial, a new one has size 1
+        :param input_split_feature_dim: likewise, but the new one has this size, and the spatial one is smaller
+        :param in_dim: which dim of the source is the feature dim
+        :param in_spatial_dims: dims along which the window moves. Default: all that are neither batch nor feature
+        :param n_out: size of the feature dim of the output
+        :param out_dim: feature dim of the output
+        :param out_spatial_dims: the new spatial dims
+        :param auto_use_channel_first: on a GPU, the feature axis stands before the spatial ones in memory
+        :param with_bias: whether there is `bias`. Default: since behavior version 10
+        :param activation: such as "relu"
+        :param forward_weights_init: initial value of `W`
+        :param bias_init: initial value of `bias`
+        :param filter: layer to take `W` from
+        :param filter_perm: for that, which description of its dims stands for which: {"F": "filter", ...}
+        :param bias: layer to take `bias` from
+        :param use_time_mask: frames beyond the end of a sequence are zero
+        :param pad_seq_len_to_power: not supported
+        """
+        super().__init__(in_dim=in_dim, n_out=n_out, out_dim=out_dim, **kwargs)
+        if pad_seq_len_to_power is not None:
+            raise ConfigError(f"{self.where()}: option 'pad_seq_len_to_power' is not supported. It can be left out.")
+        if filter_perm is not None:
+            raise ConfigError(
+                f"{self.where()}: option 'filter_perm' is not supported: dims are found by what they are."
+            )
+        self.filter_size = _sizes(self, filter_size)
+        self.padding = self.padding_of(padding)
+        self.strides = strides
+        self.dilation_rate = dilation_rate
+        self.groups = groups
+        self.input_expand_dims = input_expand_dims
+        self.input_add_feature_dim = input_add_feature_dim
+        self.input_split_feature_dim = input_split_feature_dim
+        self.in_spatial_dims = in_spatial_dims
+        self.out_spatial_dims = self.out_dims_of(out_spatial_dims)
+        self.auto_use_channel_first = auto_use_channel_first is True
+        self.with_bias = BehaviorVersion.get() >= 10 if with_bias is NotSpecified else bool(with_bias)
+        self.activation = activation
+        self.forward_weights_init = forward_weights_init
+        self.bias_init = bias_init
+        self.filter = filter
+        self.bias = bias
+        self.use_time_mask = use_time_mask
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [..., T', F_out]"""
+        source, in_dim = self._with_channels(source)
+        out_dim = self.output_feature_dim()
+        spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size))
+        window = [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
+        output, _ = rf.conv(
+            source, in_dim=in_dim, out_dim=out_dim, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
+            filter=self._filter(window, in_dim, out_dim), filter_size=window, padding=self.padding,
+            strides=self.strides, dilation_rate=self.dilation_rate, groups=self.groups,
+            bias=self._bias(out_dim), use_mask=self.use_time_mask,
+        )  # fmt: skip
+        output.feature_dim = out_dim
+        return self.with_channels_first(_activated(self, output), self.auto_use_channel_first)
+
+    def _with_channels(self, source: Tensor) -> tuple[Tensor, Dim]:
+        """:return: source as the options about its dims say; its feature dim"""
+        for i in range(self.input_expand_dims):
+            source = rf.expand_dim(source, self.new_dim(f"expanded{i}", 1, auto_generated=False))
+        feature = source.feature_dim
+        size = self.input_split_feature_dim or (1 if self.input_add_feature_dim else None)
+        if size is not None and feature is not None:
+            channel = self.new_dim("input-channel", size, kind=Dim.Types.Feature)
+            if size == 1:
+                source = rf.expand_dim(source, channel)
+            else:
+                source = rf.split_dims(source, axis=feature, dims=[feature.div_left(channel), channel])
+            source.feature_dim = feature = channel
+        if feature is None:
+            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        return source, feature
+
+    def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:
+        if self.filter is not None:
+            return _like_param(self, self.filter, [*window, self._group_dim(in_dim), out_dim])
+        dims = [*window, self._group_dim(in_dim), out_dim]
+        return self.parameter("W", dims, initial=self.forward_weights_init)
+
+    def _group_dim(self, in_dim: Dim) -> Dim:
+        if self.groups == 1:
+            return in_dim
+        if in_dim.dimension is None or in_dim.dimension % self.groups:
+            raise ConfigError(f"{self.where()}: option 'groups': {in_dim} cannot be divided into {self.groups} groups.")
+        return in_dim.div_left(self.groups)
+
+    def _bias(self, out_dim: Dim) -> Tensor | None:
+        if self.bias is not None:
+            return _like_param(self, self.bias, [out_dim])
+        return self.parameter("bias", [out_dim], initial=self.bias_init) if self.with_bias else None
+
+
+class TransposedConvLayer(SpatialLayer):
+    """
+    Transposed convolution: lays a window onto the output for each frame.
+
+    Source [..., T, F_in], output [..., T', F_out]. Parameters `W_native_transposed_conv`: [filter, F_out, F_in], and
+    [filter, 1, F_out, F_in] for one dim; `bias`: [F_out].
+    """
+
+    layer_class = "transposed_conv"
+
+    def __init__(
+        self,
+        filter_size: Sequence[int],
+        strides: Sequence[int] | int | None = None,
+        padding: str | PerAxis = "same",
+        remove_padding: PerAxis = 0,
+        output_padding: int | Sequence[int | None] | None = None,
+        in_dim: Dim | None = None,
+        in_spatial_dims: Sequence[AxisOption] | AxisOption | None = None,
+        out_dim: Dim | None = None,
+        out_spatial_dims: Sequence[Dim] | None = None,
+        with_bias: bool = True,
+        activation: str | None = None,
+        forward_weights_init: Any = "glorot_uniform",
+        bias_init: Any = 0.0,
+        filter: LayerBase | None = None,
+        filter_perm: Mapping[str, str] | None = None,
+        bias: LayerBase | None = None,
+        use_time_mask: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param filter_size: one, two or three sizes
+        :param strides: distance of the windows. Default: the filter sizes
+        :param padding: "same": as many frames as before, times the stride; "valid": all that there are
+        :param remove_padding: further frames cut off on both sides
+        :param output_padding: frames more at the end
+        :param in_dim: which dim of the source is the feature dim
+        :param in_spatial_dims: dims along which the window moves. Default: all that are neither batch nor feature
+        :param out_dim: feature dim of the output
+        :param out_spatial_dims: the new spatial dims
+        :param with_bias: whether there is `bias`
+        :param activation: such as "relu"
+        :param forward_weights_init: initial value of the filter
+        :param bias_init: initial value of `bias`
+        :param filter: layer to take the filter from
+        :param filter_perm: not supported
+        :param bias: layer to take `bias` from
+        :param use_time_mask: frames beyond the end of a sequence are zero
+        """
+        super().__init__(in_dim=in_dim, out_dim=out_dim, **kwargs)
+        if filter_perm is not None:
+            raise ConfigError(
+                f"{self.where()}: option 'filter_perm' is not supported: dims are found by what they are."
+            )
+        self.filter_size = _sizes(self, filter_size)
+        self.strides = strides
+        self.padding = "same" if str(padding).lower() == "same" else self.padding_of(padding)
+        self.remove_padding = remove_padding
+        self.output_padding = output_padding
+        self.in_spatial_dims = in_spatial_dims
+        self.out_spatial_dims = self.out_dims_of(out_spatial_dims)
+        self.with_bias = with_bias
+        self.activation = activation
+        self.forward_weights_init = forward_weights_init
+        self.bias_init = bias_init
+        self.filter = filter
+        self.bias = bias
+        self.use_time_mask = use_time_mask
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [..., T', F_out]"""
+        in_dim, out_dim = source.feature_dim, self.output_feature_dim()
+        if in_dim is None:
+            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size))
+        window = [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
+        output, _ = rf.transposed_conv(
+            source, in_dim=in_dim, out_dim=out_dim, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
+            filter=self._filter(window, in_dim, out_dim), filter_size=window, padding=self.padding,
+            remove_padding=self.remove_padding, output_padding=self.output_padding, strides=self.strides,
+            bias=self._bias(out_dim), use_mask=self.use_time_mask,
+        )  # fmt: skip
+        output.feature_dim = out_dim
+        return _activated(self, output)
+
+    def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:
+        in_dim = in_dim.copy(match_priority=1) if in_dim == out_dim else in_dim
+        if self.filter is not None:
+            return _like_param(self, self.filter, [*window, in_dim, out_dim])
+        one = [self.new_dim("one", 1, auto_generated=False)] if len(window) == 1 else []
+        filters = self.parameter(
+            "W_native_transposed_conv", [*window, *one, out_dim, in_dim], initial=self.forward_weights_init
+        )
+        return rf.squeeze(filters, one[0]) if one else filters
+
+    def _bias(self, out_dim: Dim) -> Tensor | None:
+        if self.bias is not None:
+            return _like_param(self, self.bias, [out_dim])
+        return self.parameter("bias", [out_dim], initial=self.bias_init) if self.with_bias else None
+
+
+def _sizes(layer: LayerBase, sizes: Any) -> list[int]:
+    sizes = [sizes] if isinstance(sizes, int) else list(sizes)
+    if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise ConfigError(f"{layer.where()}: option 'filter_size': one to three sizes are possible, not {sizes}.")
+    return sizes
+
+
+def _activated(layer: Any, output: Tensor) -> Tensor:
+    if not layer.activation:
+        return output
+    layer.output_before_activation = OutputWithActivation(output, layer.activation)
+    return layer.output_before_activation.after
+
+
+def _like_param(layer: LayerBase, given: LayerBase, dims: Sequence[Dim]) -> Tensor:
+    """:return: output of another layer as a parameter with these dims; where dims differ, by their order and size"""
+    param = given.output
+    sizes, wanted = [dim.dimension for dim in param.dims], [dim.dimension for dim in dims]
+    if set(param.dims) == set(dims):
+        return param
+    if sizes != wanted:
+        raise ConfigError(f"{layer.where()}: {given.where()} is {param}, but {wanted} is needed.")
+    out = Tensor(param.name, dims=dims, dtype=param.dtype)
+    out.raw_tensor = param.raw_tensor
+    return out
