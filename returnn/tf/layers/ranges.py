@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -11,6 +10,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.length import dim_of_lengths
+from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.util.errors import ConfigError
 
 
@@ -21,7 +21,7 @@ def frame_numbers(dim: Dim) -> Tensor:
     return frames
 
 
-class RangeLayer(LayerBase):
+class RangeLayer(NoSourcesLayer):
     """
     `start, start + delta, start + 2 * delta, ...`, below `limit`.
 
@@ -54,12 +54,6 @@ class RangeLayer(LayerBase):
         self.limit = limit
         self.sparse = sparse
         self.out_spatial_dim = out_spatial_dim
-
-    @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
-        """There are no sources. See `LayerBase.transform_config_dict`."""
-        d.setdefault("from", [])
-        super().transform_config_dict(d, network=network, get_layer=get_layer)
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [range]"""

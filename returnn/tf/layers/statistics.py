@@ -14,58 +14,8 @@ from returnn.tf.layers.reduce import ReduceLayer
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.util.custom_update import CustomUpdateExpAverage
 from returnn.util.errors import ConfigError
-from returnn.util.not_specified import NotSpecified
 
 Axes = str | Dim | Sequence[Any]
-
-
-class MathNormLayer(_ConcatInputLayer):
-    """
-    `(sum |x|^p)^(1/p)` over some dims.
-
-    Source [..., axes], output [...].
-    """
-
-    layer_class = "math_norm"
-
-    def __init__(
-        self,
-        p: float,
-        axis: Axes | type[NotSpecified] = NotSpecified,
-        axes: Axes | type[NotSpecified] = NotSpecified,
-        keep_dims: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        """
-        :param p: such as 2, or infinity for the maximum
-        :param axis: the dims
-        :param axes: the same
-        :param keep_dims: keep them, with size 1
-        """
-        super().__init__(**kwargs)
-        if (axis is NotSpecified) == (axes is NotSpecified):
-            raise ConfigError(f"{self.where()}: one of the options 'axis' and 'axes' is required.")
-        self.p = p
-        self.axis = axes if axis is NotSpecified else axis
-        self.keep_dims = keep_dims
-
-    def compute(self, source: Tensor) -> Tensor:
-        """:return: [...]"""
-        dims = self.dims_of(source, self.axis)
-        magnitude = rf.abs(source)
-        if self.p == float("inf"):
-            output = rf.reduce_max(magnitude, axis=dims)
-        else:
-            output = rf.reduce_sum(magnitude**self.p, axis=dims) ** (1.0 / self.p)
-        if not self.keep_dims:
-            return output
-        feature = source.feature_dim
-        for i, dim in enumerate(dims):
-            one = self.new_dim(f"one{i}", 1, kind=dim.kind)
-            output = rf.expand_dim(output, one)
-            if dim == feature:
-                output.feature_dim = one
-        return output
 
 
 class BatchSoftmaxLayer(_ConcatInputLayer):

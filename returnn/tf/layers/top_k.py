@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.util.errors import ConfigError
 
 
@@ -83,7 +84,7 @@ class TopKLayer(LayerBase):
         return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=indices, sources=[self])
 
 
-class SearchSortedLayer(LayerBase):
+class SearchSortedLayer(NoSourcesLayer):
     """
     Where to insert values into a sorted sequence so that it stays sorted.
 
@@ -109,12 +110,6 @@ class SearchSortedLayer(LayerBase):
         self.side = side
         if side not in ("left", "right"):
             raise ConfigError(f"{self.where()}: option 'side': there is no {side!r}.\n  Possible: left, right.")
-
-    @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
-        """There are no other sources. See `LayerBase.transform_config_dict`."""
-        d.setdefault("from", [])
-        super().transform_config_dict(d, network=network, get_layer=get_layer)
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: like the values"""

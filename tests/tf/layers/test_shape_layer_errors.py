@@ -1,0 +1,90 @@
+"""What the author of a config reads if the options of a shape layer are wrong."""
+
+import pytest
+
+from returnn.util.errors import ConfigError
+from tests.tf.layers.layer_net import LayerNet
+
+CASES = {
+    "reduce_mode": ({"class": "reduce", "mode": "summ", "axis": "T"}, "option 'mode': there is no 'summ'.\n  Did you"),
+    "reduce_no_axis": ({"class": "reduce", "mode": "sum"}, "give either the option 'axis' or 'axes'"),
+    "reduce_axis": ({"class": "reduce", "mode": "sum", "axis": "stag:enc"}, "there is no axis 'stag:enc'"),
+    "argmax_two": ({"class": "reduce", "mode": "argmax", "axis": ["T", "F"]}, "mode 'argmax' goes over one dim"),
+    "reduce_out_mode": ({"class": "reduce_out", "mode": "argmax", "num_pieces": 2}, "Possible: sum, max, mean."),
+    "squeeze": ({"class": "squeeze", "axis": "stag:enc"}, "'stag:enc' is no dim of the source .*\n.*allow_no_op=True"),
+    "squeeze_size": ({"class": "squeeze", "axis": "F"}, "only a dim of size 1 can be removed"),
+    "merge_dims": ({"class": "merge_dims", "axes": "stag:enc"}, "'stag:enc' are no dims of the source"),
+    "split_dims": ({"class": "split_dims", "axis": "F", "dims": (4, -1)}, r"cannot be split into \(4, -1\)"),
+    "split_dims_two": ({"class": "split_dims", "axis": "F", "dims": (-1, -1)}, "-1 can only occur once"),
+    "dot_one": ({"class": "dot", "reduce": "F"}, "two sources are required, not 1"),
+    "dot_no_reduce": ({"class": "dot", "from": ["data", "data"]}, "option 'reduce' is required, or 'red1' and 'red2'"),
+    "dot_both": (
+        {"class": "dot", "reduce": "F", "red1": "F", "from": ["data", "data"]},
+        "give either the option 'reduce', or 'red1' and 'red2'",
+    ),
+    "dot_missing": ({"class": "dot", "reduce": "T", "from": ["data", "data:vec"]}, "the dims to reduce do not fit"),
+    "reinterpret_role": ({"class": "reinterpret_data", "set_axes": {"X": "F"}}, "'X' is no role .*\n.*'B', 'T', 'F'"),
+    "reinterpret_major": (
+        {"class": "reinterpret_data", "enforce_batch_major": True, "enforce_time_major": True},
+        "give either 'enforce_batch_major' or 'enforce_time_major'",
+    ),
+    "reinterpret_size": ({"class": "reinterpret_data", "size_base": "data:vec"}, "option 'size_base'.*other dims"),
+    "slice_step": ({"class": "slice", "axis": "T", "slice_step": 0}, "option 'slice_step' is 0"),
+    "concat": ({"class": "concat", "from": ["data"]}, r"expected pairs of source and axis, got \['data'\]"),
+    "split": ({"class": "split"}, "give one of the options 'num_splits', 'size_splits', 'out_dims'"),
+    "split_parts": ({"class": "split", "num_splits": 4}, "has no 4 equal parts"),
+    "split_sizes": ({"class": "split", "size_splits": [1, 2]}, r"\[1, 2\] do not sum up to"),
+    "transpose": ({"class": "transpose", "perm": {"T": "F", "B": "F"}}, "an axis of .* occurs twice"),
+    "pad_mode": ({"class": "pad", "axes": "T", "padding": 1, "mode": "reflct"}, "Did you mean 'reflect'"),
+    "window": ({"class": "window"}, "give either the option 'window_size' or 'window_dim'"),
+    "window_padding": ({"class": "window", "window_size": 2, "padding": "full"}, "Possible: same, valid."),
+    "fold": ({"class": "fold", "mode": "max", "in_spatial_dim": "T", "window_dim": "F"}, "Possible: sum, mean."),
+    "chunking": ({"class": "time_chunking", "chunk_size": 0, "chunk_step": 1}, "have to be at least 1"),
+    "unchunking": ({"class": "time_unchunking", "chunking_layer": "data"}, "'data' is not of class 'time_chunking'"),
+    "resize": ({"class": "resize", "factor": 2, "axis": "T", "kind": "cubik"}, "Did you mean 'cubic'"),
+    "resize_fill": ({"class": "resize", "factor": 2, "axis": "T", "fill_value": 1}, "only for kind 'fill'"),
+    "unflatten_nd": (
+        {"class": "unflatten_nd", "sizes": "data:sizes", "num_axes": 2, "out_dims": []},
+        "has 0 dims, but num_axes is 2",
+    ),
+    "unflatten_batch": ({"class": "unflatten_batch"}, "nothing was merged into the batch"),
+    "scatter_nd": ({"class": "scatter_nd", "position": "data:ids", "position_axis": "T"}, "give either 'output_dim"),
+    "seq_len_mask": ({"class": "seq_len_mask", "mask_value": 0, "window_size": 1}, "give both of the options"),
+    "range_sparse": (
+        {"class": "range_in_axis", "axis": "T", "dtype": "float32", "sparse": True},
+        "indices cannot be 'float32'",
+    ),
+    "top_k": ({"class": "top_k", "axis": "F"}, "give the option 'k' or 'k_dim'"),
+    "search_sorted": (
+        {"class": "search_sorted", "sorted_sequence": "data:ids", "values": "data:number", "side": "middle"},
+        "Possible: left, right.",
+    ),
+    "elemwise_prod": ({"class": "elemwise_prod", "axes": "T"}, "'T' are no dims of fixed size"),
+    "elemwise_prod_size": ({"class": "elemwise_prod", "axes": "F", "size": 7}, "option 'size' is 7, but the dims"),
+    "weighted_sum": ({"class": "weighted_sum", "axes": "F", "padding": "full"}, "Possible: same, valid."),
+    "switch": ({"class": "switch", "condition": "data", "true_from": 1, "false_from": 0}, "expected bools, but"),
+    "math_norm": ({"class": "math_norm", "p": 2, "axis": "T", "axes": "F"}, "give either the option 'axis' or 'axes'"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_error_names_layer_option_and_what_is_possible(name):
+    options, text = CASES[name]
+    options = options if options["class"] in ("switch", "search_sorted") else {"from": "data", **options}
+    with pytest.raises(ConfigError, match=f"(?s)layer '?layer'?.*{text}") as error:
+        LayerNet({"layer": options})
+    assert len(str(error.value).splitlines()) <= 5
+
+
+def test_window_in_a_loop_sees_only_the_past():
+    window = {"class": "window", "window_size": 3, "window_right": 1, "from": "data:source"}
+    loop = {"class": "rec", "from": "data", "unit": {"output": window}}
+    with pytest.raises(ConfigError, match="in a loop, a window has the frames up to the current one"):
+        LayerNet({"loop": loop})
+
+
+def test_cumsum_in_a_loop_cannot_be_reversed():
+    cumsum = {"class": "cumsum", "reverse": True, "from": "data:source"}
+    loop = {"class": "rec", "from": "data", "unit": {"output": cumsum}, "optimize_move_layers_out": False}
+    with pytest.raises(ConfigError, match="option 'reverse' is not possible frame by frame"):
+        LayerNet({"loop": loop})
