@@ -1,7 +1,6 @@
 """The layers that are not about recurrence, under their documented path. This module only hands them on."""
 
 from returnn.tensor.dim import Dim
-from returnn.tensor.tensor import Data
 from returnn.tf.layers.alignment import FastBaumWelchLayer, ForcedAlignmentLayer
 from returnn.tf.layers.batch_axis import FlattenBatchLayer, SplitBatchTimeLayer, UnflattenBatchLayer
 from returnn.tf.layers.cast import CastLayer
@@ -76,6 +75,7 @@ from returnn.tf.layers.time_chunking import TimeChunkingLayer, TimeUnChunkingLay
 from returnn.tf.layers.top_k import SearchSortedLayer, TopKLayer
 from returnn.tf.layers.trained_weights import ElemwiseProdLayer, WeightedSumLayer
 from returnn.tf.layers.window import FoldLayer, WindowLayer
+from returnn.tf.util.data import Data
 from returnn.util.not_specified import NotSpecified
 
 __all__ = [
