@@ -63,10 +63,7 @@ class PositionalEncodingLayer(_ConcatInputLayer):
     def _position(self, source: Tensor) -> Tensor:
         """:return: int32, {T}, or {B, T} with an offset; a scalar for a single frame"""
         axis, is_frame = self.sequence_dim_of(source, self.axis)
-        if is_frame:
-            position = self.network.get_rec_step_info().output.copy()
-        else:
-            position = rf.range_over_dim(axis)
+        position = self.network.get_rec_step_info().output.copy() if is_frame else rf.range_over_dim(axis)
         position.sparse_dim = None
         if self.constant >= 0:
             position = position * 0 + self.constant
