@@ -16,6 +16,7 @@ from returnn.util.errors import ConfigError, check_known, nearest_hint
 
 _CONFIG_PREFIX = "config:"
 _OPTIONAL_PREFIX = "optional-config:"
+_ENGINE_TASKS = "returnn.tf.engine.tasks"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Task:
 TASKS = {
     task.name: task
     for task in [
+        Task("train", "trains, with evaluation per epoch; the default", f"{_ENGINE_TASKS}:train"),
+        Task("eval", "scores dev/eval data with one checkpoint", f"{_ENGINE_TASKS}:evaluate"),
+        Task("search", "decodes with beam search; can write the hypotheses", f"{_ENGINE_TASKS}:search_task"),
+        Task("forward", "runs the network over data; writes HDF", f"{_ENGINE_TASKS}:forward"),
+        Task("initialize_model", "creates an untrained checkpoint", f"{_ENGINE_TASKS}:initialize_model"),
         Task("nop", "does nothing after the setup", "returnn.tasks:nop"),
         Task("debug_shell", "opens an interactive shell", "returnn.util.debug_shell:debug_shell_task"),
     ]

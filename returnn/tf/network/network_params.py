@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import tensorflow as tf
 
+from returnn.tf.checkpoint import run_custom_post_inits
 from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
@@ -90,9 +91,14 @@ class NetworkParams:
                     f"there is no layer {name!r} to load parameters into.\n  {nearest_hint(name, layers)}"
                 )
 
+    def reset_saver(self: TFNetwork) -> None:
+        """Other variables are to be saved than before. Nothing is kept here that depends on it."""
+
     def initialize_params(self: TFNetwork, session: Any) -> None:
-        """Gives all variables their initial values."""
-        session.run(tf1.variables_initializer(tf1.global_variables()))
+        """Gives all variables their initial values, and then those that come from elsewhere, such as other models."""
+        variables = tf1.global_variables()
+        session.run(tf1.variables_initializer(variables))
+        run_custom_post_inits(variables, session)
 
 
 def _is_in(param: Any, params: list[Any]) -> bool:

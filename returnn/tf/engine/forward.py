@@ -1,0 +1,52 @@
+"""Outputs of a network for a data set, into an HDF file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from returnn.datasets.dataset import Dataset
+from returnn.datasets.hdf_writer import SimpleHDFWriter
+from returnn.log import log
+from returnn.tf.engine.runner import Runner
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.engine.engine import Engine
+
+
+def forward_to_hdf(engine: Engine, dataset: Dataset, output_file: str, *, output_layer: str | None = None) -> None:
+    """
+    :param engine: with a network
+    :param dataset: what goes in
+    :param output_file: HDF file, in the layout of `HDFDataset`
+    :param output_layer: default: `forward_output_layer` of the config, or the output of the network
+    :raises ConfigError: if the file exists, without `forward_override_hdf_output`
+    """
+    config = engine.config
+    name = output_layer or config.value("forward_output_layer", None) or "output"
+    output = engine.network.get_layer(name).output.copy_as_batch_major()
+    if os.path.exists(output_file) and not config.is_true("forward_override_hdf_output", False):
+        raise ConfigError(f"{output_file!r} exists.\n  Set 'output_file', or 'forward_override_hdf_output'.")
+    axes = {axis - 1: dim for axis, dim in enumerate(output.dims) if axis and dim.size is None}
+    fetches: dict[str, Any] = {"output": output.raw_tensor}
+    fetches.update({f"lengths/{axis}": dim.get_dyn_size_ext_for_device("cpu").raw_tensor for axis, dim in axes.items()})
+    labels = output.vocab.labels if output.vocab is not None else None
+    dataset.init_seq_order(engine.epoch or 1)
+    temporary = f"{output_file}.tmp"
+    with SimpleHDFWriter(temporary, dim=output.dim, ndim=output.ndim - 1, labels=labels) as writer:
+
+        def collect(**values: Any) -> None:
+            raw = values["output"]
+            lengths = {axis: numpy.broadcast_to(values[f"lengths/{axis}"], (len(raw),)) for axis in axes}
+            writer.insert_batch(raw, lengths, runner.current_tags)
+
+        runner = Runner(
+            engine, dataset_name="forward", dataset=dataset, batches=engine.batches_of(dataset, train=False),
+            eval=False, extra_fetches=fetches, extra_fetches_callback=collect,
+        )  # fmt: skip
+        runner.run("forward", raise_exception=True)
+    os.replace(temporary, output_file)
+    print(f"forward: {runner.num_seqs} sequences, wrote {output_file!r}", file=log.v1)

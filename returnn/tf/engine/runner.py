@@ -1,0 +1,180 @@
+"""`Runner`: one pass of a session over the batches of a data set, training or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from returnn.datasets.batch_generator import BatchSetGenerator
+from returnn.datasets.dataset import Dataset
+from returnn.tf.engine.feed import BatchFeeder, FeedBatch
+from returnn.tf.engine.interrupts import Interrupts
+from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer
+from returnn.tf.engine.progress import Progress
+from returnn.tf.engine.scores import Scores, score_fetches
+from returnn.util.errors import UserError
+
+if TYPE_CHECKING:
+    from returnn.tf.engine.engine import Engine
+
+
+class Runner:
+    """One pass over a data set."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        dataset_name: str | None = None,
+        dataset: Dataset | None = None,
+        batches: BatchSetGenerator | None = None,
+        train: bool = False,
+        eval: bool = True,
+        train_flag: bool | None = None,
+        extra_fetches: dict[str, Any] | None = None,
+        extra_fetches_callback: Callable[..., None] | None = None,
+    ) -> None:
+        """
+        :param engine: has network and session
+        :param dataset_name: such as "dev"
+        :param dataset: after `init_seq_order`
+        :param batches: of that epoch
+        :param train: whether parameters are updated
+        :param eval: whether losses are computed
+        :param train_flag: whether dropout and the like are on; default: as `train`
+        :param extra_fetches: what else to fetch: raw tensors by name
+        :param extra_fetches_callback: called after each step with their values, by name
+        """
+        self.engine = engine
+        self.dataset_name = dataset_name or "data"
+        self.dataset = dataset
+        self.batches = batches
+        self.train = train
+        self.eval = eval
+        self.train_flag = train if train_flag is None else train_flag
+        self.extra_fetches = extra_fetches or {}
+        self.extra_fetches_callback = extra_fetches_callback
+        self.scores = Scores()
+        self.num_steps = 0
+        self.num_seqs = 0
+        self.elapsed = 0.0
+        self.current_tags: list[str] = []  # of the sequences of the current step
+        self.finalized = False
+        self.run_exception: BaseException | None = None
+
+    @property
+    def results(self) -> dict[str, float]:
+        """Means over all frames, by `loss:NAME` and `error:NAME`."""
+        return self.scores.means()
+
+    def run(self, report_prefix: str, *, raise_exception: bool = False) -> None:
+        """
+        Goes over all batches.
+
+        :param report_prefix: for people, e.g. "train epoch 3"
+        :param raise_exception: whether an error is raised; else it is in `run_exception`
+        """
+        network = self.engine.network
+        network.set_run_opts(epoch=self.engine.epoch, dataset_name=self.dataset_name)
+        try:
+            self._run(report_prefix)
+            self.finalized = True
+        except BaseException as exc:
+            self.run_exception = exc
+            if raise_exception or not isinstance(exc, Exception):
+                raise
+        finally:
+            network.set_run_finished(error_occurred=not self.finalized)
+
+    def _run(self, report_prefix: str) -> None:
+        fetches = self._fetches()
+        progress = Progress(report_prefix)
+        feeder = BatchFeeder(
+            self.dataset,
+            self.batches,
+            self.engine.network.extern_data,
+            used_keys=self.engine.network.get_used_data_keys(),
+            enforce_min_len1=self.engine.config.is_true("enforce_min_len1", False),
+        )
+        with feeder, Interrupts() as interrupts:
+            for batch in feeder:
+                self.current_tags = batch.seq_tags
+                values = self._step(fetches, batch)
+                means = self.scores.add({key: value for key, value in values.items() if key not in self.extra_fetches})
+                self._check_finite(means, batch)
+                if self.extra_fetches_callback:
+                    self.extra_fetches_callback(**{name: values[name] for name in self.extra_fetches})
+                self.num_steps += 1
+                self.num_seqs += len(batch.seq_tags)
+                progress.step(num_seqs=len(batch.seq_tags), means=means, complete_frac=batch.complete_frac)
+                interrupts.check(where=f"{report_prefix}, step {self.num_steps}")
+        progress.finish()
+        self.elapsed = progress.elapsed
+        if not self.num_steps:
+            raise UserError(
+                f"{self.dataset_name}: there is no sequence in this epoch.\n"
+                "  Look at max_seq_length, min_seq_length and the filters of the data set."
+            )
+
+    def _fetches(self) -> dict[str, Any]:
+        network = self.engine.network
+        fetches: dict[str, Any] = {}
+        if self.train or self.eval:
+            network.maybe_construct_objective()
+            fetches.update(score_fetches(network.losses_dict))
+        if self.train:
+            fetches["optim_op"] = self.engine.updater.get_optim_op(callback_on_new=self.engine.initialize_updater_vars)
+        elif network.get_post_control_dependencies():
+            fetches["post_control_dependencies"] = network.get_post_control_dependencies()
+        fetches.update(self.extra_fetches)
+        return fetches
+
+    def _step(self, fetches: dict[str, Any], batch: FeedBatch) -> dict[str, Any]:
+        feed = dict(batch.feed_dict)
+        feed.update(self.engine.flags_feed(train_flag=self.train_flag))
+        if self.engine.network.epoch_step is not None:
+            feed[self.engine.network.epoch_step] = self.num_steps
+        try:
+            return self.engine.tf_session.run(fetches, feed)
+        except tf.errors.InvalidArgumentError as exc:
+            if NON_FINITE_LOSS not in exc.message:
+                raise self._step_error(exc, batch) from exc
+            raise self._non_finite_error(feed, batch) from None
+        except tf.errors.OpError as exc:
+            raise self._step_error(exc, batch) from exc
+
+    def _check_finite(self, means: dict[str, float], batch: FeedBatch) -> None:
+        if not self.train or not self.engine.stop_on_nonfinite_train_score:
+            return
+        wrong = [key for key, value in means.items() if not math.isfinite(value)]
+        if wrong:
+            raise NonFiniteError(f"{self._where(batch)}: {wrong[0].replace(':', ' ')} is not finite.")
+
+    def _where(self, batch: FeedBatch) -> str:
+        tags = ", ".join(map(repr, batch.seq_tags[:3])) + (", ..." if len(batch.seq_tags) > 3 else "")
+        return f"{self.dataset_name}, epoch {self.engine.epoch}, step {self.num_steps}, sequences {tags}"
+
+    def _non_finite_error(self, feed: dict[Any, Any], batch: FeedBatch) -> NonFiniteError:
+        layer = first_non_finite_layer(self.engine.network, self.engine.tf_session, feed)
+        first = f"The first layer with a value that is not finite: {layer}." if layer else "All layers are finite."
+        return NonFiniteError(
+            f"{self._where(batch)}: the loss is not finite. The parameters are those of before the step.\n  {first}\n"
+            "  Lower 'learning_rate', set 'gradient_clip_global_norm', or look at the data."
+        )
+
+    def _step_error(self, exc: tf.errors.OpError, batch: FeedBatch) -> UserError:
+        lines = [line for line in exc.message.splitlines() if line.strip() and "Graph execution error" not in line]
+        lines = [line for line in lines if "[[{{node" not in line and not line.startswith("Detected at")]
+        operation = f" (operation {exc.op.name!r})" if exc.op is not None else ""
+        return UserError(f"{self._where(batch)}:\n  {lines[0] if lines else type(exc).__name__}{operation}")
+
+    def exit_due_to_error(self) -> None:
+        """
+        Raises the error that ended the pass.
+
+        :raises BaseException: that one
+        """
+        if self.run_exception is not None:
+            raise self.run_exception

@@ -1,0 +1,67 @@
+"""Losses and errors of an epoch: sums over all batches, divided by the number of frames at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+import tensorflow as tf
+
+from returnn.tf.layers.loss_holder import LossHolder
+
+
+def score_fetches(losses: Mapping[str, LossHolder]) -> dict[str, tf.Tensor]:
+    """:return: what to fetch in each step: `loss:NAME`, `error:NAME` (sums) and `norm:NAME` (1 / number of frames)"""
+    fetches = {}
+    for name, loss in losses.items():
+        values = {"loss": loss.get_loss_value_for_fetch(), "error": loss.get_error_value()}
+        values = {kind: value for kind, value in values.items() if value is not None}
+        fetches.update({f"{kind}:{name}": tf.convert_to_tensor(value) for kind, value in values.items()})
+        if values:
+            fetches[f"norm:{name}"] = tf.convert_to_tensor(loss.get_norm_factor())
+    return fetches
+
+
+@dataclass
+class Scores:
+    """Sums of losses and errors, and of their frames."""
+
+    sums: dict[str, float] = field(default_factory=dict)  # "loss:NAME" or "error:NAME"
+    num_frames: dict[str, float] = field(default_factory=dict)  # by NAME
+
+    def add(self, values: Mapping[str, Any]) -> dict[str, float]:
+        """
+        :param values: of the fetches of `score_fetches`
+        :return: means over the frames of this step
+        """
+        means = {}
+        for key, value in values.items():
+            kind, _, name = key.partition(":")
+            if kind == "norm":
+                self.num_frames[name] = self.num_frames.get(name, 0.0) + _inverse(value)
+            elif kind in ("loss", "error"):
+                self.sums[key] = self.sums.get(key, 0.0) + float(value)
+                means[key] = float(value) * float(values[f"norm:{name}"])
+        return means
+
+    def means(self) -> dict[str, float]:
+        """:return: per frame, `loss:NAME` and `error:NAME`"""
+        return {key: total / (self.num_frames[key.partition(":")[2]] or 1.0) for key, total in self.sums.items()}
+
+    def for_learning_rate_control(self, dataset_name: str) -> dict[str, float]:
+        """:return: as the learning-rate file has it: `dev_score`, `dev_error`, with names for several losses"""
+        means = self.means()
+        result = {}
+        for kind, short in (("loss", "score"), ("error", "error")):
+            of_kind = {key.partition(":")[2]: value for key, value in means.items() if key.startswith(f"{kind}:")}
+            for name, value in of_kind.items():
+                suffix = f"_{name}" if len(of_kind) > 1 else ""
+                result[f"{dataset_name}_{short}{suffix}"] = value
+        return result
+
+
+def _inverse(norm_factor: Any) -> float:
+    value = float(numpy.asarray(norm_factor))
+    return 1.0 / value if value and numpy.isfinite(value) else 0.0

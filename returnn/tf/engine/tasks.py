@@ -1,0 +1,91 @@
+"""The tasks of the command line that need a network: each gets the config."""
+
+from __future__ import annotations
+
+from returnn.config import Config
+from returnn.datasets.dataset import Dataset
+from returnn.datasets.registry import init_dataset
+from returnn.engine.base import dataset_names, dataset_option
+from returnn.log import log
+from returnn.tf.engine.engine import Engine
+from returnn.tf.engine.forward import forward_to_hdf
+from returnn.tf.engine.search import search
+from returnn.util.errors import ConfigError
+
+
+def train(config: Config) -> None:
+    """Trains, with an evaluation after each epoch."""
+    engine = Engine(config)
+    engine.init_train_from_config()
+    try:
+        engine.train()
+    finally:
+        engine.finalize()
+
+
+def initialize_model(config: Config) -> None:
+    """Writes a model file with initial parameters."""
+    engine = Engine(config)
+    engine.init_network_from_config()
+    engine.set_epoch(0)
+    engine.save_model()
+    print(f"saved {engine.get_epoch_model_filename()!r}", file=log.v1)
+    engine.finalize()
+
+
+def evaluate(config: Config) -> None:
+    """Scores of one model on the data for evaluation."""
+    engine = Engine(config)
+    engine.init_network_from_config()
+    engine.eval_datasets = {name: _eval_dataset(config, name) for name in dataset_names(config)}
+    if not engine.eval_datasets:
+        raise ConfigError("task 'eval': there is no data: one of 'dev', 'eval', 'eval_datasets' is required.")
+    for name, scores in engine.eval_model(lr_control_update_scores=False).items():
+        text = ", ".join(f"{key.replace(':', ' ')} {value:.6g}" for key, value in sorted(scores.items()))
+        print(f"{name}: {text}", file=log.v1)
+    engine.finalize()
+
+
+def search_task(config: Config) -> None:
+    """Decodes `search_data`, into `search_output_file`."""
+    engine = Engine(config)
+    engine.use_search_flag = True
+    engine.use_eval_flag = config.bool("search_do_eval", True)
+    engine.init_network_from_config()
+    search(
+        engine,
+        _data_of_task(config, "search_data"),
+        output_layer_names=config.typed_value("search_output_layer", None)
+        or config.value("search_output_layer", "output"),
+        output_file=config.value("search_output_file", "") or None,
+        output_file_format=config.value("search_output_file_format", "txt"),
+        do_eval=engine.use_eval_flag,
+    )
+    engine.finalize()
+
+
+def forward(config: Config) -> None:
+    """Outputs of the network for `forward_data`, into an HDF file."""
+    engine = Engine(config)
+    engine.use_eval_flag = False
+    engine.use_search_flag = config.bool("forward_use_search", False)
+    engine.init_network_from_config()
+    output_file = config.value("output_file", "") or f"dump-fwd-epoch-{engine.epoch}.hdf"
+    forward_to_hdf(engine, _data_of_task(config, "forward_data"), output_file)
+    engine.finalize()
+
+
+def _eval_dataset(config: Config, name: str) -> Dataset:
+    return init_dataset(dataset_option(config, name), default_kwargs=Dataset.get_default_kwargs_eval(config))
+
+
+def _data_of_task(config: Config, option: str) -> Dataset:
+    """:return: data set; the option is a description, a function, or the name of another option, by default `eval`"""
+    value = config.opt_typed_value(option, None)
+    name = "eval" if value is None else value if isinstance(value, str) and value.isidentifier() else option
+    description = dataset_option(config, name)
+    if not description:
+        raise ConfigError(
+            f"option {option!r}: there is no data {name!r}.\n  It has to be the name of a data set, or one."
+        )
+    return init_dataset(description, default_kwargs=Dataset.get_default_kwargs_eval(config))
