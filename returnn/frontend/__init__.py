@@ -6,15 +6,18 @@ Usage: `import returnn.frontend as rf`.
 
 import sys
 
-from returnn.frontend import hooks, init, nested
+from returnn.frontend import checkpoint, hooks, init, nested
 from returnn.frontend._backend import *
 from returnn.frontend._backend import backend_ctx, get_backend_by_raw_tensor_type, get_backend_by_tensor, select_backend
+from returnn.frontend.amp import *
 from returnn.frontend.array_ import *
+from returnn.frontend.assert_ import *
 from returnn.frontend.backend import is_backend_raw_tensor_dim_tag_independent
+from returnn.frontend.build_from_dict import *
 from returnn.frontend.cond import *
 from returnn.frontend.const import *
 from returnn.frontend.container import *
-from returnn.frontend.conv import *
+from returnn.frontend.control_flow_ctx import *
 from returnn.frontend.device import *
 from returnn.frontend.dims import *
 from returnn.frontend.dropout import *
@@ -26,10 +29,14 @@ from returnn.frontend.math_ import *
 from returnn.frontend.matmul import *
 from returnn.frontend.module import *
 from returnn.frontend.parameter import *
+from returnn.frontend.parametrizations import *
+from returnn.frontend.parametrize import *
 from returnn.frontend.rand import *
 from returnn.frontend.reduce import *
 from returnn.frontend.run_ctx import *
 from returnn.frontend.state import *
+from returnn.frontend.static_traceable import *
+from returnn.frontend.types import *
 from returnn.tensor import Dim, Tensor
 from returnn.tensor._frontend import register_frontend
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar, Union, overload
+from typing import Any, Generic, TypeVar, overload
 
 from returnn.frontend.module import Functional, Module
 from returnn.frontend.parameter import Parameter
 from returnn.tensor import Tensor
 
 M = TypeVar("M", bound=Module)
-ModuleOrFunction = Union[Module, Callable[..., Any]]
+ModuleOrFunction = Module | Callable[..., Any]
 
 
 class ModuleList(Module, Generic[M]):

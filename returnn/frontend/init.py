@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 import numpy
 
@@ -45,7 +45,7 @@ class ParamInit:
         raise NotImplementedError
 
 
-ParamInitType = Union[Tensor, int, float, complex, numpy.number, numpy.ndarray, bool, str, ParamInit]
+ParamInitType = Tensor | int | float | complex | numpy.number | numpy.ndarray | bool | str | ParamInit
 
 
 class Normal(ParamInit):

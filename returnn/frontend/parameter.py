@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
 
@@ -22,8 +22,8 @@ from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError, check_known
 
 if TYPE_CHECKING:
-    Scalar = Union[int, float, complex, numpy.number[Any], numpy.ndarray[Any, Any], bool, str]
-    Key = Union[Scalar, Tensor, slice]
+    Scalar = int | float | complex | numpy.number[Any] | numpy.ndarray[Any, Any] | bool | str
+    Key = Scalar | Tensor | slice
 
 CopyBehavior = Literal["initial", "value"]
 _COPY_BEHAVIORS = ("initial", "value")

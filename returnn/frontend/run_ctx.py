@@ -44,8 +44,9 @@ class Loss:
     def get_mean_loss(self) -> Tensor:
         """:return: scalar, the sum over all valid frames, divided by their number (or `custom_inv_norm_factor`)"""
         if self._mean_loss_cached is None:
-            if self.custom_inv_norm_factor is not None:
-                self._mean_loss_cached = self.get_summed_loss() / cast(self.get_inv_norm_factor(), self.loss.dtype)
+            factor = self.get_inv_norm_factor() if self.custom_inv_norm_factor is not None else None
+            if isinstance(factor, Tensor):
+                self._mean_loss_cached = self.get_summed_loss() / cast(factor, self.loss.dtype)
             else:
                 self._mean_loss_cached = reduce_mean(self.loss, axis=self.loss.dims) if self.loss.dims else self.loss
         return self._mean_loss_cached
@@ -85,6 +86,7 @@ class RunCtx:
         assert stage in _STAGES, stage
         self._stage = stage
         self._train_flag = train_flag
+        self._train_flag_by_func: dict[Any, bool | Tensor] = {}
         self._step = step
         self._epoch = epoch
         self.expected_outputs = expected_outputs
@@ -130,23 +132,19 @@ class RunCtx:
         :param train_flag: whether this is training
         :param func: only for this function
         """
-        before, self._train_flag = self._train_flag, train_flag
-        if func is not None:
-            self._train_flag, self._train_flag_of = before, {**self._train_flags_of(), func: train_flag}
-        of_before = self._train_flags_of()
+        before = self._train_flag, self._train_flag_by_func
+        if func is None:
+            self._train_flag = train_flag
+        else:
+            self._train_flag_by_func = {**self._train_flag_by_func, func: train_flag}
         try:
             yield
         finally:
-            self._train_flag = before
-            if func is not None:
-                self._train_flag_of = {k: v for k, v in of_before.items() if k is not func}
+            self._train_flag, self._train_flag_by_func = before
 
     def is_train_flag_enabled(self, *, func: Callable[..., Any] | None) -> bool | Tensor:
         """:return: whether this is training, for this function"""
-        return self._train_flags_of().get(func, self._train_flag)
-
-    def _train_flags_of(self) -> dict[Any, bool | Tensor]:
-        return getattr(self, "_train_flag_of", {})
+        return self._train_flag_by_func.get(func, self._train_flag)
 
     def mark_as_loss(
         self,
@@ -167,7 +165,8 @@ class RunCtx:
         :param scale: factor in the objective
         :param as_error: only for people; not part of the objective
         :param use_normalized_loss: the objective has the mean over the frames, instead of the sum
-        :param use_flatten_frames: frames of all sequences count the same
+        :param use_flatten_frames: a net dict computes the loss on the valid frames alone, if they are packed before.
+            The value is the same: here, padded frames are masked
         :param custom_inv_norm_factor: what the sum is divided by, instead of the number of frames
         :raises UserError: if there is a loss of this name already, or this is no training step
         """

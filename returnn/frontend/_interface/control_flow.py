@@ -12,6 +12,19 @@ if TYPE_CHECKING:
 class ControlFlowOps:
     """Conditions and loops. Eager backends need none of it: there, Python's own serve."""
 
+    @classmethod
+    def assert_(cls, condition: Tensor, message: str, *, stop: bool = True) -> None:
+        """
+        :param condition: scalar, bool
+        :param message: for people
+        :param stop: end with an error; otherwise, the message is only printed
+        """
+        if bool(cls.raw_to_numpy(condition.raw_tensor)):  # type: ignore[attr-defined]
+            return
+        if stop:
+            raise AssertionError(message)
+        print(f"Assertion failed: {message}")
+
     @staticmethod
     def cond(pred: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
         """See `returnn.frontend.cond`."""

@@ -8,11 +8,26 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tensor import Tensor
+from returnn.tf.frontend_low_level import side_effects
 from returnn.util.errors import DimError
 
 
 class ControlFlowTFOps:
     """For their meaning see `returnn.frontend._interface.control_flow`."""
+
+    @staticmethod
+    def assert_(condition: Tensor, message: str, *, stop: bool = True) -> None:
+        """Checks it whenever the graph runs."""
+        raw = condition.raw_tensor
+        if stop:
+            side_effects.add_effect(tf.debugging.Assert(raw, [message]))
+            return
+
+        def report() -> tf.Tensor:
+            with tf.control_dependencies([tf.print(f"Assertion failed: {message}")]):
+                return tf.constant(False)
+
+        side_effects.add_effect(tf.cond(raw, lambda: tf.constant(True), report).op)
 
     @staticmethod
     def cond(pred: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
