@@ -18,6 +18,7 @@ from returnn.frontend.cond import *
 from returnn.frontend.const import *
 from returnn.frontend.container import *
 from returnn.frontend.control_flow_ctx import *
+from returnn.frontend.conv import *
 from returnn.frontend.device import *
 from returnn.frontend.dims import *
 from returnn.frontend.dropout import *
