@@ -81,9 +81,17 @@ class LossHolder:
         self.loss.with_reduce_func(self.reduce_func)
         with layer.network.compute_scope(layer, suffix="loss"):
             self.loss.init_by_layer(layer)
-            value, error = self.loss.get_value(), self.loss.get_error()
+            value, error = self._only_where_wanted(self.loss.get_value), self._only_where_wanted(self.loss.get_error)
             norm_factor = self.loss.get_normalization_factor() if value is not None or error is not None else None
         return {"value": value, "error": error, "norm_factor": norm_factor}
+
+    def _only_where_wanted(self, compute: Callable[[], Any]) -> Any:
+        """:return: raw scalar; 0 in training, if it is only for evaluation"""
+        network = self.get_layer().network
+        if not self.get_only_on_eval() or network.train_flag is False:
+            return compute()
+        value = compute()
+        return None if value is None else network.cond_on_train(lambda: tf.zeros_like(value), lambda: value)
 
     def get_loss_value(self) -> Any:
         """:return: raw scalar, the sum over all frames, without scale; None if there is none"""

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
+from returnn.tf.util.numeric import gelu2, gelu3, lin_exp, lin_exp_normed
+from returnn.tf.util.safe_math import safe_exp, safe_log
 from returnn.util.errors import ConfigError, nearest_hint
 
 
@@ -113,6 +115,12 @@ _RAW_ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "log_softmax": tf.nn.log_softmax,
     "neg": tf.negative,
     "lrelu": tf.nn.leaky_relu,
+    "gelu2": gelu2,
+    "gelu3": gelu3,
+    "lin_exp": lin_exp,
+    "lin_exp_normed": lin_exp_normed,
+    "safe_exp": safe_exp,
+    "safe_log": safe_log,
 }
 
 
