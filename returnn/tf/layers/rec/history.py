@@ -31,7 +31,7 @@ def with_past(layer: LayerBase, key: str, frame: Tensor, *, out_dim: Dim) -> Ten
     out_dim.dyn_size_ext = step + 1
     template = frame.copy_template()._insert_dim(before, len(frame.dims))
     past = layer.previous_state(key, template, initial=lambda: _no_frames(template, before))
-    one = layer.new_dim("frame", 1)
+    one = layer.new_dim("frame", 1, auto_generated=False)
     out, _ = rf.concat((past, before), (rf.expand_dim(frame, one), one), out_dim=out_dim, allow_broadcast=True)
     layer.new_state(key, rf.replace_dim(out, in_dim=out_dim, out_dim=before)[0])
     return out

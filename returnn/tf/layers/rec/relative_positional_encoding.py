@@ -1,0 +1,104 @@
+"""Encodings of the distance between two frames (Shaw et al. 2018)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.ranges import frame_numbers
+from returnn.tf.layers.rec.history import number_of_step
+from returnn.tf.layers.rec.positional_encoding import sinusoids
+from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
+
+
+class RelativePositionalEncodingLayer(_ConcatInputLayer):
+    """
+    For each pair of a query and a key, a vector that stands for the distance between them.
+
+    Source [..., T, ...], output [T, T', F], where T' are as many frames as T. Inside of a loop, for a source without
+    time dim: [1, T', F], where T' are the frames so far, and the query is the last one. Parameter `encoding_matrix`:
+    [2 * clipping + 1, F]. It is made for the option `key_shift` of "self_attention".
+    """
+
+    layer_class = "relative_positional_encoding"
+    recurrent = True
+
+    def __init__(
+        self,
+        out_dim: Dim | None = None,
+        n_out: int | None = None,
+        forward_weights_init: Any = "glorot_uniform",
+        clipping: int = 16,
+        fixed: bool = False,
+        query_spatial_dim: Any = NotSpecified,
+        key_value_spatial_dim: Any = NotSpecified,
+        query_offset: int | type[NotSpecified] = NotSpecified,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param out_dim: F
+        :param n_out: size of F
+        :param forward_weights_init: initial value of `encoding_matrix`
+        :param clipping: frames further away than this count as at this distance
+        :param fixed: sinusoids of the distance, instead of a parameter
+        :param query_spatial_dim: T: dim, or description of one of the source. Default: the time dim. None: a single
+            query, without dim for it
+        :param key_value_spatial_dim: T': the same. Default: a new dim
+        :param query_offset: number of the first query, in frames. Default: 0; inside of a loop, the one of the step
+        """
+        super().__init__(out_dim=out_dim, n_out=n_out, **kwargs)
+        self.forward_weights_init = forward_weights_init
+        self.clipping = clipping
+        self.fixed = fixed
+        self.query_spatial_dim = query_spatial_dim
+        self.key_value_spatial_dim = key_value_spatial_dim
+        self.query_offset = query_offset
+        if clipping < 1:
+            raise ConfigError(f"{self.where()}: option 'clipping': expected at least 1, got {clipping}.")
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [T, T', F]"""
+        feature = self.output_feature_dim(source.feature_dim)
+        queries, keys, query_dims = self._positions(source)
+        if self.query_offset is not NotSpecified:
+            queries = queries + self.query_offset
+        distance = rf.combine_bc(keys, "-", queries)
+        index = rf.minimum(rf.maximum(distance, -self.clipping), self.clipping) + self.clipping
+        encoding = sinusoids(index, feature) if self.fixed else self._learned(index, feature)
+        for dim in query_dims:
+            if dim not in encoding.dims:
+                encoding = rf.expand_dim(encoding, dim)
+        encoding.feature_dim = feature
+        return encoding.copy_transpose([*query_dims, *keys.dims, feature])
+
+    def _learned(self, index: Tensor, feature: Dim) -> Tensor:
+        distances = self.new_dim("clipped distance", 2 * self.clipping + 1)
+        matrix = self.parameter("encoding_matrix", [distances, feature], initial=self.forward_weights_init)
+        return rf.gather(matrix, indices=index, axis=distances)
+
+    def _positions(self, source: Tensor) -> tuple[Tensor, Tensor, list[Dim]]:
+        """:return: numbers of the queries, scalar or [T]; of the keys, [T']; dims of the queries in the output"""
+        given_query, given_keys = self.query_spatial_dim, self.key_value_spatial_dim
+        if given_query is NotSpecified or given_keys is NotSpecified:
+            axis, is_frame = self.sequence_dim_of(source, "T" if given_query in (NotSpecified, None) else given_query)
+        if given_query is NotSpecified:
+            query = None if is_frame else axis
+            query_dims = [self.new_dim("query", 1, auto_generated=False)] if is_frame else [axis]
+        else:
+            query = None if given_query is None else self._dim(source, given_query)
+            query_dims = [] if query is None else [query]
+        queries = rf.constant(0, dims=(), dtype="int32") if query is None else frame_numbers(query)
+        if given_keys is not NotSpecified:
+            return queries, frame_numbers(self._dim(source, given_keys)), query_dims
+        if not is_frame:
+            return queries, frame_numbers(self.new_dim_like("keys", axis)), query_dims
+        step = number_of_step(self)
+        past = self.new_dim("frames so far")
+        past.dyn_size_ext = step + 1
+        return (step if self.query_offset is NotSpecified else queries), frame_numbers(past), query_dims
+
+    def _dim(self, source: Tensor, dim: Any) -> Dim:
+        return dim if isinstance(dim, Dim) else self.dim_of(source, dim)

@@ -1,0 +1,183 @@
+"""Self-attention: each frame of a sequence attends to the frames of the same sequence (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.ranges import frame_numbers
+from returnn.tf.layers.rec.history import number_of_step, with_past
+from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.util.errors import ConfigError
+
+
+class SelfAttentionLayer(_ConcatInputLayer):
+    """
+    `softmax(Q K^T / sqrt(K_dim)) V` for each head, where Q, K and V are linear transformations of the source.
+
+    Source [..., T, F_in], output [..., T, F]. Inside of a loop, the source is one frame [..., F_in], which attends to
+    all frames so far. Parameter `QKV`: [F_in, heads * (key + key + value)].
+    """
+
+    layer_class = "self_attention"
+    recurrent = True
+
+    def __init__(
+        self,
+        num_heads: int,
+        total_key_dim: int,
+        key_shift: LayerBase | None = None,
+        forward_weights_init: Any = "glorot_uniform",
+        attention_dropout: float = 0.0,
+        attention_left_only: bool = False,
+        initial_state: str | float | None = None,
+        restrict_state_to_last_seq: bool = False,
+        state_var_lengths: tf.Tensor | Callable[[], tf.Tensor] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param num_heads: number of heads
+        :param total_key_dim: size of the keys of all heads together
+        :param key_shift: [T, T', key], added to the keys for each query, as "relative_positional_encoding" gives it;
+            inside of a loop [1, T', key]
+        :param forward_weights_init: initial value of `QKV`
+        :param attention_dropout: probability to drop an attention weight, in training
+        :param attention_left_only: each frame sees itself and those before it. Inside of a loop, this is required
+        :param initial_state: inside of a loop, there are no frames before the first one: a number, "zeros" and "ones"
+            mean the same
+        :param restrict_state_to_last_seq: for states that are kept from batch to batch, which there are none of
+        :param state_var_lengths: raw (B,), or a function that gives it: inside of a loop, how many of the frames before
+            are seen, in each sequence
+        """
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.total_key_dim = total_key_dim
+        self.key_shift = key_shift
+        self.forward_weights_init = forward_weights_init
+        self.attention_dropout = attention_dropout
+        self.attention_left_only = attention_left_only
+        self.state_var_lengths = state_var_lengths
+        if isinstance(initial_state, str) and initial_state not in ("zeros", "ones"):
+            raise ConfigError(
+                f"{self.where()}: option 'initial_state': there is no {initial_state!r}.\n"
+                "  Possible: a number, zeros, ones."
+            )
+        if restrict_state_to_last_seq:
+            raise ConfigError(f"{self.where()}: option 'restrict_state_to_last_seq': no state is kept between batches.")
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [..., T, F]"""
+        axis, is_frame = self.sequence_dim_of(source, "T")
+        if axis == self.network.get_inside_rec_time_dim(inside_loop=False) and not self.attention_left_only:
+            raise ConfigError(
+                f"{self.where()}: inside of a loop, only frames of the past are known.\n  Set attention_left_only=True."
+            )
+        out_dim = self.output_feature_dim()
+        query, keys, values = self._queries_keys_values(source, out_dim)
+        past, mask = None, None
+        if is_frame:
+            past = self.new_dim("frames so far")
+            keys, values = (with_past(self, k, x, out_dim=past) for k, x in (("keys", keys), ("values", values)))
+            mask = self._seen_of(past)
+        else:
+            if axis not in keys.dims:
+                query, keys, values = (rf.expand_dim(x, axis) for x in (query, keys, values))
+            past = self.new_dim_like("keys", axis)
+            keys, values = (rf.replace_dim(x, in_dim=axis, out_dim=past)[0] for x in (keys, values))
+            if self.attention_left_only:
+                mask = rf.compare_bc(frame_numbers(past), "<=", frame_numbers(axis))
+        return self._attend(query, keys, values, past, mask, None if is_frame else axis, out_dim)
+
+    def _queries_keys_values(self, source: Tensor, out_dim: Dim) -> tuple[Tensor, Tensor, Tensor]:
+        """:return: [..., heads, key] twice, the queries scaled; [..., heads, value]"""
+        in_dim = source.feature_dim
+        if in_dim is None:
+            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        heads, key, value = self._head_dims(out_dim)
+        per_head = self.new_dim("per head", 2 * key.size + value.size, kind=Dim.Types.Feature)
+        joined = self.new_dim("qkv", self.num_heads * per_head.size, kind=Dim.Types.Feature)
+        weights = self.parameter("QKV", [in_dim, joined], initial=self.forward_weights_init)
+        qkv = rf.matmul(source, weights, reduce=weights.dims[0], use_mask=False)
+        qkv = rf.split_dims(qkv, axis=weights.dims[1], dims=[heads, per_head])
+        query, keys, values = rf.split(qkv, axis=per_head, out_dims=[key, key, value])
+        return query * key.size**-0.5, keys, values
+
+    def _head_dims(self, out_dim: Dim) -> tuple[Dim, Dim, Dim]:
+        """:return: heads; key and value of one head"""
+        sizes = {"total_key_dim": self.total_key_dim, "n_out": out_dim.dimension}
+        key, value = (
+            self.new_dim(option, self._per_head(option, size), kind=Dim.Types.Feature, auto_generated=False)
+            for option, size in sizes.items()
+        )
+        return self.new_dim("heads", self.num_heads, auto_generated=False), key, value
+
+    def _per_head(self, option: str, size: int) -> int:
+        if size % self.num_heads:
+            raise ConfigError(
+                f"{self.where()}: option {option!r}: {size} cannot be divided by the number of heads, {self.num_heads}."
+            )
+        return size // self.num_heads
+
+    def _attend(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        past: Dim,
+        mask: Tensor | None,
+        axis: Dim | None,
+        out_dim: Dim,
+    ) -> Tensor:
+        """
+        :param past: of keys and values
+        :param mask: of what is seen; None for all
+        :param axis: of the queries; None for a single one
+        :return: [..., T, F]
+        """
+        heads, key, value = self._head_dims(out_dim)
+        energy = rf.matmul(query, keys, reduce=key, use_mask=False)
+        if self.key_shift is not None:
+            shift = self._shift(self.key_shift.output, axis, past, key)
+            energy = rf.combine_bc(energy, "+", rf.matmul(query, shift, reduce=key, use_mask=False))
+        if mask is not None:
+            energy = rf.where(mask, energy, -float("inf"), allow_broadcast_all_sources=True)
+        weights = rf.softmax(energy, axis=past)
+        if self.attention_dropout:
+            weights = rf.dropout(weights, self.attention_dropout)
+        out = rf.matmul(weights, values, reduce=past)
+        out, _ = rf.merge_dims(out, dims=[heads, value], out_dim=out_dim)
+        out.feature_dim = out_dim
+        return out
+
+    def _shift(self, shift: Tensor, axis: Dim | None, past: Dim, key: Dim) -> Tensor:
+        """:return: {axis, past, key}: what is added to the keys"""
+        own = [dim for dim in shift.dims if not dim.is_batch_dim()]
+        if len(own) != 3 or own[-1].dimension != key.dimension:
+            raise ConfigError(
+                f"{self.where()}: option 'key_shift': expected [queries, keys, {key.dimension}], "
+                f"not {shift}.\n  {key.dimension} is total_key_dim divided by the number of heads."
+            )
+        if axis is None:
+            shift = rf.squeeze(shift, axis=own[0])
+        elif own[0] != axis:
+            shift, _ = rf.replace_dim(shift, in_dim=own[0], out_dim=axis)
+        shift, _ = rf.replace_dim(shift, in_dim=own[1], out_dim=past)
+        shift, _ = rf.replace_dim(shift, in_dim=own[2], out_dim=key)
+        return shift
+
+    def _seen_of(self, past: Dim) -> Tensor | None:
+        """:return: {B, past}, bool: which of the frames so far are seen; None if all are"""
+        if self.state_var_lengths is None:
+            return None
+        lengths = Tensor("state_var_lengths", dims=[batch_dim], dtype="int32")
+        if rf.get_selected_backend() != "template":
+            given = self.state_var_lengths
+            lengths.raw_tensor = tf.cast(given() if callable(given) else given, tf.int32)
+        frames = frame_numbers(past)
+        is_seen = rf.compare_bc(frames, "<", lengths)
+        return rf.combine_bc(is_seen, "logical_or", rf.compare_bc(frames, "==", number_of_step(self)))
