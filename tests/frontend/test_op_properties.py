@@ -30,7 +30,7 @@ for_all_cases = pytest.mark.parametrize("case", CASES, ids=str)
 random_inputs = [
     settings(
         derandomize=True,
-        max_examples=5,
+        max_examples=3,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
@@ -64,7 +64,8 @@ def needs(case: OpCase, *backends: str) -> None:
 @on_random_inputs
 def test_torch_equals_numpy(case: OpCase, seed: int) -> None:
     needs(case, "torch", "numpy")
-    assert_same_values(case, op_run.run_torch(case, seed), op_run.run_numpy(case, seed))
+    got = op_run.run_torch(case, seed, with_gradients=False)
+    assert_same_values(case, got, op_run.run_numpy(case, seed))
 
 
 @for_all_cases
@@ -86,14 +87,14 @@ def test_gradients_of_tensorflow_equal_those_of_torch(case: OpCase, tf_runs: dic
 def test_template_equals_value(case: OpCase, tf_runs: dict[int, op_run.TFRuns]) -> None:
     needs(case, "template")
     for seed, runs in tf_runs.items():
-        for layout in (0, 1):
-            template = [(x.dims, x.described()) for x in op_run.run_template(case, seed, layout=layout).values]
-            if "numpy" in case.backends:
-                value = op_run.run_numpy(case, seed, layout=layout)
-                assert [(x.dims, x.described()) for x in value.values] == template
-            if "torch" in case.backends:
-                value = op_run.run_torch(case, seed, layout=layout)
-                assert [(x.dims, x.described()) for x in value.values] == template
+        layout = op_run.EVAL_LAYOUT["tf"] * (seed % 2)  # the layout that the case names, or another one
+        template = [(x.dims, x.described()) for x in op_run.run_template(case, seed, layout=layout).values]
+        if "numpy" in case.backends:
+            value = op_run.run_numpy(case, seed, layout=layout)
+            assert [(x.dims, x.described()) for x in value.values] == template
+        if "torch" in case.backends:
+            value = op_run.run_torch(case, seed, layout=layout, with_gradients=False)
+            assert [(x.dims, x.described()) for x in value.values] == template
         if "tf" in case.backends:
             value = runs.result(case, Variant())
             assert [x.described() for x in value.values] == [described for _, described in template]
