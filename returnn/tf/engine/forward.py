@@ -35,8 +35,7 @@ def forward_to_hdf(engine: Engine, dataset: Dataset, output_file: str, *, output
     fetches.update({f"lengths/{axis}": dim.get_dyn_size_ext_for_device("cpu").raw_tensor for axis, dim in axes.items()})
     labels = output.vocab.labels if output.vocab is not None else None
     dataset.init_seq_order(engine.epoch or 1)
-    temporary = f"{output_file}.tmp"
-    with SimpleHDFWriter(temporary, dim=output.dim, ndim=output.ndim - 1, labels=labels) as writer:
+    with SimpleHDFWriter(output_file, dim=output.dim, ndim=len(output.dims) - 1, labels=labels) as writer:
 
         def collect(**values: Any) -> None:
             raw = values["output"]
@@ -48,5 +47,4 @@ def forward_to_hdf(engine: Engine, dataset: Dataset, output_file: str, *, output
             eval=False, extra_fetches=fetches, extra_fetches_callback=collect,
         )  # fmt: skip
         runner.run("forward", raise_exception=True)
-    os.replace(temporary, output_file)
     print(f"forward: {runner.num_seqs} sequences, wrote {output_file!r}", file=log.v1)

@@ -265,7 +265,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
 
     def where(self) -> str:
         """:return: the layer, as an error message begins with it"""
-        return f"layer {self.get_absolute_name()!r} (class {self.layer_class!r})"
+        return f"layer {self.get_absolute_name()!r} (class {self.layer_class or type(self).__name__!r})"
 
     def is_output_layer(self) -> bool:
         """:return: whether it is to be computed although no other layer needs it"""

@@ -54,6 +54,10 @@ class Beams:
         """:return: the beam of a dim that is the batch and a beam in one, None if it is not such a one"""
         return next((beam for dim, beam in self._beams.items() if batch_dim * dim == merged), None)
 
+    def has_hypotheses(self, x: Tensor) -> bool:
+        """:return: whether it has a beam, also one that is merged with the batch"""
+        return self.of(x) is not None or any(self.of_merged(dim) is not None for dim in x.dims)
+
     def get(self, dim: Dim) -> Beam | None:
         """:return: the beam with this dim"""
         return self._beams.get(dim)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.rec.rec_unstack import declared_time_dim
 from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
 from returnn.util.errors import ConfigError, nearest_hint
 
@@ -48,6 +49,9 @@ class RecSubnetwork(LayerBase):
                 raise ConfigError(f"{self.where()}: the source {source} has no time dim to go over.")
             return dim, True
         own = self.axis if isinstance(self.axis, Dim) else None
+        declared = declared_time_dim(self.unit, self.network)
+        if declared is not None:
+            return declared, True
         if own is not None and own.is_dim_known() and own.dyn_size_ext is not None:
             return own, True
         target = None if self._search_decides_length() else self._target_with_length()
@@ -70,7 +74,7 @@ class RecSubnetwork(LayerBase):
         targets = [d.get("target") for d in self.unit.values() if isinstance(d, dict) and d.get("class") == "choice"]
         key = self.size_target or self.target or (self.unit.get("output") or {}).get("target") or (targets or [None])[0]
         key = key[0] if isinstance(key, (list, tuple)) else key
-        if key is None or not self.network.get_root_network().extern_data.has_data(key) and ":" not in key:
+        if key is None or (not self.network.get_root_network().extern_data.has_data(key) and ":" not in key):
             return None
         target = self.get_target_value(key)
         return target if target is not None and target.have_time_axis() else None
@@ -138,9 +142,14 @@ class RecSubnetwork(LayerBase):
         return list(found.values())
 
     def get_losses_initialized(self: RecLayer, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
-        """:return: its own loss, and those of the layers of the time step, named by their path"""
+        """
+        :return: its own loss, and those of the layers of the time step, named by their path. In search without those
+            that would compare frames of hypotheses with the reference: there is no frame of it that belongs to them.
+        """
         losses = super().get_losses_initialized(reduce_func=reduce_func)
         for layer in self._layers_of_all_frames():
+            if self.network.search_flag and self.network.beams.has_hypotheses(layer.output):
+                continue
             for loss in layer.get_losses_initialized(reduce_func=reduce_func):
                 loss.name = f"{self.name}/{loss.name}"
                 losses.append(loss)
