@@ -169,7 +169,7 @@ class TensorAxes:
         return [i for i, dim in enumerate(self.dims) if self.is_axis_dynamic(i)]
 
     def get_static_axes(self: Tensor) -> list[int]:
-        """:return: axes of fixed size, counted with the batch axis"""
+        """:return: axes of fixed size, but for hypotheses of a search, counted with the batch axis"""
         return [i for i, dim in enumerate(self.dims) if dim.size is not None and not dim.is_beam_dim()]
 
     def is_axis_dynamic(self: Tensor, axis: int) -> bool:

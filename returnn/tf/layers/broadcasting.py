@@ -23,12 +23,13 @@ def without_broadcast_dims(layer: LayerBase, sources: Sequence[Any]) -> list[Any
     if len(tensors) < 2 or not any(dim.size == 1 for x in tensors for dim in x.dims):
         return list(sources)
     loop_dims = layer.network.get_all_rec_time_dims()
-    dims = [d for x in tensors for d in x.dims if d.size != 1 and not d.is_batch_dim() and d not in loop_dims]
+    dims = [d for x in tensors for d in x.dims if d.size != 1 and d not in loop_dims]
+    dims = [d for d in dims if not (d.is_batch_dim() or d.is_beam_dim())]
     return [_squeezed(source, dims, tensors) if isinstance(source, Tensor) else source for source in sources]
 
 
 def _squeezed(source: Tensor, dims: Sequence[Dim], others: Sequence[Tensor]) -> Tensor:
-    ones = [dim for dim in source.dims if dim.size == 1 and not dim.is_batch_dim()]
+    ones = [dim for dim in source.dims if dim.size == 1 and not (dim.is_batch_dim() or dim.is_beam_dim())]
     missing = list(dict.fromkeys(dim for dim in dims if dim not in source.dims))
     for dim in sorted(ones, key=lambda d: not d.is_feature_dim()):
         partner = _partner(dim, missing)

@@ -108,6 +108,10 @@ def _is_in_loop(network: Any) -> bool:
 def _find(source: Tensor, axes: Any) -> list[Dim]:
     if _has_number(axes) and source.have_batch_axis():
         source = source.copy_template().copy_as_batch_major()
+        for beam in [
+            dim for dim in source.dims if dim.is_beam_dim()
+        ]:  # they are part of the batch, as the config sees it
+            source = source.copy_template_excluding_axis(source.dims.index(beam))
     return [source.dims[i] for i in source.get_axes_from_description(axes)]
 
 
