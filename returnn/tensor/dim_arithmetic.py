@@ -106,7 +106,7 @@ class DimArithmetic:
         b._same_dims += [weakref.ref(a), *a._same_dims]
         known = next((dim for dim in (b, a) if dim.kind is not None), b)
         for dim in [b, *(dim for ref in b._same_dims if (dim := ref()) is not None)]:
-            dim.size = b.size
+            dim.size = dim.size if b.size is None else b.size
             dim.kind = known.kind if dim.kind is None else dim.kind
             dim.vocab = (b.vocab or a.vocab) if dim.vocab is None else dim.vocab
         if b.size is None and lengths_a is not None and (lengths_b is None or lengths_b.raw_tensor is None):

@@ -351,3 +351,30 @@ def test_names_of_expressions() -> None:
     assert (time // 2 + 1).short_repr() == "(time//2)+1"
     assert (2 * time - 3).short_repr() == "2*time-3"
     assert (time * Dim(5, name="f")).short_repr() == "time*f"
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_nothing_replaces_the_batch_dim(is_first: bool) -> None:
+    own = Dim(3, name="own batch", kind=Dim.Types.Batch)
+    (own.declare_same_as(batch_dim) if is_first else batch_dim.declare_same_as(own))
+    assert own == batch_dim
+    assert own.size == 3
+    assert batch_dim.same_as is None
+    assert batch_dim.size is None
+
+
+def test_all_dims_that_are_the_same_learn_of_a_size() -> None:
+    a, b, c = (Dim(None, name=name) for name in "abc")
+    a.declare_same_as(b)
+    b.declare_same_as(c)
+    c.declare_same_as(Dim(7, name="seven", kind=Dim.Types.Feature))
+    assert [(dim.size, dim.is_feature_dim(), dim.need_masking()) for dim in (a, b, c)] == [(7, True, False)] * 3
+
+
+def test_what_is_declared_of_an_expression_holds_when_it_is_written_again() -> None:
+    time, halved = Dim(None, name="time"), Dim(None, name="halved")
+    ((time + 1) // 2).declare_same_as(halved)
+    assert (time + 1) // 2 == halved
+    upsampled = halved * 2
+    upsampled.declare_same_as(time)
+    assert ((time + 1) // 2) * 2 == time
