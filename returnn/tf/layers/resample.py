@@ -189,6 +189,7 @@ class ResizeLayer(_ConcatInputLayer):
         if is_training is not True:
             not_training = rf.logical_not(rf.convert_to_tensor(is_training, dims=()))
             keep = rf.combine_bc(keep, "logical_or", not_training)
+        keep = rf.combine_bc(keep, "logical_and", rf.sequence_mask(out_dim))
         return rf.masked_select(out, mask=keep, dims=[out_dim], out_dim=self.new_dim("kept", kind=out_dim.kind))[0]
 
 
