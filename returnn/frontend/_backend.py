@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 from returnn.frontend._interface.conv import ConvOps
+from returnn.frontend._interface.ctc import CtcOps
 from returnn.frontend._interface.core import CoreOps
 from returnn.frontend._interface.numeric import NumericOps
 from returnn.frontend._interface.raw import RawOps
@@ -47,6 +48,7 @@ __all__ = [
 class Backend(
     CoreOps,
     SoftmaxOps,
+    CtcOps,
     ConvOps,
     ShapeOps,
     SelectOps,

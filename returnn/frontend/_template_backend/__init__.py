@@ -7,6 +7,7 @@ errors about wrong use, are in one place.
 
 from returnn.frontend._backend import Backend, register_backend
 from returnn.frontend._template_backend.conv import ConvRules
+from returnn.frontend._template_backend.ctc import CtcRules
 from returnn.frontend._template_backend.core import CoreRules
 from returnn.frontend._template_backend.numeric import NumericRules
 from returnn.frontend._template_backend.select import SelectRules
@@ -21,6 +22,7 @@ from returnn.frontend._template_backend.softmax import SoftmaxRules
 class TemplateBackend(
     CoreRules,
     SoftmaxRules,
+    CtcRules,
     ConvRules,
     ShapeRules,
     SelectRules,

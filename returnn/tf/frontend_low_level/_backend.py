@@ -10,6 +10,7 @@ from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.tensor.scope import register_scope_provider
 from returnn.tf.frontend_low_level.conv import ConvTFOps
+from returnn.tf.frontend_low_level.ctc import CtcTFOps
 from returnn.tf.frontend_low_level.control_flow import ControlFlowTFOps
 from returnn.tf.frontend_low_level.numeric import NumericTFOps
 from returnn.tf.frontend_low_level.gradient import GradientTFOps
@@ -25,6 +26,7 @@ from returnn.tf.frontend_low_level.softmax import SoftmaxTFOps
 class TFBackend(
     RawTFOps,
     SoftmaxTFOps,
+    CtcTFOps,
     ConvTFOps,
     ShapeTFOps,
     SelectTFOps,

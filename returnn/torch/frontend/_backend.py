@@ -9,6 +9,7 @@ from returnn.frontend._array_backend.gradient import GradientArrayOps
 from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.torch.frontend.conv import ConvTorchOps
+from returnn.torch.frontend.ctc import CtcTorchOps
 from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.gradient import GradientTorchOps
 from returnn.torch.frontend.parameter import ParameterTorchOps
@@ -23,6 +24,7 @@ class TorchBackend(
     ParameterTorchOps,
     RawTorchOps,
     SoftmaxTorchOps,
+    CtcTorchOps,
     ConvTorchOps,
     ShapeTorchOps,
     SelectTorchOps,

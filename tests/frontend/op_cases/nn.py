@@ -187,3 +187,78 @@ def pool(inputs: Inputs) -> Any:
                 )
             )
     return results
+
+
+def _ctc_inputs(inputs: Inputs) -> dict[str, Any]:
+    batch, time = inputs.batch, inputs.dynamic("time", low=1, high=7)
+    labels_time = inputs.dynamic("labels-time", low=0, high=3)
+    classes = inputs.static("feature-classes", 4)
+    logits = inputs.floats([batch, time, classes], feature_dim=classes)
+    targets = inputs.sparse([batch, labels_time], inputs.static("labels", 3))
+    return {
+        "logits": logits, "targets": targets, "input_spatial_dim": time, "targets_spatial_dim": labels_time,
+        "blank_index": 3,
+    }  # fmt: skip
+
+
+@op_case("ctc_loss", rtol=1e-3, atol=1e-4)
+def ctc_loss(inputs: Inputs) -> Any:
+    options = _ctc_inputs(inputs)
+    losses = [
+        rf.ctc_loss(**options, max_approx=max_approx, label_loop=label_loop)
+        for max_approx in (False, True)
+        for label_loop in (True, False)
+    ]
+    logits = options.pop("logits")
+    options["logits"] = rf.log_softmax(logits, axis=logits.feature_dim)
+    losses.append(rf.ctc_loss(**options, logits_normalized=True))
+    return [rf.where(rf.is_finite(x), x, 0.0) for x in losses]
+
+
+@op_case("ctc_loss", rtol=1e-3, atol=1e-4)
+def ctc_loss_with_several_batch_dims_or_none(inputs: Inputs) -> Any:
+    time, labels_time, classes = inputs.static("time", 5), inputs.static("labels-time", 2), inputs.static("classes", 3)
+    labels = inputs.static("labels", 2)
+    options = {"input_spatial_dim": time, "targets_spatial_dim": labels_time, "blank_index": 2}
+    logits = inputs.floats([time, inputs.static("beam"), inputs.batch, classes], feature_dim=classes)
+    return [
+        rf.ctc_loss(logits=logits, targets=inputs.sparse([inputs.batch, labels_time], labels), **options),
+        rf.ctc_loss(
+            logits=inputs.floats([time, classes], feature_dim=classes),
+            targets=inputs.sparse([labels_time], labels),
+            max_approx=True,
+            **options,
+        ),
+    ]
+
+
+@op_case("ctc_best_path", differentiable=False)
+def ctc_paths(inputs: Inputs) -> Any:
+    options = _ctc_inputs(inputs)
+    time, labels_time, blank = options["input_spatial_dim"], options["targets_spatial_dim"], options["blank_index"]
+    paths = [rf.ctc_best_path(**options, label_loop=label_loop) for label_loop in (True, False)]
+    frames = {"path_spatial_dim": time, "blank_index": blank}
+    return [
+        paths,
+        rf.ctc_durations_from_path(path=paths[0], **frames),
+        rf.ctc_no_label_loop_blank_durations_from_path(path=paths[1], **frames),
+        rf.ctc_durations_from_path(path=paths[0], targets_spatial_dim=labels_time, check_dims=False, **frames),
+        rf.ctc_greedy_decode(options["logits"], in_spatial_dim=time, blank_index=blank),
+        rf.ctc_greedy_decode(
+            options["logits"], in_spatial_dim=time, blank_index=blank, target_dim=options["targets"].sparse_dim,
+            wb_target_dim=options["logits"].feature_dim,
+        ),
+    ]  # fmt: skip
+
+
+@op_case("edit_distance", "have_edit_distance", differentiable=False)
+def edit_distance(inputs: Inputs) -> Any:
+    a_time, b_time = inputs.dynamic("a-time", low=0, high=5), inputs.dynamic("b-time", low=0, high=5)
+    labels, static = inputs.static("labels", 2), inputs.static("static", 3)
+    a, b = inputs.sparse([inputs.batch, a_time], labels), inputs.sparse([inputs.batch, b_time], labels)
+    with_beam = inputs.sparse([inputs.static("beam"), inputs.batch, b_time], labels)
+    return [
+        rf.edit_distance(a, a_time, b, b_time),
+        rf.edit_distance(a, a_time, with_beam, b_time, dtype="int64"),
+        rf.edit_distance(inputs.sparse([static], labels), static, b, b_time),
+    ]

@@ -1,0 +1,46 @@
+"""CTC and edit distance on raw TensorFlow tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from returnn.frontend._array_backend.ctc import CtcArrayOps
+
+
+class CtcTFOps(CtcArrayOps):
+    """For the meaning of the operations see `returnn.frontend._array_backend.ctc`."""
+
+    @staticmethod
+    def scan_raw(
+        step: Callable[[Any, Sequence[Any]], Any], initial: Any, frames: Sequence[Any], *, reverse: bool = False
+    ) -> tf.Tensor:
+        """:return: states"""
+        return tf.scan(step, tuple(frames), initializer=initial, reverse=reverse)
+
+    @staticmethod
+    def with_gradient_raw(
+        x: tf.Tensor, compute: Callable[[Any], tuple[Any, Any]], gradient: Callable[[Any, Any], Any]
+    ) -> tf.Tensor:
+        """:return: value"""
+
+        @tf.custom_gradient
+        def function(x: tf.Tensor) -> Any:
+            value, saved = compute(x)
+            return value, lambda of_value: gradient(of_value, saved)
+
+        return function(x)
+
+    @staticmethod
+    def edit_distance_raw(a: tf.Tensor, b: tf.Tensor, a_lengths: tf.Tensor, b_lengths: tf.Tensor) -> tf.Tensor:
+        """:return: distances"""
+        distance = tf.edit_distance(_sparse(a, a_lengths), _sparse(b, b_lengths), normalize=False)
+        return tf.cast(distance, tf.int32)
+
+
+def _sparse(x: tf.Tensor, lengths: tf.Tensor) -> tf.SparseTensor:
+    """:return: without padding"""
+    mask = tf.sequence_mask(lengths, maxlen=tf.shape(x)[1])
+    return tf.SparseTensor(tf.where(mask), tf.boolean_mask(x, mask), tf.cast(tf.shape(x), tf.int64))
