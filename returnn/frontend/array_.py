@@ -4,7 +4,6 @@ from returnn.frontend._array.concat import concat, concat_features, cum_concat_s
 from returnn.frontend._array.convert import (
     cast,
     complex_as_real,
-    constant,
     convert_to_tensor,
     copy,
     expand_dim,
@@ -13,6 +12,9 @@ from returnn.frontend._array.convert import (
     real_as_complex,
     squeeze,
     where,
+)
+from returnn.frontend._array.convert import (
+    constant as constant,  # documented here; in the frontend itself, it is the one of `const`
 )
 from returnn.frontend._array.gather import gather
 from returnn.frontend._array.labels import one_hot, sparse_to_dense
@@ -32,7 +34,7 @@ from returnn.frontend._array.sequences import repeat, reverse_sequence, window
 from returnn.frontend._array.slice import slice
 
 __all__ = [
-    "cast", "complex_as_real", "concat", "concat_features", "constant", "convert_to_tensor", "copy",
+    "cast", "complex_as_real", "concat", "concat_features", "convert_to_tensor", "copy",
     "cum_concat_step", "expand_dim", "expand_dims", "expand_make_non_empty", "gather", "make_complex",
     "masked_scatter", "masked_select", "merge_dims", "one_hot", "pack_padded", "pad", "pad_packed",
     "real_as_complex", "repeat", "reshape", "reverse_sequence", "scatter", "scatter_argmax", "scatter_count",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Union
+from typing import Any
 
 import numpy
 
@@ -13,7 +13,7 @@ from returnn.frontend._template_backend.rules import fail
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import check_known
 
-Operand = Union[Tensor, int, float, complex, bool, numpy.ndarray]
+Operand = Tensor | int | float | complex | bool | numpy.ndarray
 
 _COMPARE_SYMBOLS = {
     "==": "equal", "!=": "not_equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",

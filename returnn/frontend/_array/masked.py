@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 from returnn.frontend._array.convert import cast, convert_to_tensor, where
 from returnn.frontend._array.gather import gather, valid_only
@@ -142,5 +141,5 @@ def _valid_mask(mask: Tensor) -> Tensor:
 
 def _mask_of(dims: Sequence[Dim]) -> Tensor:
     """:return: [dims...], bool"""
-    mask: Any = sequence_mask(dims)
+    mask: Tensor = sequence_mask(dims)
     return mask.copy_compatible_to_dims(dims, unbroadcast=True)

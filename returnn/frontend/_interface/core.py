@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 if TYPE_CHECKING:
     from returnn.tensor import Dim, Tensor
 
-Scalar = Union[int, float, complex, bool, str, numpy.number, numpy.ndarray]
+Scalar = int | float | complex | bool | str | numpy.number | numpy.ndarray
 
 
 class CoreOps:
