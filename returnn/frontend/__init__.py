@@ -12,6 +12,7 @@ from returnn.frontend._backend import backend_ctx, get_backend_by_raw_tensor_typ
 from returnn.frontend.amp import *
 from returnn.frontend.array_ import *
 from returnn.frontend.assert_ import *
+from returnn.frontend.attention import *
 from returnn.frontend.backend import is_backend_raw_tensor_dim_tag_independent
 from returnn.frontend.build_from_dict import *
 from returnn.frontend.cond import *
@@ -25,6 +26,7 @@ from returnn.frontend.dropout import *
 from returnn.frontend.dtype import *
 from returnn.frontend.gradient import *
 from returnn.frontend.graph import *
+from returnn.frontend.linear import *
 from returnn.frontend.loss import *
 from returnn.frontend.math_ import *
 from returnn.frontend.matmul import *

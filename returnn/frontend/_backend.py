@@ -19,6 +19,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+from returnn.frontend._interface.attention import AttentionOps
 from returnn.frontend._interface.conv import ConvOps
 from returnn.frontend._interface.ctc import CtcOps
 from returnn.frontend._interface.core import CoreOps
@@ -50,6 +51,7 @@ class Backend(
     SoftmaxOps,
     CtcOps,
     ConvOps,
+    AttentionOps,
     ShapeOps,
     SelectOps,
     NumericOps,

@@ -57,6 +57,21 @@ def at_least(dim: Dim, limit: int) -> Dim:
     return _dim_by_rule(("at least", limit), dim, partial(_maximum, limit=limit))
 
 
+def twin(dim: Dim) -> Dim:
+    """:return: another dim with the same lengths, as for the frames that the frames of `dim` attend to"""
+    if dim.size is None:
+        return _dim_by_rule(("twin",), dim, _same)
+    key = (("twin",), dim.key, dim.kind)
+    known = _dims_by_rule.get(key)
+    if known is None:
+        known = _dims_by_rule[key] = type(dim)(dim.size, name=f"{dim.name}:twin", kind=dim.kind)
+    return known
+
+
+def _same(lengths: Tensor) -> Tensor:
+    return lengths
+
+
 def _minimum(lengths: Tensor, limit: int) -> Tensor:
     return frontend().minimum(lengths, limit)
 

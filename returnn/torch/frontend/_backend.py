@@ -8,6 +8,7 @@ from returnn.frontend._array_backend.core import CoreArrayOps
 from returnn.frontend._array_backend.gradient import GradientArrayOps
 from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
+from returnn.torch.frontend.attention import AttentionTorchOps
 from returnn.torch.frontend.conv import ConvTorchOps
 from returnn.torch.frontend.ctc import CtcTorchOps
 from returnn.torch.frontend.numeric import NumericTorchOps
@@ -26,6 +27,7 @@ class TorchBackend(
     SoftmaxTorchOps,
     CtcTorchOps,
     ConvTorchOps,
+    AttentionTorchOps,
     ShapeTorchOps,
     SelectTorchOps,
     NumericTorchOps,

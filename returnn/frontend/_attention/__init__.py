@@ -1,0 +1,1 @@
+"""Attention, a module per theme. `returnn.frontend.attention` hands it on."""
