@@ -13,5 +13,7 @@ from returnn.tensor import Tensor
 def train_flag_ctx(train_flag: bool | tf.Tensor) -> Any:
     """:return: context in which `rf` knows whether this is training"""
     if not isinstance(train_flag, bool):
-        train_flag = Tensor("train_flag", dims=(), dtype="bool", raw_tensor=train_flag)
+        # On templates, it is one, too: otherwise operations would mix it with values.
+        raw = None if rf.get_selected_backend() == "template" else train_flag
+        train_flag = Tensor("train_flag", dims=(), dtype="bool", raw_tensor=raw)
     return rf.get_run_ctx().train_flag_ctx(train_flag)
