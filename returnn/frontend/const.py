@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from returnn.frontend._backend import get_backend_of, get_global_backend
+from returnn.frontend.device import get_default_device
 from returnn.frontend.dtype import get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 
@@ -32,6 +33,7 @@ def full(
     """
     if dtype is None:
         dtype = fill_value.dtype if isinstance(fill_value, Tensor) else _dtype_of(fill_value)
+    device = device or get_default_device()
     return get_global_backend().full(
         dims, fill_value, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim
     )
@@ -49,6 +51,7 @@ def constant(
     """:return: tensor with `fill_value` everywhere, see `full`; or, if that is an array, with its values"""
     if numpy.ndim(fill_value) and not isinstance(fill_value, Tensor):
         dtype = dtype or _dtype_of(numpy.asarray(fill_value).flat[0].item())
+        device = device or get_default_device()
         return get_global_backend().convert_to_tensor(
             fill_value, dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, device=device
         )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from returnn.config.current import current_config
+from returnn.frontend._template_backend.rules import require_dims
 from returnn.frontend.array_ import cast, where
 from returnn.frontend.cond import cond
 from returnn.frontend.rand import random_uniform
 from returnn.frontend.run_ctx import get_run_ctx
 from returnn.tensor import Dim, Tensor
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import UserError
 
 
 def dropout(
@@ -27,19 +31,23 @@ def dropout(
         None: all; False: the same
     :param on_forward: also outside of training
     :return: the dims of source
+    :raises DimError: if `axis` has a dim which is not there
     """
-    if isinstance(drop_prob, (int, float)) and drop_prob <= 0:
-        return source
+    if isinstance(drop_prob, (int, float)):
+        if not 0 <= drop_prob < 1:
+            raise UserError(f"dropout: drop_prob should be at least 0 and below 1, not {drop_prob}.")
+        if drop_prob == 0:
+            return source
     if axis is None or isinstance(axis, bool):
         dims = list(source.dims)
     else:
         wanted = [axis] if isinstance(axis, Dim) else list(axis)
+        require_dims("dropout", source, wanted)
         dims = [dim for dim in source.dims if dim in wanted]
 
     def apply() -> Tensor:
-        noise = random_uniform(
-            dims, dtype="float32" if source.dtype.startswith(("float16", "bfloat")) else source.dtype
-        )
+        noise_dtype = "float32" if source.dtype.startswith(("float16", "bfloat")) else source.dtype
+        noise = random_uniform(dims, dtype=noise_dtype, device=source.device)
         keep = noise >= drop_prob
         scale = 1.0 / (1.0 - drop_prob)
         factor = cast(where(keep, scale, 0.0), source.dtype)
@@ -57,5 +65,13 @@ def dropout(
 
 
 def dropout_broadcast_default() -> bool:
-    """:return: whether modules drop along all dims but the feature dim together, if nothing else is said"""
-    return False
+    """
+    :return: whether modules drop along all dims but the feature dim together, if nothing else is said: the option
+        `rf_dropout_broadcast` of the config, or else True up to behavior version 18
+    """
+    config = current_config()
+    value = None if config is None else config.bool("rf_dropout_broadcast", None)
+    return BehaviorVersion.get() <= 18 if value is None else bool(value)
+
+
+__all__ = ["dropout", "dropout_broadcast_default"]

@@ -16,6 +16,7 @@ import numpy
 from returnn.frontend import _owner
 from returnn.frontend._backend import Backend, get_backend_by_raw_tensor_type, get_backend_of, get_global_backend
 from returnn.frontend.array_ import convert_to_tensor
+from returnn.frontend.device import get_default_device
 from returnn.frontend.dtype import get_default_float_dtype, get_default_int_dtype, is_float_dtype
 from returnn.frontend.init import ParamInit
 from returnn.tensor import Dim, Tensor
@@ -84,13 +85,13 @@ class Parameter(Tensor[Any]):
         self._non_critical_for_restore = non_critical_for_restore
         self._weight_decay = weight_decay
         self._initial = initial
-        self._device = device
+        self._device = device or get_default_device()
         if raw_tensor is not None:
             self.raw_tensor = raw_tensor
             return
         backend = get_global_backend()
         if backend.executing_eagerly():
-            self._raw = backend.create_parameter_raw(self, device=device)
+            self._raw = backend.create_parameter_raw(self, device=self._device)
         else:
             self._is_pending = True
 

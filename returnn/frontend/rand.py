@@ -8,11 +8,13 @@ from typing import Any
 import numpy
 
 from returnn.frontend._backend import get_backend_of, get_global_backend
+from returnn.frontend.device import get_default_device
 from returnn.frontend.dtype import get_default_float_dtype
 from returnn.frontend.math_ import log
 from returnn.frontend.reduce import top_k
 from returnn.frontend.run_ctx import get_run_ctx
 from returnn.tensor import Dim, Tensor
+from returnn.util.errors import UserError
 
 _calls_in_step = [0]
 
@@ -80,49 +82,110 @@ def random(
     :param feature_dim: one of the dims
     :param distribution: "uniform", "normal", "truncated_normal", "bernoulli"
     :param mean: of a normal distribution; probability of 1, for "bernoulli"
-    :param stddev: standard deviation of a normal distribution
+    :param stddev: standard deviation of a normal distribution, before truncation
     :param bound: uniform in [-bound, bound)
-    :param minval: uniform in [minval, maxval); normal distributions leave out what is below
+    :param minval: uniform in [minval, maxval). Of a truncated normal distribution, the lowest value; default:
+        mean - 2 * stddev
     :param maxval: see `minval`
-    :param seed: number or numbers; the same seed gives the same values with `static`
-    :param algorithm: of an explicit state; an error, as there is none
-    :param explicit_state: an error: no backend keeps its state in a tensor
-    :param auto_update_state: see `explicit_state`
+    :param seed: number or numbers. Eager code gives the same values for the same seed; a graph does so only with
+        `static`, otherwise each run gives others
+    :param algorithm: "philox", "threefry", "auto_select"; PyTorch has only its own
+    :param explicit_state: [3], int64: counter and key of Philox (or [2], of Threefry). The values follow from it
+    :param auto_update_state: whether the explicit state, a parameter, moves on, so that the next values are others
     :param static: the values depend on the seed alone
-    :param out: tensor that the values are written into
+    :param out: tensor or parameter that the values are written into
+    :raises DimError: if an option does not fit the distribution
     """
     if dtype is None:
-        dtype = get_default_float_dtype() if sparse_dim is None else "int32"
-    return get_global_backend().random(
-        dims=dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim,
+        dtype = out.dtype if out is not None else get_default_float_dtype() if sparse_dim is None else "int32"
+    result = get_global_backend().random(
+        dims=dims, dtype=dtype, device=device or get_default_device(), sparse_dim=sparse_dim, feature_dim=feature_dim,
         distribution=distribution, mean=mean, stddev=stddev, bound=bound, minval=minval, maxval=maxval, seed=seed,
         algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state, static=static, out=out,
     )  # fmt: skip
+    if auto_update_state:
+        _move_on(explicit_state)
+    if out is None:
+        return result
+    if hasattr(out, "assign"):  # a parameter
+        out.assign(result)
+    else:
+        out.raw_tensor = result.copy_compatible_to_dims_raw(out.dims)
+    return out
 
 
 def random_uniform(
-    dims: Sequence[Dim], *, minval: int | float | Tensor = 0, maxval: int | float | Tensor = 1, **options: Any
+    dims: Sequence[Dim],
+    *,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+    minval: int | float | Tensor = 0,
+    maxval: int | float | Tensor = 1,
+    seed: int | Sequence[int] | numpy.ndarray | None = None,
+    algorithm: str | None = None,
+    explicit_state: Tensor | None = None,
+    auto_update_state: bool | None = None,
+    static: bool | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """:return: uniform in [minval, maxval), see `random`"""
-    return random(dims, distribution="uniform", minval=minval, maxval=maxval, **options)
+    return random(
+        dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim, distribution="uniform",
+        minval=minval, maxval=maxval, seed=seed, algorithm=algorithm, explicit_state=explicit_state,
+        auto_update_state=auto_update_state, static=static, out=out,
+    )  # fmt: skip
 
 
 def random_normal(
-    dims: Sequence[Dim], *, mean: int | float | Tensor = 0.0, stddev: int | float | Tensor = 1.0, **options: Any
+    dims: Sequence[Dim],
+    *,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+    mean: int | float | Tensor = 0.0,
+    stddev: int | float | Tensor = 1.0,
+    seed: int | Sequence[int] | numpy.ndarray | None = None,
+    algorithm: str | None = None,
+    explicit_state: Tensor | None = None,
+    auto_update_state: bool | None = None,
+    static: bool | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """:return: normal distribution, see `random`"""
-    return random(dims, distribution="normal", mean=mean, stddev=stddev, **options)
+    return random(
+        dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim, distribution="normal",
+        mean=mean, stddev=stddev, seed=seed, algorithm=algorithm, explicit_state=explicit_state,
+        auto_update_state=auto_update_state, static=static, out=out,
+    )  # fmt: skip
 
 
 def random_truncated_normal(
     dims: Sequence[Dim],
     *,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
     mean: int | float | Tensor = 0.0,
     stddev: int | float | Tensor = 1.0,
-    **options: Any,
+    minval: int | float | Tensor | None = None,
+    maxval: int | float | Tensor | None = None,
+    seed: int | Sequence[int] | numpy.ndarray | None = None,
+    algorithm: str | None = None,
+    explicit_state: Tensor | None = None,
+    auto_update_state: bool | None = None,
+    static: bool | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """:return: normal distribution without what is further than two standard deviations from the mean"""
-    return random(dims, distribution="truncated_normal", mean=mean, stddev=stddev, **options)
+    """:return: normal distribution without what is below `minval` or above `maxval`, see `random`"""
+    return random(
+        dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim,
+        distribution="truncated_normal", mean=mean, stddev=stddev, minval=minval, maxval=maxval, seed=seed,
+        algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state, static=static, out=out,
+    )  # fmt: skip
 
 
 def random_choice_without_replacement(
@@ -139,7 +202,9 @@ def random_choice_without_replacement(
     """
     noise = random_uniform(log_probs.dims, dtype=log_probs.dtype, minval=1e-20, maxval=1.0)
     scores = log_probs - log(-log(noise)) * noise_scale if noise_scale else log_probs
-    return top_k(scores, axis=axis, k_dim=num_samples_dim)[1]
+    _, indices, _ = top_k(scores, axis=axis, k_dim=num_samples_dim)
+    assert isinstance(indices, Tensor)
+    return indices
 
 
 def random_choice_with_replacement(dims: Sequence[Dim], *, probs: Tensor, axis: Dim) -> Tensor:
@@ -149,8 +214,15 @@ def random_choice_with_replacement(dims: Sequence[Dim], *, probs: Tensor, axis: 
     :param axis: what to choose from
     :return: [dims] -> axis
     """
-    from_backend = get_backend_of(probs)
-    return from_backend.random_choice_with_replacement(dims, probs=probs, axis=axis)
+    return get_backend_of(probs).random_choice_with_replacement(dims, probs=probs, axis=axis)
+
+
+def _move_on(state: Any) -> None:
+    """Moves the counter on by more than any operation takes of it."""
+    if not hasattr(state, "assign_add"):
+        raise UserError(f"random: auto_update_state: {state} is no parameter, so it cannot change.")
+    (dim,) = state.dims
+    state.assign_add(numpy.array([2**32] + [0] * (dim.size - 1), dtype="int64"))
 
 
 __all__ = [

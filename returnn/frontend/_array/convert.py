@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from returnn.frontend._backend import get_backend_by_raw_tensor_type, get_backend_of, get_global_backend
+from returnn.frontend.device import get_default_device
 from returnn.frontend.dtype import get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 
@@ -46,6 +47,8 @@ def convert_to_tensor(
         dims = [Dim(size, name=f"const-axis{i}", auto_generated=True) for i, size in enumerate(ndim_shape)]
     if keep_scalar_on_cpu and not dims:
         device = "cpu"
+    elif device is None and dims and _is_plain(value):
+        device = get_default_device()
     backend = _backend or (get_global_backend() if _is_plain(value) else get_backend_by_raw_tensor_type(type(value)))
     return backend.convert_to_tensor(
         value, dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, device=device, name=name

@@ -53,3 +53,17 @@ class RandomOps:
     ) -> Tensor:
         """See `returnn.frontend.random`."""
         raise NotImplementedError
+
+    @classmethod
+    def random_choice_with_replacement(cls, dims: Sequence[Dim], *, probs: Tensor, axis: Dim) -> Tensor:
+        """
+        See `returnn.frontend.random_choice_with_replacement`. The maximum of the log probabilities with Gumbel noise is
+        distributed like the probabilities (Gumbel 1954, "Statistical Theory of Extreme Values").
+        """
+        backend: Any = cls
+        noise = cls.random(dims=[*dims, axis], dtype=probs.dtype, distribution="uniform", minval=1e-20, maxval=1.0)
+        for func in ("log", "neg", "log", "neg"):
+            noise = backend.activation(noise, func)
+        scores = backend.combine(noise, "add", backend.activation(probs, "log"))
+        result: Tensor = backend.reduce(scores, mode="argmax", axis=axis)
+        return result

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy
 
+from returnn.frontend._numpy_backend.labeled import aligned, as_tensor
+from returnn.frontend._random_source import RandomSource
 from returnn.frontend._template_backend import TemplateBackend
+from returnn.frontend._template_backend.random import normal_of, range_of
 from returnn.tensor import Dim, Tensor
 
 _generator = numpy.random.default_rng(42)
@@ -38,39 +42,50 @@ class RandomNumpyOps:
         *,
         dims: Sequence[Dim],
         dtype: str,
-        distribution: str,
         device: str | None = None,
-        mean: Any = None,
-        stddev: Any = None,
-        bound: Any = None,
-        minval: Any = None,
-        maxval: Any = None,
+        sparse_dim: Dim | None = None,
+        feature_dim: Dim | None = None,
+        distribution: str,
         seed: Any = None,
+        algorithm: str | None = None,
+        explicit_state: Tensor | None = None,
+        auto_update_state: bool | None = None,
         static: bool | None = None,
         out: Tensor | None = None,
         **options: Any,
     ) -> Tensor:
         """:return: random values"""
-        result = TemplateBackend.random(dims=dims, dtype=dtype, distribution=distribution, out=out, **options)
-        mean, stddev, bound, minval, maxval = (
-            float(x.raw_tensor) if isinstance(x, Tensor) else x for x in (mean, stddev, bound, minval, maxval)
-        )
-        generator = _generator if seed is None else numpy.random.default_rng(seed)
+        result = TemplateBackend.random(
+            dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, distribution=distribution,
+            seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
+            static=static, out=out, **options,
+        )  # fmt: skip
+        state = None if explicit_state is None else explicit_state.raw_tensor
+        number = RandomSource(seed, bool(static), state).number(numpy.asarray)
+        generator = _generator if number is None else numpy.random.default_rng(number)
+        given = {name: _aligned(value, dims) for name, value in options.items() if value is not None}
         shape = [int(dim.get_dim_value()) for dim in dims]
-        if distribution == "uniform":
-            low, high = (-bound, bound) if bound is not None else (minval or 0, 1 if maxval is None else maxval)
-            is_int = dtype.startswith(("int", "uint"))
-            value: Any = generator.integers(low, high, shape) if is_int else generator.uniform(low, high, shape)
-        elif distribution == "bernoulli":
-            value = generator.uniform(size=shape) < mean
-        else:
-            value = generator.normal(size=shape)
-            if distribution == "truncated_normal":
-                while (numpy.abs(value) > 2).any():
-                    value = numpy.where(numpy.abs(value) > 2, generator.normal(size=shape), value)
-            value = value * (1.0 if stddev is None else stddev) + (mean or 0.0)
+        value = _draw(generator, distribution, shape, given, is_int=dtype.startswith(("int", "uint")))
         result.raw_tensor = numpy.asarray(value, dtype=dtype)
-        if out is not None:
-            out.raw_tensor = result.copy_compatible_to_dims_raw(out.dims)
-            return out
         return result
+
+
+def _draw(
+    generator: numpy.random.Generator, distribution: str, shape: Sequence[int], options: dict[str, Any], *, is_int: bool
+) -> Any:
+    if distribution == "uniform":
+        low, high = range_of(options)
+        return generator.integers(low, high, shape) if is_int else generator.uniform(low, high, shape)
+    if distribution == "bernoulli":
+        return generator.uniform(size=shape) < options["mean"]
+    mean, stddev, low, high = normal_of(options)
+    if distribution == "normal":
+        return generator.normal(size=shape) * stddev + mean
+    standard = NormalDist()
+    cdf, inverse_cdf = numpy.vectorize(standard.cdf), numpy.vectorize(standard.inv_cdf, otypes=["float64"])
+    value = inverse_cdf(generator.uniform(cdf(low), cdf(high), shape).clip(1e-300, 1 - 1e-16))
+    return value.clip(low, high) * stddev + mean
+
+
+def _aligned(value: Any, dims: Sequence[Dim]) -> Any:
+    return aligned(as_tensor(value), dims) if isinstance(value, Tensor) else value

@@ -1,4 +1,8 @@
-"""Random values in TensorFlow graphs."""
+"""
+Random values in TensorFlow graphs.
+
+All come from stateless operations; `raw_random` says where their seeds come from.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from returnn.frontend._random_source import RandomSource, seed_number
+from returnn.tf.frontend_low_level import raw_random
+
+_ALGORITHMS = {None: "auto_select", "auto_select": "auto_select", "philox": "philox"}
+_THREEFRY = "threefry"
+_NUMBER_OF = {"auto_select": 1, "philox": 1, _THREEFRY: 2}  # as TensorFlow's operations with a key count them
 
 
 class RandomTFOps:
@@ -18,36 +29,62 @@ class RandomTFOps:
 
     @staticmethod
     def get_random_state() -> dict[str, bytes]:
-        """:return: nothing: the state is part of the session"""
+        """:return: nothing: values follow from seed and step, or from the session, which does not tell its state"""
         return {}
 
     @staticmethod
     def set_random_state(state: dict[str, bytes]) -> None:
-        """Nothing to do: the state is part of the session."""
+        """Nothing to do, see `get_random_state`."""
 
     @staticmethod
-    def random_uniform_raw(
-        shape: Sequence[Any], dtype: str, low: Any, high: Any, seed: Any, static: bool, device: str | None
-    ) -> tf.Tensor:
-        """:return: uniform values"""
-        if static:
-            return tf.random.stateless_uniform(shape, seed=_pair(seed), minval=low, maxval=high, dtype=dtype)
-        return tf.random.uniform(shape, minval=low, maxval=high, dtype=dtype, seed=seed)
+    def random_uniform_raw(shape: Sequence[Any], dtype: str, source: RandomSource, device: str | None) -> tf.Tensor:
+        """:return: floats in [0, 1)"""
+        return tf.raw_ops.StatelessRandomUniformV2(shape=_shape(shape), dtype=tf.as_dtype(dtype), **_key(source))
 
     @staticmethod
-    def random_normal_raw(
-        shape: Sequence[Any], dtype: str, seed: Any, static: bool, device: str | None, *, truncated: bool
+    def random_ints_raw(
+        shape: Sequence[Any], dtype: str, low: Any, high: Any, source: RandomSource, device: str | None
     ) -> tf.Tensor:
+        """:return: integers in [low, high)"""
+        low, high = tf.cast(low, dtype), tf.cast(high, dtype)
+        return tf.raw_ops.StatelessRandomUniformIntV2(shape=_shape(shape), minval=low, maxval=high, **_key(source))
+
+    @staticmethod
+    def random_normal_raw(shape: Sequence[Any], dtype: str, source: RandomSource, device: str | None) -> tf.Tensor:
         """:return: normal values"""
-        if static:
-            function = tf.random.stateless_truncated_normal if truncated else tf.random.stateless_normal
-            return function(shape, seed=_pair(seed), dtype=dtype)
-        function = tf.random.truncated_normal if truncated else tf.random.normal
-        return function(shape, dtype=dtype, seed=seed)
+        return tf.raw_ops.StatelessRandomNormalV2(shape=_shape(shape), dtype=tf.as_dtype(dtype), **_key(source))
+
+    @classmethod
+    def random_truncated_raw(
+        cls, shape: Sequence[Any], dtype: str, low: Any, high: Any, source: RandomSource, device: str | None
+    ) -> tf.Tensor:
+        """:return: truncated normal values: by the inverse of the distribution function, if the range is not -2 to 2"""
+        if (low, high) == (-2.0, 2.0):
+            return tf.raw_ops.StatelessTruncatedNormalV2(shape=_shape(shape), dtype=tf.as_dtype(dtype), **_key(source))
+        low, high = tf.cast(low, dtype), tf.cast(high, dtype)
+        low_p, high_p = (0.5 * tf.math.erfc(-x / tf.sqrt(tf.cast(2, dtype))) for x in (low, high))
+        uniform = low_p + cls.random_uniform_raw(shape, dtype, source, device) * (high_p - low_p)
+        return tf.clip_by_value(tf.math.ndtri(uniform), low, high)
 
 
-def _pair(seed: Any) -> Any:
-    if isinstance(seed, int):
-        return [seed, 0]
-    values = [int(x) for x in seed]
-    return (values + [0])[:2]
+def _shape(shape: Sequence[Any]) -> tf.Tensor:
+    return tf.convert_to_tensor(shape, dtype=tf.int32)
+
+
+def _key(source: RandomSource) -> dict[str, Any]:
+    """:return: arguments of the operations with a key: alg, key (1,), counter (n,)"""
+    name = _THREEFRY if source.algorithm in ("threefry", "three-fry") else _ALGORITHMS[source.algorithm]
+    if source.state is not None:
+        state = tf.convert_to_tensor(source.state)
+        algorithm = 2 if state.shape[0] == 2 else 1
+        state = tf.bitcast(state, tf.uint64)
+        return {"alg": algorithm, "counter": state[:-1], "key": state[-1:]}
+    seed = [seed_number(source.seed), 0] if source.is_static else _seed_of_run(source.seed)
+    algorithm = _NUMBER_OF[name]
+    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=tf.cast(seed, tf.int64))
+    return {"alg": algorithm, "key": key, "counter": counter if algorithm == 1 else counter[:1]}
+
+
+def _seed_of_run(seed: Any) -> Any:
+    """:return: seed for an operation, (2,), another one in each run and each round of a loop"""
+    return raw_random.operation_seed(None if seed is None else seed_number(seed))

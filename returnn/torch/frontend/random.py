@@ -8,7 +8,9 @@ from typing import Any
 import numpy
 import torch
 
+from returnn.frontend._random_source import RandomSource
 from returnn.torch.frontend.raw import RawTorchOps
+from returnn.util.errors import UserError
 
 
 class RandomTorchOps:
@@ -35,36 +37,41 @@ class RandomTorchOps:
             torch.cuda.set_rng_state(torch.from_numpy(numpy.frombuffer(state["cuda"], dtype="uint8").copy()))
 
     @staticmethod
-    def random_uniform_raw(
-        shape: Sequence[int], dtype: str, low: Any, high: Any, seed: Any, static: bool, device: str | None
-    ) -> torch.Tensor:
-        """:return: uniform values"""
-        generator = _generator(seed, device)
+    def random_uniform_raw(shape: Sequence[int], dtype: str, source: RandomSource, device: str | None) -> torch.Tensor:
+        """:return: floats in [0, 1)"""
         torch_dtype = RawTorchOps.as_dtype_raw(dtype)
-        if not torch_dtype.is_floating_point:
-            return torch.randint(
-                int(low), int(high), tuple(shape), generator=generator, dtype=torch_dtype, device=device
-            )
-        values = torch.rand(tuple(shape), generator=generator, dtype=torch_dtype, device=device)
-        return values * (high - low) + low
+        return torch.rand(tuple(shape), generator=_generator(source, device), dtype=torch_dtype, device=device)
 
     @staticmethod
-    def random_normal_raw(
-        shape: Sequence[int], dtype: str, seed: Any, static: bool, device: str | None, *, truncated: bool
+    def random_ints_raw(
+        shape: Sequence[int], dtype: str, low: Any, high: Any, source: RandomSource, device: str | None
     ) -> torch.Tensor:
+        """:return: integers in [low, high)"""
+        return torch.randint(
+            int(low), int(high), tuple(shape), generator=_generator(source, device),
+            dtype=RawTorchOps.as_dtype_raw(dtype), device=device,
+        )  # fmt: skip
+
+    @staticmethod
+    def random_normal_raw(shape: Sequence[int], dtype: str, source: RandomSource, device: str | None) -> torch.Tensor:
         """:return: normal values"""
-        generator = _generator(seed, device)
         values = torch.empty(tuple(shape), dtype=RawTorchOps.as_dtype_raw(dtype), device=device)
-        if truncated:
-            return torch.nn.init.trunc_normal_(values, generator=generator)
-        return values.normal_(generator=generator)
+        return values.normal_(generator=_generator(source, device))
+
+    @staticmethod
+    def random_truncated_raw(
+        shape: Sequence[int], dtype: str, low: Any, high: Any, source: RandomSource, device: str | None
+    ) -> torch.Tensor:
+        """:return: truncated normal values"""
+        values = torch.empty(tuple(shape), dtype=RawTorchOps.as_dtype_raw(dtype), device=device)
+        return torch.nn.init.trunc_normal_(values, a=float(low), b=float(high), generator=_generator(source, device))
 
 
-def _generator(seed: Any, device: str | None) -> torch.Generator | None:
-    """:return: generator with this seed; None for the one of PyTorch"""
-    if seed is None:
+def _generator(source: RandomSource, device: str | None) -> torch.Generator | None:
+    """:return: generator for this source; None for the one of PyTorch"""
+    if source.algorithm not in (None, "auto_select"):
+        raise UserError(f"random: PyTorch has its own algorithm, not {source.algorithm!r}.")
+    number = source.number(lambda state: state.detach().cpu().numpy())
+    if number is None:
         return None
-    value = (
-        seed if isinstance(seed, int) else int(numpy.random.SeedSequence([int(x) for x in seed]).generate_state(1)[0])
-    )
-    return torch.Generator(device=device or "cpu").manual_seed(value)
+    return torch.Generator(device=device or torch.get_default_device()).manual_seed(number)
