@@ -11,7 +11,6 @@ from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
-from returnn.tf.layers.rec.rec_unstack import declared_time_dim
 from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
 from returnn.util.errors import ConfigError, nearest_hint
 
