@@ -19,7 +19,7 @@ TENSOR = (*UTIL, "returnn.tensor")
 FRONTEND = (*TENSOR, "returnn.frontend")
 LOW_LEVEL = (*FRONTEND, "returnn.tf.frontend_low_level", "returnn.tf.util", "returnn.native")
 LAYERS = (*LOW_LEVEL, "returnn.tf.layers", "returnn.config", "returnn.log")
-NETWORK = (*LAYERS, "returnn.tf.network", "returnn.datasets")
+NETWORK = (*LAYERS, "returnn.tf.network", "returnn.tf.checkpoint", "returnn.datasets")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.util": (),
     "returnn.log": UTIL,
@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.tf.frontend_low_level": (*FRONTEND, "returnn.native"),
     "returnn.torch.frontend": (*FRONTEND, "returnn.native"),
     "returnn.tf.util": LOW_LEVEL,
+    "returnn.tf.checkpoint": UTIL,
     "returnn.tf.layers": LAYERS,
     "returnn.tf.network": NETWORK,
 }
