@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.tf.frontend_low_level": (*FRONTEND, "returnn.native"),
     "returnn.torch.frontend": (*FRONTEND, "returnn.native"),
     "returnn.tf.util": LOW_LEVEL,
-    "returnn.tf.checkpoint": UTIL,
+    "returnn.tf.checkpoint": (*UTIL, "returnn.log"),
     "returnn.tf.layers": LAYERS,
     "returnn.tf.network": NETWORK,
 }
