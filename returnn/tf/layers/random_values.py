@@ -13,7 +13,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.tf.layers.variables import VariableLayer
-from returnn.tf.util.random_state import ALGORITHMS, RandomState, state_size
+from returnn.tf.util.random_state import ALGORITHMS, read_and_move_on, state_size
 from returnn.util.errors import ConfigError, check_known
 
 Number = int | float
@@ -94,33 +94,28 @@ class RandomLayer(NoSourcesLayer):
         """:return: [shape]"""
         dims = [dim if isinstance(dim, Dim) else self.new_dim(f"axis{i}", dim) for i, dim in enumerate(self.shape)]
         limits = {k: v.output if isinstance(v, LayerBase) else v for k, v in self.limits.items()}
-        if self.explicit_state is not None:
-            output = self._from_state(dims, limits)
-        else:
-            seed = self.network.random_seed() if self.seed is None else self.seed
-            output = rf.random(
-                dims, dtype=self.dtype, distribution=self.distribution, seed=seed, static=self.static, **limits
-            )
-        output.sparse_dim = self.sparse_dim
+        state = self._state(dims)
+        seed = None if state is not None else self.network.random_seed() if self.seed is None else self.seed
+        output = rf.random(
+            dims, dtype=self.dtype, sparse_dim=self.sparse_dim, distribution=self.distribution, seed=seed,
+            explicit_state=state, auto_update_state=None if state is None else False, static=self.static, **limits,
+        )  # fmt: skip
         if self.feature_dim is not None:
             output.feature_dim = self.feature_dim
         return rf.stop_gradient(output) if self.stop_grad else output
 
-    def _from_state(self, dims: list[Dim], limits: dict[str, Any]) -> Tensor:
-        assert self.explicit_state is not None
-        output = Tensor(self.name, dims=dims, dtype=self.dtype)
+    def _state(self, dims: list[Dim]) -> Tensor | None:
+        """:return: [state], of the generator"""
+        if self.explicit_state is None:
+            return None
         state = self.explicit_state.output
-        if state.raw_tensor is None:
-            return output
         variable = self._state_variable()
-        generator = RandomState(state.raw_tensor, self.algorithm or "philox", variable)
-        sizes = [dim.get_dim_value() for dim in dims]
-        raw_limits = {
-            name: value.copy_compatible_to_dims_raw(dims) if isinstance(value, Tensor) else value
-            for name, value in limits.items()
-        }
-        output.raw_tensor = generator.draw(sizes, distribution=self.distribution, dtype=self.dtype, **raw_limits)
-        return output
+        if state.raw_tensor is None or variable is None:
+            return state
+        state = state.copy()
+        num_values = tf.reduce_prod([tf.cast(dim.get_dim_value(), tf.int64) for dim in dims])
+        state.raw_tensor = read_and_move_on(variable, self.algorithm or "philox", num_values)
+        return state
 
     def _state_variable(self) -> tf.Variable | None:
         """:return: variable with the state, which is changed; None if it stays as it is"""
@@ -175,9 +170,7 @@ class RandIntLayer(NoSourcesLayer):
         dims = [dim if isinstance(dim, Dim) else self.new_dim(f"axis{i}", dim) for i, dim in enumerate(self.shape)]
         low, high = (x.output if isinstance(x, LayerBase) else x for x in (self.minval, self.maxval))
         seed = self.network.random_seed() if self.seed is None else self.seed
-        output = rf.random_uniform(dims, minval=low, maxval=high, dtype=self.dtype, seed=seed)
-        output.sparse_dim = self.sparse_dim
-        return output
+        return rf.random_uniform(dims, minval=low, maxval=high, dtype=self.dtype, seed=seed, sparse_dim=self.sparse_dim)
 
 
 class RandomStateInitLayer(NoSourcesLayer):
