@@ -18,6 +18,9 @@ class LayerRec:
     """The part of `LayerBase` about loops and search."""
 
     works_on_sequences: ClassVar[bool] = True  # the same for all frames at once as frame by frame
+    is_one_block: ClassVar[bool] = False  # layers inside of it are computed where it is
+    selects_frames: ClassVar[bool] = False  # for all frames at once, the output only has some of them
+    restores_frames: ClassVar[bool] = False  # the way back from there
 
     def previous_state(self: LayerBase, key: str, template: Tensor, *, initial: Any = 0) -> Tensor:
         """

@@ -64,6 +64,10 @@ class Frame:
         """:return: state of a layer after the frame before"""
         raise ConfigError(f"layer {self.prefix + path!r}: has state, which there is none of outside of the loop.")
 
+    def output_before(self, path: str) -> Any:
+        """:return: output of a layer in the frame before, as far as that is kept; otherwise None"""
+        return None
+
     def scores_before(self) -> Any:
         """:return: [B, beam]: scores of the hypotheses after the frame before; None if it is not known that there are any"""
         return None
@@ -96,10 +100,11 @@ class Frame:
         """Notes that the layer which is being made uses another one."""
         if not self._stack:
             return
-        edge = self._edge_to(layer)
         edges = self.edges[self._stack[-1]]
-        if edge not in edges and edge != Edge("same", self._stack[-1]):
-            edges.append(edge)
+        for used in getattr(layer, "computed_from", (layer,)):
+            edge = self._edge_to(used)
+            if edge not in edges and edge != Edge("same", self._stack[-1]):
+                edges.append(edge)
 
     def _edge_to(self, layer: LayerBase) -> Edge:
         name = layer.get_absolute_name()

@@ -176,6 +176,10 @@ class StepFrame(Frame):
             state_before=lambda state: self.state_before(path, state, output),
         )
 
+    def output_before(self, path: str) -> Tensor | None:
+        """:return: output of a layer in the frame before, as far as that is kept"""
+        return self.prev_layer(path).output if path in self.variables["prev"] else None
+
     def step_data(self, key: str, data: Tensor) -> Tensor:
         """:return: frame of data of the network around"""
         return self.loop.extern_data_of_step(key, data, self.i)

@@ -8,7 +8,8 @@ here knows TensorFlow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,6 +30,8 @@ class LoopNode:
     works_on_sequences: bool = True  # it computes the same for all frames at once
     must_be_inside: str = ""  # a reason, if there is one
     collocate_with: tuple[str, ...] = ()
+    selects_frames: bool = False  # for all frames at once, the output only has some of them
+    restores_frames: bool = False  # the way back from there
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,9 @@ def make_plan(name: str, graph: LoopGraph, *, optimize: bool = True) -> LoopPlan
         return LoopPlan(name, {path: Placement(path, "inside", reason) for path in graph.nodes})
     before = _before(graph)
     inside = _inside(graph, before)
+    while unreadable := _read_in_loop(graph, before, inside):
+        before = _before(graph, without=unreadable | (set(graph.nodes) - set(before)))
+        inside = _inside(graph, before)
     before, inside = _collocate(graph, before, inside)
     placements = {}
     for path in graph.nodes:
@@ -108,9 +114,9 @@ def check_plan(plan: LoopPlan, graph: LoopGraph) -> None:
                 assert used <= user, f"{plan.name}: {path!r} uses {edge}, which is computed later"
 
 
-def _before(graph: LoopGraph) -> dict[str, str]:
+def _before(graph: LoopGraph, *, without: AbstractSet[str] = frozenset()) -> dict[str, str]:
     """:return: layers that can be computed before the loop, with the reason"""
-    candidates = {path for path, node in graph.nodes.items() if _blocking(node) is None}
+    candidates = {path for path, node in graph.nodes.items() if _blocking(node) is None and path not in without}
     if not graph.length_is_known:  # then there is only what is the same in all frames
         candidates = {path for path in candidates if all(e.kind in ("same", "base") for e in graph.nodes[path].edges)}
     while True:
@@ -183,6 +189,22 @@ def _edge_to_itself(graph: LoopGraph, path: str) -> Edge | None:
         if edge.kind in ("same", "prev") and path in _closure(graph, edge.path, {}, ""):
             return edge
     return None
+
+
+def _read_in_loop(graph: LoopGraph, before: Collection[str], inside: Collection[str]) -> set[str]:
+    """:return: layers before the loop of which only some frames are known, but the loop needs each one"""
+    selected: set[str] = set()
+    while True:
+        more = {
+            path
+            for path in before
+            for node in [graph.nodes[path]]
+            if node.selects_frames or (not node.restores_frames and any(e.path in selected for e in node.edges))
+        }
+        if more <= selected:
+            break
+        selected |= more
+    return {edge.path for path in inside for edge in graph.nodes[path].edges if edge.path in selected}
 
 
 def _collocate(

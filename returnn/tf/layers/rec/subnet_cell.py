@@ -11,6 +11,7 @@ from typing import Any
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.blocks import members_of_blocks, with_members, with_whole_blocks
 from returnn.tf.layers.rec.emit import EmittedLoop, LoopInputs, emit
 from returnn.tf.layers.rec.frame import Frame
 from returnn.tf.layers.rec.infer import InferredLoop, frame_of, infer
@@ -110,11 +111,8 @@ class SubnetworkRecCell:
         return names
 
     def _make_plan(self) -> LoopPlan:
-        nodes = {}
-        for path, layer in self.inferred.layers.items():
-            if path.startswith(("data", "prev:")) and layer.layer_class in ("source", None):
-                continue
-            nodes[path] = LoopNode(
+        nodes = {
+            path: LoopNode(
                 path=path,
                 layer_class=str(layer.layer_class),
                 edges=self.inferred.edges.get(path, ()),
@@ -123,12 +121,20 @@ class SubnetworkRecCell:
                 works_on_sequences=layer.works_on_sequences,
                 must_be_inside=layer.must_be_in_loop(),
                 collocate_with=tuple(layer.collocate_with),
+                selects_frames=layer.selects_frames,
+                restores_frames=layer.restores_frames,
             )
+            for path, layer in self.inferred.layers.items()
+            if not (path.startswith(("data", "prev:")) and layer.layer_class in ("source", None))
+        }
+        blocks = [path for path in nodes if self.inferred.layers[path].is_one_block]
+        members = members_of_blocks(nodes, blocks)
+        nodes = with_whole_blocks(nodes, members)
         conditions = ("end",) if self.has_end else ()
         graph = LoopGraph(nodes, tuple(self.wanted), conditions, self.has_known_length)
         plan = make_plan(self.rec_layer.get_absolute_name(), graph, optimize=self.optimize)
         check_plan(plan, graph)
-        return plan
+        return with_members(plan, members)
 
     def make_network(self, frame: Frame, *, is_step: bool, data: dict[str, Tensor]) -> Any:
         """

@@ -1,0 +1,274 @@
+"""Computation on some of the frames of a sequence, chosen by a mask, and the way back to all frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.layers.sources import concat_sources
+from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
+
+
+class MaskedComputationLayer(LayerBase):
+    """
+    Another layer, on the frames alone where a mask is true, as if these were the whole sequence.
+
+    Source [B, T, ...], mask [B, T], output [B, T', ...], where T' are the frames that are left. `UnmaskLayer` leads
+    back to T. Inside of a loop, the mask is [B]: where it is false, output and state stay what they were.
+    """
+
+    layer_class = "masked_computation"
+    recurrent = True
+    is_one_block = True
+    selects_frames = True
+
+    def __init__(
+        self,
+        mask: LayerBase | None,
+        unit: dict[str, Any],
+        masked_from: LayerBase | None = None,
+        in_spatial_dim: Dim | None = None,
+        out_spatial_dim: Dim | None = None,
+        _layer_class: Any = None,
+        _layer_desc: dict[str, Any] | None = None,
+        _queried_sub_layers: Any = None,
+        _parent_layer_cache: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param mask: [B, T], bool; inside of a loop [B]
+        :param unit: options of the other layer, as in a net dict. There, "data" are the frames that are left, and
+            "base:layer" is a layer next to this one
+        :param masked_from: [B, T', ...]: the frames that are left, where they are known already. Then source and mask
+            are not looked at
+        :param in_spatial_dim: T. Default: the time dim of the mask; without one, the dim of the loop
+        :param out_spatial_dim: T'
+        """
+        super().__init__(**kwargs)
+        self.mask = mask
+        self.unit = unit
+        self.masked_from = masked_from
+        self.in_spatial_dim = in_spatial_dim
+        self.out_spatial_dim = out_spatial_dim
+        self._inner: LayerBase | None = None
+        self._mask_of_frame: Tensor | None = None
+
+    @classmethod
+    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+        """See `LayerBase.transform_config_dict`."""
+        name = f"{network.get_absolute_name_prefix()}{d['_name']}"
+        if not isinstance(d.get("unit"), dict) or "class" not in d["unit"]:
+            raise ConfigError(f"layer {name!r}: option 'unit': expected a dict with 'class', got {d.get('unit')!r}.")
+        if d.get("masked_from") is not None:  # then nothing should depend on the others
+            d.update({"from": [], "mask": None})
+        elif d.get("mask") is None:
+            raise ConfigError(f"layer {name!r}: the option 'mask' is required, or 'masked_from'.")
+        super().transform_config_dict(d, network=network, get_layer=get_layer)
+
+    @classmethod
+    def cls_hidden_state_names(cls, layer_desc: dict[str, Any]) -> tuple[str, ...]:
+        """:return: those of the layer inside"""
+        unit = layer_desc["unit"]
+        return get_layer_class(unit["class"]).cls_hidden_state_names(unit)
+
+    @property
+    def initial_of_frames(self) -> Any:
+        """Output before the first frame that is left, see `initial_value`."""
+        return self.unit.get("initial_output") if self._initial_output is None else self._initial_output
+
+    @property
+    def inner_layer(self) -> LayerBase:
+        """The other layer."""
+        assert self._inner is not None
+        return self._inner
+
+    def compute_inputs(self) -> list[Tensor]:
+        """:return: the joined sources"""
+        return [self.masked_from.output if self.masked_from is not None else concat_sources(self.sources)]
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B, T', ...]"""
+        if self.mask is None:
+            return self._computed(source, None)
+        axis, is_frame = self.sequence_dim_of(self.mask.output, self.in_spatial_dim or "T")
+        if is_frame:
+            return self._output_of_frame(source, self.mask.output)
+        source, mask = (x if axis in x.dims else rf.expand_dim(x, axis) for x in (source, self.mask.output))
+        out_dim = self.out_spatial_dim or self.new_dim("masked")
+        selected, _ = rf.masked_select(source, mask=mask, dims=[axis], out_dim=out_dim)
+        selected.feature_dim = source.feature_dim
+        selected.time_dim_axis = selected.get_axis_from_description(out_dim)
+        return self._computed(selected, out_dim)
+
+    def _computed(self, data: Tensor, loop_dim: Dim | None) -> Tensor:
+        """
+        :param data: what the other layer sees
+        :param loop_dim: the frames that are left, where the layer was moved out of a loop
+        :return: its output
+        """
+        outer = self.network
+        net = type(outer)(
+            parent_net=outer,
+            extern_data=outer.make_extern_data_for_loop({"data": data}),
+            absolute_name_prefix=outer.get_absolute_name_prefix(),
+            over_rec_time_dim=loop_dim if self.sees_all_frames else None,
+            name=outer.name,
+        )
+        net.parent_layer = self
+        net._name_scope_prefix = outer.get_absolute_name_scope_prefix()
+        net._owner_options = {"trainable": self.trainable, "reuse_params": self.reuse_params}
+        net.layers["data"] = _FramesThatAreLeft(
+            name="data", network=net, output=data, computed_from=self._dependencies()
+        )
+        desc = dict(self.unit) if self.name_scope is None else {"name_scope": self.name_scope, **self.unit}
+        size = {"n_out": self._n_out, "out_dim": self._out_dim}
+        options = {name: value for name, value in size.items() if value not in (None, NotSpecified)}
+        layer_class, options = net.resolve_layer(
+            self.name, {**options, **desc}, lambda name: net.construct_layer({}, name)
+        )
+        self._inner = net.add_layer(self.name, layer_class, **options)
+        self.output_before_activation = self._inner.output_before_activation
+        return self._inner.output
+
+    def _dependencies(self) -> list[LayerBase]:
+        return [layer for layer in (*self.sources, self.mask, self.masked_from) if layer is not None]
+
+    # Inside of a loop.
+
+    def _output_of_frame(self, source: Tensor, mask: Tensor) -> Tensor:
+        """:return: output of the other layer where the mask is true, otherwise of the last frame where it was"""
+        output = self._computed(source, None)
+        self._mask_of_frame = mask
+        for layer in (self.inner_layer, *self._layers_inside()):
+            self._keep_where_masked(layer)
+        self.state_templates.update(self.inner_layer.state_templates)
+        self.new_states.update(self.inner_layer.new_states)
+        self.output_before_activation = None
+        before = self.previous_state("masked output", output.copy_template(), initial=self.initial_of_frames or 0)
+        out = self._chosen(output, before)
+        self.new_state("masked output", out)
+        return out
+
+    def _keep_where_masked(self, layer: LayerBase) -> None:
+        for key, value in layer.new_states.items():
+            template = layer.state_templates[key].template
+            layer.new_states[key] = self._chosen(
+                value, layer.previous_state(key, template, initial=layer.state_templates[key].initial)
+            )
+        frame = self.network.innermost_frame()
+        path = frame.path_of(layer.get_absolute_name())
+        before = frame.output_before(path) if layer is not self.inner_layer else None
+        if before is not None:
+            beams = self.network.beams
+            layer.output = self._chosen(layer.output, beams.translate(before, beams.of(layer.output)))
+
+    def _chosen(self, value: Tensor, before: Tensor) -> Tensor:
+        out = rf.where(self._mask_of_frame, value, before, allow_broadcast_all_sources=True)
+        out.feature_dim = value.feature_dim
+        out.sparse_dim = value.sparse_dim
+        return out
+
+    def _layers_inside(self) -> list[LayerBase]:
+        return [layer for net in self.inner_layer.get_sub_networks() for layer in net.get_all_layers_deep()]
+
+    # What the other layer has is what this one has.
+
+    def has_hidden_state(self) -> bool:
+        """:return: whether the other layer has one"""
+        return self.inner_layer.has_hidden_state()
+
+    def hidden_state_parts(self) -> dict[str, Tensor]:
+        """:return: those of the other layer, as they are kept inside of a loop"""
+        parts = self.inner_layer.hidden_state_parts()
+        return {name: self.new_states.get(name, value) for name, value in parts.items()}
+
+    def get_sub_layer(self, layer_name: str) -> LayerBase | None:
+        """:return: sub layer of the other layer"""
+        return self.inner_layer.get_sub_layer(layer_name)
+
+    def get_sub_networks(self) -> list[Any]:
+        """:return: the network with the other layer"""
+        return [] if self._inner is None else [self._inner.network]
+
+    def get_sub_layers(self) -> list[LayerBase]:
+        """:return: the other layer"""
+        return [] if self._inner is None else [self._inner]
+
+    def get_dep_layers(self) -> list[LayerBase]:
+        """:return: sources and mask"""
+        return self._dependencies()
+
+    def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
+        """:return: its own loss, and those of the other layer"""
+        losses = super().get_losses_initialized(reduce_func=reduce_func)
+        return [*losses, *self.inner_layer.get_losses_initialized(reduce_func=reduce_func)]
+
+    def get_constraints_value(self) -> Any:
+        """:return: raw scalar, for this layer and the other one"""
+        return super().get_constraints_value() + self.inner_layer.get_constraints_value()
+
+    @property
+    def all_params(self) -> dict[str, Any]:
+        """Parameters of the other layer."""
+        return self.inner_layer.all_params
+
+
+class UnmaskLayer(LayerBase):
+    """
+    The way back from `MaskedComputationLayer` to all frames: where the mask is false, the last frame is repeated.
+
+    Source [B, T', ...], mask [B, T], output [B, T, ...]. Inside of a loop, the source stays as it is, because
+    `MaskedComputationLayer` repeats its frames itself there.
+    """
+
+    layer_class = "unmask"
+    recurrent = True
+    restores_frames = True
+
+    def __init__(self, mask: LayerBase, **kwargs: Any) -> None:
+        """
+        :param mask: [B, T], bool, the same as in `MaskedComputationLayer`; inside of a loop [B]
+        """
+        super().__init__(**kwargs)
+        self.mask = mask
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B, T, ...]"""
+        mask = self.mask.output
+        axis, is_frame = self.sequence_dim_of(mask, "T")
+        masked = None if is_frame else self._masked_dim(source, axis)
+        if masked is None:
+            return source
+        if axis not in mask.dims:
+            mask = rf.expand_dim(mask, axis)
+        position = rf.cumsum(rf.cast(mask, "int32"), spatial_dim=axis) - 1
+        frames = rf.gather(source, indices=position, axis=masked, clip_to_valid=True)
+        initial = getattr(self.sources[0], "initial_of_frames", None)
+        template = frames.copy_template_excluding_axis(frames.get_axis_from_description(axis))
+        before = initial_value(initial, template, layer=self, get_layer=self.network.get_layer)
+        out = rf.where(position >= 0, frames, before, allow_broadcast_all_sources=True)
+        out.feature_dim, out.sparse_dim = source.feature_dim, source.sparse_dim
+        return out
+
+    def _masked_dim(self, source: Tensor, axis: Dim) -> Dim | None:
+        """:return: T'; None if the source has all frames"""
+        if axis in source.dims or not source.have_time_axis():
+            return None
+        return source.get_time_dim_tag()
+
+
+class _FramesThatAreLeft(InternalLayer):
+    """What a layer inside of `MaskedComputationLayer` sees as "data"."""
+
+    def __init__(self, computed_from: list[LayerBase], **kwargs: Any) -> None:
+        """
+        :param computed_from: whoever uses this layer uses these
+        """
+        super().__init__(debug_type_name="frames that are left", **kwargs)
+        self.computed_from = computed_from
