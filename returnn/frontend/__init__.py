@@ -26,14 +26,17 @@ from returnn.frontend.dropout import *
 from returnn.frontend.dtype import *
 from returnn.frontend.gradient import *
 from returnn.frontend.graph import *
+from returnn.frontend.label_smoothing import *
 from returnn.frontend.linear import *
 from returnn.frontend.loss import *
 from returnn.frontend.math_ import *
 from returnn.frontend.matmul import *
+from returnn.frontend.normalization import *
 from returnn.frontend.module import *
 from returnn.frontend.parameter import *
 from returnn.frontend.parametrizations import *
 from returnn.frontend.parametrize import *
+from returnn.frontend.piecewise_linear import *
 from returnn.frontend.rand import *
 from returnn.frontend.reduce import *
 from returnn.frontend.run_ctx import *

@@ -23,6 +23,7 @@ from returnn.frontend._interface.attention import AttentionOps
 from returnn.frontend._interface.conv import ConvOps
 from returnn.frontend._interface.ctc import CtcOps
 from returnn.frontend._interface.core import CoreOps
+from returnn.frontend._interface.normalization import NormalizationOps
 from returnn.frontend._interface.numeric import NumericOps
 from returnn.frontend._interface.raw import RawOps
 from returnn.frontend._interface.select import SelectOps
@@ -50,6 +51,7 @@ class Backend(
     CoreOps,
     SoftmaxOps,
     CtcOps,
+    NormalizationOps,
     ConvOps,
     AttentionOps,
     ShapeOps,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._backend import get_backend_of
 from returnn.tensor import Dim, Tensor
 from tests.frontend.op_case import Inputs, op_case
 
@@ -262,3 +263,56 @@ def edit_distance(inputs: Inputs) -> Any:
         rf.edit_distance(a, a_time, with_beam, b_time, dtype="int64"),
         rf.edit_distance(inputs.sparse([static], labels), static, b, b_time),
     ]
+
+
+@op_case("reduce", per_sequence=False, nan_gradients=False, rtol=1e-3)
+def moments(inputs: Inputs) -> Any:
+    time, feature = inputs.dynamic("time"), inputs.static("feature")
+    x, y = inputs.floats([inputs.batch, time, feature]), inputs.floats([time, feature])
+    return [
+        rf.moments(x, [inputs.batch, time]),
+        rf.moments(x, time, correction=1),
+        rf.moments(x, [inputs.batch, time], distributed=True),
+        rf.moments(x, feature, use_mask=False),
+        rf.moments(y, time),
+    ]
+
+
+@op_case("reduce", nan_gradients=False, rtol=1e-3, atol=1e-4)
+def normalize(inputs: Inputs) -> Any:
+    time, feature = inputs.dynamic("time", low=2), inputs.static("feature", low=3)
+    x = inputs.floats([inputs.batch, time, feature])
+    return [rf.normalize(x, axis=feature), rf.normalize(x, axis=[time, feature], epsilon=0.1)]
+
+
+@op_case("batch_norm", per_sequence=False, nan_gradients=False, rtol=1e-3, atol=1e-4)
+def batch_norm_of_batch(inputs: Inputs) -> Any:
+    time, feature, more = inputs.dynamic("time", low=2), inputs.static("feature"), inputs.static("more")
+    x = inputs.floats([inputs.batch, time, more, feature], feature_dim=feature)
+    options = {
+        "running_mean": None, "running_variance": None, "gamma": inputs.floats([feature]),
+        "beta": inputs.floats([feature]), "epsilon": 0.1, "momentum": 0.1,
+    }  # fmt: skip
+    backend = get_backend_of(x)
+    return [
+        backend.batch_norm(x, in_dim=feature, affine=True, use_mask=True, **options),
+        backend.batch_norm(x, in_dim=[feature, more], affine=False, use_mask=True, **options),
+    ]
+
+
+@op_case("batch_norm", nan_gradients=False, rtol=1e-3)
+def batch_norm_with_running_values(inputs: Inputs) -> Any:
+    time, feature = inputs.dynamic("time", low=2), inputs.static("feature")
+    x = inputs.floats([inputs.batch, time, feature], feature_dim=feature)
+    return get_backend_of(x).batch_norm(
+        x,
+        in_dim=feature,
+        running_mean=inputs.floats([feature]),
+        running_variance=inputs.floats([feature], low=0.5, high=2.0),
+        gamma=inputs.floats([feature]),
+        beta=None,
+        epsilon=1e-3,
+        momentum=0.1,
+        affine=True,
+        use_mask=True,
+    )
