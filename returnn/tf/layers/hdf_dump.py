@@ -1,0 +1,149 @@
+"""A layer that writes its source to an HDF file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+import tensorflow as tf
+
+from returnn.datasets.hdf_writer import SimpleHDFWriter
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.util.errors import ConfigError
+
+
+class HDFDumpLayer(LayerBase):
+    """
+    Writes the source to an HDF file, whenever it is computed; `HDFDataset` reads it.
+
+    The output is the source. The file is complete at the end of the epoch.
+    """
+
+    layer_class = "hdf_dump"
+
+    def __init__(
+        self,
+        filename: str | Callable[..., str],
+        extra: dict[Any, LayerBase] | None = None,
+        dump_whole_batches: bool = False,
+        labels: Sequence[str] | None = None,
+        extend_existing_file: bool = False,
+        dump_per_run: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param filename: of the file; or a function that returns it
+        :param extra: other layers, which become further data keys
+        :param dump_whole_batches: a batch is one sequence
+        :param labels: names of the labels
+        :param extend_existing_file: add to the file if it exists
+        :param dump_per_run: a new file for each run over a data set: `filename` is a function which gets `epoch` and
+            `dataset_name`
+        """
+        super().__init__(**kwargs)
+        if len(self.sources) != 1:
+            raise ConfigError(f"{self.where()}: exactly one source is needed (option 'from'), not {len(self.sources)}.")
+        if dump_per_run and not callable(filename):
+            raise ConfigError(f"{self.where()}: 'dump_per_run' needs a function for 'filename', not {filename!r}.")
+        self.filename = filename
+        self.extra = extra or {}
+        self.dump_whole_batches = dump_whole_batches
+        self.labels = labels
+        self.extend_existing_file = extend_existing_file
+        self.dump_per_run = dump_per_run
+        self._writer: SimpleHDFWriter | None = None
+        self._num_batches = 0
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: the source"""
+        output = source.copy()
+        if source.raw_tensor is None:
+            return output
+        self.network.register_run_finished_callback(self._finish)
+        with tf.control_dependencies([self._write_op(source)]):
+            output.raw_tensor = tf.identity(source.raw_tensor)
+        return output
+
+    def _write_op(self, source: Tensor) -> tf.Tensor:
+        tensors = {"data": source, **{key: layer.output for key, layer in self.extra.items()}}
+        ordered = {key: _with_dynamic_axes_first(self, x) for key, x in tensors.items()}
+        raw = {key: (x.raw_tensor, *_lengths(x)) for key, x in ordered.items()}
+        flat = tf.nest.flatten(raw)
+
+        def write(tags: numpy.ndarray, *values: numpy.ndarray) -> numpy.ndarray:
+            self._write(ordered, [_as_text(tag) for tag in tags], tf.nest.pack_sequence_as(raw, values))
+            return numpy.int32(0)
+
+        return tf.numpy_function(write, [self._tags(ordered["data"]), *flat], tf.int32)
+
+    def _tags(self, x: Tensor) -> tf.Tensor:
+        if self.network.get_root_network().extern_data.has_data("seq_tag"):
+            return self.network.get_seq_tags()
+        return tf.strings.join(["seq-", tf.strings.as_string(tf.range(tf.shape(x.raw_tensor)[0]))])
+
+    def _write(self, templates: dict[str, Tensor], tags: list[str], values: dict[str, Sequence[Any]]) -> None:
+        if self._writer is None:
+            self._writer = self._open(templates)
+        (data, *lengths) = values.pop("data")
+        if not lengths:  # one frame
+            data, lengths = data[:, None], [numpy.ones(len(data), "int32")]
+        extra = {key: _cut(key_data, key_lengths) for key, (key_data, *key_lengths) in values.items()}
+        by_axis = dict(enumerate(lengths))
+        if self.dump_whole_batches:
+            tags, by_axis = (
+                [f"batch-{self._num_batches}"],
+                {i: [size] for i, size in enumerate(data.shape[: len(lengths) + 1])},
+            )
+            data, extra = data[None], {key: [numpy.concatenate(list(parts))] for key, parts in extra.items()}
+        self._num_batches += 1
+        self._writer.insert_batch(data, by_axis, tags, extra=extra)
+
+    def _open(self, templates: dict[str, Tensor]) -> SimpleHDFWriter:
+        source = templates["data"]
+        filename = self.filename
+        if callable(filename):
+            filename = filename(**self.network.get_run_opts()) if self.dump_per_run else filename()
+        return SimpleHDFWriter(
+            filename,
+            dim=source.dim,
+            labels=self.labels,
+            ndim=max(len(source.dims) - 1, 1) + (not _dynamic_dims(source)) + self.dump_whole_batches,
+            extra_type={key: (x.dim, len(x.dims) - 1, x.dtype) for key, x in templates.items() if key != "data"},
+            extend_existing_file=self.extend_existing_file,
+        )
+
+    def _finish(self, error_occurred: bool = False) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+
+def _dynamic_dims(x: Tensor) -> list[Dim]:
+    return [dim for dim in x.dims if dim.is_dynamic_seq_length() and not dim.is_batch_dim()]
+
+
+def _with_dynamic_axes_first(layer: LayerBase, x: Tensor) -> Tensor:
+    if not x.have_batch_axis():
+        raise ConfigError(f"{layer.where()}: {x} has no batch dim, so it cannot be stored sequence by sequence.")
+    batch, dynamic = x.get_batch_dim_tag(), _dynamic_dims(x)
+    others = [dim for dim in x.dims if dim != batch and dim not in dynamic]
+    return x.copy_transpose([batch, *dynamic, *others])
+
+
+def _lengths(x: Tensor) -> list[tf.Tensor]:
+    """:return: (B,) for each dynamic axis"""
+    batch = x.dims[0]
+    return [
+        dim.get_size_tensor().copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor for dim in _dynamic_dims(x)
+    ]
+
+
+def _cut(data: numpy.ndarray, lengths: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:
+    """:return: data of each sequence, without padding"""
+    return [row[tuple(slice(0, lens[i]) for lens in lengths)] for i, row in enumerate(data)]
+
+
+def _as_text(tag: Any) -> str:
+    return tag.decode("utf8") if isinstance(tag, bytes) else str(tag)
