@@ -6,7 +6,7 @@ Usage: `import returnn.frontend as rf`.
 
 import sys
 
-from returnn.frontend import checkpoint, hooks, init, nested
+from returnn.frontend import audio, checkpoint, hooks, init, nested
 from returnn.frontend._backend import *
 from returnn.frontend._backend import backend_ctx, get_backend_by_raw_tensor_type, get_backend_by_tensor, select_backend
 from returnn.frontend.amp import *
@@ -40,6 +40,7 @@ from returnn.frontend.piecewise_linear import *
 from returnn.frontend.rand import *
 from returnn.frontend.reduce import *
 from returnn.frontend.run_ctx import *
+from returnn.frontend.signal import *
 from returnn.frontend.state import *
 from returnn.frontend.static_traceable import *
 from returnn.frontend.types import *

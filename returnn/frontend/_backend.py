@@ -32,6 +32,7 @@ from returnn.frontend._interface.control_flow import ControlFlowOps
 from returnn.frontend._interface.gradient import GradientOps
 from returnn.frontend._interface.parameter import ParameterOps
 from returnn.frontend._interface.random import RandomOps
+from returnn.frontend._interface.signal import SignalOps
 from returnn.frontend._interface.softmax import SoftmaxOps
 from returnn.tensor import Tensor
 from returnn.util.errors import check_known
@@ -52,6 +53,7 @@ class Backend(
     SoftmaxOps,
     CtcOps,
     NormalizationOps,
+    SignalOps,
     ConvOps,
     AttentionOps,
     ShapeOps,

@@ -76,6 +76,12 @@ class NumericNumpyOps:
         return out
 
     @staticmethod
+    def rfft_raw(raw_tensor: Any, size: int) -> Any:
+        """:return: spectrum"""
+        dtype = "complex64" if raw_tensor.dtype == numpy.float32 else "complex128"
+        return numpy.fft.rfft(raw_tensor, n=size).astype(dtype)
+
+    @staticmethod
     def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
         """:return: the same: this backend has one process"""
         out = TemplateBackend.reduce_distributed(source, mode=mode)

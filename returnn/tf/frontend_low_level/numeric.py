@@ -44,6 +44,11 @@ class NumericTFOps(NumericArrayOps):
         return tf.complex(raw_tensor[..., 0], raw_tensor[..., 1])
 
     @staticmethod
+    def rfft_raw(raw_tensor: tf.Tensor, size: int) -> tf.Tensor:
+        """:return: spectrum"""
+        return tf.signal.rfft(raw_tensor, fft_length=[size])
+
+    @staticmethod
     def of_all_processes_raw(raw_tensor: tf.Tensor) -> tf.Tensor | None:
         """:return: what each replica of the distribution strategy has, if there are several"""
         context = tf.distribute.get_replica_context()

@@ -41,6 +41,11 @@ class NumericTorchOps(NumericArrayOps):
         return torch.view_as_complex(raw_tensor.contiguous())
 
     @staticmethod
+    def rfft_raw(raw_tensor: torch.Tensor, size: int) -> torch.Tensor:
+        """:return: spectrum"""
+        return torch.fft.rfft(raw_tensor, n=size)
+
+    @staticmethod
     def of_all_processes_raw(raw_tensor: torch.Tensor) -> torch.Tensor | None:
         """:return: what each process of the group has, with gradients, if there is a group"""
         if not torch.distributed.is_available() or not torch.distributed.is_initialized():

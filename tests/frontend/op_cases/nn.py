@@ -316,3 +316,24 @@ def batch_norm_with_running_values(inputs: Inputs) -> Any:
         affine=True,
         use_mask=True,
     )
+
+
+@op_case("stft", rtol=1e-3, atol=1e-4)
+def stft(inputs: Inputs) -> Any:
+    time = inputs.dynamic("samples", low=6, high=14)
+    x = inputs.floats([inputs.batch, time])
+    flags = [{}, {"align_window_left": False}, {"window_enforce_even": False}, {"window_use_frame_length": False}]
+    options = {"in_spatial_dim": time, "frame_step": inputs.number(1, 3), "frame_length": inputs.number(2, 6)}
+    return [
+        *(rf.complex_as_real(rf.stft(x, fft_length=6, **options, **flag)[0]) for flag in flags),
+        rf.complex_as_real(rf.stft(x, out_spatial_dim=inputs.new_dim(), **options)[0]),
+    ]
+
+
+@op_case("stft", rtol=1e-3, atol=1e-3)
+def log_mel(inputs: Inputs) -> Any:
+    time, one = inputs.dynamic("samples", low=8, high=20), inputs.static("one", 1)
+    x = inputs.floats([inputs.batch, time, one], feature_dim=one)
+    return rf.audio.log_mel_filterbank_from_raw(
+        x, in_spatial_dim=time, out_dim=inputs.static("mel", 2), sampling_rate=160, window_len=0.05, step_len=0.025
+    )
