@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from returnn.tf.engine.interrupts import Interrupts
 from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer
 from returnn.tf.engine.progress import Progress
 from returnn.tf.engine.scores import Scores, score_fetches
+from returnn.tf.frontend_low_level.raw_random import run_seed_feed
 from returnn.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -134,6 +136,7 @@ class Runner:
     def _step(self, fetches: dict[str, Any], batch: FeedBatch) -> dict[str, Any]:
         feed = dict(batch.feed_dict)
         feed.update(self.engine.flags_feed(train_flag=self.train_flag))
+        feed.update(self._random_feed())
         if self.engine.network.epoch_step is not None:
             feed[self.engine.network.epoch_step] = self.num_steps
         try:
@@ -144,6 +147,11 @@ class Runner:
             raise self._non_finite_error(feed, batch) from None
         except tf.errors.OpError as exc:
             raise self._step_error(exc, batch) from exc
+
+    def _random_feed(self) -> dict[Any, Any]:
+        """:return: what makes dropout and the like follow from the step alone, whether or not it was resumed"""
+        dataset = zlib.crc32(self.dataset_name.encode("utf8"))
+        return run_seed_feed(self.engine.tf_session.graph, [dataset, self.engine.epoch, self.num_steps])
 
     def _check_finite(self, means: dict[str, float], batch: FeedBatch) -> None:
         if not self.train or not self.engine.stop_on_nonfinite_train_score:

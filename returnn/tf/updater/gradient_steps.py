@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.optimizers.base import Gradient, merge_repeated_rows, to_dense
 from returnn.tf.optimizers.clip import clip_factor, global_norm, scale, values_of, with_values
 from returnn.tf.updater.gradient_options import VariableOptions, check_tag
@@ -86,7 +87,8 @@ def _add_noise(item: VariableGradient) -> VariableGradient:
     if not deviation:
         return item
     grad = to_dense(item.grad, item.var)
-    return replace(item, grad=grad + tf.random.truncated_normal(tf.shape(grad), stddev=deviation, dtype=grad.dtype))
+    noise = raw_random.normal(tf.shape(grad), dtype=grad.dtype, truncated=True)
+    return replace(item, grad=grad + deviation * noise)
 
 
 def _clip_values(item: VariableGradient) -> VariableGradient:

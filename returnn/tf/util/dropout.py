@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.raw_random import operation_seed
 from returnn.tf.util.train_flag import cond_on_train_flag
 
 
@@ -44,7 +45,7 @@ def dropout(
         shape = tf.shape(x)
         if noise_shape is not None and not tf.is_tensor(noise_shape):
             noise_shape = [shape[i] if size is None else size for i, size in enumerate(noise_shape)]
-        state = tf.random.uniform([2], minval=-(2**31), maxval=2**31 - 1, dtype=tf.int32, seed=seed)
+        state = operation_seed(seed)
 
         def masked(value: tf.Tensor) -> tf.Tensor:
             size = shape if noise_shape is None else noise_shape

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level import raw_random
+
 
 def interpolate_bilinear(
     grid: tf.Tensor, query_points: tf.Tensor, name: str = "interpolate_bilinear", indexing: str = "ij"
@@ -93,7 +95,7 @@ def create_random_warp_flow_2d(
     :return: (B, H, W, 2): a smooth random flow, for `dense_image_warp`
     """
     batch, height, width = shape if isinstance(shape, (list, tuple)) else tf.unstack(shape)
-    noise = tf.random.normal([batch, height, width, 2]) * tf.constant(_pair(1.0 if std is None else std), tf.float32)
+    noise = raw_random.normal([batch, height, width, 2]) * tf.constant(_pair(1.0 if std is None else std), tf.float32)
     noise.set_shape([None, None, None, 2])
     return gaussian_blur_2d(noise, kernel_std=blur_std) * tf.constant(_pair(scale), tf.float32)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level import raw_random
+
 tf1 = tf.compat.v1
 
 
@@ -19,9 +21,7 @@ def with_param_noise(layer: Any, value: tf.Tensor) -> tf.Tensor:
     noise = layer.param_variational_noise
     if noise:
         value = network.cond_on_train(
-            lambda: (
-                value + tf.random.normal(tf.shape(value), stddev=noise, dtype=value.dtype, seed=network.random_seed())
-            ),
+            lambda: value + noise * raw_random.normal(tf.shape(value), dtype=value.dtype, seed=network.random_seed()),
             lambda: value,
         )
     dropout = layer.param_dropout
@@ -29,6 +29,6 @@ def with_param_noise(layer: Any, value: tf.Tensor) -> tf.Tensor:
     if dropout and (min_ndim is None or value.shape.ndims >= min_ndim):
         before = value
         value = network.cond_on_train(
-            lambda: tf.nn.dropout(before, rate=dropout, seed=network.random_seed()), lambda: before
+            lambda: raw_random.dropped(before, rate=dropout, seed=network.random_seed()), lambda: before
         )
     return value

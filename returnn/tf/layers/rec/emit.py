@@ -16,6 +16,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.rec.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.rec.frames import KeptLayer, SequenceFrame, StepFrame, kept_as_layer
@@ -160,7 +161,9 @@ class LoopEmitter:
             return self._go_on(dict(zip(names, values, strict=True)))
 
         def body(*values: Any) -> list[Any]:
-            result = self._body(dict(zip(names, values, strict=True)))
+            variables = dict(zip(names, values, strict=True))
+            set_loop_counter(variables["i"])
+            result = self._body(variables)
             return [result[name] for name in names]
 
         final = tf1.while_loop(

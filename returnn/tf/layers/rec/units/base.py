@@ -18,6 +18,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.layers.rec.units.frame_loop import loop_over_frames
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix
 from returnn.util.errors import ConfigError
@@ -202,7 +203,7 @@ class RecUnit:
             return x
         if seed is None:
             seed = self.layer.network.random_seed()
-        return self.if_training(lambda: tf.nn.dropout(x, rate=rate, seed=seed), lambda: x, is_training=is_training)
+        return self.if_training(lambda: raw_random.dropped(x, rate=rate, seed=seed), lambda: x, is_training=is_training)
 
     def if_training(
         self, in_training: Callable[[], tf.Tensor], otherwise: Callable[[], tf.Tensor], *, is_training: Any = None

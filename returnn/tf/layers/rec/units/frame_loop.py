@@ -12,6 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
+
 Tensors = tuple[tf.Tensor, ...]
 Body = Callable[[Tensors, Tensors], tuple[Tensors, Tensors]]
 
@@ -45,6 +47,7 @@ def loop_over_frames(
     arrays = tuple(tf.TensorArray(first.dtype, size=num_frames, element_shape=shape) for shape in element_shapes)
 
     def step(i: tf.Tensor, state: Tensors, arrays: tuple[tf.TensorArray, ...]) -> Any:
+        set_loop_counter(i)
         at = num_frames - 1 - i if backward else i
         new_state, outputs = body(tuple(x.read(at) for x in read), state)
         for value, shape in zip(outputs, element_shapes, strict=True):

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.layers.rec.units.base import State, outside_of_loops, reorder_gates
 from returnn.tf.layers.rec.units.native_lstm import FusedLstm, with_forget_bias
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix
@@ -209,7 +210,7 @@ class ZoneoutLSTMCell(LSTMCell):
             return new
 
         def in_training() -> tf.Tensor:
-            stays = tf.random.uniform(tf.shape(old), seed=seed, dtype=old.dtype) < factor
+            stays = raw_random.uniform(tf.shape(old), seed=seed, dtype=old.dtype) < factor
             return tf.where(stays, old, new)
 
         return self.if_training(in_training, lambda: new + factor * (old - new))

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops, reorder_gates
 from returnn.tf.layers.rec.units.lstm_scan import lstm_gates, lstm_scan
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix
@@ -105,7 +106,7 @@ class NativeLstm2(FusedLstm):
 
         def dropped(weights: tf.Tensor) -> tf.Tensor:
             return self.if_training(
-                lambda: tf.nn.dropout(weights, rate=self.rec_weight_dropout, noise_shape=shape, seed=seed),
+                lambda: raw_random.dropped(weights, rate=self.rec_weight_dropout, noise_shape=shape, seed=seed),
                 lambda: weights,
             )
 
