@@ -16,6 +16,8 @@ def unstacked(x: Tensor, time_dim: Dim) -> Callable[[Any], Tensor]:
     :param x: [..., time_dim]; without this dim, each frame is all of it
     :return: function from number of the frame to the frame: [...]
     """
+    if any(_has_lengths_by_frame(dim, time_dim) for dim in x.dims):
+        return _unstacked_by_lengths(x, time_dim)
     if time_dim not in x.dims:
         return lambda i: x
     axis = x.get_axis_from_description(time_dim)
@@ -26,6 +28,36 @@ def unstacked(x: Tensor, time_dim: Dim) -> Callable[[Any], Tensor]:
     def read(i: Any) -> Tensor:
         frame = template.copy_template()
         frame.raw_tensor = array.read(i)
+        return frame
+
+    return read
+
+
+def _has_lengths_by_frame(dim: Dim, time_dim: Dim) -> bool:
+    return dim.dyn_size_ext is not None and time_dim in dim.dyn_size_ext.dims
+
+
+def _unstacked_by_lengths(x: Tensor, time_dim: Dim) -> Callable[[Any], Tensor]:
+    """
+    :param x: [..., D], or [..., time_dim, D], where D has other lengths in each frame, such as all frames so far
+    :return: like `unstacked`. The frame [..., D] is as long as D is there
+    """
+    growing = [dim for dim in x.dims if _has_lengths_by_frame(dim, time_dim)]
+    read_lengths = [unstacked(dim.dyn_size_ext, time_dim) for dim in growing]
+    template = x.copy_template()
+    if time_dim in x.dims:
+        template = x.copy_template_excluding_axis(x.get_axis_from_description(time_dim))
+
+    def read(i: Any) -> Tensor:
+        raw = x.raw_tensor
+        if time_dim in x.dims:
+            raw = tf.gather(raw, i, axis=x.get_axis_from_description(time_dim))
+        sizes: list[Any] = [slice(None)] * len(template.dims)
+        for dim, lengths in zip(growing, read_lengths, strict=True):
+            dim.dyn_size_ext = lengths(i)  # valid in this step alone
+            sizes[template.get_axis_from_description(dim)] = slice(0, dim.get_dim_value())
+        frame = template.copy_template()
+        frame.raw_tensor = raw[tuple(sizes)]
         return frame
 
     return read
