@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from returnn.frontend._interface.attention import AttentionOps
 from returnn.frontend._interface.conv import ConvOps
 from returnn.frontend._interface.ctc import CtcOps
+from returnn.frontend._interface.rec import RecOps
 from returnn.frontend._interface.core import CoreOps
 from returnn.frontend._interface.normalization import NormalizationOps
 from returnn.frontend._interface.numeric import NumericOps
@@ -51,6 +52,7 @@ __all__ = [
 class Backend(
     CoreOps,
     SoftmaxOps,
+    RecOps,
     CtcOps,
     NormalizationOps,
     SignalOps,

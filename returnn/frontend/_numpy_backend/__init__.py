@@ -10,6 +10,7 @@ import numpy
 from returnn.frontend._backend import Backend, register_backend, register_backend_by_tensor_type
 from returnn.frontend._numpy_backend.conv import ConvNumpyOps
 from returnn.frontend._numpy_backend.ctc import CtcNumpyOps
+from returnn.frontend._numpy_backend.rec import RecNumpyOps
 from returnn.frontend._numpy_backend.core import CoreNumpyOps
 from returnn.frontend._numpy_backend.numeric import NumericNumpyOps
 from returnn.frontend._numpy_backend.raw import RawNumpyOps
@@ -24,6 +25,7 @@ from returnn.frontend._numpy_backend.softmax import SoftmaxNumpyOps
 class NumpyBackend(
     CoreNumpyOps,
     SoftmaxNumpyOps,
+    RecNumpyOps,
     CtcNumpyOps,
     ConvNumpyOps,
     ShapeNumpyOps,

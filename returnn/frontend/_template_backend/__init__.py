@@ -8,6 +8,7 @@ errors about wrong use, are in one place.
 from returnn.frontend._backend import Backend, register_backend
 from returnn.frontend._template_backend.conv import ConvRules
 from returnn.frontend._template_backend.ctc import CtcRules
+from returnn.frontend._template_backend.rec import RecRules
 from returnn.frontend._template_backend.core import CoreRules
 from returnn.frontend._template_backend.numeric import NumericRules
 from returnn.frontend._template_backend.select import SelectRules
@@ -22,6 +23,7 @@ from returnn.frontend._template_backend.softmax import SoftmaxRules
 class TemplateBackend(
     CoreRules,
     SoftmaxRules,
+    RecRules,
     CtcRules,
     ConvRules,
     ShapeRules,

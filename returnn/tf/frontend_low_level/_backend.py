@@ -11,6 +11,7 @@ from returnn.frontend._backend import register_backend, register_backend_by_tens
 from returnn.tensor.scope import register_scope_provider
 from returnn.tf.frontend_low_level.conv import ConvTFOps
 from returnn.tf.frontend_low_level.ctc import CtcTFOps
+from returnn.tf.frontend_low_level.rec import RecTFOps
 from returnn.tf.frontend_low_level.control_flow import ControlFlowTFOps
 from returnn.tf.frontend_low_level.numeric import NumericTFOps
 from returnn.tf.frontend_low_level.gradient import GradientTFOps
@@ -26,6 +27,7 @@ from returnn.tf.frontend_low_level.softmax import SoftmaxTFOps
 class TFBackend(
     RawTFOps,
     SoftmaxTFOps,
+    RecTFOps,
     CtcTFOps,
     ConvTFOps,
     ShapeTFOps,

@@ -11,6 +11,7 @@ from returnn.frontend._backend import register_backend, register_backend_by_tens
 from returnn.torch.frontend.attention import AttentionTorchOps
 from returnn.torch.frontend.conv import ConvTorchOps
 from returnn.torch.frontend.ctc import CtcTorchOps
+from returnn.torch.frontend.rec import RecTorchOps
 from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.gradient import GradientTorchOps
 from returnn.torch.frontend.parameter import ParameterTorchOps
@@ -25,6 +26,7 @@ class TorchBackend(
     ParameterTorchOps,
     RawTorchOps,
     SoftmaxTorchOps,
+    RecTorchOps,
     CtcTorchOps,
     ConvTorchOps,
     AttentionTorchOps,

@@ -6,7 +6,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.frontend._backend import get_backend_of
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Dim, Tensor, single_step_dim
 from tests.frontend.op_case import Inputs, op_case
 
 _PADDINGS = ["same", "valid", "same_static", 1]
@@ -337,3 +337,32 @@ def log_mel(inputs: Inputs) -> Any:
     return rf.audio.log_mel_filterbank_from_raw(
         x, in_spatial_dim=time, out_dim=inputs.static("mel", 2), sampling_rate=160, window_len=0.05, step_len=0.025
     )
+
+
+def _lstm(inputs: Inputs, batch: list[Dim], spatial_dim: Dim, *, in_source: bool = True) -> Any:
+    feature, out = inputs.static("feature"), inputs.static("feature-out")
+    spatial = [spatial_dim] if in_source else []
+    result, states = get_backend_of(inputs.floats([])).lstm(
+        inputs.floats([*batch, *spatial, feature]),
+        state_h=inputs.floats([*batch, out]),
+        state_c=inputs.floats([*batch, out]),
+        ff_weight=inputs.floats([4 * out, feature]),
+        rec_weight=inputs.floats([4 * out, out]),
+        bias=inputs.choice([None, inputs.floats([4 * out])]),
+        spatial_dim=spatial_dim,
+        in_dim=feature,
+        out_dim=out,
+    )
+    return [result, *states]
+
+
+@op_case("lstm", rtol=1e-3, atol=1e-4)
+def lstm(inputs: Inputs) -> Any:
+    time = inputs.dynamic("time", low=0)
+    return [
+        *_lstm(inputs, [inputs.batch], time),
+        *_lstm(inputs, [inputs.batch, inputs.static("more")], time),
+        *_lstm(inputs, [inputs.batch], inputs.static("static")),
+        *_lstm(inputs, [], inputs.static("static")),
+        *_lstm(inputs, [inputs.batch], single_step_dim, in_source=False),
+    ]
