@@ -1,0 +1,101 @@
+"""A training of seconds, as config file for a process and as `Config`."""
+
+import os
+import subprocess
+import sys
+
+import numpy
+import tensorflow as tf
+
+from returnn.config import Config
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+TEXT = """#!rnn.py
+import os
+import signal
+import tensorflow as tf
+
+num_calls = 0
+
+def count(x):
+    global num_calls
+    num_calls += 1
+    if num_calls == int(os.environ.get("AT_STEP", "0")):
+        os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
+    return x
+
+def watch(source, **_kwargs):
+    x = source(0)
+    y = tf.numpy_function(count, [x], tf.float32)
+    y.set_shape(x.shape)
+    return y
+
+task = "train"
+train = {"class": "Task12AXDataset", "num_seqs": 40}
+dev = {"class": "Task12AXDataset", "num_seqs": 10, "fixed_random_seed": 1}
+extern_data = {"data": {"dim": 9, "shape": (None, 9)}, "classes": {"dim": 2, "sparse": True}}
+network = {
+    "watched": {"class": "eval", "eval": watch, "from": "data"},
+    "lstm": {"class": "rec", "unit": "lstm", "n_out": 4, "from": "watched", "dropout": 0.2},
+    "loop": {
+        "class": "rec", "from": "lstm", "optimize_move_layers_out": False,
+        "unit": {"output": {
+            "class": "linear", "from": ["data:source", "prev:output"], "n_out": 4, "activation": "tanh", "dropout": 0.3,
+        }},
+    },
+    "output": {
+        "class": "softmax", "from": "loop", "loss": "ce", "target": "classes", "param_variational_noise": 0.01,
+    },
+}
+batch_size = 1000
+max_seqs = 10
+optimizer = {"class": "adam"}
+gradient_noise = 0.01
+learning_rate = 0.01
+num_epochs = 2
+model = "model/net"
+learning_rate_control = "newbob"
+learning_rate_file = "model/learning_rates"
+"""
+
+
+def start(folder, **environment):
+    """:return: exit status and output of `rnn.py` in the folder"""
+    (folder / "model").mkdir(exist_ok=True)
+    (folder / "train.config").write_text(TEXT)
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", **environment}
+    result = subprocess.run(
+        [sys.executable, os.path.join(ROOT, "rnn.py"), "train.config"], cwd=folder, env=env, timeout=300,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    return result.returncode, result.stdout
+
+
+def config(folder, **options):
+    """:return: with a smaller network, and more options"""
+    base = {
+        "train": {"class": "Task12AXDataset", "num_seqs": 20},
+        "extern_data": {"data": {"dim": 9, "shape": (None, 9)}, "classes": {"dim": 2, "sparse": True}},
+        "network": {
+            "hidden": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data", "dropout": 0.2},
+            "output": {"class": "softmax", "from": "hidden", "loss": "ce", "target": "classes"},
+        },
+        "batch_size": 1000,
+        "max_seqs": 10,
+        "learning_rate": 0.01,
+        "num_epochs": 1,
+        "model": str(folder / "net"),
+    }
+    return Config({**base, **options})
+
+
+def parameters(name):
+    """:return: values by name, of a checkpoint"""
+    reader = tf.train.load_checkpoint(str(name))
+    return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
+
+
+def assert_same(one, other):
+    assert set(one) == set(other)
+    for key, value in one.items():
+        numpy.testing.assert_array_equal(value, other[key], err_msg=key)
