@@ -366,3 +366,18 @@ def lstm(inputs: Inputs) -> Any:
         *_lstm(inputs, [], inputs.static("static")),
         *_lstm(inputs, [inputs.batch], single_step_dim, in_source=False),
     ]
+
+
+@op_case("combine", "scaled_gradient_ext", rtol=1e-3)
+def label_smoothing(inputs: Inputs) -> Any:
+    time, classes = inputs.dynamic("time"), inputs.static("feature", 4)
+    labels = inputs.sparse([inputs.batch, time], classes)
+    x = inputs.floats([inputs.batch, time, classes], feature_dim=classes)
+    return [
+        rf.label_smoothing(labels, 0.1),
+        rf.label_smoothing(rf.one_hot(labels), 0.1, axis=classes) - rf.label_smoothing(labels, 0.1),
+        rf.label_smoothing(x, 0.3),
+        rf.smooth_one_hot(labels, label_prob=0.7),
+        rf.label_smoothed_log_prob_gradient(x, 0.1),
+        rf.label_smoothed_log_prob_gradient(x, 0.1, axis=classes, exclude_labels=[3]),
+    ]
