@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -375,6 +376,7 @@ class Engine(EngineBase):
         if self.epoch > self.final_epoch:
             print(f"finished already: epoch {self.epoch - 1} of {self.final_epoch}", file=log.v1)
             return
+        self._check_model_folder()
         print(f"start training at epoch {self.epoch} of {self.final_epoch}", file=log.v3)
         for epoch in range(self.epoch, self.final_epoch + 1):
             self.set_epoch(epoch)
@@ -385,6 +387,20 @@ class Engine(EngineBase):
             self.tf_session.run(end_op)
             self.save_model()
         print(f"finished training at epoch {self.final_epoch}", file=log.v1)
+
+    def _check_model_folder(self) -> None:
+        """:raises ConfigError: now, if model files cannot be written, and not after the first epoch"""
+        if not self.model_filename or self.config.bool("dry_run", False):
+            return
+        folder = os.path.dirname(self.model_filename) or "."
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as exc:
+            raise ConfigError(
+                f"option 'model': no file can be written to the folder {folder!r}: {exc.strerror}."
+            ) from exc
 
     def init_train_epoch(self) -> None:
         """Learning rate and data of the epoch."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from returnn.config import Config
 from returnn.datasets.dataset import Dataset
 from returnn.datasets.registry import init_dataset
@@ -51,12 +54,13 @@ def search_task(config: Config) -> None:
     engine = Engine(config)
     engine.use_search_flag = True
     engine.use_eval_flag = config.bool("search_do_eval", True)
-    engine.init_network_from_config()
+    names = config.typed_value("search_output_layer", None) or config.value("search_output_layer", "output")
+    names = [names] if isinstance(names, str) else list(names)
+    engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, names))
     search(
         engine,
         _data_of_task(config, "search_data"),
-        output_layer_names=config.typed_value("search_output_layer", None)
-        or config.value("search_output_layer", "output"),
+        output_layer_names=names,
         output_file=config.value("search_output_file", "") or None,
         output_file_format=config.value("search_output_file_format", "txt"),
         do_eval=engine.use_eval_flag,
@@ -69,10 +73,17 @@ def forward(config: Config) -> None:
     engine = Engine(config)
     engine.use_eval_flag = False
     engine.use_search_flag = config.bool("forward_use_search", False)
-    engine.init_network_from_config()
+    name = config.value("forward_output_layer", None) or "output"
+    engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, [name]))
     output_file = config.value("output_file", "") or f"dump-fwd-epoch-{engine.epoch}.hdf"
     forward_to_hdf(engine, _data_of_task(config, "forward_data"), output_file)
     engine.finalize()
+
+
+def _with_outputs(net_dict: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """:return: the net dict, in which these layers are made although no loss needs them"""
+    outputs = {name: {**net_dict[name], "is_output_layer": True} for name in names if name in net_dict}
+    return {**net_dict, **outputs}
 
 
 def _eval_dataset(config: Config, name: str) -> Dataset:
