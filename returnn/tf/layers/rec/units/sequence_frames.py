@@ -84,7 +84,7 @@ class SequenceFrames:
         """
         :param raw: (T, N, feature), in the order of the computation
         :param feature: dim of its last axis
-        :return: [time, others..., feature]
+        :return: [time, others..., feature]; padded frames are 0: convolution and pooling without a mask see them
         """
         dims = [self.time_dim, *self.others, feature]
         if len(self.others) != 1:
@@ -93,7 +93,7 @@ class SequenceFrames:
             raw = self._reversed(raw)
         out = Tensor("frames", dims=dims, dtype=raw.dtype.name, feature_dim=feature, raw_tensor=raw)
         out.time_dim_axis = 0
-        return out
+        return out.copy_masked(0, dims=[self.time_dim]) if self.time_dim.need_masking() else out
 
     def last(self, frames: tf.Tensor, initial: tf.Tensor) -> tf.Tensor:
         """
