@@ -1,0 +1,221 @@
+"""Training, evaluation, forwarding and search within this process."""
+
+import ast
+import os
+import signal
+
+import numpy
+import pytest
+import tensorflow as tf
+
+from returnn.datasets.hdf import HDFDataset
+from returnn.log import log
+from returnn.tf.engine import tasks
+from returnn.tf.engine.interrupts import InterruptedRun
+from returnn.tf.engine.non_finite import NonFiniteError
+from returnn.util.errors import ConfigError, UserError
+from tests.tf.engine.small_config import assert_same, config, parameters
+
+DEV = {"class": "Task12AXDataset", "num_seqs": 5, "fixed_random_seed": 1}
+
+
+@pytest.fixture(autouse=True)
+def log_to_stdout(capsys):
+    log.initialize(verbosity=[5])
+    yield
+    tf.compat.v1.reset_default_graph()
+
+
+def train(folder, **options):
+    tasks.train(config(folder, **options))
+
+
+def test_resumed_training_is_as_undisturbed_one(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    train(tmp_path / "one", num_epochs=2)
+    train(tmp_path / "two", num_epochs=1)
+    train(tmp_path / "two", num_epochs=2)
+    assert_same(parameters(tmp_path / "one" / "net.002"), parameters(tmp_path / "two" / "net.002"))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_damaged_checkpoint_falls_back_to_the_one_before(damage, tmp_path, capsys):
+    train(tmp_path, num_epochs=2)
+    expected = parameters(tmp_path / "net.002")
+    file = tmp_path / "net.002.data-00000-of-00001"
+    content = bytearray(file.read_bytes())
+    if damage == "missing":
+        file.unlink()
+    elif damage == "truncated":
+        file.write_bytes(content[: len(content) // 2])
+    else:
+        content[len(content) // 2] ^= 0x10
+        file.write_bytes(content)
+    capsys.readouterr()
+    train(tmp_path, num_epochs=2)
+    output = capsys.readouterr().out
+    assert "net.002" in output
+    assert "The one before is taken." in output
+    assert "start training at epoch 2 of 2" in output
+    assert_same(expected, parameters(tmp_path / "net.002"))
+
+
+def test_folder_that_cannot_be_made_names_the_file(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(UserError, match="option 'model': no file can be written to the folder") as info:
+        train(tmp_path / "file")
+    assert len(str(info.value).splitlines()) <= 5
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_read_only_folder_names_the_file(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UserError, match="option 'model': no file can be written to the folder"):
+        train(tmp_path)
+
+
+def test_huge_learning_rate_names_step_and_sequences_and_keeps_parameters(tmp_path):
+    network = {
+        "hidden": {"class": "linear", "activation": "exp", "n_out": 3, "from": "data"},
+        "output": {"class": "softmax", "from": "hidden", "loss": "ce", "target": "classes"},
+    }
+    with pytest.raises(NonFiniteError) as info:
+        train(tmp_path, network=network, learning_rate=1e6, max_seqs=5)
+    text = str(info.value)
+    assert "train, epoch 1, step " in text
+    assert "sequences 'seq-" in text
+    assert "the loss is not finite. The parameters are those of before the step." in text
+    assert "The first layer with a value that is not finite: 'hidden'." in text
+    (broken,) = {name.removesuffix(".index") for name in os.listdir(tmp_path) if name.endswith(".index")}
+    assert all(numpy.isfinite(value).all() for value in parameters(tmp_path / broken).values())
+
+
+def test_nan_in_the_data_names_the_sequence(tmp_path):
+    def seq(value):
+        return {"data": numpy.full((4, 9), value, "float32"), "classes": numpy.zeros(4, "int32")}
+
+    data = {
+        "class": "StaticDataset",
+        "data": [seq(1.0), seq(numpy.nan)],
+        "output_dim": {"data": (9, 2), "classes": (2, 1)},
+    }
+    with pytest.raises(UserError) as info:
+        train(tmp_path, train=data, max_seqs=1)
+    text = str(info.value)
+    assert "seq-1" in text
+    assert "step 1" in text or "'data'" in text
+    assert len(text.splitlines()) <= 5
+
+
+def test_ctrl_c_finishes_the_step_and_saves(tmp_path, capsys):
+    def step(source, **_kwargs):
+        def interrupt(x):
+            os.kill(os.getpid(), signal.SIGINT)
+            return x
+
+        x = source(0)
+        result = tf.numpy_function(interrupt, [x], tf.float32)
+        result.set_shape(x.shape)
+        return result
+
+    network = {
+        "interrupt": {"class": "eval", "eval": step, "from": "data"},
+        "output": {"class": "softmax", "from": "interrupt", "loss": "ce", "target": "classes"},
+    }
+    with pytest.raises(InterruptedRun, match="interrupted by SIGINT after train epoch 1, step 1"):
+        train(tmp_path, network=network)
+    output = capsys.readouterr().out
+    assert "the parameters are in" in output
+    assert "The same command again starts at epoch 1." in output
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".index")]
+
+
+def test_scores_of_eval_are_those_of_the_training(tmp_path, capsys):
+    train(tmp_path, dev=DEV)
+    scores = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch 1,")]
+    tasks.evaluate(config(tmp_path, dev=DEV, task="eval", load_epoch=1))
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("dev: ")]
+    loss = float(line.rpartition("loss output ")[2])
+    assert f"dev_score {loss:.4g}" in scores[0]
+
+
+def test_forward_writes_what_the_network_gives(tmp_path):
+    train(tmp_path)
+    output_file = str(tmp_path / "out.hdf")
+    options = {"forward_data": DEV, "task": "forward", "output_file": output_file}
+    tasks.forward(config(tmp_path, **options))
+    dataset = HDFDataset([output_file])
+    dataset.initialize()
+    dataset.init_seq_order(epoch=1)
+    assert dataset.num_seqs == 5
+    dataset.load_seqs(0, 5)
+    for i in range(5):
+        values = dataset.get_data(i, "data")
+        assert values.shape[1] == 2
+        numpy.testing.assert_allclose(values.sum(axis=1), 1.0, rtol=1e-5)
+    with pytest.raises(ConfigError, match=r"out\.hdf' exists"):
+        tasks.forward(config(tmp_path, **options))
+
+
+@pytest.mark.parametrize("file_format", ["txt", "py"])
+def test_search_writes_hypotheses(file_format, tmp_path):
+    train(tmp_path)
+    network = {
+        "hidden": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data"},
+        "output": {"class": "softmax", "from": "hidden", "loss": "ce", "target": "classes"},
+        "best": {"class": "reduce", "mode": "argmax", "axis": "F", "from": "output"},
+    }
+    file = tmp_path / "hyps"
+    tasks.search_task(config(
+        tmp_path, network=network, task="search", search_data=DEV, search_output_layer="best",
+        search_output_file=str(file), search_output_file_format=file_format,
+    ))  # fmt: skip
+    if file_format == "txt":
+        texts = file.read_text().splitlines()
+    else:
+        hypotheses = ast.literal_eval(file.read_text())
+        assert all(tag.startswith("seq-") for tag in hypotheses)
+        texts = list(hypotheses.values())
+    assert len(texts) == 5
+    assert all(text and set(text) <= {"L", "R"} for text in texts)  # as the data set writes its labels
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        (tasks.train, {"train": None}, "option 'train' is required"),
+        (tasks.train, {"network": None}, "option 'network' is required"),
+        (tasks.train, {"start_epoch": "soon"}, "option 'start_epoch': is 'soon', expected 'auto' or a number from 1"),
+        (tasks.train, {"tf_session_opts": {"nonsense": 1}}, "option 'tf_session_opts'"),
+        (tasks.evaluate, {"dev": DEV, "task": "eval"}, "there is no model to work on"),
+        (tasks.evaluate, {"dev": DEV, "task": "eval", "load_epoch": 7}, "there is no model of epoch 7"),
+        (tasks.evaluate, {"task": "eval", "allow_random_model_init": True}, "task 'eval': there is no data"),
+        (
+            tasks.forward,
+            {"task": "forward", "allow_random_model_init": True},
+            "option 'forward_data': there is no data",
+        ),
+        (
+            tasks.search_task,
+            {"task": "search", "allow_random_model_init": True, "search_data": DEV, "search_output_layer": "outputt"},
+            "'output'",
+        ),
+        (
+            tasks.search_task,
+            {"task": "search", "allow_random_model_init": True, "search_data": DEV, "search_output_layer": "output"},
+            "expected labels",
+        ),
+        (
+            tasks.search_task,
+            {"task": "search", "allow_random_model_init": True, "search_data": DEV, "search_output_file_format": "x"},
+            "there is no format 'x'",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_wrong_options_are_named(task, options, message, tmp_path):
+    with pytest.raises(UserError) as info:
+        task(config(tmp_path, **options))
+    assert message in str(info.value)
+    assert len(str(info.value).splitlines()) <= 5
