@@ -13,6 +13,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.ranges import frame_numbers
 
 
 def with_past(layer: LayerBase, key: str, frame: Tensor, *, out_dim: Dim) -> Tensor:
@@ -46,9 +47,7 @@ def all_with_past(frames: Tensor, *, axis: Dim, out_dim: Dim) -> Tensor:
     :param out_dim: the growing dim. It gets the lengths [axis]
     :return: {..., out_dim}, without `axis`
     """
-    numbers = rf.range_over_dim(axis)
-    numbers.sparse_dim = None
-    out_dim.dyn_size_ext = numbers + 1
+    out_dim.dyn_size_ext = frame_numbers(axis) + 1
     return rf.replace_dim(frames, in_dim=axis, out_dim=out_dim)[0]
 
 

@@ -82,23 +82,28 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
     def _positions(self, source: Tensor) -> tuple[Tensor, Tensor, list[Dim]]:
         """:return: numbers of the queries, scalar or [T]; of the keys, [T']; dims of the queries in the output"""
         given_query, given_keys = self.query_spatial_dim, self.key_value_spatial_dim
-        if given_query is NotSpecified or given_keys is NotSpecified:
-            axis, is_frame = self.sequence_dim_of(source, "T" if given_query in (NotSpecified, None) else given_query)
-        if given_query is NotSpecified:
-            query = None if is_frame else axis
-            query_dims = [self.new_dim("query", 1, auto_generated=False)] if is_frame else [axis]
+        if given_query is NotSpecified and given_keys is NotSpecified:
+            axis, is_frame = self.sequence_dim_of(source, "T")
+            if is_frame or axis == self.network.get_inside_rec_time_dim(inside_loop=False):
+                return self._positions_in_loop(axis, is_frame=is_frame)
+            return frame_numbers(axis), frame_numbers(self.new_dim_like("keys", axis)), [axis]
+        query = None if given_query is None else self._dim(source, given_query)
+        if given_keys is NotSpecified:
+            keys = self.new_dim_like("keys", self._dim(source, "T") if query is None else query)
         else:
-            query = None if given_query is None else self._dim(source, given_query)
-            query_dims = [] if query is None else [query]
-        queries = rf.constant(0, dims=(), dtype="int32") if query is None else frame_numbers(query)
-        if given_keys is not NotSpecified:
-            return queries, frame_numbers(self._dim(source, given_keys)), query_dims
-        if not is_frame:
-            return queries, frame_numbers(self.new_dim_like("keys", axis)), query_dims
-        step = number_of_step(self)
+            keys = self._dim(source, given_keys)
+        if query is None:
+            return rf.constant(0, dims=(), dtype="int32"), frame_numbers(keys), []
+        return frame_numbers(query), frame_numbers(keys), [query]
+
+    def _positions_in_loop(self, axis: Dim, *, is_frame: bool) -> tuple[Tensor, Tensor, list[Dim]]:
+        """:return: like `_positions`: the keys of each step are the frames so far"""
+        step = number_of_step(self) if is_frame else frame_numbers(axis)
         past = self.new_dim("frames so far")
         past.dyn_size_ext = step + 1
-        return (step if self.query_offset is NotSpecified else queries), frame_numbers(past), query_dims
+        query = self.new_dim("query", 1, auto_generated=False)
+        first = step if self.query_offset is NotSpecified else step * 0
+        return first, frame_numbers(past), [query] if is_frame else [query, axis]
 
     def _dim(self, source: Tensor, dim: Any) -> Dim:
-        return dim if isinstance(dim, Dim) else self.dim_of(source, dim)
+        return dim if isinstance(dim, Dim) else self.dim_of(source, "T" if dim is NotSpecified else dim)

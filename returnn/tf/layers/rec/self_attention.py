@@ -150,6 +150,7 @@ class SelfAttentionLayer(_ConcatInputLayer):
         if self.attention_dropout:
             weights = rf.dropout(weights, self.attention_dropout)
         out = rf.matmul(weights, values, reduce=past)
+        out = out.copy_transpose([*(dim for dim in out.dims if dim not in (heads, value)), heads, value])
         out, _ = rf.merge_dims(out, dims=[heads, value], out_dim=out_dim)
         out.feature_dim = out_dim
         return out
@@ -157,18 +158,19 @@ class SelfAttentionLayer(_ConcatInputLayer):
     def _shift(self, shift: Tensor, axis: Dim | None, past: Dim, key: Dim) -> Tensor:
         """:return: {axis, past, key}: what is added to the keys"""
         own = [dim for dim in shift.dims if not dim.is_batch_dim()]
-        if len(own) != 3 or own[-1].dimension != key.dimension:
+        if len(own) < 3 or own[-1].dimension != key.dimension:
             raise ConfigError(
                 f"{self.where()}: option 'key_shift': expected [queries, keys, {key.dimension}], "
                 f"not {shift}.\n  {key.dimension} is total_key_dim divided by the number of heads."
             )
-        if axis is None:
-            shift = rf.squeeze(shift, axis=own[0])
-        elif own[0] != axis:
-            shift, _ = rf.replace_dim(shift, in_dim=own[0], out_dim=axis)
-        shift, _ = rf.replace_dim(shift, in_dim=own[1], out_dim=past)
-        shift, _ = rf.replace_dim(shift, in_dim=own[2], out_dim=key)
-        return shift
+        *queries, keys, feature = own
+        for dim in queries:
+            if dim.dimension == 1:
+                shift = rf.squeeze(shift, axis=dim)
+            elif axis is not None and dim != axis:
+                shift, _ = rf.replace_dim(shift, in_dim=dim, out_dim=axis)
+        shift, _ = rf.replace_dim(shift, in_dim=keys, out_dim=past)
+        return rf.replace_dim(shift, in_dim=feature, out_dim=key)[0]
 
     def _seen_of(self, past: Dim) -> Tensor | None:
         """:return: {B, past}, bool: which of the frames so far are seen; None if all are"""

@@ -1,0 +1,78 @@
+"""Layers on some of the frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+from returnn.util.errors import ConfigError
+from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid
+
+LSTM = {"class": "rec", "unit": "nativelstm2", "from": "data", "n_out": 4}
+LINEAR = {"class": "linear", "activation": "tanh", "from": "data", "n_out": 4}
+SUBNET = {
+    "class": "subnetwork",
+    "from": "data",
+    "subnetwork": {"x": LINEAR, "output": {**LSTM, "from": ["x", "data"]}},
+}
+OWN_PAST = {
+    "class": "subnetwork",
+    "from": "data",
+    "subnetwork": {"output": {**LINEAR, "from": ["data", "prev:output"]}},
+}
+
+
+def masked_net(unit: dict[str, Any], *, read_in_loop: bool = False, **options: Any) -> dict[str, Any]:
+    feedback = ["prev:output"] if read_in_loop else []
+    layers = {
+        "first": {"class": "slice", "axis": "F", "slice_start": 0, "slice_end": 1, "from": "data:source"},
+        "number": {"class": "squeeze", "axis": "F", "from": "first"},
+        "mask": {"class": "compare", "kind": "greater", "value": 0.0, "from": "number"},
+        "masked": {"class": "masked_computation", "mask": "mask", "from": "data:source", "unit": unit},
+        "all": {"class": "unmask", "mask": "mask", "from": "masked"},
+        "output": {"class": "linear", "activation": None, "from": ["all", "data:source", *feedback], "n_out": 4},
+    }
+    return {"output": {"class": "rec", "from": "data", "unit": layers, **options}}
+
+
+@pytest.mark.parametrize("read_in_loop", [False, True])
+@pytest.mark.parametrize("unit", [LSTM, LINEAR, SUBNET, OWN_PAST], ids=["lstm", "linear", "subnet", "own past"])
+def test_moving_it_out_of_the_loop_changes_nothing(unit, read_in_loop):
+    data, lengths = sequences(max_len=8)
+    inside, outside = (
+        RecurrentNet(masked_net(unit, read_in_loop=read_in_loop, optimize_move_layers_out=move)).run(data, lengths)
+        for move in (False, True)
+    )
+    numpy.testing.assert_allclose(valid(inside.output, lengths), valid(outside.output, lengths), atol=1e-5)
+
+
+@pytest.mark.parametrize("move", [False, True])
+def test_what_is_masked_out_does_not_matter(move):
+    data, lengths = sequences(max_len=8)
+    net_dict = masked_net(LSTM, optimize_move_layers_out=move)
+    net_dict["output"]["unit"]["all"]["is_output_layer"] = True
+    net = RecurrentNet(net_dict, fetch=("output/all",))
+    before = net.run(data, lengths).out["output/all"]
+    data[..., 1:] += (data[..., :1] <= 0) * 5
+    numpy.testing.assert_allclose(valid(net.run(data, lengths).out["output/all"], lengths), valid(before, lengths))
+
+
+def test_the_unit_needs_a_class():
+    with pytest.raises(ConfigError, match="option 'unit': expected a dict with 'class'"):
+        RecurrentNet(masked_net({"from": "data"}))
+
+
+def test_a_mask_is_required():
+    net_dict = masked_net(LSTM)
+    net_dict["output"]["unit"]["masked"]["mask"] = None
+    with pytest.raises(ConfigError, match="the option 'mask' is required, or 'masked_from'"):
+        RecurrentNet(net_dict)
+
+
+def test_known_frames_are_taken_as_they_are():
+    data, lengths = sequences()
+    masked = {"class": "masked_computation", "mask": "none", "from": "nothing", "masked_from": "data", "unit": LSTM}
+    expected = RecurrentNet({"output": LSTM}).run(data, lengths).output
+    numpy.testing.assert_allclose(RecurrentNet({"output": masked}).run(data, lengths).output, expected)

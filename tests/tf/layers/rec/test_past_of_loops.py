@@ -1,0 +1,110 @@
+"""Layers that look at all frames of a loop so far, and at positions in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+from returnn.tensor import Dim
+from returnn.util.errors import ConfigError
+from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid
+
+
+def in_loop(unit: dict[str, Any], **options: Any) -> dict[str, Any]:
+    return {"output": {"class": "rec", "from": "data", "unit": unit, **options}}
+
+
+def attention_to_past(query: str) -> dict[str, Any]:
+    past = Dim(None, name="past")
+    auto = {"var1": "auto", "var2": "auto"}
+    return {
+        "past": {"class": "cum_concat", "from": "data:source", "out_spatial_dim": past},
+        "query": {"class": "linear", "activation": None, "from": query, "n_out": 3},
+        "energy": {"class": "dot", "from": ["query", "past"], "red1": "F", "red2": "F", **auto},
+        "weights": {"class": "softmax_over_spatial", "axis": past, "from": "energy"},
+        "output": {"class": "dot", "from": ["weights", "past"], "reduce": past, "n_out": 3},
+    }
+
+
+def self_attention(**options: Any) -> dict[str, Any]:
+    options = {"num_heads": 2, "total_key_dim": 4, "n_out": 6, "attention_left_only": True, **options}
+    return {"class": "self_attention", **options}
+
+
+UNITS = {
+    "positional_encoding": lambda: {
+        "output": {"class": "positional_encoding", "from": "data:source", "add_to_input": True}
+    },
+    "cum_concat": lambda: attention_to_past("data:source"),
+    "cum_concat read by the loop": lambda: attention_to_past("prev:output"),
+    "self_attention": lambda: {"output": self_attention(**{"from": "data:source"})},
+    "self_attention with key_shift": lambda: {
+        "shift": {"class": "relative_positional_encoding", "from": "data:source", "n_out": 2, "clipping": 2},
+        "output": self_attention(**{"from": "data:source", "key_shift": "shift"}),
+    },
+    "key_shift read by the loop": lambda: {
+        "shift": {"class": "relative_positional_encoding", "from": "data:source", "n_out": 2, "clipping": 2},
+        "x": {"class": "linear", "activation": None, "from": ["data:source", "prev:output"], "n_out": 3},
+        "output": self_attention(**{"from": "x", "key_shift": "shift"}),
+    },
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_moving_layers_out_of_the_loop_changes_nothing(name):
+    data, lengths = sequences()
+    inside, outside = (
+        RecurrentNet(in_loop(UNITS[name](), optimize_move_layers_out=move)).run(data, lengths).output
+        for move in (False, True)
+    )
+    numpy.testing.assert_allclose(valid(inside, lengths), valid(outside, lengths), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_other_sequences_and_padding_do_not_matter(name):
+    data, lengths = sequences()
+    net = RecurrentNet(in_loop(UNITS[name]()))
+    output = net.run(data, lengths).output
+    for b, length in enumerate(lengths):
+        alone = net.run(data[b : b + 1, :length], lengths[b : b + 1]).output
+        numpy.testing.assert_allclose(output[b, :length], alone[0], atol=1e-5)
+
+
+def test_self_attention_to_all_frames_sees_the_future():
+    data, lengths = sequences(n_batch=1)
+    net = RecurrentNet({"output": self_attention(**{"from": "data", "attention_left_only": False})})
+    before = net.run(data, lengths).output
+    data[0, -1] += 1
+    assert (abs(net.run(data, lengths).output - before)[0, 0] > 1e-4).all()
+
+
+def test_relative_positions_are_those_of_the_frames():
+    encoding = {"class": "relative_positional_encoding", "from": "data", "n_out": 4, "clipping": 2}
+    net = RecurrentNet({"output": {"class": "copy", "from": "data"}, "encoding": {**encoding, "is_output_layer": True}})
+    data, lengths = sequences(n_batch=1, max_len=5)
+    feed = {net.extern["data"].raw_tensor: data, net.lengths: lengths}
+    out = net.session.run(net.net.get_layer("encoding").output.raw_tensor, feed_dict=feed)
+    matrix = net.params["encoding/encoding_matrix"]
+    assert out.shape == (5, 5, 4)
+    numpy.testing.assert_array_equal(out[1, 2], matrix[3])
+    numpy.testing.assert_array_equal(out[4, 0], matrix[0])
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        ({"output": self_attention(**{"from": "data:source", "attention_left_only": False})}, "attention_left_only"),
+        ({"output": self_attention(**{"from": "data:source", "n_out": 7})}, "option 'n_out': 7 cannot be divided"),
+        ({"output": self_attention(**{"from": "data:source", "initial_state": "var"})}, "Possible: a number, zeros"),
+    ],
+)
+def test_what_self_attention_cannot_do_is_said(unit, text):
+    with pytest.raises(ConfigError, match=text):
+        RecurrentNet(in_loop(unit))
+
+
+def test_cum_concat_needs_a_loop():
+    with pytest.raises(ConfigError, match="has to be inside of one"):
+        RecurrentNet({"output": {"class": "cum_concat", "from": "data", "out_spatial_dim": Dim(None, name="past")}})
