@@ -131,7 +131,7 @@ def _evaluate(layer: LayerBase, code: str, namespace: dict[str, Any]) -> Any:
         return eval(code, namespace)
     except ConfigError:
         raise
-    except Exception as exc:  # noqa: BLE001 (any error of the user's expression is shown with the expression)
+    except Exception as exc:
         raise ConfigError(f"{layer.where()}: eval {code!r}: {type(exc).__name__}: {exc}") from exc
 
 

@@ -89,7 +89,7 @@ class _ConcatInputLayer(LayerBase):
         :param in_dim: which dim of the source is the feature dim
         :param out_shape: promise about the dims of the output
         :param dropout: probability to drop an entry of the input, in training
-        :param dropout_axis: the dims along which entries are dropped on their own; along others they are dropped together
+        :param dropout_axis: dims along which entries are dropped on their own; along others, together
         :param dropout_noise_shape: the same as sizes: 1 for dims along which entries are dropped together; or by axis
         :param dropout_on_forward: also outside of training
         :param mask: "dropout": multiply the input with a random 0/1 mask, of mean 1/2; "unity": no mask

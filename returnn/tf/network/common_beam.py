@@ -39,7 +39,7 @@ def on_common_beam(layer_class: type[LayerBase], options: dict[str, Any], *, net
 
 
 def merge_beams(network: TFNetwork) -> None:
-    """Merges the beam into the batch axis, in the outputs of all layers of the outermost network, and inside of loops."""
+    """Merges the beam into the batch axis, in the outputs of all layers of the outermost network and of loops."""
     merged_dims: dict[Any, Dim] = {}
     for layer in network.get_all_layers_deep():
         if layer.network.innermost_step_of_loop() or layer.output is None or layer.output.raw_tensor is None:

@@ -175,7 +175,7 @@ class ExternData(TensorDict):
         raise ConfigError("extern_data: there is no data with a batch axis.")
 
     def init_batch_info(self) -> None:
-        """Sees to it that the size of the batch is known, from the shape of the data if there is no placeholder for it."""
+        """Sees to it that the size of the batch is known, from the shape of the data if it has no placeholder."""
         if batch_dim.dyn_size is not None:
             return
         for _, data in self.get_sorted_data_items():

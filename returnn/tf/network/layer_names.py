@@ -49,7 +49,8 @@ class NetworkConstructionDependencyLoopException(NetworkLayerException):
         chain = list(constructing_layers)
         chain = [*chain[chain.index(layer_name) :], layer_name] if layer_name in chain else [*chain, layer_name]
         message = (
-            f"layer {network.get_absolute_name_prefix() + layer_name!r} needs itself: {' -> '.join(map(repr, chain))}.\n"
+            f"layer {network.get_absolute_name_prefix() + layer_name!r} needs itself:"
+            f" {' -> '.join(map(repr, chain))}.\n"
             "  Inside a loop, 'prev:' means the frame before."
         )
         super().__init__(message, layer_name=layer_name, network=network, net_dict=net_dict)

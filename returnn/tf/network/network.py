@@ -275,8 +275,7 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
                 output, network=self, **{k: desc[k] for k in ("out_shape",) if k in desc}
             )
         with self.layer_creation_scope(layer_class, name=name, **desc):
-            layer = layer_class(name=name, network=self, output=output, **desc)
-        return layer
+            return layer_class(name=name, network=self, output=output, **desc)
 
     @contextlib.contextmanager
     def layer_creation_scope(self, layer_class: type[LayerBase] = LayerBase, **kwargs: Any) -> Iterator[None]:

@@ -89,10 +89,8 @@ class Beams:
             if step.dim == older:
                 break
             assert step.src_beams is not None, f"{beam.dim} does not continue {older}"
-            if indices is None:
-                indices = step.src_beams
-            else:
-                indices = rf.gather(step.src_beams, indices=indices, axis=step.dim)
+            source = step.src_beams
+            indices = source if indices is None else rf.gather(source, indices=indices, axis=step.dim)
         assert indices is not None
         return indices
 

@@ -143,10 +143,8 @@ class ChoiceLayer(BaseChoiceLayer):
             raise ConfigError(f"{self.where()}: can only search inside of a loop.")
         beams = self.network.beams
         base_beam = beams.latest([*sources, *(layer.output for layer in self.explicit_search_sources or [])])
-        if base_beam is None or base_beam.choice is None:  # the first choice of this step
-            base = frame.scores_before()  # [B, beam]
-        else:
-            base = base_beam.scores
+        is_first = base_beam is None or base_beam.choice is None  # choice of this step
+        base = frame.scores_before() if is_first else base_beam.scores  # [B, beam]
         scores, label_dim = self._scores_of_sources(sources)
         if base is None:
             return self._first_guess(scores, label_dim, base_beam)

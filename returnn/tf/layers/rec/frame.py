@@ -69,7 +69,7 @@ class Frame:
         return None
 
     def scores_before(self) -> Any:
-        """:return: [B, beam]: scores of the hypotheses after the frame before; None if it is not known that there are any"""
+        """:return: [B, beam]: scores of the hypotheses after the frame before; None if there may be none"""
         return None
 
     def ended_before(self) -> Any:

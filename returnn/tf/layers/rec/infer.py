@@ -209,7 +209,7 @@ def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -
     for part in path.split("/"):
         desc = (desc.get("subnetwork", desc) if isinstance(desc, dict) else {}).get(part, {})
     batch = network.batch_dims_of_frame()
-    options = {k: v for k, v in (desc.get("out_type") or {}).items()}
+    options = dict(desc.get("out_type") or {})
     n_out, out_dim = desc.get("n_out", NotSpecified), desc.get("out_dim")
     name = path
     if desc.get("class") == "choice" and desc.get("target"):

@@ -27,7 +27,7 @@ def initial_value(
     apply_on_zeros: Callable[[], Tensor] | None = None,
 ) -> Tensor:
     """
-    :param value: number; "zeros", "ones", "var" (a trained parameter), "keep_over_epoch" (where the epoch before ended),
+    :param value: number; "zeros", "ones", "var" (a trained parameter), "keep_over_epoch" (where the last one ended),
         "apply(0)" (the layer on zeros); name of a layer; layer; tensor; array; function without arguments
     :param template: what it has to look like
     :param layer: the layer that it is for
