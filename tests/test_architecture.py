@@ -18,8 +18,8 @@ UTIL = ("returnn.util",)
 TENSOR = (*UTIL, "returnn.tensor")
 FRONTEND = (*TENSOR, "returnn.frontend")
 LOW_LEVEL = (*FRONTEND, "returnn.tf.frontend_low_level", "returnn.tf.util", "returnn.native")
-LAYERS = (*LOW_LEVEL, "returnn.tf.layers", "returnn.config", "returnn.log")
-NETWORK = (*LAYERS, "returnn.tf.network", "returnn.tf.checkpoint", "returnn.datasets")
+LAYERS = (*LOW_LEVEL, "returnn.tf.layers", "returnn.config", "returnn.log", "returnn.datasets")
+NETWORK = (*LAYERS, "returnn.tf.network", "returnn.tf.checkpoint")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.util": (),
     "returnn.log": UTIL,

@@ -15,7 +15,7 @@ def _heads(inputs: Inputs) -> tuple[Dim, Dim, Dim]:
     return inputs.static("heads", 2), inputs.static("feature-key"), inputs.static("feature-value")
 
 
-@op_case("scaled_dot_product_attention", nan_gradients=False)
+@op_case("scaled_dot_product_attention", "attention_by_energy", nan_gradients=False)
 def attention_to_an_encoder(inputs: Inputs) -> list[Tensor]:
     query_dim, axis, (heads, key_dim, value_dim) = inputs.dynamic("query"), inputs.dynamic("enc"), _heads(inputs)
     keys = inputs.floats([inputs.batch, axis, heads, key_dim])
@@ -34,7 +34,7 @@ def attention_to_an_encoder(inputs: Inputs) -> list[Tensor]:
     ]
 
 
-@op_case("scaled_dot_product_attention", nan_gradients=False)
+@op_case("scaled_dot_product_attention", "visible_frames", nan_gradients=False)
 def causal_attention(inputs: Inputs) -> list[Tensor]:
     time, (heads, key_dim, value_dim) = inputs.spatial("time"), _heads(inputs)
     axis = twin(time)

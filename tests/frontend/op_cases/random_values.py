@@ -27,6 +27,14 @@ def random_choice(inputs: Inputs) -> Tensor:
     return rf.random_choice_without_replacement(log_probs=log_probs, axis=classes, num_samples_dim=samples)
 
 
+@op_case("random_choice_with_replacement", random=True)
+def random_choice_with_replacement(inputs: Inputs) -> Tensor:
+    classes = inputs.static("classes", 4)
+    probabilities = rf.softmax(inputs.floats([inputs.batch, classes]), axis=classes)
+    dims = [inputs.batch, inputs.dynamic(), inputs.static("samples")]
+    return rf.random_choice_with_replacement(dims, probs=probabilities, axis=classes)
+
+
 @op_case("cond")
 def cond(inputs: Inputs) -> list[Tensor]:
     dims = inputs.dims(low=1)
