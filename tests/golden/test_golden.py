@@ -24,7 +24,7 @@ def _cases():
 
 
 @pytest.mark.filterwarnings("ignore")  # the cases are recorded as they are, also with names that TensorFlow deprecates
-@pytest.mark.parametrize("path", _cases())
+@pytest.mark.parametrize("path", list(_cases()))
 def test_recorded_case(path):
     golden.check_case(path)
 
