@@ -89,7 +89,7 @@ class DeepClusteringLoss(Loss):
         axis, target = self.require_axis(), self.require_target()
         bins = axis.div_right(self._embedding_dim)
         embeddings = rf.split_dims(self.output, axis=axis, dims=[bins, self._embedding_dim])
-        embeddings = rf.normalize_l2(embeddings, axis=self._embedding_dim)
+        embeddings = _unit_length(embeddings, self._embedding_dim)
         if target.feature_dim is None or target.feature_dim.dimension != bins.dimension:
             raise ConfigError(
                 f"{self.where()}: the output has {bins.dimension} embeddings, but the target is {target}.\n"
@@ -116,9 +116,75 @@ class DeepClusteringLoss(Loss):
 
 class TripletLoss(Loss):
     """
-    Triplet loss (Schroff et al. 2015, "FaceNet"): two vectors with the same label are nearer than two with others.
+    Triplet loss: an anchor is nearer to examples with its label than to those with another one.
 
-    The output has the vectors of anchor, positive and negative example, one behind the other in the feature dim.
+    `sum max(0, margin + d(anchor, same) - d(anchor, different))`, with the cosine distance d, over all pairs of
+    examples in the batch (Schroff et al. 2015; He et al. 2017, "Multi-view recurrent neural acoustic word embeddings").
+
+    The output [B, 3 * F] has the vectors of an anchor, an example with the same label and one with another label, one
+    behind the other; the target [B, 3] their labels. With two views, the output [B, 6 * F] has these vectors of the
+    first view and then those of the second one; an anchor of one view is compared with examples of the other one.
     """
 
     class_name = "triplet_loss"
+
+    def __init__(self, margin: float, multi_view_training: bool = False, **kwargs: Any) -> None:
+        """
+        :param margin: how much nearer
+        :param multi_view_training: there are two views of the data
+        """
+        super().__init__(**kwargs)
+        self.margin = margin
+        self.multi_view_training = multi_view_training
+
+    def value_per_frame(self) -> Tensor:
+        """:return: [B]: the part of each anchor"""
+        vectors, labels, kind = self._vectors_and_labels()
+        anchors, examples = ([0], [1, 2]) if not self.multi_view_training else ([0, 3], [4, 5, 1, 2])
+        per_view = len(examples) // len(anchors)
+        parts = [
+            self._hinge(vectors, labels, kind, anchor, examples[view * per_view : (view + 1) * per_view])
+            for view, anchor in enumerate(anchors)
+        ]
+        return sum(parts[1:], parts[0])
+
+    def error_per_frame(self) -> None:
+        """:return: there is none"""
+        return
+
+    def _vectors_and_labels(self) -> tuple[Tensor, Tensor, Dim]:
+        """:return: vectors of length 1 [B, kind, F]; labels [B, kind]; kind: anchor, same, different"""
+        axis, target, num = self.require_axis(), self.require_target(), 6 if self.multi_view_training else 3
+        others = [dim for dim in target.dims if not dim.is_batch_dim()]
+        if axis.dimension is None or axis.dimension % num or [dim.dimension for dim in others] != [3]:
+            raise ConfigError(
+                f"{self.where()}: the output has to have {num} vectors, the target 3 labels, one behind the other.\n"
+                f"  Output: {self.output}, target: {target}."
+            )
+        kind = Dim(num, name="kind")
+        vectors = rf.split_dims(self.output, axis=axis, dims=[kind, axis.div_left(kind)])
+        if num == 6:
+            target, _ = rf.concat((target, others[0]), (target, others[0]), out_dim=kind)
+        else:
+            target, _ = rf.replace_dim(target, in_dim=others[0], out_dim=kind)
+        return _unit_length(vectors, axis.div_left(kind)), target, kind
+
+    def _hinge(self, vectors: Tensor, labels: Tensor, kind: Dim, anchor: int, examples: list[int]) -> Tensor:
+        """:return: [B]: for each anchor, the sum over all pairs of examples"""
+        batch = self.output.get_batch_dim_tag()
+        index = Dim(len(examples), name="example")
+        chosen = rf.convert_to_tensor(examples, dims=[index], dtype="int32", sparse_dim=kind)
+        a, a_label = (rf.gather(x, indices=anchor, axis=kind) for x in (vectors, labels))
+        b, b_label = (rf.gather(x, indices=chosen, axis=kind) for x in (vectors, labels))
+        (b, others), (b_label, _) = (rf.merge_dims(x, dims=[batch, index], out_dim=batch * index) for x in (b, b_label))
+        distance = 1.0 - rf.matmul(a, b, reduce=a.feature_dim or a.dims[-1], use_mask=False)
+        is_same = rf.cast(rf.compare_bc(a_label, "==", b_label), "float32")
+        another, _ = rf.replace_dim(distance, in_dim=others, out_dim=(copy := Dim(others.dyn_size_ext, name="others")))
+        is_other, _ = rf.replace_dim(1.0 - is_same, in_dim=others, out_dim=copy)
+        hinge = rf.relu(rf.combine_bc(distance + self.margin, "-", another))
+        counted = rf.combine_bc(rf.combine_bc(hinge, "*", is_same), "*", is_other)
+        return rf.reduce_sum(counted, axis=[others, copy], use_mask=False)
+
+
+def _unit_length(x: Tensor, axis: Dim) -> Tensor:
+    return x * rf.rsqrt(rf.reduce_sum(rf.square(x), axis=axis, use_mask=False) + 1e-12)
