@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from returnn.frontend._backend import get_backend_of
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Dim
 from returnn.util.errors import DimError, check_known
 
 PADDINGS = ("valid", "same_static", "same_dynamic")
 Padding = str | int | Sequence[int | str]  # an int: so many frames on both sides
-Length = TypeVar("Length", int, Dim, Tensor)
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Window:
         total = max((-(-size // self.stride) - 1) * self.stride + self.extent + 1 - size, 0)
         return total // 2, total - total // 2
 
-    def out_length(self, length: Length) -> Length:
+    def out_length(self, length: Any) -> Any:
         """:return: number of positions"""
         if isinstance(self.padding, int):
             length = _plus(length, 2 * self.padding - self.extent)
@@ -87,7 +86,7 @@ class TransposedWindow:
         """:return: up to where windows reach"""
         return (length - 1) * self.stride + self.size
 
-    def out_length(self, length: Length) -> Length:
+    def out_length(self, length: Any) -> Any:
         """:return: number of output frames"""
         out = length if self.stride == 1 else length * self.stride
         if self.output_padding is None and not isinstance(self.padding, int):
@@ -193,7 +192,7 @@ def paddings(operation: str, value: Padding, number: int) -> list[str | int]:
         name = x.lower() if isinstance(x, str) else x
         name = "same_dynamic" if name == "same" else name
         if isinstance(name, str):
-            check_known("padding", name, PADDINGS, where=operation)
+            check_known("padding", name, ("same", *PADDINGS), where=operation)
         result.append(name)
     return result
 

@@ -68,7 +68,7 @@ def conv(
     :param use_mask: whether frames beyond the end of a sequence become zero before. Default: see `use_mask_default`
     :return: [..., out_spatial_dims..., out_dim]; out_spatial_dims
     """
-    padding = _resolved(padding, len(in_spatial_dims))
+    padding = _resolved("conv", padding, len(in_spatial_dims))
     if out_spatial_dims is not None:
         moved = windows(
             "conv", len(in_spatial_dims), size=filter_size, strides=strides, dilation_rate=dilation_rate,
@@ -182,7 +182,7 @@ def pool(
     options: dict[str, Any] = {
         "mode": mode,
         "pool_size": pool_size,
-        "padding": _resolved(padding, len(in_dims)),
+        "padding": _resolved("pool", padding, len(in_dims)),
         "dilation_rate": dilation_rate,
         "strides": pool_size if strides is None else strides,
         "in_spatial_dims": in_dims,
@@ -371,7 +371,8 @@ def calc_conv_out_length(
     (window,) = windows(
         "calc_conv_out_length", 1, size=filter_size, strides=stride, dilation_rate=dilation_rate, padding=padding
     )
-    return _with_name(window.out_length(in_length), name)
+    out: Length = _with_name(window.out_length(in_length), name)
+    return out
 
 
 def calc_transposed_conv_out_length(
@@ -399,14 +400,15 @@ def calc_transposed_conv_out_length(
         "calc_transposed_conv_out_length", 1, size=(size - 1) * dilation_rate + 1,
         strides=size if stride is None else stride, padding=padding, output_padding=output_padding,
     )  # fmt: skip
-    return _with_name(laid.out_length(in_length), name)
+    out: Length = _with_name(laid.out_length(in_length), name)
+    return out
 
 
 def _out_spatial_dims(
     operation: str,
     in_dims: Sequence[Dim],
     given: Sequence[Dim] | None,
-    windows_: Sequence[Window] | Sequence[TransposedWindow],
+    windows_: Sequence[Window | TransposedWindow],
 ) -> list[Dim]:
     """
     :param operation: for errors
@@ -416,7 +418,7 @@ def _out_spatial_dims(
     """
     if given is not None and len(given) != len(in_dims):
         raise fail(f"{operation}: {len(in_dims)} spatial dims come in, but {len(given)} should come out.")
-    out_dims = given or [None] * len(in_dims)
+    out_dims: Sequence[Dim | None] = given or [None] * len(in_dims)
     return [
         out_dim_for(operation, out_dim, window.out_length(in_dim))
         for out_dim, in_dim, window in zip(out_dims, in_dims, windows_, strict=True)
@@ -430,6 +432,8 @@ def _masked(
     require_dims(f"{func_name}: in_spatial_dims", source, in_spatial_dims)
     if use_mask is None:
         use_mask = use_mask_default(default=True, func_name=func_name)
+    if source.raw_tensor is None:  # of a template, lengths can be unknown
+        in_spatial_dims = [dim for dim in in_spatial_dims if dim.is_dim_known()]
     return source.copy_masked(value, dims=in_spatial_dims) if use_mask else source
 
 
@@ -443,13 +447,13 @@ def _inside(backend: Any, in_dims: Sequence[Dim], dtype: str) -> Tensor:
     return ones.copy_masked(0.0, dims=in_dims)
 
 
-def _resolved(padding: Padding, number: int) -> list[str | int]:
+def _resolved(operation: str, padding: Padding, number: int) -> list[str | int]:
     """:return: for each axis; "same" as the config has it"""
     config = current_config()
     is_static = True if config is None else bool(config.bool("rf_use_consistent_same_padding", True))
     values = [padding] * number if isinstance(padding, (str, int)) else list(padding)
     same = "same_static" if is_static else "same_dynamic"
-    return paddings("padding", [same if isinstance(x, str) and x.lower() == "same" else x for x in values], number)
+    return paddings(operation, [same if isinstance(x, str) and x.lower() == "same" else x for x in values], number)
 
 
 def _named(dims: Sequence[Dim], prefix: str | None) -> Sequence[Dim]:

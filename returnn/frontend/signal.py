@@ -54,7 +54,7 @@ def stft(
         raise fail(f"stft: fft_length {fft_length} should be at least frame_length {frame_length}.")
     if use_mask is None:
         use_mask = use_mask_default(default=True, func_name="stft")
-    if use_mask:
+    if use_mask and (x.raw_tensor is not None or in_spatial_dim.is_dim_known()):
         x = x.copy_masked(0.0, dims=[in_spatial_dim])
     size = frame_length if window_use_frame_length and align_window_left else fft_length
     frames_dim = calc_conv_out_length(in_spatial_dim, filter_size=size, stride=frame_step, padding="valid")

@@ -59,9 +59,11 @@ class RecArrayOps(CoreArrayOps):
         rows = cls._in_rows(source, frames, batch, [in_dim])
         if not frames:
             rows = cls.expand_dims_raw(rows, 0)
+        h, c = (cls._in_rows(state, [], batch, [out_dim]) for state in (state_h, state_c))
         results = cls.lstm_raw(
             rows,
-            *(cls._in_rows(state, [], batch, [out_dim]) for state in (state_h, state_c)),
+            h,
+            c,
             raw_in_order(ff_weight, [4 * out_dim, in_dim]),
             raw_in_order(rec_weight, [4 * out_dim, out_dim]),
             None if bias is None else cls.as_tensor(bias)._raw_tensor,

@@ -68,9 +68,9 @@ class NormalizationOps:
         out = (source - mean) * factor
         if affine and beta is not None:
             out = out + beta
-        out = out.copy_compatible_to_dims(source.dims)
-        out.feature_dim = source.feature_dim
-        return out
+        result: Tensor = out.copy_compatible_to_dims(source.dims)
+        result.feature_dim = source.feature_dim
+        return result
 
     @classmethod
     def _batch_norm_in_training(

@@ -121,13 +121,15 @@ def _channels_last(source: Tensor, in_spatial_dims: Sequence[Dim], in_dim: Dim) 
     """:return: (all others, spatial..., in_dim)"""
     batch, spatial, feature = conv_axes(source, in_spatial_dims, in_dim)
     x = source.raw_tensor.transpose([*batch, *spatial, feature])
-    return x.reshape(int(numpy.prod(x.shape[: len(batch)])), *x.shape[len(batch) :])
+    rows: ndarray = x.reshape(int(numpy.prod(x.shape[: len(batch)])), *x.shape[len(batch) :])
+    return rows
 
 
 def _filter(filter: Tensor, filter_size: Sequence[Dim], out_dim: Dim) -> ndarray:
     """:return: (spatial..., in, out)"""
     spatial, in_axis, out_axis = filter_axes(filter, filter_size, out_dim)
-    return filter.raw_tensor.transpose([*spatial, in_axis, out_axis])
+    weights: ndarray = filter.raw_tensor.transpose([*spatial, in_axis, out_axis])
+    return weights
 
 
 def _positions(x: ndarray, moved: Sequence[Window], pad_value: float) -> Iterator[tuple[tuple[int, ...], ndarray]]:

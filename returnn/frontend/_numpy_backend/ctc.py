@@ -85,11 +85,12 @@ def _sequences(
     logits_normalized: bool = False,
 ) -> Iterator[tuple[ndarray, ndarray]]:
     """:return: for each sequence: (T, classes), log probabilities; (S,), labels"""
-    assert logits.feature_dim is not None
+    classes = logits.feature_dim
+    assert classes is not None
     if not logits_normalized:
-        logits = SoftmaxNumpyOps.log_softmax(logits, axis=logits.feature_dim)
+        logits = SoftmaxNumpyOps.log_softmax(logits, axis=classes)
     yield from zip(
-        _rows(logits, input_spatial_dim, batch, logits.feature_dim),
+        _rows(logits, input_spatial_dim, batch, classes),
         _rows(targets, targets_spatial_dim, batch),
         strict=True,
     )

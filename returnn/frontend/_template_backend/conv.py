@@ -150,7 +150,7 @@ def _out_spatial_dims(
     operation: str,
     in_dims: Sequence[Dim],
     given: Sequence[Dim] | None,
-    moved: Sequence[Window] | Sequence[TransposedWindow],
+    moved: Sequence[Window | TransposedWindow],
 ) -> Sequence[Dim]:
     if given is None:
         return [window.out_length(dim) for window, dim in zip(moved, in_dims, strict=True)]
