@@ -8,7 +8,7 @@ from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader
 from returnn.tf.optimizers import registry
 from tests.tf.updater.training import Training
 
-OPTIMIZERS = sorted({cls: name for name, cls in registry._classes.items()}.values())
+OPTIMIZERS = sorted({cls: name for name, cls in sorted(registry._classes.items())}.values())
 EXTRA_OPTIONS = {"momentum": {"momentum": 0.9}, "sgd": {"momentum": 0.9, "use_ema": True, "ema_overwrite_frequency": 3}}
 
 
