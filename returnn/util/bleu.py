@@ -12,12 +12,15 @@ def compute_bleu(
     translation_corpus: Sequence[Sequence[Hashable]],
     max_order: int = 4,
     use_bp: bool = True,
+    smooth: bool = False,
 ) -> float:
     """
     :param reference_corpus: one reference per sentence, as tokens
     :param translation_corpus: one translation per sentence, as tokens
     :param max_order: longest n-grams that count
     :param use_bp: whether translations that are too short cost
+    :param smooth: for short texts: the first order without a match counts half a match, the next one a quarter, ...;
+        orders longer than the text count nothing
     :return: 0 to 1
     """
     matches, possible = [0] * max_order, [0] * max_order
@@ -26,10 +29,21 @@ def compute_bleu(
             found, wanted = _ngrams(translation, order), _ngrams(reference, order)
             matches[order - 1] += (found & wanted).total()
             possible[order - 1] += found.total()
-    if min(matches) == 0:
+    counts = _smoothed(matches) if smooth else matches
+    pairs = [(m, p) for m, p in zip(counts, possible, strict=True) if p or not smooth]
+    if not pairs or min(m for m, _ in pairs) == 0:
         return 0.0
-    log_precision = sum(math.log(m / p) for m, p in zip(matches, possible, strict=True)) / max_order
+    log_precision = sum(math.log(m / p) for m, p in pairs) / max_order
     return math.exp(log_precision) * (_brevity_penalty(reference_corpus, translation_corpus) if use_bp else 1.0)
+
+
+def _smoothed(matches: Sequence[int]) -> list[float]:
+    result: list[float] = []
+    share = 1.0
+    for count in matches:
+        share = share if count else share / 2
+        result.append(count or share)
+    return result
 
 
 def _ngrams(tokens: Sequence[Hashable], order: int) -> Counter[tuple[Hashable, ...]]:

@@ -147,6 +147,7 @@ class Loss:
         self.output = output
         self.output_with_activation = output_with_activation
         self.layer = layer
+        target = None if target is None else _with_batch_of(target, output)
         if target is not None and not self.recurrent:
             target = _with_feature_of(_with_dims_of(target, output, self.where()), output)
         self.target = target
@@ -314,3 +315,22 @@ def _with_feature_of(target: Tensor, output: Tensor) -> Tensor:
     if target.sparse:
         return rf.set_sparse_dim(target, axis)
     return rf.replace_dim(target, in_dim=own, out_dim=axis)[0]
+
+
+def _with_batch_of(target: Tensor, output: Tensor) -> Tensor:
+    """:return: target, repeated for each hypothesis, if the batch of the output has several for each sequence"""
+    if not (output.have_batch_axis() and target.have_batch_axis()):
+        return target
+    batch, merged = target.get_batch_dim_tag(), output.get_batch_dim_tag()
+    if batch == merged or batch not in merged.axis_split_info():
+        return target
+    num = merged.get_dim_value_tensor() // batch.get_dim_value_tensor()
+    index = rf.combine_bc(rf.range_over_dim(merged), "//", num)
+    index.sparse_dim = batch
+    repeated = rf.gather(target, indices=index, axis=batch)
+    for dim in [dim for dim in repeated.dims if dim.need_masking()]:
+        lengths = dim.get_size_tensor()
+        if batch in lengths.dims:
+            new = Dim(rf.gather(lengths, indices=index, axis=batch), name=dim.name)
+            repeated, _ = rf.replace_dim(repeated, in_dim=dim, out_dim=new)
+    return repeated

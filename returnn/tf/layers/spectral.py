@@ -60,7 +60,7 @@ class StftLayer(_ConcatInputLayer):
         frequency = self.output_feature_dim(self.fft_size // 2 + 1)
         output, _, _ = rf.stft(
             source, in_spatial_dim=in_dim, frame_step=self.frame_shift, frame_length=self.frame_size,
-            fft_length=self.fft_size, window_use_frame_length=True, align_window_left=True, window_enforce_even=False,
+            fft_length=self.fft_size, window_use_frame_length=True, align_window_left=True, window_enforce_even=True,
             out_spatial_dim=_only_one(self, self.out_spatial_dims, "out_spatial_dims"), out_dim=frequency,
             use_mask=self.use_time_mask,
         )  # fmt: skip

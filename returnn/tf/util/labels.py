@@ -50,9 +50,9 @@ def bleu_of_labels(output: Tensor, target: Tensor) -> Tensor:
 def _bleu_scores(
     output: numpy.ndarray, output_lengths: numpy.ndarray, target: numpy.ndarray, target_lengths: numpy.ndarray
 ) -> numpy.ndarray:
-    beam = len(output) // len(target)
-    scores = [
-        compute_bleu([list(target[i // beam, : target_lengths[i // beam]])], [list(output[i, : output_lengths[i]])])
-        for i in range(len(output))
-    ]
+    beam = max(len(output) // max(len(target), 1), 1)
+    references = [list(target[i // beam, : target_lengths[i // beam]]) for i in range(len(output))]
+    hypotheses = [list(row[:length]) for row, length in zip(output, output_lengths, strict=True)]
+    pairs = zip(references, hypotheses, strict=True)
+    scores = [compute_bleu([reference], [hypothesis], smooth=True) for reference, hypothesis in pairs]
     return numpy.array(scores, dtype="float32")
