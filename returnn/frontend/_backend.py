@@ -20,19 +20,19 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 from returnn.frontend._interface.attention import AttentionOps
+from returnn.frontend._interface.control_flow import ControlFlowOps
 from returnn.frontend._interface.conv import ConvOps
-from returnn.frontend._interface.ctc import CtcOps
-from returnn.frontend._interface.rec import RecOps
 from returnn.frontend._interface.core import CoreOps
+from returnn.frontend._interface.ctc import CtcOps
+from returnn.frontend._interface.gradient import GradientOps
 from returnn.frontend._interface.normalization import NormalizationOps
 from returnn.frontend._interface.numeric import NumericOps
-from returnn.frontend._interface.raw import RawOps
-from returnn.frontend._interface.select import SelectOps
-from returnn.frontend._interface.shape import ShapeOps
-from returnn.frontend._interface.control_flow import ControlFlowOps
-from returnn.frontend._interface.gradient import GradientOps
 from returnn.frontend._interface.parameter import ParameterOps
 from returnn.frontend._interface.random import RandomOps
+from returnn.frontend._interface.raw import RawOps
+from returnn.frontend._interface.rec import RecOps
+from returnn.frontend._interface.select import SelectOps
+from returnn.frontend._interface.shape import ShapeOps
 from returnn.frontend._interface.signal import SignalOps
 from returnn.frontend._interface.softmax import SoftmaxOps
 from returnn.tensor import Tensor

@@ -34,7 +34,7 @@ class GradientOps:
 
     @staticmethod
     def gradient_checkpoint_scope() -> Any:
-        """:return: context manager; what is computed inside is computed again for the gradient, where it is supported"""
+        """:return: context manager; what is computed inside is computed again for the gradient, if supported"""
         return contextlib.nullcontext()
 
     @staticmethod

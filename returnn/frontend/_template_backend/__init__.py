@@ -6,17 +6,17 @@ errors about wrong use, are in one place.
 """
 
 from returnn.frontend._backend import Backend, register_backend
-from returnn.frontend._template_backend.conv import ConvRules
-from returnn.frontend._template_backend.ctc import CtcRules
-from returnn.frontend._template_backend.rec import RecRules
-from returnn.frontend._template_backend.core import CoreRules
-from returnn.frontend._template_backend.numeric import NumericRules
-from returnn.frontend._template_backend.select import SelectRules
-from returnn.frontend._template_backend.shape import ShapeRules
 from returnn.frontend._template_backend.control_flow import ControlFlowRules
+from returnn.frontend._template_backend.conv import ConvRules
+from returnn.frontend._template_backend.core import CoreRules
+from returnn.frontend._template_backend.ctc import CtcRules
 from returnn.frontend._template_backend.gradient import GradientRules
+from returnn.frontend._template_backend.numeric import NumericRules
 from returnn.frontend._template_backend.parameter import ParameterRules
 from returnn.frontend._template_backend.random import RandomRules
+from returnn.frontend._template_backend.rec import RecRules
+from returnn.frontend._template_backend.select import SelectRules
+from returnn.frontend._template_backend.shape import ShapeRules
 from returnn.frontend._template_backend.softmax import SoftmaxRules
 
 

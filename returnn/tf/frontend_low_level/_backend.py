@@ -9,15 +9,15 @@ from returnn.frontend._array_backend.gradient import GradientArrayOps
 from returnn.frontend._array_backend.random import RandomArrayOps
 from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
 from returnn.tensor.scope import register_scope_provider
+from returnn.tf.frontend_low_level.control_flow import ControlFlowTFOps
 from returnn.tf.frontend_low_level.conv import ConvTFOps
 from returnn.tf.frontend_low_level.ctc import CtcTFOps
-from returnn.tf.frontend_low_level.rec import RecTFOps
-from returnn.tf.frontend_low_level.control_flow import ControlFlowTFOps
-from returnn.tf.frontend_low_level.numeric import NumericTFOps
 from returnn.tf.frontend_low_level.gradient import GradientTFOps
+from returnn.tf.frontend_low_level.numeric import NumericTFOps
 from returnn.tf.frontend_low_level.parameter import ParameterTFOps
 from returnn.tf.frontend_low_level.random import RandomTFOps
 from returnn.tf.frontend_low_level.raw import RawTFOps
+from returnn.tf.frontend_low_level.rec import RecTFOps
 from returnn.tf.frontend_low_level.scope import current_graph_stores
 from returnn.tf.frontend_low_level.select import SelectTFOps
 from returnn.tf.frontend_low_level.shape import ShapeTFOps

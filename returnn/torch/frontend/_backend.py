@@ -11,12 +11,12 @@ from returnn.frontend._backend import register_backend, register_backend_by_tens
 from returnn.torch.frontend.attention import AttentionTorchOps
 from returnn.torch.frontend.conv import ConvTorchOps
 from returnn.torch.frontend.ctc import CtcTorchOps
-from returnn.torch.frontend.rec import RecTorchOps
-from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.gradient import GradientTorchOps
+from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.parameter import ParameterTorchOps
 from returnn.torch.frontend.random import RandomTorchOps
 from returnn.torch.frontend.raw import RawTorchOps
+from returnn.torch.frontend.rec import RecTorchOps
 from returnn.torch.frontend.select import SelectTorchOps
 from returnn.torch.frontend.shape import ShapeTorchOps
 from returnn.torch.frontend.softmax import SoftmaxTorchOps
