@@ -19,7 +19,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import raw_random
-from returnn.tf.layers.rec.units.frame_loop import loop_over_frames
+from returnn.tf.frontend_low_level.frame_loop import loop_over_frames
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix
 from returnn.util.errors import ConfigError
 

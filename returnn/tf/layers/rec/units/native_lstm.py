@@ -18,8 +18,8 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import raw_random
+from returnn.tf.frontend_low_level.lstm_scan import lstm_gates, lstm_scan
 from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops, reorder_gates
-from returnn.tf.layers.rec.units.lstm_scan import lstm_gates, lstm_scan
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix
 from returnn.util.errors import ConfigError
 

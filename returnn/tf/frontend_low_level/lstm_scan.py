@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from returnn.tf.layers.rec.units.frame_loop import Tensors, loop_over_frames
+from returnn.tf.frontend_low_level.frame_loop import Tensors, loop_over_frames
 
 
 def lstm_gates(z: tf.Tensor, c: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
