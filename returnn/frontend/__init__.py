@@ -28,6 +28,7 @@ from returnn.frontend.gradient import *
 from returnn.frontend.graph import *
 from returnn.frontend.label_smoothing import *
 from returnn.frontend.linear import *
+from returnn.frontend.loop import *
 from returnn.frontend.loss import *
 from returnn.frontend.math_ import *
 from returnn.frontend.matmul import *
@@ -43,6 +44,7 @@ from returnn.frontend.run_ctx import *
 from returnn.frontend.signal import *
 from returnn.frontend.state import *
 from returnn.frontend.static_traceable import *
+from returnn.frontend.tensor_array import *
 from returnn.frontend.types import *
 from returnn.tensor import Dim, Tensor
 from returnn.tensor._frontend import register_frontend

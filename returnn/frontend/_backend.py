@@ -35,6 +35,7 @@ from returnn.frontend._interface.select import SelectOps
 from returnn.frontend._interface.shape import ShapeOps
 from returnn.frontend._interface.signal import SignalOps
 from returnn.frontend._interface.softmax import SoftmaxOps
+from returnn.frontend._interface.tensor_array import TensorArrayOps
 from returnn.tensor import Tensor
 from returnn.util.errors import check_known
 
@@ -65,6 +66,7 @@ class Backend(
     ControlFlowOps,
     GradientOps,
     ParameterOps,
+    TensorArrayOps,
     RawOps[T],
     Generic[T],
 ):

@@ -17,8 +17,11 @@ def cond(pred: bool | Tensor, true_fn: Callable[[], T], false_fn: Callable[[], T
     :param pred: scalar, bool
     :param true_fn: called if it is true
     :param false_fn: called if it is not; in a graph, both are called, and only one of the results is computed
-    :return: what the function returns: a tensor, or a nested structure of tensors, of the same kind in both
+    :return: what the function returns: a nested structure (dicts, lists, tuples, states) of tensors, tensor arrays and
+        dims, the same in both. Where the dims differ, as in a graph only one result can come out, it is a new dim with
+        the lengths of the chosen one
     :raises DimError: if `pred` is no scalar
+    :raises UserError: if the structures differ
     """
     if isinstance(pred, bool):
         return true_fn() if pred else false_fn()
@@ -31,4 +34,8 @@ def cond(pred: bool | Tensor, true_fn: Callable[[], T], false_fn: Callable[[], T
     backend = get_backend_of(pred)
     if backend.name != "template" and backend.executing_eagerly():
         return true_fn() if bool(pred.raw_tensor) else false_fn()
-    return backend.cond(pred, true_fn, false_fn)
+    result: T = backend.cond(pred, true_fn, false_fn)
+    return result
+
+
+__all__ = ["cond"]

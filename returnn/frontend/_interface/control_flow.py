@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -29,3 +30,13 @@ class ControlFlowOps:
     def cond(pred: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
         """See `returnn.frontend.cond`."""
         raise NotImplementedError
+
+    @staticmethod
+    def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any], initial: Any) -> Any:
+        """See `returnn.frontend.while_loop`."""
+        raise NotImplementedError
+
+    @staticmethod
+    def dry_run_scope() -> Any:
+        """:return: context manager; operations made inside are thrown away afterwards"""
+        return contextlib.nullcontext()

@@ -18,6 +18,7 @@ from returnn.frontend._template_backend.rec import RecRules
 from returnn.frontend._template_backend.select import SelectRules
 from returnn.frontend._template_backend.shape import ShapeRules
 from returnn.frontend._template_backend.softmax import SoftmaxRules
+from returnn.frontend._template_backend.tensor_array import TensorArrayRules
 
 
 class TemplateBackend(
@@ -33,6 +34,7 @@ class TemplateBackend(
     GradientRules,
     ControlFlowRules,
     ParameterRules,
+    TensorArrayRules,
     Backend[None],
 ):
     """See the head of this module. All operands are templates, or are taken as such."""

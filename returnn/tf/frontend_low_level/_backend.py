@@ -22,6 +22,7 @@ from returnn.tf.frontend_low_level.scope import current_graph_stores
 from returnn.tf.frontend_low_level.select import SelectTFOps
 from returnn.tf.frontend_low_level.shape import ShapeTFOps
 from returnn.tf.frontend_low_level.softmax import SoftmaxTFOps
+from returnn.tf.frontend_low_level.tensor_array import TensorArrayTFOps
 
 
 class TFBackend(
@@ -37,6 +38,7 @@ class TFBackend(
     GradientTFOps,
     ControlFlowTFOps,
     ParameterTFOps,
+    TensorArrayTFOps,
     RandomArrayOps,
     GradientArrayOps,
     CoreArrayOps,

@@ -1,24 +1,40 @@
-"""Conditions and loops in TensorFlow graphs."""
+"""
+Conditions and loops in TensorFlow graphs.
+
+A loop or condition is built as if everything looked the same before and after the body, or in both branches. That is
+so most of the time. If it turns out not to be, what was built is thrown away, and it is built again with what is known
+then (see `LoopState` and `Branches`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from returnn.tensor import Tensor
-from returnn.tf.frontend_low_level import side_effects
-from returnn.util.errors import DimError
+from returnn.frontend._template_backend.branches import Branches
+from returnn.frontend._template_backend.control_flow import check_condition
+from returnn.frontend._template_backend.loop_state import MAX_ROUNDS, LoopState
+from returnn.frontend._template_backend.rules import fail
+from returnn.frontend.control_flow_ctx import control_flow_ctx, get_current_control_flow_ctx
+from returnn.frontend.tensor_array import TensorArray
+from returnn.tensor import ControlFlowContext, Dim, Tensor
+from returnn.tf.frontend_low_level import loop_counter, side_effects
+from returnn.tf.frontend_low_level.tensor_array import TensorList, with_handle
+
+
+class _Changed(Exception):
+    """What is known about the state or the branches has changed."""
 
 
 class ControlFlowTFOps:
     """For their meaning see `returnn.frontend._interface.control_flow`."""
 
-    @staticmethod
-    def assert_(condition: Tensor, message: str, *, stop: bool = True) -> None:
+    @classmethod
+    def assert_(cls, condition: Tensor, message: str, *, stop: bool = True) -> None:
         """Checks it whenever the graph runs."""
-        raw = condition.raw_tensor
+        raw = condition._raw_tensor
         if stop:
             side_effects.add_effect(tf.debugging.Assert(raw, [message]))
             return
@@ -29,54 +45,128 @@ class ControlFlowTFOps:
 
         side_effects.add_effect(tf.cond(raw, lambda: tf.constant(True), report).op)
 
-    @staticmethod
-    def cond(pred: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+    @classmethod
+    def dry_run_scope(cls) -> Any:
+        """:return: context manager; operations made inside go to a graph that is thrown away"""
+        return tf.__internal__.FuncGraph("dry_run").as_default()
+
+    @classmethod
+    def cond(cls, pred: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
         """:return: what one of the functions returns"""
-        structures: list[Any] = []
+        branches = Branches("cond", cls)
+        try:
+            return _build_cond(branches, pred._raw_tensor, true_fn, false_fn)
+        except _Changed:
+            return _build_cond(branches, pred._raw_tensor, true_fn, false_fn)
 
-        def branch(function: Callable[[], Any]) -> Callable[[], list[Any]]:
-            def run() -> list[Any]:
-                result = function()
-                tensors = _tensors_in(result)
-                if structures:
-                    tensors = [
-                        _like(x, template) for x, template in zip(tensors, _tensors_in(structures[0]), strict=True)
-                    ]
-                structures.append(_map(result, Tensor.copy_template))
-                return [x.raw_tensor for x in tensors]
-
-            return run
-
-        raws = list(tf.nest.flatten(tf.cond(pred.raw_tensor, branch(true_fn), branch(false_fn))))
-        for template, raw in zip(_tensors_in(structures[0]), raws, strict=True):
-            raw.set_shape(template.batch_shape)
-            template.raw_tensor = raw
-        return structures[0]
+    @classmethod
+    def while_loop(cls, cond: Callable[[Any], Any], body: Callable[[Any], Any], initial: Any) -> Any:
+        """:return: the last state"""
+        state = LoopState("while_loop", initial, cls)
+        for _ in range(MAX_ROUNDS):
+            try:
+                return _build_loop(state, cond, body)
+            except _Changed:
+                continue
+        raise fail(
+            "while_loop: the dims of the state keep changing from round to round.", f"Last: {state.templates()}."
+        )
 
 
-def _like(x: Tensor, template: Tensor) -> Tensor:
-    if set(x.dims) != set(template.dims):
-        raise DimError(f"cond: the branches return different dims: {template} and {x}.")
-    return x.copy_compatible_to_dims(template.dims)
+def _build_cond(branches: Branches, pred: tf.Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+    keys: list[Any] = []
+
+    def run(function: Callable[[], Any], number: int) -> list[tf.Tensor]:
+        loop_counter.set_loop_counter(None)
+        with control_flow_ctx(_context(ControlFlowContext.Types.Cond)):
+            result = function()
+        if branches.num_added <= number:
+            branches.add(result)
+            for dim in branches.dims():
+                _join_if_local(branches, dim)
+            if number and list(branches.slots.items()) != keys:
+                raise _Changed
+        tensors, arrays = branches.tensors_of(result)
+        keys[:] = [*branches.slots.items()]
+        return region.tied(_raw_tensors(branches.slots, tensors, arrays) or [tf.constant(0)])
+
+    with side_effects.ControlFlow() as region:
+        raw = tf.nest.flatten(tf.cond(pred, lambda: run(true_fn, 0), lambda: run(false_fn, 1)))
+    region.finish(raw[0].op)
+    return branches.with_values(*_split(branches.slots, raw[: len(branches.slots)]))
 
 
-def _tensors_in(value: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    _map(value, lambda x: found.append(x) or x)
-    return found
+def _build_loop(state: LoopState, cond: Callable[[Any], Any], body: Callable[[Any], Any]) -> Any:
+    slots = dict(state.slots)
+    ctx = _context(ControlFlowContext.Types.Loop)
+
+    def state_of(counter: tf.Tensor, raw: Sequence[tf.Tensor]) -> Any:
+        loop_counter.set_loop_counter(counter)
+        return state.with_values(*_split(slots, raw))
+
+    def raw_cond(counter: tf.Tensor, *raw: tf.Tensor) -> tf.Tensor:
+        with control_flow_ctx(ctx):
+            result = cond(state_of(counter, raw))
+        check_condition(result)
+        return result._raw_tensor if isinstance(result, Tensor) else tf.constant(bool(result))
+
+    def raw_body(counter: tf.Tensor, *raw: tf.Tensor) -> list[tf.Tensor]:
+        with control_flow_ctx(ctx):
+            after = state.after_body(body(state_of(counter, raw)))
+        if after is None:
+            raise _Changed
+        return region.tied([counter + 1, *_raw_tensors(slots, *after)])
+
+    initial = _raw_tensors(slots, state.initial_tensors(), state.initial_arrays())
+    shapes = [tf.TensorShape([] if slot.is_array else _static_shape(slot.template)) for slot in slots.values()]
+    for raw, shape in zip(initial, shapes, strict=True):
+        raw.set_shape(shape)
+    with side_effects.ControlFlow() as region:
+        final = tf.while_loop(
+            raw_cond, raw_body, [tf.constant(0), *initial], shape_invariants=[tf.TensorShape([]), *shapes]
+        )
+    region.finish(final[0].op)
+    return state.with_values(*_split(slots, final[1:]))
 
 
-def _map(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """:return: the structure with each tensor replaced"""
-    if isinstance(value, Tensor):
-        return function(value)
-    if isinstance(value, dict):
-        new = value.copy()
-        for key in value:
-            new[key] = _map(value[key], function)
-        return new
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_map(x, function) for x in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(_map(x, function) for x in value)
-    return value
+def _context(kind: str) -> ControlFlowContext:
+    outer = get_current_control_flow_ctx()
+    name = tf.compat.v1.get_default_graph().unique_name(kind, mark_as_used=False)
+    return ControlFlowContext(kind=kind, identifier=name, outer_ctx=outer)
+
+
+def _static_shape(template: Tensor) -> list[int | None]:
+    return [dim.size if dim.capacity is None else dim.capacity for dim in template.dims]
+
+
+def _raw_tensors(slots: dict[Any, Any], tensors: dict[Any, Tensor], arrays: dict[Any, TensorArray]) -> list[tf.Tensor]:
+    """:return: what goes through the loop, or comes out of a branch, for each slot"""
+    raw = []
+    for key, slot in slots.items():
+        if slot.is_array:
+            array = arrays[key].get_backend_array(TensorList)
+            raw.append(with_handle(array, slot.template).handle)
+        else:
+            raw.append(tf.convert_to_tensor(tensors[key]._raw_tensor))
+    return raw
+
+
+def _split(slots: dict[Any, Any], raw: Sequence[tf.Tensor]) -> tuple[dict[Any, tf.Tensor], dict[Any, TensorList]]:
+    """:return: the raw tensors of tensors, and the arrays, by the keys of their slots"""
+    tensors, arrays = {}, {}
+    for (key, slot), value in zip(slots.items(), raw, strict=True):
+        if slot.is_array:
+            arrays[key] = TensorList(value, slot.template)
+        else:
+            value.set_shape(_static_shape(slot.template))
+            tensors[key] = value
+    return tensors, arrays
+
+
+def _join_if_local(branches: Branches, dim: Dim) -> None:
+    """If the lengths of the dim were made in this branch, they are part of its result."""
+    for atom in dim.expression.atoms() if dim.is_derived() else [dim.get_same_base()]:
+        lengths = atom.dyn_size_ext
+        raw = None if lengths is None else lengths._raw_tensor
+        if raw is not None and raw.graph is tf.compat.v1.get_default_graph():
+            branches.join_dim(dim if atom == dim else atom)
