@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from returnn.frontend._array_backend.rec import RecArrayOps
+from returnn.tf.frontend_low_level.lstm_scan import lstm_gates, lstm_scan
 
 
 class RecTFOps(RecArrayOps):
@@ -21,28 +22,34 @@ class RecTFOps(RecArrayOps):
         lengths: tf.Tensor | None,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """:return: output, last state. What comes in is projected for all frames at once."""
-        projected = tf.einsum("tbi,oi->tbo", raw_tensor, ff_weight)
+        projected = tf.einsum("tbi,oi->tbo", raw_tensor, _in_order_of_scan(ff_weight))
         if bias is not None:
-            projected += bias
-        rec_weight = tf.transpose(rec_weight)
-        num_frames = tf.shape(raw_tensor)[0]
-        dtype = raw_tensor.dtype
+            projected += _in_order_of_scan(bias)
+        rec_weight = tf.transpose(_in_order_of_scan(rec_weight))
+        if raw_tensor.shape[0] == 1 and lengths is None:
+            c, h, _, _ = lstm_gates(projected[0] + tf.matmul(h, rec_weight), c)
+            return h[None], h, c
+        all_c, all_h = lstm_scan(projected, rec_weight, c, h)
+        return all_h, _last(all_h, h, lengths), _last(all_c, c, lengths)
 
-        def step(
-            t: tf.Tensor, h: tf.Tensor, c: tf.Tensor, outputs: tf.TensorArray
-        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.TensorArray]:
-            parts = frames.read(t) + tf.matmul(h, rec_weight)
-            gate_in, forget, new, gate_out = tf.split(parts, 4, axis=-1)
-            new_c = tf.sigmoid(forget) * c + tf.sigmoid(gate_in) * tf.tanh(new)
-            new_h = tf.sigmoid(gate_out) * tf.tanh(new_c)
-            if lengths is not None:
-                is_valid = (t < lengths)[:, None]
-                new_h, new_c = tf.where(is_valid, new_h, h), tf.where(is_valid, new_c, c)
-            return t + 1, new_h, new_c, outputs.write(t, new_h)
 
-        frames = tf.TensorArray(dtype, num_frames, element_shape=projected.shape[1:]).unstack(projected)
-        outputs = tf.TensorArray(dtype, num_frames, element_shape=h.shape)
-        _, h, c, outputs = tf.while_loop(
-            lambda t, *_: t < num_frames, step, (tf.constant(0), h, c, outputs), maximum_iterations=num_frames
-        )
-        return outputs.stack(), h, c
+def _in_order_of_scan(weight: tf.Tensor) -> tf.Tensor:
+    """
+    :param weight: (4 F, ...), input gate, forget gate, new value, output gate
+    :return: with the new value first
+    """
+    i, f, new, o = tf.split(weight, 4, axis=0)
+    return tf.concat([new, i, f, o], axis=0)
+
+
+def _last(frames: tf.Tensor, initial: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
+    """
+    :param frames: (T, B, F)
+    :param initial: (B, F), for sequences without frames
+    :param lengths: (B,), or None if all have T frames
+    :return: (B, F), in the last frame of each sequence
+    """
+    if lengths is None:
+        return tf.concat([initial[None], frames[-1:]], axis=0)[-1]
+    entries = tf.range(tf.shape(initial)[0], dtype=lengths.dtype)
+    return tf.gather_nd(tf.concat([initial[None], frames], axis=0), tf.stack([lengths, entries], axis=-1))
