@@ -39,6 +39,7 @@ from returnn.frontend.parametrizations import *
 from returnn.frontend.parametrize import *
 from returnn.frontend.piecewise_linear import *
 from returnn.frontend.rand import *
+from returnn.frontend.rec import *
 from returnn.frontend.reduce import *
 from returnn.frontend.run_ctx import *
 from returnn.frontend.signal import *
