@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._reduce import reduce_any
 from returnn.frontend.array_ import convert_to_tensor
 from returnn.frontend.math_ import logical_not
-from returnn.frontend.reduce import reduce_any
 from returnn.tensor import Tensor
 from returnn.util.errors import DtypeError
 

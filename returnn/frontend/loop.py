@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from returnn.frontend._backend import Backend, get_backend_of
+from returnn.frontend._reduce import reduce_any
 from returnn.frontend._template_backend.control_flow import check_condition
 from returnn.frontend._template_backend.rules import fail
 from returnn.frontend._template_backend.slots import number_as_tensor
@@ -15,7 +16,6 @@ from returnn.frontend.array_ import cast, where
 from returnn.frontend.cond import cond as cond_
 from returnn.frontend.const import full, zeros
 from returnn.frontend.math_ import compare_bc
-from returnn.frontend.reduce import reduce_any
 from returnn.frontend.state import State
 from returnn.frontend.tensor_array import TensorArray
 from returnn.tensor import Dim, Tensor

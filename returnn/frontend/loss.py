@@ -5,6 +5,7 @@ from __future__ import annotations
 from returnn.frontend._array.gather import valid_only
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._out_dims import out_dim_for, out_dim_with_lengths
+from returnn.frontend._reduce import reduce_argmax, reduce_sum
 from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.frontend.array_ import cast, gather, masked_select, scatter, shift_right, where
 from returnn.frontend.assert_ import assert_
@@ -12,7 +13,6 @@ from returnn.frontend.const import ones_like
 from returnn.frontend.dims import set_sparse_dim
 from returnn.frontend.math_ import combine_bc, compare_bc, cumsum, equal, logical_and, neg, not_equal, safe_log
 from returnn.frontend.matmul import matmul
-from returnn.frontend.reduce import reduce_argmax, reduce_sum
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import check_known
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy
 
 from returnn.frontend._backend import get_backend_of, get_global_backend
+from returnn.frontend._reduce import top_k
 from returnn.frontend.device import get_default_device
 from returnn.frontend.dtype import get_default_float_dtype
 from returnn.frontend.math_ import log
-from returnn.frontend.reduce import top_k
 from returnn.frontend.run_ctx import get_run_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import UserError

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from returnn.frontend._reduce import reduce_mean, reduce_sum
 from returnn.frontend.array_ import cast, convert_to_tensor
 from returnn.frontend.dims import num_elements_of_shape
-from returnn.frontend.reduce import reduce_mean, reduce_sum
 from returnn.tensor import Dim, Tensor, TensorDict
 from returnn.util.errors import UserError, nearest_hint
 
