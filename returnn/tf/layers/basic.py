@@ -6,6 +6,7 @@ from returnn.tf.layers.batch_axis import FlattenBatchLayer, SplitBatchTimeLayer,
 from returnn.tf.layers.cast import CastLayer
 from returnn.tf.layers.combine import CombineLayer, CompareLayer, EvalLayer
 from returnn.tf.layers.concat import ConcatLayer, SplitLayer
+from returnn.tf.layers.cond import CondLayer
 from returnn.tf.layers.constant import ConstantLayer
 from returnn.tf.layers.conv import ConvLayer, TransposedConvLayer
 from returnn.tf.layers.cumsum import CumsumLayer
@@ -18,6 +19,7 @@ from returnn.tf.layers.gradient_layers import (
     SyntheticGradientLayer,
     TikhonovRegularizationLayer,
 )
+from returnn.tf.layers.hdf_dump import HDFDumpLayer
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.length import LengthLayer
 from returnn.tf.layers.linear import ActivationLayer, CopyLayer, LinearLayer, SoftmaxLayer
@@ -32,6 +34,7 @@ from returnn.tf.layers.losses_regression import (
     MeanSquaredError,
     TripletLoss,
 )
+from returnn.tf.layers.losses_sampling import SamplingBasedLoss
 from returnn.tf.layers.losses_search import ExpectedLoss, SearchScoreLoss
 from returnn.tf.layers.losses_sequence import BleuLoss, CtcLoss, EditDistanceLoss
 from returnn.tf.layers.losses_via_layer import ViaLayerLoss
@@ -40,6 +43,7 @@ from returnn.tf.layers.merge_split import CombineDimsLayer, MergeDimsLayer, Spli
 from returnn.tf.layers.normalization import BatchNormLayer, DropoutLayer, GatingLayer, LayerNormLayer, NormLayer
 from returnn.tf.layers.pad import PadLayer, PostfixInTimeLayer, PrefixInTimeLayer
 from returnn.tf.layers.pool import PoolLayer
+from returnn.tf.layers.random_values import RandIntLayer, RandomLayer, RandomStateInitLayer
 from returnn.tf.layers.ranges import RangeFromLengthLayer, RangeInAxisLayer, RangeLayer
 from returnn.tf.layers.reduce import MathNormLayer, ReduceLayer, ReduceOutLayer
 from returnn.tf.layers.registry import (
@@ -65,6 +69,7 @@ from returnn.tf.layers.sources import (
     concat_sources_with_opt_dropout,
     get_concat_sources_data_template,
 )
+from returnn.tf.layers.spectral import DctLayer
 from returnn.tf.layers.stack import StackLayer, TileLayer
 from returnn.tf.layers.statistics import AccumulateMeanLayer, BatchSoftmaxLayer, FramewiseStatisticsLayer
 from returnn.tf.layers.step_info import GlobalTrainStepLayer, TrainFlagLayer
@@ -92,6 +97,7 @@ __all__ = [
     "CombineLayer",
     "CompareLayer",
     "ConcatLayer",
+    "CondLayer",
     "ConstantLayer",
     "ConvLayer",
     "CopyLayer",
@@ -100,6 +106,7 @@ __all__ = [
     "CtcLossLayer",
     "CumsumLayer",
     "Data",
+    "DctLayer",
     "DeepClusteringLoss",
     "Dim",
     "DotLayer",
@@ -120,6 +127,7 @@ __all__ = [
     "GenericCELoss",
     "GlobalTrainStepLayer",
     "GradientLayer",
+    "HDFDumpLayer",
     "IdentityLayer",
     "ImageSummaryLayer",
     "InternalLayer",
@@ -141,6 +149,9 @@ __all__ = [
     "PostfixInTimeLayer",
     "PrefixInTimeLayer",
     "PrintLayer",
+    "RandIntLayer",
+    "RandomLayer",
+    "RandomStateInitLayer",
     "RangeFromLengthLayer",
     "RangeInAxisLayer",
     "RangeLayer",
@@ -151,6 +162,7 @@ __all__ = [
     "RepeatLayer",
     "ReshapeLayer",
     "ResizeLayer",
+    "SamplingBasedLoss",
     "ScaledGradientLayer",
     "ScatterNdLayer",
     "SearchChoices",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -10,14 +11,13 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.linear import CopyLayer, with_extra_deps
-from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.util.grad import scaled_gradient
 from returnn.tf.util.meta_losses import MetaLosses
 from returnn.util.errors import ConfigError
 
 
-class GradientLayer(NoSourcesLayer):
+class GradientLayer(_ConcatInputLayer):
     """
     The gradient of the sum of a layer by another one.
 
@@ -35,7 +35,17 @@ class GradientLayer(NoSourcesLayer):
         self.y = y
         self.x = x
 
-    def compute(self, *_sources: Tensor) -> Tensor:
+    @classmethod
+    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+        """There are no sources. See `LayerBase.transform_config_dict`."""
+        d["from"] = []
+        super().transform_config_dict(d, network=network, get_layer=get_layer)
+
+    def compute_inputs(self) -> list[Tensor]:
+        """:return: nothing"""
+        return []
+
+    def compute(self) -> Tensor:
         """:return: {...}: the dims of x"""
         x, y = self.x.output, self.y.output
         output = x.copy_template()
