@@ -44,8 +44,8 @@ from returnn.frontend.reduce import *
 from returnn.frontend.run_ctx import *
 from returnn.frontend.signal import *
 from returnn.frontend.state import *
-from returnn.frontend.stepwise_scheduler import *
 from returnn.frontend.static_traceable import *
+from returnn.frontend.stepwise_scheduler import *
 from returnn.frontend.tensor_array import *
 from returnn.frontend.types import *
 from returnn.tensor import Dim, Tensor
