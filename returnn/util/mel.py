@@ -15,7 +15,7 @@ def mel_of_hz(frequency_hz: float) -> float:
 
 def hz_of_mel(mel: float) -> float:
     """:return: frequency in Hz"""
-    return 700.0 * (10.0 ** (mel / 2595.0) - 1.0)
+    return 700.0 * math.expm1(mel / 2595.0 * math.log(10.0))
 
 
 def mel_filterbank_matrix(
