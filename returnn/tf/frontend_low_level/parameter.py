@@ -92,7 +92,8 @@ class ParameterTFOps:
         new = tf.broadcast_to(new, tf.concat([shape, [dim.size for dim in rest]], axis=0))
         update = tf.tensor_scatter_nd_add if op == "add" else tf.tensor_scatter_nd_update
         inverse = [perm.index(i) for i in range(len(perm))]
-        _assign(param, tf.transpose(update(view, indices, new), inverse), "assign")
+        updated = update(view, indices[None], new[None])  # without an axis in front, a single index is taken as several
+        _assign(param, tf.transpose(updated, inverse), "assign")
 
     @staticmethod
     def parameter_move_to(param: Parameter, *, device: str | None = None, dtype: str | None = None) -> None:
