@@ -1,0 +1,235 @@
+"""Losses: against formulas in numpy, and the properties that all share."""
+
+import numpy
+import pytest
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.util.errors import ConfigError
+from tests.tf.layers.layer_net import LENGTHS, batch_of, construct, one_of
+
+tf1 = tf.compat.v1
+ZEROS = {"float32": 0.0, "int32": 0}
+LABELS = {"loss": "ce", "target": "ids", "n_out": 5, "from": "data"}
+CASES = {
+    "ce": {"class": "softmax", **LABELS},
+    "ce_not_fused": {"class": "softmax", **LABELS, "loss_opts": {"use_fused": False, "safe_log_opts": {"eps": 1e-10}}},
+    "ce_log_prob": {"class": "linear", "activation": "log_softmax", **LABELS, "loss_opts": {"input_type": "log_prob"}},
+    "ce_smooth": {"class": "softmax", **LABELS, "loss_opts": {"label_smoothing": 0.2}},
+    "ce_gaussian": {
+        "class": "softmax", **LABELS, "loss_opts": {"label_smoothing": 0.2, "label_smoothing_gaussian": True},
+    },
+    "ce_focal": {"class": "softmax", **LABELS, "loss_opts": {"focal_loss_factor": 2.0}},
+    "ce_bounded": {"class": "softmax", **LABELS, "loss_opts": {"fake_upper_bound": 1.0}},
+    "generic_ce": {"class": "linear", "activation": "exp", **{**LABELS, "loss": "generic_ce"}},
+    "bin_ce": {
+        "class": "linear", "activation": None, "n_out": 6, "from": "data", "loss": "bin_ce", "target": "layer:bits",
+        "loss_opts": {"pos_weight": 2.0},
+    },
+    "mse": {"class": "linear", "activation": None, "n_out": 6, "from": "data", "loss": "mse", "target": "data"},
+    "mse_labels": {"class": "softmax", **{**LABELS, "loss": "mse"}},
+    "l1": {"class": "linear", "activation": None, "n_out": 6, "from": "data", "loss": "l1", "target": "data"},
+    "mean_l1": {"class": "linear", "activation": None, "n_out": 6, "from": "data", "loss": "mean_l1", "target": "data"},
+    "as_is": {"class": "activation", "activation": "square", "from": "data", "loss": "as_is"},
+    "ctc": {"class": "softmax", "n_out": 6, "from": "data", "loss": "ctc", "target": "layer:short"},
+    "ctc_native": {
+        "class": "softmax", "n_out": 6, "from": "data", "loss": "ctc", "target": "layer:short",
+        "loss_opts": {"use_native": True, "beam_width": 1},
+    },
+    "edit_distance": {"class": "copy", "from": "best", "loss": "edit_distance", "target": "ids"},
+    "bleu": {"class": "copy", "from": "best", "loss": "bleu", "target": "ids"},
+    "deep_clustering": {
+        "class": "linear", "activation": None, "n_out": 8, "from": "data", "loss": "deep_clustering",
+        "target": "layer:sources", "loss_opts": {"embedding_dimension": 4, "nr_of_sources": 2},
+    },
+    "sampling": {
+        "class": "linear", "activation": None, **{**LABELS, "loss": "sampling_loss"},
+        "loss_opts": {"use_full_softmax": True},
+    },
+    "triplet": {
+        "class": "linear", "activation": None, "n_out": 6, "from": "data:vec", "loss": "triplet_loss",
+        "target": "layer:triple", "loss_opts": {"margin": 0.5},
+    },
+}  # fmt: skip
+HELPERS = {
+    "bits": {"class": "eval", "eval": "tf.cast(source(0) > 0, tf.float32)", "from": "data"},
+    "short": {"class": "slice", "axis": "T", "slice_start": 0, "slice_end": 2, "from": "data:ids"},
+    "best": {"class": "reduce", "mode": "argmax", "axis": "F", "from": "ce"},
+    "sources": {"class": "slice", "axis": "F", "slice_start": 0, "slice_end": 2, "from": "bits"},
+    "triple": {
+        "class": "eval", "from": "data:vec", "eval": "tf.cast(source(0)[:, :3] > 0, tf.int32)",
+        "out_type": {"dim": 3, "dtype": "int32"},
+    },
+}  # fmt: skip
+SUMS_OVER_SEQUENCES = [name for name in CASES if name not in ("deep_clustering", "triplet")]
+
+
+class LossNet:
+    def __init__(self):
+        with tf.Graph().as_default() as self.graph, rf.backend_ctx("tf"):
+            tf1.set_random_seed(1)
+            net_dict = {**HELPERS, **CASES, "output": {"class": "copy", "from": "data"}}
+            self.net = construct(net_dict, train_flag=True)
+            losses, _, _ = self.net.get_losses_initialized()
+            params = self.net.get_trainable_params()
+            self.fetches = {}
+            for name, loss in losses.items():
+                value, error = loss.get_loss_value(), loss.get_error_value()
+                gradients = [g for g in tf1.gradients(value, params) if g is not None] if value is not None else []
+                known = {"value": value, "error": error, "gradients": gradients}
+                self.fetches[name] = {key: x for key, x in known.items() if x is not None}
+            self.fetches["outputs"] = {name: self.net.get_layer(name).output.raw_tensor for name in CASES}
+            self.session = tf1.Session(graph=self.graph)
+            self.session.run(tf1.global_variables_initializer())
+
+    def run(self, batch, lengths=LENGTHS):
+        feed = {}
+        with self.graph.as_default():
+            for key in ("data", "ids", "vec"):
+                data = self.net.extern_data.data[key]
+                feed[data.raw_tensor] = batch[key]
+                feed.update((dim.dyn_size, lengths) for dim in data.dims if dim.is_dynamic_seq_length())
+                feed[data.batch.dim] = len(lengths)
+        return self.session.run(self.fetches, feed_dict=feed)
+
+
+@pytest.fixture(scope="module")
+def net():
+    return LossNet()
+
+
+@pytest.fixture(scope="module")
+def results(net):
+    return net.run(batch_of())
+
+
+@pytest.fixture(scope="module")
+def results_padded_with_zeros(net):
+    return net.run(batch_of(padding=ZEROS))
+
+
+def assert_close(actual, expected):
+    assert expected
+    tf.nest.map_structure(lambda a, b: numpy.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), actual, expected)
+
+
+def without_gradients(result):
+    return {key: value for key, value in result.items() if key != "gradients"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_padding_does_not_matter_for_the_loss(results, results_padded_with_zeros, name):
+    assert_close(without_gradients(results[name]), without_gradients(results_padded_with_zeros[name]))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_padding_does_not_matter_for_the_gradient(net, results_padded_with_zeros, name):
+    assert_close(net.run(batch_of(padding={"float32": 10.0, "int32": 4}))[name], results_padded_with_zeros[name])
+
+
+@pytest.mark.parametrize("name", SUMS_OVER_SEQUENCES)
+def test_the_loss_of_a_batch_is_the_sum_over_its_sequences(net, results_padded_with_zeros, name):
+    singles = [net.run(one_of(batch_of(), i), [length])[name] for i, length in enumerate(LENGTHS)]
+    assert_close(results_padded_with_zeros[name], tf.nest.map_structure(lambda *parts: sum(parts), *singles))
+
+
+def frames(array):
+    return numpy.concatenate([row[:length] for row, length in zip(array, LENGTHS, strict=True)])
+
+
+def test_cross_entropy_is_minus_the_log_probability_of_the_label(results):
+    prob, labels = frames(results["outputs"]["ce"]), frames(batch_of()["ids"])
+    expected = -numpy.log(prob[numpy.arange(len(labels)), labels]).sum()
+    numpy.testing.assert_allclose(results["ce"]["value"], expected, rtol=1e-5)
+    assert results["ce"]["error"] == (prob.argmax(-1) != labels).sum()
+
+
+def test_smoothed_cross_entropy_is_zero_for_the_smoothed_label(results):
+    prob, labels = frames(results["outputs"]["ce_smooth"]), frames(batch_of()["ids"])
+    target = numpy.full(prob.shape, 0.2 / 4)
+    target[numpy.arange(len(labels)), labels] = 0.8
+    expected = (target * (numpy.log(target) - numpy.log(prob))).sum()
+    numpy.testing.assert_allclose(results["ce_smooth"]["value"], expected, rtol=1e-5)
+
+
+def test_focal_loss_counts_sure_frames_less(results):
+    prob, labels = frames(results["outputs"]["ce_focal"]), frames(batch_of()["ids"])
+    p = prob[numpy.arange(len(labels)), labels]
+    numpy.testing.assert_allclose(results["ce_focal"]["value"], (-numpy.log(p) * (1 - p) ** 2).sum(), rtol=1e-5)
+
+
+def test_upper_bound_cuts_the_value(results):
+    prob, labels = frames(results["outputs"]["ce_bounded"]), frames(batch_of()["ids"])
+    values = -numpy.log(prob[numpy.arange(len(labels)), labels])
+    numpy.testing.assert_allclose(results["ce_bounded"]["value"], numpy.minimum(values, 1.0).sum(), rtol=1e-5)
+
+
+def test_binary_cross_entropy_weighs_positive_entries(results):
+    logits, data = frames(results["outputs"]["bin_ce"]), frames(batch_of()["data"])
+    p, y = 1 / (1 + numpy.exp(-logits)), data > 0
+    values = numpy.where(y, -2 * numpy.log(p), -numpy.log(1 - p))
+    numpy.testing.assert_allclose(results["bin_ce"]["value"], values.mean(-1).sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [
+        ("mse", lambda x: (x**2).mean(-1).sum()),
+        ("l1", lambda x: abs(x).sum()),
+        ("mean_l1", lambda x: abs(x).mean(-1).sum()),
+    ],
+)
+def test_regression_losses(results, name, formula):
+    difference = frames(results["outputs"][name]) - frames(batch_of()["data"])
+    numpy.testing.assert_allclose(results[name]["value"], formula(difference), rtol=1e-5)
+
+
+def test_both_implementations_of_ctc_agree(results):
+    # Their parameters differ, so compare the loss with the sum over all paths of a single label pair, by enumeration.
+    for name in ("ctc", "ctc_native"):
+        total = 0.0
+        for row, length in enumerate(LENGTHS):
+            prob, labels = results["outputs"][name][row, :length], batch_of()["ids"][row, :2]
+            total -= numpy.log(_sum_of_paths(prob, list(labels)))
+        numpy.testing.assert_allclose(results[name]["value"], total, rtol=1e-4)
+
+
+def _sum_of_paths(prob, labels):
+    total = 0.0
+    for path in numpy.ndindex(*[prob.shape[1]] * len(prob)):
+        without_repetition = [k for i, k in enumerate(path) if i == 0 or k != path[i - 1]]
+        if [k for k in without_repetition if k != prob.shape[1] - 1] == labels:
+            total += numpy.prod([prob[t, k] for t, k in enumerate(path)])
+    return total
+
+
+def compute_loss(desc):
+    net = construct({"output": {"is_output_layer": True, **desc}}, train_flag=True)
+    losses, _, _ = net.get_losses_initialized()
+    return [loss.get_loss_value() for loss in losses.values()]
+
+
+@pytest.mark.parametrize(
+    ("desc", "words"),
+    [
+        ({**CASES["ce"], "loss": "cee"}, ["'cee'", "'ce'"]),
+        ({**CASES["ce"], "loss_opts": {"label_smooting": 0.1}}, ["'output'", "'ce'", "label_smooting"]),
+        ({**CASES["ce"], "loss_opts": {"input_type": "probs"}}, ["'probs'", "'prob'"]),
+        ({**CASES["ce"], "loss_opts": {"focal_loss_factor": 1.0}, "target": "data", "n_out": 6}, ["class labels"]),
+        ({**CASES["mse"], "n_out": 4}, ["different feature dims"]),
+        ({**CASES["ctc"], "n_out": 5, "target": "ids"}, ["blank", "n_out 6"]),
+        ({**CASES["ctc"], "target": "data"}, ["sparse"]),
+        ({**CASES["ctc"], "target": "ids", "loss_opts": {"ctc_opts": {"label_lop": 1}}}, ["'label_lop'", "Possible"]),
+        ({"class": "copy", "from": "data", "loss": "edit_distance", "target": "ids"}, ["sparse", "ctc_decode"]),
+        ({"class": "copy", "from": "data", "loss": "search_score"}, ["search"]),
+        ({"class": "copy", "from": "data", "loss": "via_layer"}, ["error_signal_layer", "align_layer"]),
+        ({"class": "softmax", **{**LABELS, "loss": "sampling_loss"}}, ["without activation"]),
+    ],
+)  # fmt: skip
+def test_wrong_use_is_explained(desc, words):
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
+        compute_loss(desc)
+    text = str(info.value)
+    assert len(text.splitlines()) <= 5
+    for word in words:
+        assert word in text
