@@ -21,6 +21,7 @@ CASES = all_cases()
 GARBAGE = Variant("garbage")
 
 TESTED_ELSEWHERE = {  # what computes no tensor from tensors
+    "assert_": "test_assert.py",
     "get_random_state": "test_random_state.py",
     "set_random_seed": "test_random_state.py",
     "set_random_state": "test_random_state.py",
