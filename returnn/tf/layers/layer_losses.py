@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.loss import Loss
+from returnn.tf.layers.loss import Loss, make_loss
 from returnn.tf.layers.loss_holder import LossHolder
 from returnn.tf.layers.registry import get_loss_class
 from returnn.util.errors import ConfigError
@@ -69,10 +69,8 @@ class LayerLosses:
             d["loss"] = None
             return
         loss_class.transform_config_dict(options, network=network, get_layer=get_layer)
-        try:
-            d["loss"] = loss_class(base_network=network, **options)
-        except TypeError as exc:
-            raise ConfigError(f"layer {d.get('_name')!r}: loss {loss_class.class_name!r}: {exc}") from exc
+        where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name'))!r}"
+        d["loss"] = make_loss(loss_class, options, network=network, where=where)
 
     @classmethod
     def get_losses(

@@ -8,7 +8,7 @@ tensors: `output_flat`, `target_flat` and so on have all valid frames in one axi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,8 +16,9 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_options import options_of
 from returnn.tf.util.activations import OutputWithActivation
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
     from returnn.tf.layers.layer_base import LayerBase
@@ -291,6 +292,26 @@ class Loss:
         """Sets what sums up the frames, and returns itself."""
         self._reduce_func = reduce_func
         return self
+
+
+def make_loss(loss_class: type[Loss], options: Mapping[str, Any], *, network: Any, where: str) -> Loss:
+    """
+    :param loss_class: class of the loss
+    :param options: as in `loss_opts`, with layers in place of their names
+    :param network: the network that the layer is in
+    :param where: how an error message begins
+    :raises ConfigError: if there is no such option, or a required one is missing
+    """
+    known = options_of(loss_class)
+    where = f"{where}: loss {loss_class.class_name!r}"
+    for name in options:
+        if name not in known:
+            hint = nearest_hint(name, [option for option in known if not option.startswith("_")])
+            raise ConfigError(f"{where}: there is no option {name!r}.\n  {hint}")
+    missing = [name for name, o in known.items() if o.is_required and name not in (*options, "self", "base_network")]
+    if missing:
+        raise ConfigError(f"{where}: the option {missing[0]!r} is required, in 'loss_opts'.")
+    return loss_class(base_network=network, **options)
 
 
 def _with_dims_of(target: Tensor, output: Tensor, where: str) -> Tensor:

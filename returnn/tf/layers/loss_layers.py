@@ -8,7 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.loss import Loss
+from returnn.tf.layers.loss import Loss, make_loss
 from returnn.tf.layers.losses_sequence import without_infinity
 from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.tf.layers.registry import get_loss_class
@@ -51,10 +51,8 @@ class LossLayer(LayerBase):
         super().transform_config_dict(d, network=network, get_layer=get_layer)
         if loss_class is not None:
             loss_class.transform_config_dict(options, network=network, get_layer=get_layer)
-            try:
-                d["loss_"] = loss_class(base_network=network, **options)
-            except TypeError as exc:
-                raise ConfigError(f"layer {d.get('_name')!r}: loss {loss_class.class_name!r}: {exc}") from exc
+            where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name'))!r}"
+            d["loss_"] = make_loss(loss_class, options, network=network, where=where)
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: [...]"""

@@ -213,7 +213,8 @@ def compute_loss(desc):
     ("desc", "words"),
     [
         ({**CASES["ce"], "loss": "cee"}, ["'cee'", "'ce'"]),
-        ({**CASES["ce"], "loss_opts": {"label_smooting": 0.1}}, ["'output'", "'ce'", "label_smooting"]),
+        ({**CASES["ce"], "loss_opts": {"label_smooting": 0.1}}, ["output", "'ce'", "Did you mean 'label_smoothing'"]),
+        ({**CASES["triplet"], "target": "ids", "loss_opts": {}}, ["'margin'", "required"]),
         ({**CASES["ce"], "loss_opts": {"input_type": "probs"}}, ["'probs'", "'prob'"]),
         ({**CASES["ce"], "loss_opts": {"focal_loss_factor": 1.0}, "target": "data", "n_out": 6}, ["class labels"]),
         ({**CASES["mse"], "n_out": 4}, ["different feature dims"]),
