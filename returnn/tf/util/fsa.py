@@ -39,8 +39,8 @@ def fsa_of_edges(edges: tf.Tensor, weights: tf.Tensor, start_end_states: tf.Tens
     num_states = tf.reduce_max(start_end_states) + 1
     state = tf.range(num_states)
     batch = tf.searchsorted(start_end_states[1], state, side="left")
-    is_start = tf.reduce_any(state[:, None] == start_end_states[0][None], axis=1)
-    is_end = tf.reduce_any(state[:, None] == start_end_states[1][None], axis=1)
+    is_start = tf.reduce_any(tf.equal(state[:, None], start_end_states[0][None]), axis=1)
+    is_end = tf.reduce_any(tf.equal(state[:, None], start_end_states[1][None]), axis=1)
     return Fsa(source, target, label, sequence, -weights, _log_of(is_start), _log_of(is_end), batch)
 
 
