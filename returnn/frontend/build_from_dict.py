@@ -63,7 +63,7 @@ def _resolve(name: str) -> Any:
         value, path = _import_longest(name)
     for attribute in path:
         if not hasattr(value, attribute):
-            known = [key for key in dir(value) if not key.startswith("_")]
+            known = [key for key in dir(value) if _belongs_to(value, key)]
             raise ConfigError(
                 f"build_from_dict: there is no {name!r}: {value.__name__} has no {attribute!r}.\n"
                 f"  {_short_hint(attribute, known)}"
@@ -86,6 +86,12 @@ def _import_longest(name: str) -> tuple[Any, list[str]]:
         f"build_from_dict: there is no class {name!r}.\n"
         f"  Write it with its module, or as 'rf.{name}' for the frontend's."
     )
+
+
+def _belongs_to(module: Any, name: str) -> bool:
+    """:return: whether it is no helper from another package, which the module only uses"""
+    package = getattr(getattr(module, name), "__module__", None) or ""
+    return not name.startswith("_") and package.split(".")[0] == module.__name__.split(".")[0]
 
 
 def _short_hint(name: str, known: list[str]) -> str:

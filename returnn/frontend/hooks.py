@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from returnn.frontend._own_class import delete_member, get_original_class, set_member
+
 Hook = Callable[[Any, "tuple[Any, ...]", "dict[str, Any]", Any], Any]
 
 
@@ -38,7 +40,6 @@ class MethodWithHooks:
         self.obj = obj
         self.attr = attr
         self.post_hooks: OrderedDict[int, Hook] = OrderedDict()
-        self._original_class: type | None = None
 
     @classmethod
     def get(cls, obj: Any, attr: str) -> MethodWithHooks:
@@ -48,8 +49,7 @@ class MethodWithHooks:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """:return: what the method returns, and the hooks make of it"""
-        assert self._original_class is not None
-        result = getattr(self._original_class, self.attr)(self.obj, *args, **kwargs)
+        result = getattr(get_original_class(self.obj), self.attr)(self.obj, *args, **kwargs)
         for hook in list(self.post_hooks.values()):
             changed = hook(self.obj, args, kwargs, result)
             result = result if changed is None else changed
@@ -60,33 +60,24 @@ class MethodWithHooks:
         return bool(self.post_hooks)
 
     def setup(self) -> None:
-        """
-        Puts itself in front of the method. Python looks special methods up at the class, so the object gets a class of
-        its own, derived from the one it has.
-        """
-        if self._original_class is not None:
-            return
-        self._original_class = cls = type(self.obj)
+        """Puts itself in front of the method."""
         attr = self.attr
 
         def call(obj: Any, *args: Any, **kwargs: Any) -> Any:
             return obj.__dict__[_ATTRIBUTE][attr](*args, **kwargs)
 
-        self.obj.__dict__.setdefault(_ATTRIBUTE, {})[attr] = self
-        members = {attr: call, "__module__": cls.__module__, "__doc__": cls.__doc__}
-        self.obj.__class__ = type(cls.__name__, (cls,), members)
+        methods = self.obj.__dict__.setdefault(_ATTRIBUTE, {})
+        if attr not in methods:
+            methods[attr] = self
+            set_member(self.obj, attr, call)
 
     def uninstall(self) -> None:
         """Gives the object its own method back."""
-        if self._original_class is None:
-            return
-        others = self.obj.__dict__[_ATTRIBUTE]
-        del others[self.attr]
-        if type(self.obj).__mro__[1] is self._original_class:
-            self.obj.__class__ = self._original_class
-        else:  # hooks on another method came later, on a class derived from ours
-            setattr(type(self.obj), self.attr, getattr(self._original_class, self.attr))
-        self._original_class = None
+        methods = self.obj.__dict__.get(_ATTRIBUTE, {})
+        if methods.pop(self.attr, None) is not None:
+            delete_member(self.obj, self.attr)
+        if not methods:
+            self.obj.__dict__.pop(_ATTRIBUTE, None)
 
 
 _ATTRIBUTE = "_methods_with_hooks"  # in the object: name -> MethodWithHooks

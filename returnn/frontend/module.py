@@ -48,6 +48,12 @@ class Module:
             if isinstance(value, Parameter) and value.name == "parameter":
                 value.name = name
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name, value in state.items():  # a copy owns its own sub modules
+            if isinstance(value, (Module, Parameter)):
+                set_owner(value, self, name)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 

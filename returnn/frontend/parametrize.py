@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from returnn.frontend._own_class import delete_member, set_member
 from returnn.frontend.module import Module
 from returnn.frontend.parameter import Parameter
 from returnn.tensor import Tensor
@@ -39,7 +40,7 @@ def register_parametrization(
     if param_name not in functions:
         _check_param(module, param_name)
         functions[param_name] = []
-        _class_of_its_own(module, {param_name: _make_property(param_name)})
+        set_member(module, param_name, _make_property(param_name))
     if not keep_existing_param:
         module.__dict__.pop(param_name, None)
     functions[param_name].append(parametrization)
@@ -61,12 +62,9 @@ def remove_parametrization(module: Module, param_name: str) -> Module:
     for i, function in enumerate(functions):
         if isinstance(function, Module):
             delattr(module, f"{param_name}_parametrization{i + 1}")
-    cls = next(cls for cls in type(module).__mro__ if isinstance(vars(cls).get(param_name), _Parametrized))
-    delattr(cls, param_name)
-    if cls is type(module) and not module.__dict__[_ATTRIBUTE]:
+    delete_member(module, param_name)
+    if not module.__dict__[_ATTRIBUTE]:
         del module.__dict__[_ATTRIBUTE]
-        while "_is_parametrized" in vars(type(module)):
-            module.__class__ = type(module).__mro__[1]
     return module
 
 
@@ -76,11 +74,7 @@ def is_parametrized(module: Module, param_name: str | None = None) -> bool:
     return bool(functions) if param_name is None else param_name in functions
 
 
-class _Parametrized(property):
-    """The attribute of a class that computes what stands in place of a parameter."""
-
-
-def _make_property(param_name: str) -> _Parametrized:
+def _make_property(param_name: str) -> property:
     def get(module: Module) -> Any:
         functions = module.__dict__[_ATTRIBUTE][param_name]
         values: tuple[Any, ...] = (module.__dict__[param_name],) if param_name in module.__dict__ else ()
@@ -91,17 +85,7 @@ def _make_property(param_name: str) -> _Parametrized:
     def put(module: Module, value: Any) -> None:
         module.__dict__[param_name] = value
 
-    return _Parametrized(get, put)
-
-
-def _class_of_its_own(module: Module, members: dict[str, Any]) -> None:
-    """Python looks properties up at the class, so the module gets one of its own, derived from the one it has."""
-    cls = type(module)
-    module.__class__ = type(
-        cls.__name__,
-        (cls,),
-        {**members, "_is_parametrized": True, "__module__": cls.__module__, "__doc__": cls.__doc__},
-    )
+    return property(get, put)
 
 
 def _check_param(module: Module, param_name: str) -> None:
