@@ -173,7 +173,7 @@ class TFRuns:
             return {}
 
     def _run(self, all_built: Sequence[_BuiltTF], variant: Variant) -> dict[str, Result]:
-        feed = {x.raw: x.value_of(variant) for built in all_built for x in built.inputs.inputs}
+        feed = self._feed(variant)
         initializer = {b.case.name: b.initializer for b in all_built if b.initializer is not None}
         self._session.run(initializer, feed)
         is_whole_batch = variant.entry is None  # the gradients are made for this
@@ -188,6 +188,15 @@ class TFRuns:
                 _all_gradients(built.inputs, [gradients.get(i) for i in range(built.num_floats)], lambda x: x),
             )
         return results
+
+    def _feed(self, variant: Variant) -> dict[tf.Tensor, numpy.ndarray]:
+        """:return: for all cases: a loop or condition waits for all that was assigned in the graph before it"""
+        feed = {}
+        for built in self._built.values():
+            if isinstance(built, _BuiltTF):
+                own = variant if _has_entry(built, variant) else Variant()
+                feed.update({x.raw: x.value_of(own) for x in built.inputs.inputs})
+        return feed
 
 
 @dataclass
