@@ -22,6 +22,7 @@ from io import StringIO
 from typing import Any, Protocol, TextIO
 
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.live_line import live_line
 from returnn.util.warn_once import warn_deprecated, warn_once
 
 DEFAULT_VERBOSITY = 3
@@ -115,6 +116,11 @@ class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
         """:return: stdout"""
         return sys.stdout
 
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes in place of the live line."""
+        live_line.clear()
+        super().emit(record)
+
 
 class _PipeHandler(logging.StreamHandler):  # type: ignore[type-arg]
     """Writes to the standard input of a command."""
@@ -201,6 +207,7 @@ class Log:
         :param text: why the run ends; goes to stderr, and into all files of the log
         """
         self.flush()
+        live_line.clear()
         print(text, file=sys.stderr)
         record = logging.LogRecord(self.logger.name, logging.CRITICAL, "", 0, text, None, None)
         for handler in self.logger.handlers:

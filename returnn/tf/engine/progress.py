@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from returnn.log import log
 from returnn.util.human_readable import hms, human_bytes_size
-from returnn.util.terminal import is_tty
+from returnn.util.live_line import live_line
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_UPDATES = 0.2
 
 
 class Progress:
-    """Reports the steps of one epoch."""
+    """Reports the steps of one epoch. To be used as a context, at whose end the live line is gone."""
 
     def __init__(self, prefix: str) -> None:
         """:param prefix: e.g. "train epoch 3" """
@@ -23,46 +23,66 @@ class Progress:
         self.start = time.monotonic()
         self.num_seqs = 0
         self.num_steps = 0
-        self._is_live = is_tty() and log.verbose[3]
+        self._is_live = live_line.is_possible() and log.verbose[3] and not log.verbose[5]
         self._last_report = self.start
 
-    def step(self, *, num_seqs: int, means: Mapping[str, float], complete_frac: float | None) -> None:
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        live_line.clear()
+
+    def step(
+        self,
+        *,
+        num_seqs: int,
+        means: Mapping[str, float],
+        complete_frac: float | None,
+        details: Sequence[str] = (),
+    ) -> None:
         """
         :param num_seqs: of this step
-        :param means: scores of this step
+        :param means: scores of this step, by `loss:NAME` and `error:NAME`
         :param complete_frac: of the epoch
+        :param details: what else to say
         """
         self.num_steps += 1
         self.num_seqs += num_seqs
         now = time.monotonic()
-        interval = _SECONDS_BETWEEN_UPDATES if self._is_live else _SECONDS_BETWEEN_LINES
-        if log.verbose[5]:
-            interval = 0.0
-        if now - self._last_report < interval and self.num_steps > 1:
-            return
-        self._last_report = now
-        line = self._line(means, complete_frac, now)
-        if self._is_live:
-            print(f"\r\x1b[K{line}", end="", flush=True)
-        else:
-            print(line, file=log.v3)
-
-    def finish(self) -> None:
-        """Ends the live line."""
-        if self._is_live:
-            print("\r\x1b[K", end="", flush=True)
+        if self._is_due(now):
+            self._last_report = now
+            self._report([*self._parts(means, complete_frac, now - self.start), *details])
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self.start
 
-    def _line(self, means: Mapping[str, float], complete_frac: float | None, now: float) -> str:
-        elapsed = now - self.start
-        parts = [f"{self.prefix}, step {self.num_steps}"]
-        parts += [f"{key.replace(':', ' ')} {value:.4g}" for key, value in sorted(means.items())]
+    def _is_due(self, now: float) -> bool:
+        interval = _SECONDS_BETWEEN_UPDATES if self._is_live else _SECONDS_BETWEEN_LINES
+        return bool(log.verbose[5]) or self.num_steps == 1 or now - self._last_report >= interval
+
+    def _report(self, parts: Sequence[str]) -> None:
+        if self._is_live:
+            live_line.show(parts)
+        else:
+            print(", ".join(parts), file=log.v3)
+
+    def _parts(self, means: Mapping[str, float], complete_frac: float | None, elapsed: float) -> list[str]:
+        """:return: the most important ones first"""
+        parts = [self.prefix, f"step {self.num_steps}", *describe_scores(means)]
+        if complete_frac:
+            parts += [f"{complete_frac:.1%}", f"{hms(elapsed / complete_frac - elapsed)} left"]
         parts.append(f"{self.num_seqs / max(elapsed, 1e-6):.1f} seqs/s")
         parts.append(f"mem {human_bytes_size(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)}")
-        if complete_frac:
-            parts.append(f"{complete_frac:.1%}, {hms(elapsed / complete_frac - elapsed)} left")
-        return ", ".join(parts)
+        return parts
+
+
+def describe_scores(means: Mapping[str, float]) -> list[str]:
+    """
+    :param means: by `loss:NAME` and `error:NAME`
+    :return: e.g. ["loss 2.1", "error 0.5"], with the names if there are several
+    """
+    keys = sorted(means, key=lambda key: (key.partition(":")[2], not key.startswith("loss:")))
+    has_one_name = len({key.partition(":")[2] for key in keys}) == 1
+    return [f"{key.partition(':')[0] if has_one_name else key.replace(':', ' ')} {means[key]:.4g}" for key in keys]

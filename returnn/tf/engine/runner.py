@@ -92,7 +92,6 @@ class Runner:
 
     def _run(self, report_prefix: str) -> None:
         fetches = self._fetches()
-        progress = Progress(report_prefix)
         feeder = BatchFeeder(
             self.dataset,
             self.batches,
@@ -100,7 +99,7 @@ class Runner:
             used_keys=self.engine.network.get_used_data_keys(),
             enforce_min_len1=self.engine.config.is_true("enforce_min_len1", False),
         )
-        with feeder, Interrupts() as interrupts:
+        with Progress(report_prefix) as progress, feeder, Interrupts() as interrupts:
             for batch in feeder:
                 self.current_tags = batch.seq_tags
                 values = self._step(fetches, batch)
@@ -112,7 +111,6 @@ class Runner:
                 self.num_seqs += len(batch.seq_tags)
                 progress.step(num_seqs=len(batch.seq_tags), means=means, complete_frac=batch.complete_frac)
                 interrupts.check(where=f"{report_prefix}, step {self.num_steps}")
-        progress.finish()
         self.elapsed = progress.elapsed
         if not self.num_steps:
             raise UserError(
