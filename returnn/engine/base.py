@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from returnn.config import Config, get_global_config
 from returnn.learning_rate_control import LearningRateControl, load_learning_rate_control_from_config
@@ -134,15 +133,3 @@ def _epoch_of(filename: str) -> int | None:
         return model_epoch_from_filename(filename)
     except ValueError:
         return None
-
-
-def dataset_names(config: Config) -> list[str]:
-    """:return: the options that hold data for evaluation after each epoch"""
-    more = config.typed_value("eval_datasets") or {}
-    return [name for name in ("dev", "eval") if config.bool_or_other(name)] + list(more)
-
-
-def dataset_option(config: Config, name: str) -> Any:
-    """:return: the description of the data set of that name"""
-    more = config.typed_value("eval_datasets") or {}
-    return more[name] if name in more else config.opt_typed_value(name, None)

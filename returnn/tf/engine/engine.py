@@ -12,8 +12,8 @@ import tensorflow as tf
 from returnn.config import Config
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
-from returnn.datasets.registry import init_dataset
-from returnn.engine.base import EngineBase, dataset_names, dataset_option
+from returnn.engine.base import EngineBase
+from returnn.engine.data import dataset_names, load_dataset
 from returnn.log import log
 from returnn.tensor import batch_dim
 from returnn.tf.checkpoint import (
@@ -326,19 +326,14 @@ class Engine(EngineBase):
         :param eval_data: default: `eval` of the config
         """
         config = config or self.config
-        self.train_data = train_data or self._dataset(config, "train")
+        self.train_data = train_data or load_dataset(config, "train")
         if self.train_data is None:
             raise ConfigError("option 'train' is required: the description of the data to train on.")
-        self.eval_datasets = {name: self._dataset(config, name) for name in dataset_names(config)}
+        self.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
         given = {"dev": dev_data, "eval": eval_data}
         self.eval_datasets.update({name: data for name, data in given.items() if data is not None})
         self.learning_rate_control.load() if _file_exists(self.learning_rate_control.filename) else None
         self.init_network_from_config(config)
-
-    @staticmethod
-    def _dataset(config: Config, name: str) -> Dataset | None:
-        eval_defaults = {} if name == "train" else Dataset.get_default_kwargs_eval(config)
-        return init_dataset(dataset_option(config, name), default_kwargs=eval_defaults)
 
     def get_eval_datasets(self) -> dict[str, Dataset]:
         """:return: what is evaluated after each epoch, by name"""

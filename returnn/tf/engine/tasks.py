@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.config import Config
-from returnn.datasets.dataset import Dataset
-from returnn.datasets.registry import init_dataset
-from returnn.engine.base import dataset_names, dataset_option
+from returnn.engine.data import dataset_names, load_dataset, load_task_dataset
 from returnn.log import log
 from returnn.tf.engine.engine import Engine
 from returnn.tf.engine.forward import forward_to_hdf
@@ -40,7 +38,7 @@ def evaluate(config: Config) -> None:
     """Scores of one model on the data for evaluation."""
     engine = Engine(config)
     engine.init_network_from_config()
-    engine.eval_datasets = {name: _eval_dataset(config, name) for name in dataset_names(config)}
+    engine.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
     if not engine.eval_datasets:
         raise ConfigError("task 'eval': there is no data: one of 'dev', 'eval', 'eval_datasets' is required.")
     for name, scores in engine.eval_model(lr_control_update_scores=False).items():
@@ -59,7 +57,7 @@ def search_task(config: Config) -> None:
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, names))
     search(
         engine,
-        _data_of_task(config, "search_data"),
+        load_task_dataset(config, "search_data"),
         output_layer_names=names,
         output_file=config.value("search_output_file", "") or None,
         output_file_format=config.value("search_output_file_format", "txt"),
@@ -76,7 +74,7 @@ def forward(config: Config) -> None:
     name = config.value("forward_output_layer", None) or "output"
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, [name]))
     output_file = config.value("output_file", "") or f"dump-fwd-epoch-{engine.epoch}.hdf"
-    forward_to_hdf(engine, _data_of_task(config, "forward_data"), output_file)
+    forward_to_hdf(engine, load_task_dataset(config, "forward_data"), output_file)
     engine.finalize()
 
 
@@ -84,19 +82,3 @@ def _with_outputs(net_dict: dict[str, Any], names: Sequence[str]) -> dict[str, A
     """:return: the net dict, in which these layers are made although no loss needs them"""
     outputs = {name: {**net_dict[name], "is_output_layer": True} for name in names if name in net_dict}
     return {**net_dict, **outputs}
-
-
-def _eval_dataset(config: Config, name: str) -> Dataset:
-    return init_dataset(dataset_option(config, name), default_kwargs=Dataset.get_default_kwargs_eval(config))
-
-
-def _data_of_task(config: Config, option: str) -> Dataset:
-    """:return: data set; the option is a description, a function, or the name of another option, by default `eval`"""
-    value = config.opt_typed_value(option, None)
-    name = "eval" if value is None else value if isinstance(value, str) and value.isidentifier() else option
-    description = dataset_option(config, name)
-    if not description:
-        raise ConfigError(
-            f"option {option!r}: there is no data {name!r}.\n  It has to be the name of a data set, or one."
-        )
-    return init_dataset(description, default_kwargs=Dataset.get_default_kwargs_eval(config))

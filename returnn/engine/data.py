@@ -1,0 +1,130 @@
+"""
+The data sets of a config: `train`, `dev`, `eval`, `eval_datasets`, and those of single tasks.
+
+Options of the config such as `batching`, `chunking` and `window` hold for the training data. Data for evaluation has
+whole sequences, sorted by length. What the description of a data set says itself comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from returnn.config import Config
+from returnn.datasets.cached import CachedDataset
+from returnn.datasets.dataset import Dataset
+from returnn.datasets.registry import DatasetLike, get_dataset_class, init_dataset, init_dataset_via_str
+from returnn.tensor import Tensor
+from returnn.util.errors import ConfigError
+
+_CACHES = ("train", "dev", "eval")
+_BYTES_OF_UNIT = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+_NUM_DUMMY_SEQS = 100
+
+
+def dataset_names(config: Config) -> list[str]:
+    """:return: the options that hold data for evaluation after each epoch"""
+    more = config.typed_value("eval_datasets") or {}
+    return [name for name in ("dev", "eval") if config.bool_or_other(name)] + list(more)
+
+
+def dataset_option(config: Config, name: str) -> Any:
+    """:return: the description of the data set of that name"""
+    more = config.typed_value("eval_datasets") or {}
+    return more[name] if name in more else config.opt_typed_value(name, None)
+
+
+def load_dataset(config: Config, name: str, *, cache_byte_size: int | None = None, **options: Any) -> Dataset | None:
+    """
+    :param config: its option of that name, and those that hold for all data of its kind
+    :param name: "train", another option that holds data, or a key of `eval_datasets`
+    :param cache_byte_size: how much stays in memory, for data sets that can do that; default: by `cache_size`
+    :param options: of the data set, where the description has no other ones
+    :return: the data; None if there is none
+    :raises ConfigError: if the description is wrong
+    """
+    description = dataset_option(config, name)
+    if not description:
+        return None
+    if cache_byte_size is None:
+        cache_byte_size = cache_byte_sizes(config).get(name, 0)
+    if name != "train":
+        options = {**Dataset.get_default_kwargs_eval(config), **options}
+    return make_dataset(config, description, cache_byte_size=cache_byte_size, name=name, **options)
+
+
+def make_dataset(
+    config: Config, description: DatasetLike, *, cache_byte_size: int = 0, **options: Any
+) -> Dataset | None:
+    """Like `load_dataset`, from any description."""
+    if callable(description) and not isinstance(description, Dataset):
+        description = description()
+    if config.bool("use_dummy_datasets", False):
+        description = _dummy_description(config, is_train=options.get("name") == "train")
+    if isinstance(description, str):
+        return init_dataset_via_str(description, config, cache_byte_size, **options)
+    if not isinstance(description, Mapping):
+        return init_dataset(description)
+    options.update(description)
+    cls = get_dataset_class(options.get("class", ""))
+    if cache_byte_size and cls is not None and issubclass(cls, CachedDataset):
+        options.setdefault("cache_byte_size", cache_byte_size)
+    Dataset.kwargs_update_from_config(config, options)
+    return init_dataset(options)
+
+
+def load_task_dataset(config: Config, option: str) -> Dataset:
+    """
+    :param config: its option is a description, a function, or the name of another option, by default `eval`
+    :param option: such as "search_data"
+    :return: the data of a task
+    :raises ConfigError: if there is none
+    """
+    value = config.opt_typed_value(option, None)
+    name = "eval" if value is None else value if isinstance(value, str) and value.isidentifier() else option
+    description = dataset_option(config, name)
+    options = {**Dataset.get_default_kwargs_eval(config), "name": name}
+    dataset = make_dataset(config, description, **options) if description else None
+    if dataset is None:
+        raise ConfigError(
+            f"option {option!r}: there is no data {name!r}.\n  It has to be the name of a data set, or one."
+        )
+    return dataset
+
+
+def cache_byte_sizes(config: Config) -> dict[str, int]:
+    """
+    :return: option `cache_size`: how many bytes stay in memory, for "train", "dev" and "eval". These are sizes such as
+        "512M"; a single one is shared by all
+    :raises ConfigError: if it is something else
+    """
+    given = config.list("cache_size", None) or ["0"]
+    sizes = [_bytes(str(text)) for text in given]
+    if len(sizes) > len(_CACHES) or None in sizes:
+        raise ConfigError(f"option 'cache_size': got {given!r}.\n  Expected up to three sizes such as '512M' or '2G'.")
+    if len(sizes) == 1:
+        names = [name for name in _CACHES if config.has(name)]
+        return {name: sizes[0] // len(names) if name in names else 0 for name in _CACHES}  # type: ignore[operator]
+    return dict(zip(_CACHES, [*sizes, 0], strict=False))  # type: ignore[arg-type]
+
+
+def _bytes(text: str) -> int | None:
+    """:return: None if it is no size"""
+    number = text.strip().upper().removesuffix("B")
+    unit = number[-1:] if number[-1:] in _BYTES_OF_UNIT else ""
+    try:
+        return int(float(number.removesuffix(unit)) * _BYTES_OF_UNIT[unit])
+    except ValueError:
+        return None
+
+
+def _dummy_description(config: Config, *, is_train: bool) -> dict[str, Any]:
+    """:return: random data as `extern_data` says, for trying out a config (`use_dummy_datasets`)"""
+    extern_data = config.typed_value("extern_data", None)
+    if not isinstance(extern_data, Mapping):
+        raise ConfigError("option 'use_dummy_datasets': 'extern_data' is needed, a dict with the options of each key.")
+    num_seqs = config.int("dummy_dataset_num_seqs", _NUM_DUMMY_SEQS)
+    if is_train:
+        num_seqs = config.int("train_dummy_dataset_num_seqs", num_seqs)
+    templates = {key: Tensor(**{"name": key, **options}) for key, options in extern_data.items()}
+    return {"class": "DummyGenericDataset", "data_template": templates, "num_seqs": num_seqs}

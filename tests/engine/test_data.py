@@ -1,0 +1,134 @@
+import numpy
+import pytest
+
+from returnn.config import Config
+from returnn.datasets.hdf import HDFDataset
+from returnn.datasets.hdf_writer import SimpleHDFWriter
+from returnn.engine.data import cache_byte_sizes, dataset_names, load_dataset, load_task_dataset
+from returnn.util.errors import ConfigError
+
+LENGTHS = (3, 9, 5, 7, 1)
+DATA = {
+    "class": "StaticDataset",
+    "data": [{"data": numpy.zeros((n, 2), "float32")} for n in LENGTHS],
+    "output_dim": {"data": (2, 2)},
+}
+
+
+def lengths(dataset):
+    dataset.init_seq_order(epoch=1)
+    result = []
+    while dataset.is_less_than_num_seqs(len(result)):
+        dataset.load_seqs(len(result), len(result) + 1)
+        result.append(int(dataset.get_seq_length(len(result))["data"]))
+    return result
+
+
+def test_options_of_the_config_hold_for_training_data():
+    config = Config({"train": DATA, "dev": DATA, "batching": "reverse", "chunking": "4:2", "window": 3})
+    train = load_dataset(config, "train")
+    assert (train.name, train.window) == ("train", 3)
+    assert lengths(train) == list(LENGTHS)[::-1]
+    assert train.chunk_size["data"] == 4
+    assert train.chunk_step["data"] == 2
+
+
+def test_data_for_evaluation_is_sorted_and_whole():
+    config = Config({"dev": DATA, "batching": "reverse", "chunking": "4:2", "window": 3})
+    dev = load_dataset(config, "dev")
+    assert lengths(dev) == sorted(LENGTHS)
+    assert not dev.chunk_size
+    assert dev.window == 3  # the network sees the same kind of frames
+
+
+def test_evaluation_in_chunks():
+    config = Config({"dev": DATA, "chunking": "4:2", "chunk_eval": True})
+    assert load_dataset(config, "dev").chunk_size["data"] == 4
+
+
+@pytest.mark.parametrize("name", ["train", "dev"])
+def test_options_of_the_data_set_win(name):
+    config = Config({name: {**DATA, "seq_ordering": "default", "chunking": 6}, "batching": "reverse", "chunking": 4})
+    dataset = load_dataset(config, name)
+    assert lengths(dataset) == list(LENGTHS)
+    assert dataset.chunk_size["data"] == 6
+
+
+def test_names_and_further_data_for_evaluation():
+    config = Config({"dev": DATA, "eval": None, "eval_datasets": {"devtrain": DATA}})
+    assert dataset_names(config) == ["dev", "devtrain"]
+    assert load_dataset(config, "devtrain").name == "devtrain"
+    assert load_dataset(config, "train") is None
+
+
+def test_data_as_function_or_text():
+    assert lengths(load_dataset(Config({"train": lambda: DATA, "batching": "sorted"}), "train")) == sorted(LENGTHS)
+    text = "DummyDataset:input_dim=2,output_dim=3,num_seqs=4"
+    assert len(lengths(load_dataset(Config({"train": text}), "train"))) == 4
+
+
+def test_data_of_a_task():
+    config = Config({"eval": DATA, "train": {**DATA, "name": "other"}, "search_data": "train", "batching": "reverse"})
+    assert load_task_dataset(config, "forward_data").name == "eval"
+    assert lengths(load_task_dataset(config, "search_data")) == sorted(LENGTHS)
+    config.set("search_data", DATA)
+    assert load_task_dataset(config, "search_data").name == "search_data"
+
+
+def test_missing_data_of_a_task():
+    with pytest.raises(ConfigError) as info:
+        load_task_dataset(Config({"search_data": "devv"}), "search_data")
+    assert str(info.value) == (
+        "option 'search_data': there is no data 'devv'.\n  It has to be the name of a data set, or one."
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        (None, (0, 0, 0)),
+        ("0", (0, 0, 0)),
+        (1000, (500, 500, 0)),
+        ("2K", (1024, 1024, 0)),
+        (["1M", "5"], (2**20, 5, 0)),
+        (["1G", "5", "6B"], (2**30, 5, 6)),
+    ],
+)
+def test_cache_sizes(option, expected):
+    config = Config({"train": DATA, "dev": DATA})
+    if option is not None:
+        config.set("cache_size", option)
+    assert tuple(cache_byte_sizes(config).values()) == expected
+
+
+@pytest.mark.parametrize("option", ["much", ["1", "2", "3", "4"]])
+def test_wrong_cache_size(option):
+    with pytest.raises(ConfigError, match="Expected up to three sizes such as '512M'"):
+        cache_byte_sizes(Config({"cache_size": option, "train": DATA}))
+
+
+def test_cache_size_reaches_the_data_set(tmp_path):
+    file = str(tmp_path / "data.hdf")
+    with SimpleHDFWriter(file, dim=2, ndim=2) as writer:
+        writer.insert_batch(numpy.zeros((1, 3, 2), "float32"), {0: numpy.array([3])}, ["seq"])
+    for description in ({"class": "HDFDataset", "files": [file]}, file):
+        dataset = load_dataset(Config({"train": description, "cache_size": "1K"}), "train")
+        assert isinstance(dataset, HDFDataset)
+        assert dataset.cache_byte_size_total_limit == 1024
+
+
+def test_dummy_data_needs_no_files():
+    config = Config({
+        "train": {"class": "HDFDataset", "files": ["missing.hdf"]},
+        "extern_data": {"data": {"dim": 3, "shape": (None, 3)}, "classes": {"dim": 5, "sparse": True}},
+        "use_dummy_datasets": True,
+        "dummy_dataset_num_seqs": 7,
+    })  # fmt: skip
+    dataset = load_dataset(config, "train")
+    assert (dataset.get_data_dim("data"), dataset.is_data_sparse("classes")) == (3, True)
+    assert len(lengths(dataset)) == 7
+    config.set("train_dummy_dataset_num_seqs", 2)
+    assert len(lengths(load_dataset(config, "train"))) == 2
+    config.set("extern_data", None)
+    with pytest.raises(ConfigError, match="option 'use_dummy_datasets': 'extern_data' is needed"):
+        load_dataset(config, "train")
