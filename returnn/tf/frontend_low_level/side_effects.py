@@ -97,13 +97,17 @@ class ControlFlow:
         self._stack.close()
 
     def tied(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """:return: the results of a body or branch, computed after its effects. To be called in there."""
+        """
+        :return: the results of a body or branch, computed after its effects, and after it has read what it writes, as
+            the next round writes it again. To be called in there.
+        """
         effects = _effects()
         if not effects.ops:
             return list(tensors)
         self._has_effects = True
-        self._written += [variable for variable, _ in effects.writes.values()]
-        with tf.control_dependencies(effects.ops):
+        written = [variable for variable, _ in effects.writes.values()]
+        self._written += written
+        with tf.control_dependencies(effects.ops + [op for variable in written for op in _reads(variable)]):
             return [tf.identity(x) for x in tensors]
 
     def finish(self, op: tf.Operation) -> None:
