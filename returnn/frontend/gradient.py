@@ -28,12 +28,15 @@ def stop_gradient(source: Tensor) -> Tensor:
 
 
 def stop_gradient_scope() -> Any:
-    """:return: context manager; no gradient goes back through what is computed inside. Eager backends only"""
+    """:return: context manager; no gradient goes back through what is computed inside"""
     return get_global_backend().stop_gradient_scope()
 
 
 def gradient_checkpoint_scope() -> Any:
-    """:return: context manager; what is computed inside is computed again for the gradient, where it is supported"""
+    """
+    :return: context manager. What is computed inside is not kept for the gradient, but computed again, which takes less
+        memory and more time. Results are the same. In a graph, TensorFlow itself decides about this.
+    """
     return get_global_backend().gradient_checkpoint_scope()
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from returnn.tensor import Tensor
+
+_NO_GRADIENT = "ReturnnNoGradient"
 
 
 class GradientTFOps:
@@ -40,8 +43,19 @@ class GradientTFOps:
         return identity(x)
 
     @staticmethod
-    @contextlib.contextmanager
-    def stop_gradient_scope() -> Iterator[None]:
-        """:raises TypeError: always: operations of a graph do not know the scope that they were made in"""
-        raise TypeError("stop_gradient_scope: not possible in a TensorFlow graph. Use rf.stop_gradient on the results.")
-        yield
+    def stop_gradient_scope() -> Any:
+        """:return: context in which operations have no gradient"""
+        if tf.executing_eagerly():
+            return contextlib.nullcontext()
+        return tf.compat.v1.get_default_graph().gradient_override_map(_without_gradient())
+
+
+@tf.RegisterGradient(_NO_GRADIENT)
+def _no_gradient(op: tf.Operation, *grads: tf.Tensor) -> list[None]:
+    return [None] * len(op.inputs)
+
+
+@functools.cache
+def _without_gradient() -> dict[str, str]:
+    """:return: for all types of operations, the name of a gradient which is none"""
+    return {name: _NO_GRADIENT for name in dir(tf.raw_ops) if name[0].isupper()}

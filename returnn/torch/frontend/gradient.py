@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from returnn.tensor import Tensor
+from returnn.torch.frontend.gradient_checkpoint import gradient_checkpoint_scope
 
 
 class _MapGradient(torch.autograd.Function):
@@ -48,6 +49,11 @@ class GradientTorchOps:
         result = _MapGradient.apply(x, function)
         assert isinstance(result, torch.Tensor)
         return result
+
+    @staticmethod
+    def gradient_checkpoint_scope() -> Any:
+        """:return: context in which results are not kept, but computed again for the gradient"""
+        return gradient_checkpoint_scope()
 
     @staticmethod
     def stop_gradient_scope() -> Any:
