@@ -114,7 +114,10 @@ class TensorArray:
     def _check(self, tensor: Tensor) -> None:
         template = self.tensor_template
         if any(dim not in template.dims for dim in tensor.dims):
-            raise DimError(f"TensorArray: the elements look like {template}, the new one is {tensor}.")
+            raise DimError(
+                f"TensorArray: the elements look like {template}, the new one is {tensor}.\n"
+                "  All have the same dims: pad them to the same length, or use rf.replace_dim."
+            )
         if tensor.dtype != template.dtype:
             raise DtypeError(
                 f"TensorArray: the elements have the dtype {template.dtype}, the new one is {tensor}.\n"

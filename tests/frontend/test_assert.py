@@ -43,6 +43,21 @@ def test_in_a_graph() -> None:
             session.run(checks, {lengths: [2, 2]})
 
 
+def test_note_in_a_graph(capfd: pytest.CaptureFixture[str]) -> None:
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session, rf.backend_ctx("tf"):
+        x = Tensor("x", (), "int32", raw_tensor=tf.compat.v1.placeholder(tf.int32, []))
+        assert_(x < 10, "quite large", stop=False)
+        effects = graph.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+        session.run(effects, {x.raw_tensor: 5})
+        assert "quite large" not in capfd.readouterr().err
+        session.run(effects, {x.raw_tensor: 11})
+        assert "Assertion failed: quite large" in capfd.readouterr().err
+
+
+def test_templates_have_nothing_to_check() -> None:
+    assert_(Tensor("x", [batch_dim], "bool"), "nothing is known")
+
+
 def test_python_values_and_wrong_dtypes() -> None:
     assert_(True, "fine")
     with rf.backend_ctx("numpy"), pytest.raises(AssertionError, match="wrong"):

@@ -27,17 +27,28 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         if axis is None:
             raise fail(f"gather: {source}: the axis is missing.", "Give it, or indices with a sparse dim.")
     if isinstance(indices, Tensor) and not clip_to_valid:
-        indices = valid_only(indices, 0)
+        indices = valid_only(indices, _brought_into_range(indices, axis))
     return get_backend_of(source, indices).gather(source, indices=indices, axis=axis, clip_to_valid=clip_to_valid)
 
 
-def valid_only(indices: Tensor, value: int) -> Tensor:
+def _brought_into_range(indices: Tensor, axis: Dim) -> Tensor | int:
+    """:return: what padded frames read: an index that is possible stays as it is, as search may go on beyond the end"""
+    if axis.size is None or not _padded_dims(indices):
+        return 0
+    return combine_bc(combine_bc(indices, "maximum", 0), "minimum", axis.size - 1)
+
+
+def valid_only(indices: Tensor, value: Tensor | int) -> Tensor:
     """:return: indices with `value` in padded frames, which can hold anything"""
-    dims = [dim for dim in indices.dims if dim.need_masking() and _is_aligned(dim, indices)]
+    dims = _padded_dims(indices)
     if not dims:
         return indices
     masks = [dim.get_mask(dim_order=indices.dims) for dim in dims]
     return where(reduce(lambda a, b: combine_bc(a, "logical_and", b, dim_order=indices.dims), masks), indices, value)
+
+
+def _padded_dims(x: Tensor) -> list[Dim]:
+    return [dim for dim in x.dims if dim.need_masking() and _is_aligned(dim, x)]
 
 
 def _is_aligned(dim: Dim, x: Tensor) -> bool:

@@ -115,7 +115,8 @@ class LoopState:
         of_lengths: dict[_Key, dict[int, Dim]] = {}
         if self._fit(lengths, of_lengths) or self._fit_dims(of_lengths, {}, after_of):
             return None
-        self._check_arrays(arrays)
+        for path, array in arrays.items():
+            self.slots[path].check_elements(array)
         values.update(lengths)
         positions.update(of_lengths)
         return {key: self.slots[key].in_layout(x, positions[key]) for key, x in values.items()}, arrays
@@ -165,17 +166,6 @@ class LoopState:
         self._loop_dims[dim] = before
         self.slots[dim] = Slot(f"{self._what}: the lengths of {before}", template_of_lengths(before))
         return dim
-
-    def _check_arrays(self, arrays: dict[_Key, TensorArray]) -> None:
-        for path, array in arrays.items():
-            slot = self.slots[path]
-            slot.check_elements(array)
-            varying = [str(dim) for dim in slot.template.dims if dim in self._loop_dims]
-            if varying:
-                raise DimError(
-                    f"{slot.what}: the elements {slot.template} differ from round to round in {', '.join(varying)}.\n"
-                    "  Pad them to the same length."
-                )
 
 
 __all__ = ["MAX_ROUNDS", "LoopState"]
