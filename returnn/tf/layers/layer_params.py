@@ -62,7 +62,11 @@ class LayerParams:
         """
         dims = _with_priorities(dims)
         if get_selected_backend() == "template":
-            return Tensor(name, dims=dims, dtype=dtype)
+            template = Tensor(name, dims=dims, dtype=dtype)
+            self.network.note_parameter_template(
+                self, template, trainable=self.trainable if trainable is None else trainable
+            )
+            return template
         shape = [dim.dimension for dim in dims]
         if None in shape:
             raise ConfigError(

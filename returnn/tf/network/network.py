@@ -13,7 +13,7 @@ import returnn.frontend as rf
 from returnn.config import get_global_config
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.control_flow_ctx import ControlFlowContext
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.loop_state import UndefinedSource
 from returnn.tf.layers.rec.beam import Beams
 from returnn.tf.layers.registry import get_layer_class
@@ -274,6 +274,8 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
             output = layer_class.fixup_out_data(
                 output, network=self, **{k: desc[k] for k in ("out_shape",) if k in desc}
             )
+        if self.only_template:  # code of a user works on values
+            return InternalLayer(name=name, network=self, output=output, debug_type_name=layer_class.__name__)
         with self.layer_creation_scope(layer_class, name=name, **desc):
             return layer_class(name=name, network=self, output=output, **desc)
 

@@ -12,6 +12,7 @@ from returnn.tf.checkpoint import run_custom_post_inits
 from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
+    from returnn.tensor import Tensor
     from returnn.tf.network.network import TFNetwork
 
 tf1 = tf.compat.v1
@@ -24,6 +25,16 @@ class NetworkParams:
         self.extra_vars_to_save: list[Any] = []
         self._not_trainable: set[str] = outer._not_trainable if outer else set()
         self._param_values: dict[tuple[int, str], Any] = outer._param_values if outer else {}
+
+    def note_parameter_template(self: TFNetwork, layer: Any, template: Tensor, *, trainable: bool) -> None:
+        """
+        Called when a layer declares a parameter while only dims are inferred. There is no variable; who wants to know
+        about parameters before there is a graph can note it.
+
+        :param layer: the layer
+        :param template: the parameter
+        :param trainable: whether training changes it, as far as the layer says
+        """
 
     def value_of_param(self: TFNetwork, param: Any) -> tf.Tensor:
         """:return: raw value of a variable: read once in each graph"""

@@ -1,0 +1,25 @@
+"""The state before the first frame as a trained parameter: `initial_state="var"`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from returnn.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class InitialParameter:
+    """Makes the parameter when it is called."""
+
+    layer: Any  # UnitLayer
+    name: str
+
+    def __call__(self) -> Tensor:
+        """:return: [F]: the parameter. For layers of a loop, it is not under "rec" """
+        layer = self.layer
+        layer._has_rec_scope = layer.network.get_inside_rec_time_dim(inside_loop=False) is None
+        try:
+            return layer.parameter(f"initial_{self.name}", [layer.output_feature_dim()], initial=0.0)
+        finally:
+            layer._has_rec_scope = True
