@@ -17,6 +17,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.tf.frontend_low_level import loop_counter
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 
 tf1 = tf.compat.v1
 
@@ -51,7 +52,7 @@ def operation_seed(seed: int | None = None) -> tf.Tensor:
     :param seed: of the operation; None: another one for each
     :return: (2,), int64: for stateless operations
     """
-    with tf.init_scope():
+    with outermost_graph():
         shared = None if tf.executing_eagerly() else _shared()
         graph_seed = None if shared is None else tf1.get_default_graph().seed
     if shared is None or not loop_counter.are_known():  # eager code, or somebody else's loop

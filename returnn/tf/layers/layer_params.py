@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.layers.reuse_params import ReuseParams
 from returnn.tf.util.initializers import get_initializer
 from returnn.tf.util.param_noise import with_param_noise
@@ -72,7 +73,7 @@ class LayerParams:
             raise ConfigError(
                 f"{self.where()}: the parameter {name!r} cannot have dynamic dims: {list(map(str, dims))}."
             )
-        with self.var_creation_scope(), tf.init_scope():
+        with self.var_creation_scope(), outermost_graph():
             variable = tf1.get_variable(
                 name,
                 shape=shape,

@@ -9,6 +9,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.tf.checkpoint import run_custom_post_inits
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class NetworkParams:
             return tf.convert_to_tensor(param)
         key = (id(tf1.get_default_graph()), param.name)
         if key not in self._param_values:
-            with tf.init_scope():
+            with outermost_graph():
                 root_key = (id(tf1.get_default_graph()), param.name)
                 if root_key not in self._param_values:
                     with tf.control_dependencies(None), tf1.name_scope(None):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+
 if TYPE_CHECKING:
     from returnn.tf.network.network import TFNetwork
 
@@ -88,7 +90,7 @@ class NetworkRun:
         root = self.get_root_network()
         if root._global_train_step_var is None:
             with (
-                tf.init_scope(),
+                outermost_graph(),
                 tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False),
             ):
                 root._global_train_step_var = tf1.get_variable(
@@ -118,6 +120,6 @@ class NetworkRun:
         """:return: int64 scalar: number of the step in this epoch, which is fed; -1 if it is not"""
         root = self.get_root_network()
         if root.epoch_step is None:
-            with tf.init_scope():
+            with outermost_graph():
                 root.epoch_step = tf1.placeholder_with_default(tf.constant(-1, tf.int64), (), name="epoch_step")
         return root.epoch_step

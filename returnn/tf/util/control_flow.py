@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+
 
 def cond(
     pred: bool | tf.Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None
@@ -59,7 +61,7 @@ copy_tensor = enforce_copy
 
 def true_once() -> tf.Tensor:
     """:return: bool scalar: True the first time that it is computed in a session, then False"""
-    with tf.init_scope():
+    with outermost_graph():
         first = tf.compat.v1.Variable(True, trainable=False, use_resource=True, name="true_once")
     value = enforce_copy(first.read_value())
     with tf.control_dependencies([value]), tf.control_dependencies([first.assign(False, read_value=False)]):

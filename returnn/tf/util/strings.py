@@ -8,6 +8,8 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+
 tf1 = tf.compat.v1
 
 _SHARED = "returnn_shared_vocabs"  # graph collection
@@ -23,7 +25,7 @@ def get_shared_vocab(vocab_strings: Sequence[str]) -> tf.Tensor:
     for strings, tensor in known:
         if strings == key:
             return tensor
-    with tf.init_scope(), tf1.name_scope("shared_vocab"):
+    with outermost_graph(), tf1.name_scope("shared_vocab"):
         tensor = tf.constant(list(vocab_strings), dtype=tf.string)
     known.append((key, tensor))
     return tensor

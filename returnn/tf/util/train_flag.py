@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from returnn.frontend.run_ctx import get_run_ctx
 from returnn.tensor import Tensor
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 
 _PLACEHOLDER = "returnn_train_flag"  # graph collection
 
@@ -23,7 +24,7 @@ def get_global_train_flag_placeholder() -> tf.Tensor:
     """:return: bool scalar to feed, one for each graph"""
     known = tf.compat.v1.get_collection_ref(_PLACEHOLDER)
     if not known:
-        with tf.init_scope():
+        with outermost_graph():
             known.append(tf.compat.v1.placeholder_with_default(False, shape=(), name="train_flag"))
     return known[0]
 

@@ -30,7 +30,6 @@ def train(folder, **options):
     tasks.train(config(folder, **options))
 
 
-@pytest.mark.xfail(reason="other graphs of the process change the random values; see test_killed_processes")
 def test_resumed_training_is_as_undisturbed_one(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -40,7 +39,6 @@ def test_resumed_training_is_as_undisturbed_one(tmp_path):
     assert_same(parameters(tmp_path / "one" / "net.002"), parameters(tmp_path / "two" / "net.002"))
 
 
-@pytest.mark.xfail(reason="other graphs of the process change the random values; see test_killed_processes")
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
 def test_damaged_checkpoint_falls_back_to_the_one_before(damage, tmp_path, capsys):
     train(tmp_path, num_epochs=2)

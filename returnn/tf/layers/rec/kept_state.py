@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.util.errors import ConfigError
 
@@ -34,7 +35,7 @@ class KeptState:
         if rf.get_selected_backend() == "template":
             return out
         size = feature.dimension
-        with self.layer.var_creation_scope(), tf.init_scope():
+        with self.layer.var_creation_scope(), outermost_graph():
             self.variable = tf.Variable(
                 tf.zeros([0, size]), shape=tf.TensorShape([None, size]), trainable=False, name=f"kept_{self.name}"
             )

@@ -1,0 +1,32 @@
+"""What is made once for a whole graph: parameters, placeholders, constants."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+@contextlib.contextmanager
+def outermost_graph() -> Iterator[tf.Graph]:
+    """
+    In it, operations go into the graph around all loops and conditions, under the current name scope and without
+    control dependencies. In eager code, nothing changes.
+
+    `tf.init_scope` goes further: in a process that has run eager code before, it leaves the graph altogether.
+    """
+    inner = tf1.get_default_graph()
+    graph: Any = inner
+    while getattr(graph, "outer_graph", None) is not None:
+        graph = graph.outer_graph
+    with contextlib.ExitStack() as stack:
+        if graph is not inner:
+            scope = inner.get_name_scope()
+            stack.enter_context(graph.as_default())
+            stack.enter_context(tf1.name_scope(f"{scope}/" if scope else None))
+        stack.enter_context(tf.control_dependencies(None))
+        yield graph
