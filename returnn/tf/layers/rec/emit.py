@@ -129,10 +129,7 @@ class LoopEmitter:
             dims = self._dims_outside(self.dims_of_hypotheses)
             scores = Tensor("scores", dims, "float32", raw_tensor=final["scores"])
             beam = self.inferred.beam
-            if beam.choice.length_normalization and length is not None:  # so that it is a mean, with the last label
-                longest = rf.cast(self.inputs.time_dim.get_dim_value_tensor(), "float32")
-                scores = scores / (longest if self.inputs.include_eos else longest + 1.0)
-            self.beams.register(Beam(beam.dim, beam.choice, None, None, scores))
+            self.beams.register(Beam(beam.dim, beam.choice, None, None, self._normalized(scores)))
         layers = {}
         for path, kept in self.kept.items():
             frames = stacked(final["kept"][path], kept.template, self.inputs.time_dim)
@@ -225,6 +222,15 @@ class LoopEmitter:
         return result
 
     # Search.
+
+    def _normalized(self, scores: Tensor) -> Tensor:
+        """:return: scores divided by the number of labels, where those of all hypotheses have grown to the same one"""
+        if not self.inferred.beam.choice.length_normalization:
+            return scores
+        longest = rf.cast(self.inputs.time_dim.get_dim_value_tensor(), "float32")
+        # The last label, which ends a sequence, counts like the others, whether it is part of the sequence or not.
+        # `length_normalization_exponent` is about the comparison of hypotheses alone, recorded results say.
+        return scores / (longest if self.inputs.include_eos else longest + 1.0)
 
     def _search_variables(self, frame: StepFrame, variables: dict[str, Any]) -> dict[str, Any]:
         """:return: scores of the hypotheses after this step, and which ones of the step before they continue"""

@@ -66,7 +66,7 @@ class SubnetworkRecCell:
                 f"{rec_layer.where()}: it is not known how many frames there are.\n"
                 "  Give a source (option 'from'), a target, or a layer 'end' in the unit."
             )
-        self.has_end = "end" in unit and (not has_known_length or bool(rec_layer.network.search_flag))
+        self.has_end = "end" in unit and not has_known_length
         self.wanted = self._wanted()
         self.inferred: InferredLoop = infer(
             self.prefix, unit, self._make_template_network, self.wanted, time_dim=time_dim
