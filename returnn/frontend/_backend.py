@@ -43,10 +43,10 @@ T = TypeVar("T")
 T2 = TypeVar("T2")
 
 __all__ = [
-    "Backend", "backend_ctx", "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_backend_of",
-    "get_global_backend", "get_selected_backend", "is_executing_eagerly", "register_backend",
-    "register_backend_by_tensor_type", "select_backend", "select_backend_numpy", "select_backend_returnn_layers_tf",
-    "select_backend_tf", "select_backend_torch",
+    "Backend", "backend_ctx", "get_backend_by_name", "get_backend_by_raw_tensor_type", "get_backend_by_tensor",
+    "get_backend_of", "get_global_backend", "get_selected_backend", "global_backend", "is_executing_eagerly",
+    "register_backend", "register_backend_by_tensor_type", "select_backend", "select_backend_numpy",
+    "select_backend_returnn_layers_tf", "select_backend_tf", "select_backend_torch",
 ]  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def select_backend(name: str) -> None:
     :param name: "torch", "tf", "returnn_layers_tf", "numpy"
     :raises ConfigError: if there is no such backend
     """
-    _load(name)
+    get_backend_by_name(name)
     _selected[:] = [name]
 
 
@@ -125,7 +125,7 @@ def select_backend_returnn_layers_tf() -> None:
 @contextlib.contextmanager
 def backend_ctx(name: str) -> Iterator[None]:
     """Selects a backend inside of the `with` block. With "template", nothing in there makes values."""
-    _load(name)
+    get_backend_by_name(name)
     _selected.append(name)
     try:
         yield
@@ -140,7 +140,20 @@ def get_selected_backend() -> str | None:
 
 def get_global_backend() -> type[Backend[Any]]:
     """:return: the selected backend; numpy if none was selected"""
-    return _load(_selected[-1] if _selected else "numpy")
+    return get_backend_by_name(_selected[-1] if _selected else "numpy")
+
+
+class _GlobalBackend:
+    """Stands for the selected backend, whichever that is when one of its methods is called."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(get_global_backend(), name)
+
+    def __repr__(self) -> str:
+        return f"<global backend: {get_global_backend().name}>"
+
+
+global_backend = _GlobalBackend()
 
 
 def is_executing_eagerly() -> bool:
@@ -170,7 +183,7 @@ def get_backend_by_raw_tensor_type(tensor_type: type[T]) -> type[Backend[T]]:
     for base in tensor_type.__mro__:
         package = base.__module__.split(".")[0]
         if base not in _backends_by_tensor_type and package in _BACKEND_OF_PACKAGE:
-            _load(_BACKEND_OF_PACKAGE[package])
+            get_backend_by_name(_BACKEND_OF_PACKAGE[package])
         if base in _backends_by_tensor_type:
             _backends_by_tensor_type[tensor_type] = _backends_by_tensor_type[base]
             return _backends_by_tensor_type[base]
@@ -183,7 +196,7 @@ def get_backend_by_tensor(tensor: Tensor, *, fallback: Any = None) -> Any:
     :param fallback: to return for a template instead
     """
     if tensor._raw_tensor is None:
-        return _load("template") if fallback is None else fallback
+        return get_backend_by_name("template") if fallback is None else fallback
     return get_backend_by_raw_tensor_type(type(tensor._raw_tensor))
 
 
@@ -197,14 +210,19 @@ def get_backend_of(*values: Any) -> type[Backend[Any]]:
     for value in values:
         if isinstance(value, Tensor):
             if value._raw_tensor is None:
-                return _load("template")
+                return get_backend_by_name("template")
             other = get_backend_by_raw_tensor_type(type(value._raw_tensor))
             if backend is None or other.dispatch_priority > backend.dispatch_priority:
                 backend = other
     return get_global_backend() if backend is None else backend
 
 
-def _load(name: str) -> type[Backend[Any]]:
+def get_backend_by_name(name: str) -> type[Backend[Any]]:
+    """
+    :param name: as for `select_backend`, or "template"
+    :return: the backend, which need not be selected
+    :raises ConfigError: if there is no such backend
+    """
     if name not in _backends_by_name:
         check_known("backend", name, _MODULES, where="select_backend")
         importlib.import_module(_MODULES[name])

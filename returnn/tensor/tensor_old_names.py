@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor._frontend import frontend
-from returnn.tensor.dim import Dim
+from returnn.tensor.dim import Dim, batch_dim
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
@@ -240,8 +240,17 @@ class TensorOldNames:
             raise DimError(f"{self}: the lengths of {', '.join(map(str, unknown))} are not known.")
 
     def create_placeholders(self: Tensor) -> None:
-        """Makes a placeholder for the value, and for each dynamic dim without lengths one for those."""
-        frontend().create_placeholders(self)
+        """Makes a TensorFlow placeholder for the value, and for each dynamic dim without lengths one for those."""
+        backend = frontend().get_backend_by_name("tf")
+        for axis, dim in enumerate(self.dims):
+            if dim.size is not None or dim.is_batch_dim() or dim.dyn_size is not None or dim.is_derived():
+                continue
+            template = dim.dyn_size_ext
+            lengths_dims = (batch_dim,) if template is None else template.dims
+            lengths = type(self)(f"{self.name}_dim{axis}_size", lengths_dims, type(self).size_dtype)
+            lengths.raw_tensor = backend.create_placeholder_raw(lengths)
+            dim.dyn_size_ext = lengths
+        self.raw_tensor = backend.create_placeholder_raw(self)
 
     def get_batch_axes_short_description(self: Tensor, special_axes: bool = True) -> list[str]:
         """

@@ -75,6 +75,11 @@ class RawOps(Generic[T]):
         raise NotImplementedError
 
     @staticmethod
+    def create_placeholder_raw(tensor: Tensor) -> T:
+        """:return: raw tensor for this template, with a value that is given whenever the graph runs. TensorFlow only"""
+        raise NotImplementedError
+
+    @staticmethod
     def fill_raw(shape: Sequence[int | T] | T, value: Any) -> T:
         """:return: raw tensor of this shape with the scalar `value` everywhere"""
         raise NotImplementedError

@@ -115,6 +115,11 @@ class RawTFOps:
         return numpy.asarray(value)
 
     @staticmethod
+    def create_placeholder_raw(tensor: Tensor) -> tf.Tensor:
+        """:return: placeholder"""
+        return tf.compat.v1.placeholder(tensor.dtype, shape=tensor.batch_shape, name=tensor.get_scope_name())
+
+    @staticmethod
     def fill_raw(shape: Any, value: Any) -> tf.Tensor:
         """:return: full tensor"""
         return tf.fill(shape, value)

@@ -225,18 +225,8 @@ def _as_tensor(key: str, description: Any, *, is_input: bool) -> Tensor:
 
 
 def _create_placeholders(key: str, tensor: Tensor) -> None:
-    scope = "".join(c if c.isalnum() or c in "_.-" else "_" for c in key)
-    for axis, dim in enumerate(tensor.dims):
-        if dim.size is not None or dim.is_batch_dim() or dim.dyn_size is not None or dim.is_derived():
-            continue
-        template = dim.dyn_size_ext
-        dims = (batch_dim,) if template is None else template.dims
-        lengths = Tensor(f"{dim.name}:lengths", dims=dims, dtype="int32")
-        shape = [d.size for d in dims]
-        lengths.raw_tensor = tf1.placeholder(tf.int32, shape=shape, name=f"{scope}/{scope}_dim{axis}_size")
-        dim.dyn_size_ext = lengths
-    dtype = tf.string if tensor.dtype == "string" else tensor.dtype
-    tensor.raw_tensor = tf1.placeholder(dtype, shape=tensor.batch_shape, name=f"{scope}/{scope}")
+    with tf1.name_scope("".join(c if c.isalnum() or c in "_.-" else "_" for c in key)):
+        tensor.create_placeholders()
 
 
 def _description_of_old_config(config: Any) -> dict[str, Any]:

@@ -82,7 +82,7 @@ OPERATIONS: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
     ),
     "embedding": (
         lambda: rf.gather(x(out, feature), indices=x(batch, time, dtype="int32", sparse_dim=out), axis=out),
-        {"GatherV2": 1, "SelectV2": 1},  # labels in padded frames can be anything, so they are masked
+        {"GatherV2": 1, "SelectV2": 1, "Maximum": 1, "Minimum": 1},  # labels in padded frames can be anything
     ),
     "copy_transpose to the same order": (lambda: x(batch, time).copy_transpose([batch, time]), {}),
     "copy_compatible_to_dims of the same dims": (lambda: x(batch, time).copy_compatible_to_dims([batch, time]), {}),
