@@ -14,6 +14,7 @@ from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
 from returnn.engine.base import EngineBase
 from returnn.engine.data import dataset_names, load_dataset
+from returnn.engine.epoch_report import note_duration, report_epoch
 from returnn.log import log
 from returnn.tensor import batch_dim
 from returnn.tf.checkpoint import (
@@ -412,11 +413,13 @@ class Engine(EngineBase):
         self._run_training(runner, prefix)
         control = self.learning_rate_control
         control.set_epoch_error(self.epoch, runner.scores.for_learning_rate_control("train"))
+        note_duration(control, self.epoch, runner.elapsed)
         self._save_epoch()
         self.eval_model()
         if control.filename:
             control.save()
         print(f"{self._summary()}, elapsed {hms(runner.elapsed)}", file=log.v1)
+        report_epoch(self.config, control, self.epoch)
         self.cleanup_old_models()
 
     def _run_training(self, runner: Runner, prefix: str) -> None:
