@@ -18,12 +18,12 @@ UTIL = ("returnn.util",)
 TENSOR = (*UTIL, "returnn.tensor")
 FRONTEND = (*TENSOR, "returnn.frontend")
 LOW_LEVEL = (*FRONTEND, "returnn.tf.frontend_low_level", "returnn.tf.util", "returnn.native")
-LAYERS = (*LOW_LEVEL, "returnn.tf.layers", "returnn.config", "returnn.log", "returnn.datasets")
+LAYERS = (*LOW_LEVEL, "returnn.tf.native_op", "returnn.tf.layers", "returnn.config", "returnn.log", "returnn.datasets")
 NETWORK = (*LAYERS, "returnn.tf.network", "returnn.tf.checkpoint")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.util": (),
     "returnn.log": UTIL,
-    "returnn.config": (*UTIL, "returnn.log", "returnn.old_module_names"),
+    "returnn.config": (*UTIL, "returnn.log", "returnn.old_module_names", "returnn.old_tensorflow_names"),
     "returnn.tensor": UTIL,
     "returnn.frontend": (*TENSOR, "returnn.config.current"),
     "returnn.datasets": (*UTIL, "returnn.log", "returnn.config"),
@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.tf.frontend_low_level": (*FRONTEND, "returnn.native"),
     "returnn.torch.frontend": (*FRONTEND, "returnn.native"),
     "returnn.tf.util": LOW_LEVEL,
+    "returnn.tf.native_op": LOW_LEVEL,
     "returnn.tf.checkpoint": (*UTIL, "returnn.log"),
     "returnn.tf.layers": LAYERS,
     "returnn.tf.network": NETWORK,

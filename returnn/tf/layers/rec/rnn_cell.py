@@ -69,10 +69,9 @@ class RnnCellLayer(UnitLayer):
     @classmethod
     def get_hidden_state_size(
         cls, n_out: int, unit: Any, unit_opts: dict[str, Any] | None = None, **kwargs: Any
-    ) -> int | tuple[int, ...]:
+    ) -> Any:
         """:return: size of the state; a tuple if it has parts"""
-        names = get_unit_class(unit, as_cell=True).state_names
-        return n_out if len(names) == 1 else (n_out,) * len(names)
+        return get_unit_class(unit, as_cell=True, opts=unit_opts)(n_out, **(unit_opts or {})).state_size
 
     @classmethod
     def get_output_from_state(cls, state: Any, unit: Any) -> Any:

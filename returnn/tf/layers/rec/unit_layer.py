@@ -13,6 +13,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.rec import kept_state
 from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.rec.initial_parameter import InitialParameter
 from returnn.tf.layers.rec.state_options import resolve_initial_state, split_state
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
 from returnn.tf.layers.rec.units.registry import check_unit_opts, get_unit_class
@@ -76,7 +77,9 @@ class UnitLayer(_ConcatInputLayer):
         self._kept: dict[str, kept_state.KeptState] = {}
         self._parts: dict[str, Tensor] = {}
         if self.has_unit:
-            self.unit_class = get_unit_class(unit, as_cell=self.unit_as_cell, where=f"{self.where()}: option 'unit'")
+            self.unit_class = get_unit_class(
+                unit, as_cell=self.unit_as_cell, opts=self.unit_opts, where=f"{self.where()}: option 'unit'"
+            )
             check_unit_opts(self.unit_class, self.unit_opts, where=f"{self.where()}: unit {unit!r}")
             self._initial_state = self._initial_parts()
             if initial_output is None:
@@ -127,10 +130,8 @@ class UnitLayer(_ConcatInputLayer):
         if in_dim is None:
             raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
         out_dim = self.output_feature_dim(self.feature_dim_from_target())
-        unit = self.unit_class(
-            layer=self, in_dim=in_dim, out_dim=out_dim, inits=self.weight_inits(), **self.unit_arguments(),
-            **self.unit_opts,
-        )  # fmt: skip
+        unit = self.unit_class(num_units=out_dim.dimension, **self.unit_opts)
+        unit.use(layer=self, in_dim=in_dim, out_dim=out_dim, inits=self.weight_inits(), **self.unit_arguments())
         time_dim = None if self.state is not None else self.time_dim_of(source)
         if time_dim is None:
             if self.is_backward():
@@ -215,23 +216,11 @@ class UnitLayer(_ConcatInputLayer):
         parts = split_state(value, names, option="initial_state", where=self.where())
         for name in names:
             if isinstance(parts[name], str) and parts[name] == "var":
-                parts[name] = self._parameter_for_initial(name if len(names) > 1 else "var")
+                parts[name] = InitialParameter(self, name if len(names) > 1 else "var")
             elif isinstance(parts[name], str) and parts[name] in kept_state.WORDS:
                 self._kept[name] = kept_state.KeptState(self, name, parts[name])
                 parts[name] = self._kept_initial(name)
         return {**parts, **dict.fromkeys(self.unit_class.hidden_state_names, 0)}
-
-    def _parameter_for_initial(self, name: str) -> Callable[[], Tensor]:
-        """:return: function that makes the parameter. For layers of a loop, it is not under "rec" """
-
-        def make() -> Tensor:
-            self._has_rec_scope = self.network.get_inside_rec_time_dim(inside_loop=False) is None
-            try:
-                return self.parameter(f"initial_{name}", [self.output_feature_dim()], initial=0.0)
-            finally:
-                self._has_rec_scope = True
-
-        return make
 
     def _kept_initial(self, name: str) -> Callable[[], Tensor]:
         return lambda: self._kept[name].initial(self.output_feature_dim())
@@ -264,7 +253,9 @@ class UnitLayer(_ConcatInputLayer):
     def cls_hidden_state_names(cls, layer_desc: dict[str, Any]) -> tuple[str, ...]:
         """:return: parts of the state of the unit"""
         unit = layer_desc.get("unit", "lstm")
-        return () if isinstance(unit, dict) else get_unit_class(unit, as_cell=cls.unit_as_cell).state_names
+        if isinstance(unit, dict):
+            return ()
+        return get_unit_class(unit, as_cell=cls.unit_as_cell, opts=layer_desc.get("unit_opts")).state_names
 
     def has_hidden_state(self) -> bool:
         """:return: True, as every unit has one"""

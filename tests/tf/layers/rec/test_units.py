@@ -4,7 +4,7 @@ import pytest
 from returnn.tf.layers.rec.units.registry import get_unit_class, unit_names
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid, weights_for
 
-ALIASES = ("lstm", "lstmp", "lstmblock", "lstmblockfused", "cudnnlstm")
+ALIASES = ("lstm", "lstme", "lstmp", "lstmblock", "lstmblockfused", "cudnnlstm")
 VARIANTS = {
     "standardlstm": [{"use_peepholes": True, "cell_clip": 0.3}, {"num_proj": 4, "proj_clip": 0.2}],
     "layernormvariantslstm": [

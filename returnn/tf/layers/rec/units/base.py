@@ -1,11 +1,14 @@
 """
 `RecUnit`: the mathematics of one recurrent step.
 
-A unit declares its parameters through its layer, projects the input of all frames at once, and computes one step. In
-between, everything is a matrix of TensorFlow: (N, F), where N counts all that the frames have beside time and feature.
-What dims those are, and the order of the frames, is up to the layer.
+A unit is made of its options alone. When a layer uses it, it declares its parameters through that layer, projects the
+input of all frames at once, and computes one step. In between, everything is a matrix of TensorFlow: (N, F), where N
+counts all that the frames have beside time and feature. What dims those are, and the order of the frames, is up to the
+layer.
 
 A unit with a faster way to go over all frames overrides `scan`.
+
+Without a layer, a unit is a cell that can be called on raw tensors, as `BaseRNNCell` says.
 """
 
 from __future__ import annotations
@@ -17,10 +20,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.frontend_low_level.frame_loop import loop_over_frames
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+from returnn.tf.layers.rec.units.cell_owner import CellOwner
+from returnn.tf.layers.rec.units.rnn_cell_base import BaseRNNCell
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix
+from returnn.tf.util.lstm_state import LSTMStateTuple
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,37 +46,66 @@ class WeightInits:
     bias: Any = None
 
 
-class RecUnit:
+class RecUnit(BaseRNNCell):
     """The mathematics of one recurrent step. See the head of this module."""
 
     state_names: ClassVar[tuple[str, ...]] = ("c", "h")  # one name alone: the state is no tuple
     hidden_state_names: ClassVar[tuple[str, ...]] = ()  # parts that configs do not see; 0 before the first frame
-    trainable: bool | None = None  # whether training changes the parameters; None: as the layer says
     output_state: int | None = None  # the part of the state which the output is, if it is one
     has_optional_projection: ClassVar[bool] = False  # whether `input_projection=False` means something
+    transforms_input: ClassVar[bool] = True  # whether a cell wants `get_input_transformed` to be called first
+    layer: LayerBase | CellOwner | None = None
+    _once: tuple[tf.Tensor, ...] = ()  # of a cell, see `once`
 
-    def __init__(
-        self, *, layer: LayerBase, in_dim: Dim, out_dim: Dim, inits: WeightInits, input_projection: bool = True
-    ) -> None:
+    def __init__(self, num_units: int) -> None:
         """
-        :param layer: which the parameters belong to
+        :param num_units: size of the output
+        """
+        super().__init__()
+        self.num_units = num_units
+        self.trainable: bool | None = None  # whether training changes the parameters; None: as the layer says
+
+    def use(
+        self,
+        *,
+        layer: LayerBase | CellOwner,
+        in_dim: Dim,
+        out_dim: Dim,
+        inits: WeightInits | None = None,
+        input_projection: bool = True,
+    ) -> RecUnit:
+        """
+        Makes the parameters.
+
+        :param layer: which they belong to
         :param in_dim: feature dim of the input
         :param out_dim: feature dim of the output
         :param inits: initial values of the weights
         :param input_projection: whether there are weights for the input
+        :return: the unit itself, which can be used now
+        :raises ConfigError: if the options do not fit
         """
         self.layer = layer
         self.in_dim = in_dim
         self.out_dim = out_dim
-        self.inits = inits
+        self.inits = inits or WeightInits()
         self.input_projection = input_projection
         if not input_projection and not self.has_optional_projection and in_dim.dimension != self.num_units:
             raise ConfigError(
                 f"{layer.where()}: without input_projection, the source must have n_out = {self.num_units} features, "
                 f"but it has {in_dim.dimension}."
             )
+        self.make_parameters()
+        return self
 
     # What a unit defines.
+
+    def make_parameters(self) -> None:
+        """
+        Makes all parameters.
+
+        :raises ConfigError: if the options do not fit
+        """
 
     def project(self, source: Tensor) -> Tensor:
         """
@@ -132,22 +169,56 @@ class RecUnit:
     # What units are made of.
 
     @property
-    def num_units(self) -> int:
-        """Size of the output."""
-        size = self.out_dim.dimension
-        assert size is not None
-        return size
-
-    @property
     def output_size(self) -> int:
         """Size of the output."""
         return self.num_units
 
     @property
-    def state_size(self) -> int | tuple[int, ...]:
+    def state_size(self) -> int | LSTMStateTuple | tuple[int, ...]:
         """Size of the state, as configs see it; a tuple if it has parts."""
         names = self.state_names
+        if names == LSTMStateTuple._fields:
+            return LSTMStateTuple(self.num_units, self.num_units)
         return self.num_units if len(names) == 1 else (self.num_units,) * len(names)
+
+    # As a cell on raw tensors.
+
+    def get_input_transformed(self, x: tf.Tensor, batch_dim: tf.Tensor | None = None) -> tf.Tensor:
+        """See `BaseRNNCell.get_input_transformed`."""
+        if not self.transforms_input:
+            return x
+        self._use_as_cell(x.shape[-1])
+        self._once = self.once(tf.shape(x)[-2] if batch_dim is None else batch_dim)
+        frames = _as_frames(tf.reshape(x, [-1, x.shape[-1]]), self.in_dim)
+        with backend_ctx("tf"):
+            out = self.project(frames).raw_tensor
+        return tf.reshape(out, tf.concat([tf.shape(x)[:-1], [out.shape[-1]]], axis=0))
+
+    def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
+        """See `BaseRNNCell.__call__`."""
+        parts = (state,) if len(self.state_names) == 1 else tuple(state)
+        parts += tuple(tf.zeros_like(parts[0]) for _ in self.hidden_state_names)
+        if not self.transforms_input:
+            self._use_as_cell(inputs.shape[-1])
+            frame = _as_frames(inputs, self.in_dim)
+            with backend_ctx("tf"):
+                output, new = self.single_step(frame, frame.dims[:1], parts)
+        elif self.layer is None:
+            raise ConfigError(f"{type(self).__name__}: call get_input_transformed first, outside of the loop.")
+        else:
+            output, new = self.step(inputs, parts, *self._once)
+        return output, self._packed_state(new[: len(self.state_names)])
+
+    def _use_as_cell(self, num_in: int) -> None:
+        if self.layer is None:
+            dims = [Dim(n, name=f"{key}_dim", kind=Dim.Types.Feature) for key, n in
+                    (("in", num_in), ("out", self.num_units))]  # fmt: skip
+            self.use(layer=CellOwner(type(self).__name__), in_dim=dims[0], out_dim=dims[1])
+
+    def _packed_state(self, parts: State) -> Any:
+        if self.state_names == LSTMStateTuple._fields:
+            return LSTMStateTuple(*parts)
+        return parts[0] if len(parts) == 1 else parts
 
     def gates_dim(self, num: int) -> Dim:
         """:return: dim of `num` times the size of the output"""
@@ -197,7 +268,7 @@ class RecUnit:
         """:return: parameter [dim]"""
         return self.parameter(name, [dim], initial if self.inits.bias is None else self.inits.bias)
 
-    def dropout(self, x: tf.Tensor, rate: float, *, seed: int | None = None, is_training: Any = None) -> tf.Tensor:
+    def dropped(self, x: tf.Tensor, rate: float, *, seed: int | None = None, is_training: Any = None) -> tf.Tensor:
         """:return: x, with entries dropped in training"""
         if not rate:
             return x
@@ -225,6 +296,17 @@ class RecUnit:
                 )
 
 
+def _as_frames(x: tf.Tensor, feature: Dim) -> Tensor:
+    """
+    :param x: (N, F)
+    :return: [N, F]
+    """
+    size = Tensor("size", dims=(), dtype="int32", raw_tensor=tf.shape(x)[0])
+    return Tensor(
+        "frames", dims=[Dim(size, name="entries"), feature], dtype="float32", feature_dim=feature, raw_tensor=x
+    )
+
+
 def outside_of_loops(function: Callable[..., Any], *inputs: tf.Tensor | None) -> Any:
     """
     :param function: of raw tensors
@@ -235,7 +317,7 @@ def outside_of_loops(function: Callable[..., Any], *inputs: tf.Tensor | None) ->
         return None
     if tf.executing_eagerly() or any(getattr(x.graph, "outer_graph", None) is not None for x in inputs):
         return function(*inputs)
-    with tf.init_scope(), tf.control_dependencies(None):
+    with outermost_graph(), tf.control_dependencies(None):
         return function(*inputs)
 
 

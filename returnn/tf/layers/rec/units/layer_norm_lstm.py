@@ -38,6 +38,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
 
     def __init__(
         self,
+        num_units: int,
         norm_gain: float = 1.0,
         norm_shift: float = 0.0,
         forget_bias: float = 0.0,
@@ -54,9 +55,9 @@ class LayerNormVariantsLSTMCell(RecUnit):
         cell_norm_in_output: bool = True,
         hidden_norm: bool = False,
         variance_epsilon: float = 1e-12,
-        **kwargs: Any,
     ) -> None:
         """
+        :param num_units: size of the output
         :param norm_gain: initial value of all gamma
         :param norm_shift: initial value of all beta
         :param forget_bias: initial value of the bias (beta or bias) of the forget gate, on top of `norm_shift`
@@ -74,36 +75,44 @@ class LayerNormVariantsLSTMCell(RecUnit):
         :param hidden_norm: normalize the output
         :param variance_epsilon: added to the variance
         """
-        super().__init__(**kwargs)
+        super().__init__(num_units)
         self.norm_gain, self.norm_shift = norm_gain, norm_shift
         self.forget_bias = forget_bias
         self.activation = get_activation_function(activation) if isinstance(activation, str) else activation
         self.is_training = is_training
-        self.dropout_j, self.dropout_h = dropout, dropout_h
-        seeds = self.layer.network.random_seed() if dropout_seed is None else dropout_seed
-        self.dropout_seeds = (seeds, seeds + 1)
+        self.dropout, self.dropout_h = dropout, dropout_h
+        self.dropout_seed = dropout_seed
+        self.with_concat = with_concat
         self.global_norm, self.global_norm_joined = global_norm, global_norm_joined
         self.per_gate_norm = per_gate_norm
         self.cell_norm, self.cell_norm_in_output = cell_norm, cell_norm_in_output
         self.hidden_norm = hidden_norm
         self.variance_epsilon = variance_epsilon
+
+    def make_parameters(self) -> None:
+        """See `RecUnit.make_parameters`."""
+        seed = self.layer.network.random_seed() if self.dropout_seed is None else self.dropout_seed
+        self.dropout_seeds = (seed, seed + 1)
         chosen = [n for n in ("global_norm", "global_norm_joined", "per_gate_norm") if getattr(self, n)]
         if len(chosen) > 1:
             raise ConfigError(
                 f"{self.layer.where()}: unit_opts: only one of {', '.join(chosen)} can be True.\n"
                 "  The default of global_norm is True."
             )
-        if with_concat and global_norm:
+        if self.with_concat and self.global_norm:
             raise ConfigError(f"{self.layer.where()}: unit_opts: with_concat=True needs global_norm=False.")
-        self._make_parameters(with_concat)
+        self._make_weights()
+        self._make_norms()
 
-    def _make_parameters(self, with_concat: bool) -> None:
+    def _make_weights(self) -> None:
         self.gates = self.gates_dim(4)
-        if with_concat:
+        if self.with_concat:
             self.weights, self.rec_weights = self.split_weights(self.joint_weights("W_ff_re", self.gates))
         else:
             self.weights = self.forward_weights("W_ff", self.gates)
             self.rec_weights = self.recurrent_weights("W_re", self.gates)
+
+    def _make_norms(self) -> None:
         self.norms: dict[str, tuple[tf.Tensor, tf.Tensor | None]] = {}
         self.b: Tensor | None = None
         if self.global_norm:
@@ -116,7 +125,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
                 shift = self.norm_shift + (self.forget_bias if gate == "f" else 0.0)
                 self._add_norm(f"{gate}_gate", self.out_dim, shift=shift)
         else:
-            self.b = self.bias("bias_ff_re" if with_concat else "bias_ff", self.gates, initial=self._shifts(0.0))
+            self.b = self.bias("bias_ff_re" if self.with_concat else "bias_ff", self.gates, initial=self._shifts(0.0))
         if self.cell_norm:
             self._add_norm("new_c", self.out_dim, shift=self.norm_shift)
         if self.hidden_norm:
@@ -142,6 +151,10 @@ class LayerNormVariantsLSTMCell(RecUnit):
         normalized = centered * tf.math.rsqrt(variance + self.variance_epsilon) * gamma
         return normalized if beta is None else normalized + beta
 
+    def get_input_transformed(self, inputs: tf.Tensor, batch_dim: tf.Tensor | None = None) -> tf.Tensor:
+        """See `BaseRNNCell.get_input_transformed`."""
+        return super().get_input_transformed(inputs, batch_dim)
+
     def project(self, source: Tensor) -> Tensor:
         """See `RecUnit.project`."""
         z = self.matmul(source, self.weights)
@@ -162,14 +175,14 @@ class LayerNormVariantsLSTMCell(RecUnit):
         if not self.dropout_h:
             return ()
         ones = tf.ones([num_entries, self.num_units])
-        return (self.dropout(ones, self.dropout_h, seed=self.dropout_seeds[1], is_training=self.is_training),)
+        return (self.dropped(ones, self.dropout_h, seed=self.dropout_seeds[1], is_training=self.is_training),)
 
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""
         c, h = state
         gates = self._gates(x, tf.matmul(h * once[0] if once else h, self.rec_weights))
         i, j, f, o = (self.activation(z) if gate == "j" else tf.sigmoid(z) for gate, z in gates.items())
-        j = self.dropout(j, self.dropout_j, seed=self.dropout_seeds[0], is_training=self.is_training)
+        j = self.dropped(j, self.dropout, seed=self.dropout_seeds[0], is_training=self.is_training)
         new_c = f * c + i * j
         normalized = self._norm("new_c", new_c) if self.cell_norm else new_c
         new_h = o * self.activation(normalized if self.cell_norm_in_output else new_c)

@@ -33,9 +33,11 @@ class LSTMCell(FusedLstm):
     """
 
     default_scope = "lstm_cell"
+    transforms_input = False
 
     def __init__(
         self,
+        num_units: int,
         use_peepholes: bool = False,
         cell_clip: float | None = None,
         initializer: Any = None,
@@ -51,9 +53,9 @@ class LSTMCell(FusedLstm):
         dtype: Any = None,
         dynamic: bool = False,
         trainable: bool = True,
-        **kwargs: Any,
     ) -> None:
         """
+        :param num_units: size of the output
         :param use_peepholes: the gates see the cell
         :param cell_clip: the cell stays between -cell_clip and cell_clip
         :param initializer: of the kernel
@@ -70,27 +72,34 @@ class LSTMCell(FusedLstm):
         :param dynamic: only False
         :param trainable: whether training changes the parameters
         """
-        super().__init__(**kwargs)
-        self.only_default(
-            num_unit_shards=(num_unit_shards, None), num_proj_shards=(num_proj_shards, None), reuse=(reuse, None),
-            state_is_tuple=(state_is_tuple, True), dtype=(dtype, None), dynamic=(dynamic, False),
-            num_proj=(num_proj, None if num_proj is None else self.num_units),
-        )  # fmt: skip
+        super().__init__(num_units)
+        self.only_possible = {
+            "num_unit_shards": (num_unit_shards, None), "num_proj_shards": (num_proj_shards, None),
+            "reuse": (reuse, None), "state_is_tuple": (state_is_tuple, True), "dtype": (dtype, None),
+            "dynamic": (dynamic, False), "num_proj": (num_proj, None if num_proj is None else num_units),
+        }  # fmt: skip
+        self.use_peepholes = use_peepholes
+        self.num_proj = num_proj
+        self.initializer = initializer
         self.cell_clip = cell_clip
         self.proj_clip = proj_clip
         self.forget_bias = forget_bias
         self.activation = get_activation_function(activation) if isinstance(activation, str) else activation or tf.tanh
         self.scope = name or self.default_scope
         self.trainable = trainable
-        if initializer is not None:
-            self.inits = dataclasses.replace(self.inits, recurrent=initializer)
+
+    def make_parameters(self) -> None:
+        """See `RecUnit.make_parameters`."""
+        self.only_default(**self.only_possible)
+        if self.initializer is not None:
+            self.inits = dataclasses.replace(self.inits, recurrent=self.initializer)
         self.gates = self.gates_dim(4)
         self.kernel = self.joint_weights(f"{self.scope}/kernel", self.gates)
         self.weights, self.rec_weights = self.split_weights(self.kernel, _TO_FUSED_ORDER)
-        self.b = with_forget_bias(self.bias(f"{self.scope}/bias", self.gates), forget_bias, _TO_FUSED_ORDER)
-        names = ("i", "f", "o") if use_peepholes else ()
+        self.b = with_forget_bias(self.bias(f"{self.scope}/bias", self.gates), self.forget_bias, _TO_FUSED_ORDER)
+        names = ("i", "f", "o") if self.use_peepholes else ()
         self.peepholes = [self._vector(f"{self.scope}/w_{gate}_diag") for gate in names]
-        self.projection = self._projection_matrix() if num_proj else None
+        self.projection = self._projection_matrix() if self.num_proj else None
 
     @property
     def is_plain(self) -> bool:
@@ -156,9 +165,27 @@ class BasicLSTMCell(LSTMCell):
     """LSTM. Parameters `basic_lstm_cell/kernel` and `basic_lstm_cell/bias`, see the head of this module."""
 
     default_scope = "basic_lstm_cell"
-    fixed_options = (
-        "use_peepholes", "cell_clip", "initializer", "num_proj", "proj_clip", "num_unit_shards", "num_proj_shards"
-    )  # fmt: skip
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = None,
+        reuse: bool | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+        dynamic: bool = False,
+        trainable: bool = True,
+    ) -> None:
+        """
+        :param num_units: size of the output
+        :param forget_bias: like all others, see `LSTMCell`
+        """
+        super().__init__(
+            num_units, forget_bias=forget_bias, state_is_tuple=state_is_tuple, activation=activation, reuse=reuse,
+            name=name, dtype=dtype, dynamic=dynamic, trainable=trainable,
+        )  # fmt: skip
 
 
 class ZoneoutLSTMCell(LSTMCell):
@@ -167,32 +194,33 @@ class ZoneoutLSTMCell(LSTMCell):
     was; otherwise, the state is the expected value of that. Parameters as those of `LSTMCell`.
     """
 
-    fixed_options = (
-        "use_peepholes", "cell_clip", "initializer", "num_proj", "proj_clip", "num_unit_shards", "num_proj_shards",
-        "forget_bias", "state_is_tuple", "activation", "reuse", "name", "dtype", "dynamic", "trainable",
-    )  # fmt: skip
-
     def __init__(
         self,
+        num_units: int,
         zoneout_factor_cell: float = 0.0,
         zoneout_factor_output: float = 0.0,
         use_zoneout_output: bool | type[NotSpecified] = NotSpecified,
-        **kwargs: Any,
     ) -> None:
         """
+        :param num_units: size of the output
         :param zoneout_factor_cell: probability that an entry of `c` stays
         :param zoneout_factor_output: probability that an entry of `h` stays
         :param use_zoneout_output: whether the output is `h` after zoneout, as in the paper; otherwise it is the one
             before. Default: since behavior version 17
         """
-        super().__init__(**kwargs)
-        if not (0.0 <= zoneout_factor_cell <= 1.0 and 0.0 <= zoneout_factor_output <= 1.0):
-            given = f"zoneout_factor_cell={zoneout_factor_cell}, zoneout_factor_output={zoneout_factor_output}"
-            raise ConfigError(f"{self.layer.where()}: unit_opts: {given}: both must be between 0 and 1.")
+        super().__init__(num_units)
         self.factors = (zoneout_factor_cell, zoneout_factor_output)
         if use_zoneout_output is NotSpecified:
             use_zoneout_output = BehaviorVersion.get() >= 17
         self.output_state = 1 if use_zoneout_output else None
+
+    def make_parameters(self) -> None:
+        """See `RecUnit.make_parameters`."""
+        cell, output = self.factors
+        if not (0.0 <= cell <= 1.0 and 0.0 <= output <= 1.0):
+            given = f"zoneout_factor_cell={cell}, zoneout_factor_output={output}"
+            raise ConfigError(f"{self.layer.where()}: unit_opts: {given}: both must be between 0 and 1.")
+        super().make_parameters()
         self.seeds = [self.layer.network.random_seed() for _ in self.factors]
 
     is_plain = False  # each frame goes through `step`

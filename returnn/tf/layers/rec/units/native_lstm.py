@@ -11,7 +11,6 @@ Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -69,25 +68,29 @@ class NativeLstm2(FusedLstm):
 
     def __init__(
         self,
+        num_units: int,
         rec_weight_dropout: float = 0.0,
         rec_weight_dropout_shape: tuple[int | None, ...] | None = None,
         forget_bias: float = 0.0,
-        **kwargs: Any,
     ) -> None:
         """
+        :param num_units: size of the output
         :param rec_weight_dropout: probability to drop an entry of `W_re`, in training, the same for all frames
             (Merity et al. 2017)
         :param rec_weight_dropout_shape: of the mask, which is broadcast to (F, 4 F): such as (F, 1)
         :param forget_bias: added to the forget gate
         """
-        super().__init__(**kwargs)
+        super().__init__(num_units)
         self.forget_bias = forget_bias
         self.rec_weight_dropout = rec_weight_dropout
         self.rec_weight_dropout_shape = rec_weight_dropout_shape
+
+    def make_parameters(self) -> None:
+        """See `RecUnit.make_parameters`."""
         self.gates = self.gates_dim(4)
         self.weights = self.forward_weights("W", self.gates) if self.input_projection else None
         self.rec_weights = self._with_dropout(self.recurrent_weights("W_re", self.gates))
-        self.b = with_forget_bias(self.bias("b", self.gates), forget_bias) if self.input_projection else None
+        self.b = with_forget_bias(self.bias("b", self.gates), self.forget_bias) if self.input_projection else None
         if not self.input_projection:
             self._check_without_projection()
 
@@ -120,27 +123,32 @@ class NativeLstmCell(NativeLstm2):
 
     state_names = ("c",)
     hidden_state_names = ("h",)
-    fixed_options = ("rec_weight_dropout", "rec_weight_dropout_shape")
 
-    def __init__(self, forget_bias: float = 0.0, **kwargs: Any) -> None:
+    def __init__(self, num_units: int, forget_bias: float = 0.0) -> None:
         """
+        :param num_units: size of the output
         :param forget_bias: added to the forget gate
         """
-        super().__init__(forget_bias=forget_bias, **kwargs)
+        super().__init__(num_units, forget_bias=forget_bias)
 
 
 class VanillaLSTMCell(NativeLstm2):
     """LSTM, see the head of this module."""
 
     has_optional_projection = False
-    fixed_options = ("rec_weight_dropout", "rec_weight_dropout_shape", "forget_bias")
+
+    def __init__(self, num_units: int) -> None:
+        """
+        :param num_units: size of the output
+        """
+        super().__init__(num_units)
 
 
 class NativeLstmLowMemCell(FusedLstm):
     """LSTM, see the head of this module, with one parameter `W` [F_in + F, 4 F] for both `W` and `W_re`."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def make_parameters(self) -> None:
+        """See `RecUnit.make_parameters`."""
         gates = self.gates_dim(4)
         self.weights, self.rec_weights = self.split_weights(self.joint_weights("W", gates))
         self.b = self.bias("b", gates)

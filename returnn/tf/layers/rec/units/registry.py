@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from returnn.tf.layers.layer_options import options_of
 from returnn.tf.layers.rec.units.base import RecUnit
+from returnn.tf.layers.rec.units.blocksparse import (
+    BlocksparseCell,
+    BlocksparseLSTMCell,
+    BlocksparseMultiplicativeMultistepLSTMCell,
+)
 from returnn.tf.layers.rec.units.layer_norm_lstm import LayerNormVariantsLSTMCell
 from returnn.tf.layers.rec.units.lstm_cells import BasicLSTMCell, LSTMCell, ZoneoutLSTMCell
 from returnn.tf.layers.rec.units.native_lstm import (
@@ -15,17 +21,22 @@ from returnn.tf.layers.rec.units.native_lstm import (
     NativeLstmLowMemCell,
     VanillaLSTMCell,
 )
+from returnn.tf.layers.rec.units.raw_cell import RawCellUnit, unit_of_raw_cell
 from returnn.tf.layers.rec.units.rhn import RHNCell
 from returnn.tf.layers.rec.units.simple_cells import BasicRNNCell, GRUCell
+from returnn.tf.native_op import RecSeqCellOp
 from returnn.util.errors import ConfigError, check_known, nearest_hint
 
 _UNITS: dict[str, type[RecUnit]] = {
     "basiclstm": BasicLSTMCell,
     "basicrnn": BasicRNNCell,
+    "blocksparselstm": BlocksparseLSTMCell,
+    "blocksparsemultiplicativemultisteplstm": BlocksparseMultiplicativeMultistepLSTMCell,
     "cudnnlstm": NativeLstm2,
     "gru": GRUCell,
     "layernormvariantslstm": LayerNormVariantsLSTMCell,
     "lstm": NativeLstm2,
+    "lstme": NativeLstm2,
     "lstmblock": NativeLstm2,
     "lstmblockfused": NativeLstm2,
     "lstmp": NativeLstm2,
@@ -37,19 +48,27 @@ _UNITS: dict[str, type[RecUnit]] = {
     "vanillalstm": VanillaLSTMCell,
     "zoneoutlstm": ZoneoutLSTMCell,
 }
-_AS_CELL = dict.fromkeys(("cudnnlstm", "lstm", "lstmblock", "lstmblockfused", "lstmp"), LSTMCell)
-_INTERNAL = ("self", "layer", "in_dim", "out_dim", "inits", "input_projection")
+_AS_CELL = dict.fromkeys(("cudnnlstm", "lstm", "lstmblock", "lstmblockfused", "lstme", "lstmp"), LSTMCell)
+_INTERNAL = ("self", "num_units")
 
 
-def get_unit_class(unit: Any, *, as_cell: bool = False, where: str = "option 'unit'") -> type[RecUnit]:
+def get_unit_class(
+    unit: Any, *, as_cell: bool = False, opts: Mapping[str, Any] | None = None, where: str = "option 'unit'"
+) -> type[RecUnit]:
     """
-    :param unit: name, or a class that derives from `RecUnit`
+    :param unit: name; or a class that derives from `RecUnit`, or one of cells as `BaseRNNCell` describes them; or a
+        class of `returnn.tf.native_op`
     :param as_cell: some names mean another unit where a single step is wanted
+    :param opts: options of the unit, for cells on raw tensors
     :param where: for the error message
     :raises ConfigError: if there is no such unit
     """
     if inspect.isclass(unit) and issubclass(unit, RecUnit):
         return unit
+    if inspect.isclass(unit) and issubclass(unit, RecSeqCellOp):
+        unit = unit.__name__
+    if inspect.isclass(unit) and hasattr(unit, "state_size"):
+        return unit_of_raw_cell(unit, opts or {})
     if not isinstance(unit, str):
         raise ConfigError(f"{where}: expected the name of a unit, got {unit!r}.")
     name = unit.lower()
@@ -60,6 +79,8 @@ def get_unit_class(unit: Any, *, as_cell: bool = False, where: str = "option 'un
 
 def check_unit_opts(unit_class: type[RecUnit], opts: dict[str, Any], *, where: str) -> None:
     """:raises ConfigError: if the unit has no such option"""
+    if issubclass(unit_class, RawCellUnit):
+        return
     known = [name for name in options_of(unit_class) if name not in _INTERNAL]
     for name in opts:
         if name not in known:
@@ -68,5 +89,5 @@ def check_unit_opts(unit_class: type[RecUnit], opts: dict[str, Any], *, where: s
 
 
 def unit_names() -> list[str]:
-    """:return: all names"""
-    return sorted(_UNITS)
+    """:return: all names of units that there are kernels for"""
+    return sorted(name for name, unit in _UNITS.items() if not issubclass(unit, BlocksparseCell))

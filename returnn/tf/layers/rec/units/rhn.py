@@ -27,33 +27,40 @@ class RHNCell(RecUnit):
 
     def __init__(
         self,
+        num_units: int,
         is_training: bool | tf.Tensor | None = None,
         depth: int = 5,
         dropout: float = 0.0,
         dropout_seed: int | None = None,
         transform_bias: float | None = None,
-        batch_size: int | None = None,
-        **kwargs: Any,
+        batch_size: int | tf.Tensor | None = None,
     ) -> None:
         """
+        :param num_units: size of the output
         :param is_training: whether there is dropout; default: as the network says
         :param depth: number of layers in a step
         :param dropout: probability to drop an entry of the state, the same for all frames and layers (Gal and
             Ghahramani 2016)
         :param dropout_seed: for that
         :param transform_bias: initial value of `b` for t; below 0, so that the state is kept at first
-        :param batch_size: only None
+        :param batch_size: number of sequences. Default: as many as the input has
         """
-        super().__init__(**kwargs)
-        self.only_default(batch_size=(batch_size, None))
+        super().__init__(num_units)
         self.is_training = is_training
         self.depth = depth
-        self.dropout_rate = dropout
-        self.dropout_seed = self.layer.network.random_seed() if dropout_seed is None else dropout_seed
+        self.dropout = dropout
+        self.dropout_seed = dropout_seed
+        self.transform_bias = transform_bias
+        self.batch_size = batch_size
+
+    def make_parameters(self) -> None:
+        """See `RecUnit.make_parameters`."""
+        if self.dropout_seed is None:
+            self.dropout_seed = self.layer.network.random_seed()
         gates = self.gates_dim(2)
         self.weights = self.forward_weights("W", gates)
-        self.b = self.bias("b", gates, initial=self._initial_bias(transform_bias))
-        self.rec_weights = [self.recurrent_weights(f"rhn_cell/depth_{i}/W", gates) for i in range(depth)]
+        self.b = self.bias("b", gates, initial=self._initial_bias(self.transform_bias))
+        self.rec_weights = [self.recurrent_weights(f"rhn_cell/depth_{i}/W", gates) for i in range(self.depth)]
 
     def project(self, source: Tensor) -> Tensor:
         """See `RecUnit.project`."""
@@ -62,14 +69,14 @@ class RHNCell(RecUnit):
     @property
     def num_drawn_once(self) -> int:
         """See `RecUnit.num_drawn_once`."""
-        return 1 if self.dropout_rate else 0
+        return 1 if self.dropout else 0
 
     def once(self, num_entries: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """:return: the dropout mask"""
-        if not self.dropout_rate:
+        if not self.dropout:
             return ()
-        ones = tf.ones([num_entries, self.num_units])
-        return (self.dropout(ones, self.dropout_rate, seed=self.dropout_seed, is_training=self.is_training),)
+        ones = tf.ones([num_entries if self.batch_size is None else self.batch_size, self.num_units])
+        return (self.dropped(ones, self.dropout, seed=self.dropout_seed, is_training=self.is_training),)
 
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""

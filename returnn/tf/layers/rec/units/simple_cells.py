@@ -22,18 +22,20 @@ class _OutputIsState(RecUnit):
     state_names = ("state",)
     output_state = 0
     default_scope = ""
+    transforms_input = False
 
     def __init__(
         self,
+        num_units: int,
         activation: str | Activation | None = None,
         reuse: bool | None = None,
         name: str | None = None,
         dtype: Any = None,
         dynamic: bool = False,
         trainable: bool = True,
-        **kwargs: Any,
     ) -> None:
         """
+        :param num_units: size of the output
         :param activation: instead of tanh
         :param reuse: only None. See the option `reuse_params` of the layer
         :param name: of the parameters' scope
@@ -41,11 +43,15 @@ class _OutputIsState(RecUnit):
         :param dynamic: only False
         :param trainable: whether training changes the parameters
         """
-        super().__init__(**kwargs)
-        self.only_default(reuse=(reuse, None), dtype=(dtype, None), dynamic=(dynamic, False))
+        super().__init__(num_units)
+        self.only_possible = {"reuse": (reuse, None), "dtype": (dtype, None), "dynamic": (dynamic, False)}
         self.activation = get_activation_function(activation) if isinstance(activation, str) else activation or tf.tanh
         self.scope = name or self.default_scope
         self.trainable = trainable
+
+    def make_parameters(self) -> None:
+        """See `RecUnit.make_parameters`."""
+        self.only_default(**self.only_possible)
 
 
 class BasicRNNCell(_OutputIsState):
@@ -57,8 +63,9 @@ class BasicRNNCell(_OutputIsState):
 
     default_scope = "basic_rnn_cell"
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def make_parameters(self) -> None:
+        """See `RecUnit.make_parameters`."""
+        super().make_parameters()
         gates = self.gates_dim(1)
         self.weights, self.rec_weights = self.split_weights(self.joint_weights(f"{self.scope}/kernel", gates))
         self.b = self.bias(f"{self.scope}/bias", gates)
@@ -86,14 +93,22 @@ class GRUCell(_OutputIsState):
 
     default_scope = "gru_cell"
 
-    def __init__(self, kernel_initializer: Any = None, bias_initializer: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self, num_units: int, kernel_initializer: Any = None, bias_initializer: Any = None, **kwargs: Any
+    ) -> None:
         """
+        :param num_units: size of the output
         :param kernel_initializer: of both kernels
         :param bias_initializer: of both biases. Default: 1 for those of the gates, 0 for the others
         """
-        super().__init__(**kwargs)
+        super().__init__(num_units, **kwargs)
         given = {"recurrent": kernel_initializer, "bias": bias_initializer}
-        self.inits = dataclasses.replace(self.inits, **{k: v for k, v in given.items() if v is not None})
+        self.given_inits = {k: v for k, v in given.items() if v is not None}
+
+    def make_parameters(self) -> None:
+        """See `RecUnit.make_parameters`."""
+        super().make_parameters()
+        self.inits = dataclasses.replace(self.inits, **self.given_inits)
         gates, candidate = self.gates_dim(2), self.gates_dim(1)
         gate_kernel = self.joint_weights(f"{self.scope}/gates/kernel", gates)
         self.gate_weights, self.rec_gate_weights = self.split_weights(gate_kernel)

@@ -1,0 +1,107 @@
+import numpy
+import pytest
+
+from returnn.tf.native_op import TwoDNativeLstmCell
+from returnn.util.errors import ConfigError
+from tests.tf.layers.rec.recurrent_net import RecurrentNet, construct, drawn, sequences, tf, valid
+from tests.tf.layers.rec.test_cells import run_graph
+from tests.tf.layers.rec.test_units import assert_close
+
+NET = {  # a source with other lengths than the target
+    "source": {"class": "slice", "axis": "T", "slice_start": 1, "from": "data"},
+    "twod": {"class": "twod_lstm", "from": ["source", "data"], "n_out": 4},
+    "output": {"class": "copy", "from": "twod"},
+}
+LOOP = {
+    "source": NET["source"],
+    "output": {"class": "rec", "from": "data", "unit": {
+        "twod": {"class": "twod_lstm", "from": ["base:source", "data:source"], "n_out": 4},
+        "output": {"class": "copy", "from": "twod"},
+    }},
+}  # fmt: skip
+
+
+def with_options(net_dict, **options):
+    if "twod" in net_dict:
+        return {**net_dict, "twod": {**net_dict["twod"], **options}}
+    unit = net_dict["output"]["unit"]
+    return {**net_dict, "output": {**net_dict["output"], "unit": {**unit, "twod": {**unit["twod"], **options}}}}
+
+
+def sigmoid(x):
+    return 1 / (1 + numpy.exp(-x))
+
+
+def by_hand(source, target, params, pooling):
+    """:return: (T, F) for one sequence: entry by entry, as the paper has it"""
+    size = params["V_h"].shape[0]
+    zeros = numpy.zeros((len(source) + 1, len(target) + 1, size))
+    c, h = zeros.copy(), zeros.copy()
+    for j, x in enumerate(source):
+        for i, y in enumerate(target):
+            z = numpy.concatenate([x, y]) @ params["W"] + params["b"]
+            z = z + h[j, i + 1] @ params["V_h"] + h[j + 1, i] @ params["V_v"]
+            new, gate_in, forget, out, left = numpy.split(z, 5)
+            before = sigmoid(left) * c[j, i + 1] + (1 - sigmoid(left)) * c[j + 1, i]
+            c[j + 1, i + 1] = sigmoid(forget) * before + sigmoid(gate_in) * numpy.tanh(new)
+            h[j + 1, i + 1] = sigmoid(out) * numpy.tanh(c[j + 1, i + 1])
+    return {"last": h[-1, 1:], "max": h[1:, 1:].max(axis=0), "avg": h[1:, 1:].mean(axis=0)}[pooling]
+
+
+@pytest.mark.parametrize("pooling", ["last", "max", "avg"])
+def test_it_is_the_formula(pooling):
+    data, lengths = sequences(n_batch=3, max_len=5)
+    lengths[2] = 2
+    result = RecurrentNet(with_options(NET, pooling=pooling)).run(data, lengths)
+    params = {name.removeprefix("twod/"): value for name, value in result.params.items()}
+    for b, n in enumerate(lengths):
+        expected = by_hand(data[b, 1:n], data[b, :n], params, pooling)
+        assert_close(result.output[b, :n], expected)
+
+
+def test_in_a_loop_it_is_the_same_with_gradients():
+    data, lengths = sequences(n_batch=2, max_len=4)
+    weights = numpy.random.RandomState(1).normal(size=(2, 4, 4)).astype("float32")
+    weights *= (numpy.arange(4)[None] < lengths[:, None])[..., None]
+    results = {}
+    loops = {
+        optimize: {**LOOP, "output": {**LOOP["output"], "optimize_move_layers_out": optimize}} for optimize in (0, 1)
+    }
+    for name, net_dict in {"outside": NET, "inside": loops[0], "moved": loops[1]}.items():
+        net = RecurrentNet(net_dict, with_grads=True, train=True)
+        net.set_params({key: drawn(key.rpartition("/")[2], tuple(p.shape)) for key, p in net.variables.items()})
+        result = net.run(data, lengths, weights=weights)
+        result.grads = {key.removeprefix("output/rec/"): value for key, value in result.grads.items()}
+        results[name] = result
+    for name in ("inside", "moved"):
+        assert_close(valid(results[name].output, lengths), valid(results["outside"].output, lengths))
+        assert_close(results[name].grads, results["outside"].grads, tol=1e-4)
+
+
+def test_raw_cell_is_the_layer():
+    data, lengths = sequences(n_batch=2, max_len=4)
+    result = RecurrentNet(NET).run(data, lengths)
+    params = {name.removeprefix("twod/"): value for name, value in result.params.items()}
+
+    def raw():
+        cell = TwoDNativeLstmCell(pooling="last", n_hidden=4)
+        mask = tf.transpose(tf.sequence_mask(lengths - 1, 3))
+        time_major = data.transpose(1, 0, 2)
+        output, _, _ = cell(tf.constant(time_major[1:]), mask, target=tf.constant(time_major))
+        return tf.transpose(output, [1, 0, 2])
+
+    assert_close(valid(run_graph(raw, params), lengths), valid(result.output, lengths))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pooling": "min"}, "option 'pooling': there is no 'min'.\n  Possible: last, max, avg."),
+        ({"unit_opts": {"a": 1}}, "option 'unit_opts': there is no option 'a'."),
+        ({"from": "data"}, "two sources are needed, source and target; got 1."),
+    ],
+)
+def test_error(options, message):
+    with tf.Graph().as_default(), pytest.raises(ConfigError) as info:
+        construct(with_options(NET, **options))
+    assert str(info.value) == f"layer 'twod' (class 'twod_lstm'): {message}"
