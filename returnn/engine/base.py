@@ -6,6 +6,7 @@ import os
 
 from returnn.config import Config, get_global_config
 from returnn.learning_rate_control import LearningRateControl, load_learning_rate_control_from_config
+from returnn.pretrain import Pretrain, pretrain_from_config
 from returnn.util.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
 from returnn.util.errors import ConfigError
 
@@ -23,7 +24,7 @@ class EngineBase:
         self.model_filename: str | None = self.config.value("model", None)
         self.learning_rate = 0.0
         self.learning_rate_control: LearningRateControl = load_learning_rate_control_from_config(self.config)
-        self.pretrain = None
+        self.pretrain: Pretrain | None = pretrain_from_config(self.config)
 
     # Epochs.
 
@@ -57,16 +58,20 @@ class EngineBase:
         self.epoch = epoch
 
     def is_pretrain_epoch(self, epoch: int | None = None) -> bool:
-        """:return: whether the epoch belongs to a pretraining; there is none here"""
-        return False
+        """
+        :param epoch: default: the current one
+        :return: whether it belongs to the pretraining
+        """
+        epoch = self.epoch if epoch is None else epoch
+        return self.pretrain is not None and 1 <= epoch <= self.pretrain.get_train_num_epochs()
 
     def is_first_epoch_after_pretrain(self) -> bool:
-        """:return: whether the epoch before belongs to a pretraining; there is none here"""
-        return False
+        """:return: whether the pretraining is over since the last epoch"""
+        return self.pretrain is not None and self.epoch == self.pretrain.get_train_num_epochs() + 1
 
     def get_epoch_str(self) -> str:
         """:return: for people"""
-        return f"epoch {self.epoch}"
+        return f"{'pretrain ' if self.is_pretrain_epoch() else ''}epoch {self.epoch}"
 
     # Model files.
 
@@ -82,7 +87,8 @@ class EngineBase:
         """
         if not self.model_filename:
             raise ConfigError("option 'model' is required: where the model files go, such as 'net-model/network'.")
-        return self.epoch_model_filename(self.model_filename, self.epoch if epoch is None else epoch)
+        epoch = self.epoch if epoch is None else epoch
+        return self.epoch_model_filename(self.model_filename, epoch, is_pretrain=self.is_pretrain_epoch(epoch))
 
     @classmethod
     def get_existing_models(cls, config: Config, *, for_training: bool | None = None) -> dict[int, str]:

@@ -134,10 +134,11 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
         """
         Makes all layers that are needed: the output, those with a loss, those with `is_output_layer`.
 
-        :param net_dict: options of each layer, by name
+        :param net_dict: options of each layer, by name. With the key "#trainable", False, training changes none of them
         :param get_layer: function that gives the layer of a name, instead of the usual
         :raises ConfigError: if something in it is wrong
         """
+        self._is_dict_trainable = net_dict.get("#trainable", True) is not False
         self.layers_desc.update({name: desc for name, desc in net_dict.items() if not name.startswith("#")})
         for name, desc in self.layers_desc.items():
             if not isinstance(desc, dict):

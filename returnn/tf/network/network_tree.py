@@ -24,6 +24,7 @@ class NetworkTree:
     def _init_tree(self: TFNetwork) -> None:
         self._name_scope_prefix: str | None = None
         self.extra_layers_with_params: list[LayerBase] = []  # not found by name, as for initial outputs of a loop
+        self._is_dict_trainable = True  # key "#trainable" of the net dict
         self._owner_options: dict[str, Any] | None = None  # of the subnetwork layer that this network is inside of
         self.frame: Any = None  # returnn.tf.layers.rec.frame.Frame, if this network is the step of a loop
 
@@ -42,6 +43,7 @@ class NetworkTree:
                 name=name,
             )
             net.layers_desc.update(options["subnetwork"])
+            net._is_dict_trainable = options["subnetwork"].get("#trainable", True) is not False
             net._name_scope_prefix = _scope_of(self, name, options.get("name_scope"))
             self.subnets[name] = net
         if net._owner_options is None or "sources" in options:
@@ -52,7 +54,9 @@ class NetworkTree:
     def is_trainable(self: TFNetwork) -> bool:
         """Whether training changes parameters in here, as far as the layers around say."""
         own = (self._owner_options or {}).get("trainable")
-        return own is not False and (self.parent_net is None or self.parent_net.is_trainable)
+        if own is False or not self._is_dict_trainable:
+            return False
+        return self.parent_net is None or self.parent_net.is_trainable
 
     def shared_params_owner(self: TFNetwork) -> tuple[Any, LayerBase | None]:
         """:return: `reuse_params` of the innermost layer around that has this option, and the layer"""

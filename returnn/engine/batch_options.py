@@ -1,0 +1,51 @@
+"""The options of a config that limit batches, as arguments of `Dataset.generate_batches`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from returnn.config import Config
+from returnn.util.errors import ConfigError
+from returnn.util.numbers_dict import NumbersDict
+
+DEFAULT_BATCH_SIZE = 10_000  # frames
+_LIMITS = ("max_seqs", "max_pad_size", "max_total_num_seqs")
+_FILTERS = ("max_seq_length", "min_seq_length", "seq_drop")  # sequences that are left out
+
+
+def batch_limits(config: Config, *, train: bool, filters: bool | None = None, epoch: int = 1) -> dict[str, Any]:
+    """
+    :param config: `batch_size`, `eval_batch_size`, `max_seqs`, `max_pad_size`, `max_total_num_seqs`, `max_seq_length`,
+        `min_seq_length`, `seq_drop`, `inc_seq_length`: how much `max_seq_length` grows with each epoch
+    :param train: whether it is for training. Otherwise, no sequence is dropped by chance
+    :param filters: whether sequences are left out because of their length; default: in training
+    :param epoch: from 1
+    :raises ConfigError: if one of them is no number, and no dict of numbers by data key
+    """
+    limits = {name: _numbers(config, name) for name in _LIMITS}
+    limits["batch_size"] = (None if train else _numbers(config, "eval_batch_size")) or _numbers(config, "batch_size")
+    limits["batch_size"] = limits["batch_size"] or DEFAULT_BATCH_SIZE
+    if train if filters is None else filters:
+        limits.update({name: _numbers(config, name) for name in _FILTERS})
+        limits["max_seq_length"] = _grown(limits["max_seq_length"], config.float("inc_seq_length", 0.0) * (epoch - 1))
+    if not train:
+        limits.pop("seq_drop", None)
+    return {name: value for name, value in limits.items() if value}
+
+
+def _grown(length: Any, more: float) -> Any:
+    if not length or not more:
+        return length
+    return NumbersDict(length) + NumbersDict(int(more))
+
+
+def _numbers(config: Config, name: str) -> Any:
+    value = config.opt_typed_value(name, None)
+    if isinstance(value, str):
+        value = config.float(name, 0.0)
+        return int(value) if float(value).is_integer() else value
+    numbers = value.values() if isinstance(value, (Mapping, NumbersDict)) else [value or 0]
+    if not all(isinstance(number, (int, float)) for number in numbers):
+        raise ConfigError(f"option {name!r}: got {value!r}.\n  It has to be a number, or a dict: data key -> number.")
+    return value
