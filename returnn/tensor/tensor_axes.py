@@ -14,7 +14,8 @@ Axis descriptions: how a config names an axis of a tensor.
 | `"dim:512"` | the axis of this size |
 | `"stag:enc"`, `"tag:enc"` | the (spatial) axis with "enc" in its name |
 | `"stag-single:0:enc"` | of several such axes, the one with this number |
-| `"except_batch"`, `"except_time"`, `"except_feature"` | all but this one |
+| `"except_batch"`, `"except_feature"` | all but this one |
+| `"except_time"` | all but time and batch |
 | `"BT"`, `"TF"` | each of these |
 | `"*"`, `"all"` | all |
 | a number | the axis with this number, counted with the batch axis; only in old configs |
@@ -304,6 +305,8 @@ def _axes_of_text(tensor: Tensor, text: str) -> list[int]:
         return [axes[number]] if -len(axes) <= number < len(axes) else []
     if match := re.fullmatch(r"(spatial_)?except[:_](.+)", word):
         excluded = _axes_of_text(tensor, match[2])
+        if word == "except_time":
+            excluded = [*excluded, *_optional(tensor.batch_dim_axis)]
         axes = tensor.get_spatial_batch_axes() if match[1] else _all_axes(tensor)
         return [i for i in axes if i not in excluded]
     if re.fullmatch(r"[btf]{2,3}", word):

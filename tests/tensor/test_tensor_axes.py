@@ -68,7 +68,7 @@ no_batch = Tensor("no_batch", [width, feature], "float32", feature_dim=feature)
         (four, "tag:feature", [4]),
         (four, "stag:feature", []),
         (four, "except_batch", [0, 2, 3, 4]),
-        (four, "except_time", [1, 2, 3, 4]),
+        (four, "except_time", [2, 3, 4]),
         (four, "except_feature", [0, 1, 2, 3]),
         (four, "*", [0, 1, 2, 3, 4]),
         (four, "all", [0, 1, 2, 3, 4]),

@@ -112,8 +112,15 @@ def test_shape_does_not_make_two_tensors_share_dims() -> None:
 
 
 def test_shape_needs_no_more_than_the_tensor_package() -> None:
-    assert DimensionTag is Dim
     assert Data is Tensor
+
+
+def test_dims_can_be_made_with_their_old_name_and_arguments() -> None:
+    time = DimensionTag(kind=DimensionTag.Types.Spatial, description="time")
+    assert type(time) is Dim
+    assert isinstance(time, DimensionTag)
+    assert (time.size, time.kind, time.name) == (None, Dim.Types.Spatial, "time")
+    assert DimensionTag(DimensionTag.Types.Feature, "feature", 5).size == 5
 
 
 def test_value_has_to_fit() -> None:

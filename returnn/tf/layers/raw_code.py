@@ -7,9 +7,11 @@ what the config says in `out_type`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import tensorflow as tf
 
 import returnn.frontend as rf
@@ -17,6 +19,7 @@ from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.broadcasting import without_broadcast_dims
 from returnn.tf.util import basic
+from returnn.tf.util.activations import RAW_ACTIVATIONS
 from returnn.tf.util.tf1_names import add_tf1_names
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -73,13 +76,10 @@ def call_user_code(
             return data.copy_as_batch_major().raw_tensor
         return broadcast_raw(fitting[i], common) if auto_convert else data.raw_tensor
 
-    add_tf1_names()
-    if callable(code):
-        value = code(source=source, self=layer, network=layer.network, name=layer.name, output=template, **names)
-    else:
-        value = _evaluate(
-            layer, code, {**vars(basic), "source": source, "self": layer, "network": layer.network, **names}
-        )
+    if layer.output is None:
+        layer.output = template.copy_template()  # the code may want to know what it looks like
+    known = {"source": source, "self": layer, "network": layer.network, "name": layer.name, "output": template, **names}
+    value = code(**known) if callable(code) else _evaluate(layer, code, {**_names_in_eval(), **known})
     if isinstance(value, Tensor):
         return value
     out = template.copy_template()
@@ -124,6 +124,14 @@ def _with_split_beam(x: Tensor, batch: Dim, beam: Dim) -> Tensor:
     if x.feature_dim is not None:
         out.feature_dim = x.feature_dim
     return out
+
+
+@functools.cache
+def _names_in_eval() -> dict[str, Any]:
+    """:return: what an expression can use: TensorFlow, our helpers for raw tensors, activation functions"""
+    add_tf1_names()
+    modules = {"tf": tf, "tf_compat": tf.compat, "tf_util": basic, "numpy": numpy, "np": numpy}
+    return {**RAW_ACTIVATIONS, **vars(basic), **modules}
 
 
 def _evaluate(layer: LayerBase, code: str, namespace: dict[str, Any]) -> Any:

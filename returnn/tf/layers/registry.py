@@ -12,6 +12,7 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
+from returnn.config.current import MODULE_NAME
 from returnn.util.errors import ConfigError, nearest_hint
 
 _layer_classes: dict[str, Any] = {}
@@ -24,7 +25,8 @@ def register_layer_class(layer_class: Any) -> None:
     """Makes a layer class known under its `layer_class`, which can also be a list of names."""
     for name in _names(layer_class.layer_class):
         known = _layer_classes.get(name)
-        if known is not None and known is not layer_class and known.__module__ == layer_class.__module__:
+        is_twice = known is not None and known is not layer_class and known.__module__ == layer_class.__module__
+        if is_twice and known.__module__ != MODULE_NAME:  # a config can be loaded again
             raise ConfigError(f"layer class {name!r}: {known} and {layer_class} have the same name.")
         _layer_classes[name] = layer_class
 

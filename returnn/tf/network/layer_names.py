@@ -63,5 +63,8 @@ def layer_not_found(network: TFNetwork, name: str, net_dict: dict[str, Any]) -> 
     full = network.get_absolute_name_prefix() + name
     user = network.layer_under_construction
     by = f"layer {network.get_absolute_name_prefix() + user!r}: " if user else ""
-    message = f"{by}there is no layer {full!r}.\n  {nearest_hint(name, known)}"
+    if name in net_dict:
+        message = f"{by}the layer {full!r} was not made, as nothing needs it.\n  Give it 'is_output_layer': True."
+    else:
+        message = f"{by}there is no layer {full!r}.\n  {nearest_hint(name, known)}"
     return LayerNotFound(message, layer_name=name, network=network, net_dict=net_dict)

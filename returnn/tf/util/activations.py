@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,11 +48,11 @@ class OutputWithActivation:
 
     def is_softmax_act_func(self) -> bool:
         """:return: whether the function is softmax"""
-        return self.name == "softmax" or self.act_func is tf.nn.softmax
+        return self.name == "softmax" or _is_same(self.act_func, tf.nn.softmax)
 
     def is_log_softmax_act_func(self) -> bool:
         """:return: whether the function is log_softmax"""
-        return self.name == "log_softmax" or self.act_func is tf.nn.log_softmax
+        return self.name == "log_softmax" or _is_same(self.act_func, tf.nn.log_softmax)
 
     def get_logits(self) -> Any:
         """:return: raw tensor which softmax makes the output of, None if it is not known"""
@@ -68,6 +69,11 @@ class OutputWithActivation:
         if self.act_func is tf.sigmoid or self.name == "sigmoid":
             return tf.math.log_sigmoid(self.x)
         return tf.math.log(self.y)
+
+
+def _is_same(function: Any, other: Callable[..., Any]) -> bool:
+    """:return: whether they are the same function, apart from what is around them (see `tf1_names`)"""
+    return callable(function) and inspect.unwrap(function) is inspect.unwrap(other)
 
 
 _FRONTEND_ACTIVATIONS = (
@@ -104,7 +110,7 @@ def apply_activation(x: Tensor, function: Callable[..., Any] | str | None, **opt
     return out
 
 
-_RAW_ACTIVATIONS: dict[str, Callable[..., Any]] = {
+RAW_ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "identity": lambda x: x,
     "gelu": lambda x: tf.nn.gelu(x, approximate=False),
     "log_sigmoid": tf.math.log_sigmoid,
@@ -126,7 +132,7 @@ _RAW_ACTIVATIONS: dict[str, Callable[..., Any]] = {
 
 def register_activation(name: str, function: Callable[..., Any]) -> None:
     """Makes an activation function on raw tensors known under a name."""
-    _RAW_ACTIVATIONS[name] = function
+    RAW_ACTIVATIONS[name] = function
 
 
 def get_activation_function(s: str) -> Callable[..., Any]:
@@ -136,14 +142,14 @@ def get_activation_function(s: str) -> Callable[..., Any]:
     :raises ConfigError: if there is no such function
     """
     if not s or s in ("none", "None"):
-        return _RAW_ACTIVATIONS["identity"]
+        return RAW_ACTIVATIONS["identity"]
     if s.isidentifier():
         return _function_of_name(s)
     if "*" in s and "lambda" not in s:
         left, _, right = s.partition("*")
         functions = [_factor(part.strip()) for part in (left, right)]
         return lambda x: functions[0](x) * functions[1](x)
-    return eval(s, {"tf": tf, **{name: _function_of_name(name) for name in _RAW_ACTIVATIONS}})  # type: ignore[no-any-return]
+    return eval(s, {"tf": tf, **{name: _function_of_name(name) for name in RAW_ACTIVATIONS}})  # type: ignore[no-any-return]
 
 
 def _factor(text: str) -> Callable[..., Any]:
@@ -155,11 +161,11 @@ def _factor(text: str) -> Callable[..., Any]:
 
 
 def _function_of_name(name: str) -> Callable[..., Any]:
-    if name in _RAW_ACTIVATIONS:
-        return _RAW_ACTIVATIONS[name]
+    if name in RAW_ACTIVATIONS:
+        return RAW_ACTIVATIONS[name]
     for module in (tf.nn, tf.math, tf):
         function = getattr(module, name, None)
         if callable(function):
             return function  # type: ignore[no-any-return]
-    known = [*_RAW_ACTIVATIONS, *_FRONTEND_ACTIVATIONS]
+    known = [*RAW_ACTIVATIONS, *_FRONTEND_ACTIVATIONS]
     raise ConfigError(f"there is no activation function {name!r}.\n  {nearest_hint(name, known)}")

@@ -10,7 +10,25 @@ from returnn.tensor.marked_dim import ImplicitDynSizeDim, ImplicitSparseDim, Mar
 from returnn.util.not_specified import NotSpecified
 
 Data = Tensor
-DimensionTag = Dim
+
+
+class _MakesDim(type(Dim)):
+    """For `DimensionTag`, whose objects are of the class `Dim`."""
+
+    def __call__(
+        cls, kind: Any = None, description: str | None = None, dimension: int | None = None, **kwargs: Any
+    ) -> Dim:
+        return Dim(dimension, kind=kind, description=description, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Dim)
+
+
+class DimensionTag(Dim, metaclass=_MakesDim):
+    """
+    `Dim` under its old name, with its old arguments: kind, description, dimension. They are all optional; without a
+    dimension, sequences have different lengths.
+    """
 
 
 def FeatureDim(description: str, dimension: int | None, **kwargs: Any) -> Dim:
