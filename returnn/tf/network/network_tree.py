@@ -42,7 +42,8 @@ class NetworkTree:
                 absolute_name_prefix=f"{self.get_absolute_name_prefix()}{name}/",
                 name=name,
             )
-            net.layers_desc.update(options["subnetwork"])
+            layers = {key: desc for key, desc in options["subnetwork"].items() if not key.startswith("#")}
+            net.layers_desc.update(layers)
             net._is_dict_trainable = options["subnetwork"].get("#trainable", True) is not False
             net._name_scope_prefix = _scope_of(self, name, options.get("name_scope"))
             self.subnets[name] = net

@@ -1,0 +1,302 @@
+"""Networks that change from epoch to epoch: pretraining, `get_network(epoch)`, and what goes with them."""
+
+import numpy
+import pytest
+import tensorflow as tf
+
+from returnn.log import log
+from returnn.pretrain import WrapEpochValue
+from returnn.tf.engine import Engine, tasks
+from returnn.tf.util.data import FeatureDim
+from returnn.util.errors import ConfigError, UserError
+from tests.tf.engine.small_config import assert_same, config, parameters
+
+DEV = {"class": "Task12AXDataset", "num_seqs": 5, "fixed_random_seed": 1}
+
+
+@pytest.fixture(autouse=True)
+def log_to_stdout(capsys):
+    log.initialize(verbosity=[5])
+    yield
+    tf.compat.v1.reset_default_graph()
+
+
+def linear(source, n_out=3, **options):
+    return {"class": "linear", "activation": "tanh", "n_out": n_out, "from": source, **options}
+
+
+def softmax(source):
+    return {"class": "softmax", "from": source, "loss": "ce", "target": "classes"}
+
+
+DEEP = {"h0": linear("data"), "h1": linear("h0"), "h2": linear("h1"), "output": softmax("h2")}
+
+
+def train(folder, **options):
+    tasks.train(config(folder, **{"optimizer": {"class": "adam"}, **options}))
+
+
+def names(folder):
+    return sorted(path.name.removesuffix(".index") for path in folder.iterdir() if path.suffix == ".index")
+
+
+def test_pretraining_adds_layers_and_keeps_parameters(tmp_path, capsys):
+    train(tmp_path, network=DEEP, pretrain="default", num_epochs=4, learning_rate=0.0)
+    assert names(tmp_path) == ["net.004", "net.pretrain.001", "net.pretrain.002", "net.pretrain.003"]
+    first, second, last = (parameters(tmp_path / f"net.{epoch}") for epoch in ("pretrain.001", "pretrain.002", "004"))
+    assert "h1/W" not in first
+    assert "h2/W" not in second
+    for new, old in ((second, first), (last, second)):  # learning rate 0: nothing else changes them
+        for name in ("h0/W", "h0/b", "output/W"):
+            numpy.testing.assert_array_equal(new[name], old[name])
+    output = capsys.readouterr().out
+    assert "pretrain epoch 2: has another network" in output
+    assert "parameters that start anew: h1/W, h1/b" in output
+    assert "epoch 4: has another network" not in output
+
+
+def test_the_state_of_the_optimizer_goes_on(tmp_path):
+    train(tmp_path, network=DEEP, pretrain="default", num_epochs=2)
+    first, second = parameters(tmp_path / "net.pretrain.001"), parameters(tmp_path / "net.pretrain.002")
+    (slot,) = (name for name in first if name.startswith("optimize/") and name.endswith("h0/W/Adam"))
+    assert numpy.abs(first[slot]).sum() > 0
+    assert second["global_step"] == 2 * first["global_step"]
+    (beta,) = (name for name in second if "beta1_power" in name)
+    assert second[beta] == pytest.approx(0.9 ** (second["global_step"] + 1)) or second[beta] < first[beta]
+
+
+def test_resuming_inside_of_the_pretraining_changes_nothing(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    options = {"network": DEEP, "pretrain": {"repetitions": 2}, "learning_rate": 0.0, "random_seed": 3}
+    train(tmp_path / "one", num_epochs=5, **options)
+    for num_epochs in (1, 2, 3, 5):
+        train(tmp_path / "two", num_epochs=num_epochs, **options)
+    assert names(tmp_path / "one") == names(tmp_path / "two")
+    for name in names(tmp_path / "one"):
+        one, two = parameters(tmp_path / "one" / name), parameters(tmp_path / "two" / name)
+        assert set(one) == set(two)
+        # With learning rate 0, parameters are those that each step of the pretraining begins with.
+        for key in one:
+            if not key.startswith("optimize/"):
+                numpy.testing.assert_array_equal(one[key], two[key], err_msg=f"{name} {key}")
+
+
+def test_growing_layers_keep_the_part_that_both_have(tmp_path):
+    def grow(idx, net):
+        if idx > 1:
+            return None
+        net["#copy_param_mode"] = "subset"
+        net["h0"]["n_out"] = net["h1"]["n_out"] = 2 + idx
+        return net
+
+    net = {"h0": linear("data"), "h1": linear("h0"), "output": softmax("h1")}
+    train(tmp_path, network=net, pretrain={"construction_algo": grow}, num_epochs=2, learning_rate=0.0)
+    first, second = parameters(tmp_path / "net.pretrain.001"), parameters(tmp_path / "net.pretrain.002")
+    assert first["h1/W"].shape == (2, 2)
+    assert second["h1/W"].shape == (3, 3)
+    numpy.testing.assert_array_equal(second["h1/W"][:2, :2], first["h1/W"])
+    numpy.testing.assert_array_equal(second["output/W"][:2], first["output/W"])
+
+
+def test_output_layer_that_is_not_copied(tmp_path):
+    options = {"network": DEEP, "num_epochs": 2, "learning_rate": 0.0}
+    train(tmp_path, pretrain={"copy_output_layer": False}, **options)
+    first, second = parameters(tmp_path / "net.pretrain.001"), parameters(tmp_path / "net.pretrain.002")
+    assert_same({"W": first["h0/W"]}, {"W": second["h0/W"]})
+    second_output, first_output = second["output/W"], first["output/W"]
+    assert second_output.shape == first_output.shape  # which value it starts with is that of a new network
+
+
+def test_output_layer_that_has_to_fit(tmp_path):
+    def grow(idx, net):
+        net["h0"]["n_out"] = 2 + idx
+        return net if idx < 2 else None
+
+    net = {"h0": linear("data"), "output": softmax("h0")}
+    with pytest.raises(ConfigError) as info:
+        train(tmp_path, network=net, pretrain={"construction_algo": grow, "copy_output_layer": True}, num_epochs=2)
+    assert "layer 'output'" in str(info.value)
+    assert "'ifpossible' lets it start anew" in str(info.value)
+
+
+def test_learning_rate_of_the_pretraining(tmp_path):
+    options = {"network": DEEP, "pretrain": "default", "num_epochs": 4, "learning_rates": [0.1, 0.2, 0.3, 0.4]}
+    engine = Engine(config(tmp_path, pretrain_learning_rate=0.5, **{**options, "learning_rates": None}))
+    engine.init_train_from_config()
+    engine.train()
+    rates = [engine.learning_rate_control.epoch_data[epoch].learning_rate for epoch in (1, 3, 4)]
+    assert rates == [0.5, 0.5, 0.01]
+    engine.finalize()
+    engine = Engine(
+        config(tmp_path / "2", pretrain_learning_rate=0.5, use_learning_rate_control_always=True, **options)
+    )
+    engine.init_train_from_config()
+    engine.train()
+    assert engine.learning_rate == 0.4
+    assert engine.learning_rate_control.epoch_data[1].learning_rate == 0.1
+    engine.finalize()
+
+
+def test_greedy_pretraining_trains_new_layers_alone(tmp_path):
+    train(tmp_path, network=DEEP, pretrain={"greedy": True}, num_epochs=2, learning_rate=0.1)
+    first, second = parameters(tmp_path / "net.pretrain.001"), parameters(tmp_path / "net.pretrain.002")
+    numpy.testing.assert_array_equal(second["h0/W"], first["h0/W"])
+    assert (second["output/W"] != first["output/W"]).any()
+
+
+def test_options_of_a_net_hold_as_long_as_it_does(tmp_path):
+    def algo(idx, net):
+        net["#config"] = {"max_seqs": 5 * (idx + 1), "learning_rate": 0.5}
+        return net if idx < 2 else None
+
+    def get_network(epoch):
+        net = dict(net_small)
+        if epoch == 1:
+            net["#config"] = {"max_seqs": 5, "dev": None}
+        return net
+
+    net_small = {"output": softmax("data")}
+    engine = Engine(config(tmp_path, network=net_small, pretrain={"construction_algo": algo}, num_epochs=3))
+    engine.init_train_from_config()
+    assert engine.config.int("max_seqs", 0) == 5
+    engine.train()
+    assert engine.config.int("max_seqs", 0) == 10
+    assert engine.orig_config == {"max_seqs": 10, "learning_rate": 0.01}
+    assert engine.learning_rate_control.epoch_data[1].learning_rate == 0.5
+    engine.finalize()
+    engine = Engine(config(tmp_path / "2", network=None, get_network=get_network, num_epochs=2))
+    engine.init_train_from_config()
+    engine.train()
+    assert engine.config.int("max_seqs", 0) == 10
+    assert "dev" not in engine.config.typed_dict
+    engine.finalize()
+
+
+def test_get_network_is_asked_in_each_epoch_but_built_when_it_changes(tmp_path, capsys):
+    asked = []
+
+    def get_network(epoch, step=None, **_kwargs):
+        asked.append((epoch, step))
+        dim = FeatureDim("hidden", 3)
+        hidden = linear("data") | {"out_dim": dim, "dropout": 0.1 if epoch <= 2 else 0.2}
+        del hidden["n_out"]
+        extra = {"eval": {"class": "eval", "from": "hidden", "eval": lambda source, **_: source(0)}}
+        return {"hidden": hidden, **extra, "output": softmax("eval")}
+
+    train(tmp_path, network=None, get_network=get_network, num_epochs=3)
+    output = capsys.readouterr().out
+    assert asked[-1] == (3, 4)
+    assert "epoch 2: has another network" not in output
+    assert "epoch 3: has another network" in output
+    assert "start anew" not in output
+
+
+def test_values_by_epoch_in_a_plain_network(tmp_path, capsys):
+    net = {"h": linear("data", dropout=WrapEpochValue(lambda epoch: 0.1 if epoch < 2 else 0.3)), "output": softmax("h")}
+    train(tmp_path, network=net, num_epochs=3)
+    output = capsys.readouterr().out
+    assert "epoch 2: has another network" in output
+    assert "epoch 3: has another network" not in output
+
+
+def test_reinit_network_each_epoch(tmp_path, capsys):
+    calls = []
+    train(
+        tmp_path, num_epochs=3, reinit_network_each_epoch=True,
+        init_new_network_callback=lambda engine, epoch, **_: calls.append(epoch),
+    )  # fmt: skip
+    assert capsys.readouterr().out.count("has another network") == 2
+    assert calls == [1, 2, 3]
+
+
+def test_net_that_is_not_trainable(tmp_path):
+    frozen = {"class": "subnetwork", "from": "data", "subnetwork": {"#trainable": False, "output": linear("data")}}
+    train(tmp_path, network={"sub": frozen, "output": softmax("sub")}, num_epochs=2)
+    first, second = parameters(tmp_path / "net.001"), parameters(tmp_path / "net.002")
+    numpy.testing.assert_array_equal(first["sub/output/W"], second["sub/output/W"])
+    assert (first["output/W"] != second["output/W"]).any()
+
+
+def test_decoding_uses_the_network_of_the_epoch(tmp_path):
+    options = {"network": DEEP, "pretrain": "default", "dev": DEV}
+    train(tmp_path, num_epochs=2, **options)
+    for epoch, num_layers in ((1, 3), (2, 4)):
+        engine = Engine(config(tmp_path, task="eval", load_epoch=epoch, **options))
+        engine.init_network_from_config()
+        assert len(engine.network.layers) == num_layers
+        engine.finalize()
+
+
+def test_training_goes_on_from_the_best_epoch(tmp_path, capsys):
+    options = {"dev": DEV, "learning_rate_file": str(tmp_path / "lr"), "learning_rates": [0.01, 5.0, 0.0]}
+    train(tmp_path, num_epochs=3, optimizer={"class": "sgd"}, use_last_best_model={"modulo": 3}, **options)
+    output = capsys.readouterr().out
+    assert "epoch 3: goes on from epoch 1, the best one so far" in output
+    first, last = parameters(tmp_path / "net.001"), parameters(tmp_path / "net.003")
+    numpy.testing.assert_array_equal(first["hidden/W"], last["hidden/W"])
+
+
+def test_epoch_that_was_not_evaluated_is_now(tmp_path, capsys):
+    options = {"dev": DEV, "learning_rate_file": str(tmp_path / "lr")}
+    train(tmp_path, num_epochs=1, **options)
+    text = (tmp_path / "lr").read_text()
+    (tmp_path / "lr").write_text(text.replace("dev_", "other_"))
+    capsys.readouterr()
+    train(tmp_path, num_epochs=2, **options)
+    output = capsys.readouterr().out
+    assert output.index("dev epoch 1") < output.index("train epoch 2")
+    assert (tmp_path / "lr").read_text().count("'dev_score'") == 2
+
+
+def test_model_files_before_the_first_epoch_and_with_missing_parameters(tmp_path):
+    train(tmp_path, save_epoch1_initial_model=True)
+    assert names(tmp_path) == ["net.000", "net.001"]
+    net = {"hidden": linear("data"), "more": linear("hidden"), "output": softmax("more")}
+    options = {"network": net, "import_model_train_epoch1": str(tmp_path / "net.001"), "learning_rate": 0.0}
+    with pytest.raises(UserError, match="parameters are not in it"):
+        train(tmp_path / "2", **options)
+    train(tmp_path / "2", load_ignore_missing_vars=True, **options)
+    old, new = parameters(tmp_path / "net.001"), parameters(tmp_path / "2" / "net.001")
+    numpy.testing.assert_array_equal(old["hidden/W"], new["hidden/W"])
+
+
+def test_preloaded_parameters_win_over_the_model(tmp_path):
+    train(tmp_path)
+    train(tmp_path / "2", random_seed=7)
+    preload = {"all": {"filename": str(tmp_path / "net.001"), "init_for_train": "always"}}
+    engine = Engine(config(tmp_path / "2", num_epochs=2, preload_from_files=preload))
+    engine.init_train_from_config()
+    value = engine.tf_session.run(engine.network.layers["hidden"].params["W"])
+    numpy.testing.assert_array_equal(value, parameters(tmp_path / "net.001")["hidden/W"])
+    engine.finalize()
+
+
+def test_start_in_the_middle_of_an_epoch(tmp_path):
+    train(tmp_path, start_batch=1)
+    assert parameters(tmp_path / "net.001")["global_step"] == 1
+    with pytest.raises(ConfigError, match="option 'start_batch': is 'x', expected 'auto' or a number from 0"):
+        train(tmp_path / "2", start_batch="x")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"network": {"#confg": {}, "output": softmax("data")}}, "there is no key '#confg'.\n  Did you mean '#config'"),
+        ({"network": {"#config": 3, "output": softmax("data")}}, "'#config' is 3.\n  It has to be a dict of options."),
+        (
+            {"network": {"#config": {"batch_siz": 3}, "output": softmax("data")}},
+            "'#config': there is no option 'batch_siz'.\n  Did you mean 'batch_size'",
+        ),
+        ({"get_network": lambda epoch: None}, "option 'get_network': returned None for epoch 1."),
+        ({"use_last_best_model": 3}, "option 'use_last_best_model' is 3."),
+        ({"use_last_best_model": {"modul": 3}, "num_epochs": 1}, "Did you mean 'modulo'"),
+        ({"pretrain": {"copy_param_mode": "subsets"}, "network": DEEP, "num_epochs": 2}, "Did you mean 'subset'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_wrong_options_are_named(options, message, tmp_path):
+    with pytest.raises(UserError) as info:
+        train(tmp_path, **options)
+    assert message in str(info.value)
+    assert len(str(info.value).splitlines()) <= 5
