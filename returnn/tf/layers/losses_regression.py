@@ -116,21 +116,23 @@ class DeepClusteringLoss(Loss):
 
 class TripletLoss(Loss):
     """
-    Triplet loss: an anchor is nearer to examples with its label than to those with another one.
-
-    `sum max(0, margin + d(anchor, same) - d(anchor, different))`, with the cosine distance d, over all pairs of
-    examples in the batch (Schroff et al. 2015; He et al. 2017, "Multi-view recurrent neural acoustic word embeddings").
+    Triplet loss: vectors of the same label are brought together, those of different labels are kept apart.
 
     The output [B, 3 * F] has the vectors of an anchor, an example with the same label and one with another label, one
-    behind the other; the target [B, 3] their labels. With two views, the output [B, 6 * F] has these vectors of the
-    first view and then those of the second one; an anchor of one view is compared with examples of the other one.
+    behind the other; the target [B, 3] their labels. All pairs of vectors in the batch count, with the cosine
+    distance d: `d(x, y)` if they have the same label, otherwise `max(0, margin - d(x, y))` (Hadsell et al. 2006).
+    As recorded, label 0 and another one are half the same: the mean of both terms.
+
+    With two views, the output [B, 6 * F] has these vectors of the first view and then those of the second one, and the
+    pairs are those of a vector of the first view with one of the second (He et al. 2017, "Multi-view recurrent neural
+    acoustic word embeddings").
     """
 
     class_name = "triplet_loss"
 
     def __init__(self, margin: float, multi_view_training: bool = False, **kwargs: Any) -> None:
         """
-        :param margin: how much nearer
+        :param margin: distance from which on vectors of different labels are far enough from each other
         :param multi_view_training: there are two views of the data
         """
         super().__init__(**kwargs)
@@ -138,52 +140,49 @@ class TripletLoss(Loss):
         self.multi_view_training = multi_view_training
 
     def value_per_frame(self) -> Tensor:
-        """:return: [B]: the part of each anchor"""
-        vectors, labels, kind = self._vectors_and_labels()
-        anchors, examples = ([0], [1, 2]) if not self.multi_view_training else ([0, 3], [4, 5, 1, 2])
-        per_view = len(examples) // len(anchors)
-        parts = [
-            self._hinge(vectors, labels, kind, anchor, examples[view * per_view : (view + 1) * per_view])
-            for view, anchor in enumerate(anchors)
-        ]
-        return sum(parts[1:], parts[0])
+        """:return: [B]: the sum over the pairs of the three vectors of a sequence, each pair shared by both sides"""
+        vectors, labels = self._vectors_and_labels()
+        if self.multi_view_training:
+            return self._pairs(vectors[0], vectors[1], labels)
+        return self._pairs(vectors[0], vectors[0], labels) * 0.5
 
     def error_per_frame(self) -> None:
         """:return: there is none"""
         return
 
-    def _vectors_and_labels(self) -> tuple[Tensor, Tensor, Dim]:
-        """:return: vectors of length 1 [B, kind, F]; labels [B, kind]; kind: anchor, same, different"""
-        axis, target, num = self.require_axis(), self.require_target(), 6 if self.multi_view_training else 3
-        others = [dim for dim in target.dims if not dim.is_batch_dim()]
-        if axis.dimension is None or axis.dimension % num or [dim.dimension for dim in others] != [3]:
+    def _vectors_and_labels(self) -> tuple[list[Tensor], Tensor]:
+        """:return: for each view, vectors of length 1 [B, kind, F]; labels [B, kind]; kind: anchor, same, different"""
+        axis, target, num_views = self.require_axis(), self.require_target(), 2 if self.multi_view_training else 1
+        kind, *more = [dim for dim in target.dims if not dim.is_batch_dim()] or [None]
+        num = 3 * num_views
+        if axis.dimension is None or axis.dimension % num or more or kind is None or kind.dimension != 3:
             raise ConfigError(
                 f"{self.where()}: the output has to have {num} vectors, the target 3 labels, one behind the other.\n"
                 f"  Output: {self.output}, target: {target}."
             )
-        kind = Dim(num, name="kind")
-        vectors = rf.split_dims(self.output, axis=axis, dims=[kind, axis.div_left(kind)])
-        if num == 6:
-            target, _ = rf.concat((target, others[0]), (target, others[0]), out_dim=kind)
-        else:
-            target, _ = rf.replace_dim(target, in_dim=others[0], out_dim=kind)
-        return _unit_length(vectors, axis.div_left(kind)), target, kind
+        view = Dim(num_views, name="view")
+        vector = Dim(axis.dimension // num, name="vector", kind=Dim.Types.Feature)
+        vectors = _unit_length(rf.split_dims(self.output, axis=axis, dims=[view, kind, vector]), vector)
+        return [rf.gather(vectors, indices=index, axis=view) for index in range(num_views)], target
 
-    def _hinge(self, vectors: Tensor, labels: Tensor, kind: Dim, anchor: int, examples: list[int]) -> Tensor:
-        """:return: [B]: for each anchor, the sum over all pairs of examples"""
-        batch = self.output.get_batch_dim_tag()
-        index = Dim(len(examples), name="example")
-        chosen = rf.convert_to_tensor(examples, dims=[index], dtype="int32", sparse_dim=kind)
-        a, a_label = (rf.gather(x, indices=anchor, axis=kind) for x in (vectors, labels))
-        b, b_label = (rf.gather(x, indices=chosen, axis=kind) for x in (vectors, labels))
-        (b, others), (b_label, _) = (rf.merge_dims(x, dims=[batch, index], out_dim=batch * index) for x in (b, b_label))
-        distance = 1.0 - rf.matmul(a, b, reduce=a.feature_dim or a.dims[-1], use_mask=False)
-        is_same = rf.cast(rf.compare_bc(a_label, "==", b_label), "float32")
-        another, _ = rf.replace_dim(distance, in_dim=others, out_dim=(copy := Dim(others.dyn_size_ext, name="others")))
-        is_other, _ = rf.replace_dim(1.0 - is_same, in_dim=others, out_dim=copy)
-        hinge = rf.relu(rf.combine_bc(distance + self.margin, "-", another))
-        counted = rf.combine_bc(rf.combine_bc(hinge, "*", is_same), "*", is_other)
-        return rf.reduce_sum(counted, axis=[others, copy], use_mask=False)
+    def _pairs(self, x: Tensor, y: Tensor, labels: Tensor) -> Tensor:
+        """:return: [B]: the sum over all pairs of a vector of the sequence in `x` and one of any sequence in `y`"""
+        (batch,), (kind,) = (
+            [dim for dim in labels.dims if dim.is_batch_dim() == is_batch] for is_batch in (True, False)
+        )
+        others = Dim(batch.get_dim_value_tensor() * 3, name="others")
+        y, other_labels = (rf.merge_dims(t, dims=[batch, kind], out_dim=others)[0] for t in (y, labels))
+        distance = 1.0 - rf.matmul(x, y, reduce=x.feature_dim or x.dims[-1], use_mask=False)
+        same = _how_much_the_same(labels, other_labels)
+        value = same * distance + (1.0 - same) * rf.relu(self.margin - distance)
+        return rf.reduce_sum(value, axis=[kind, others], use_mask=False)
+
+
+def _how_much_the_same(a: Tensor, b: Tensor) -> Tensor:
+    """:return: for all pairs of labels: 1 for equal ones, 1/2 for 0 and another one, otherwise 0"""
+    is_zero = [rf.compare(labels, "==", 0) for labels in (a, b)]
+    equal, one_is_zero = rf.compare_bc(a, "==", b), rf.compare_bc(is_zero[0], "!=", is_zero[1])
+    return rf.cast(equal, "float32") + rf.cast(one_is_zero, "float32") * 0.5
 
 
 def _unit_length(x: Tensor, axis: Dim) -> Tensor:

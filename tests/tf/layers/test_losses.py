@@ -50,6 +50,10 @@ CASES = {
         "class": "linear", "activation": None, "n_out": 6, "from": "data:vec", "loss": "triplet_loss",
         "target": "layer:triple", "loss_opts": {"margin": 0.5},
     },
+    "triplet_views": {
+        "class": "linear", "activation": None, "n_out": 12, "from": "data:vec", "loss": "triplet_loss",
+        "target": "layer:triple", "loss_opts": {"margin": 0.5, "multi_view_training": True},
+    },
 }  # fmt: skip
 HELPERS = {
     "bits": {"class": "eval", "eval": "tf.cast(source(0) > 0, tf.float32)", "from": "data"},
@@ -61,7 +65,7 @@ HELPERS = {
         "out_type": {"dim": 3, "dtype": "int32"},
     },
 }  # fmt: skip
-SUMS_OVER_SEQUENCES = [name for name in CASES if name not in ("deep_clustering", "triplet")]
+SUMS_OVER_SEQUENCES = [name for name in CASES if name not in ("deep_clustering", "triplet", "triplet_views")]
 
 
 class LossNet:
@@ -234,3 +238,23 @@ def test_wrong_use_is_explained(desc, words):
     assert len(text.splitlines()) <= 5
     for word in words:
         assert word in text
+
+
+def pairs_of_triplets(x, y, labels, margin):
+    """:return: sum over all pairs of a vector of `x` with one of `y`"""
+    x, y = (v.reshape(-1, v.shape[-1]) / numpy.linalg.norm(v, axis=-1).reshape(-1, 1) for v in (x, y))
+    distance, labels = 1 - x @ y.T, labels.reshape(-1)
+    same = numpy.equal.outer(labels, labels) + 0.5 * numpy.not_equal.outer(labels == 0, labels == 0)
+    return (same * distance + (1 - same) * numpy.maximum(0, margin - distance)).sum()
+
+
+def test_triplet_loss_is_about_all_pairs_of_the_batch(results):
+    vectors = results["outputs"]["triplet"].reshape(-1, 3, 2)
+    expected = pairs_of_triplets(vectors, vectors, batch_of()["vec"][:, :3] > 0, 0.5) / 2
+    numpy.testing.assert_allclose(results["triplet"]["value"], expected, rtol=1e-5)
+
+
+def test_triplet_loss_of_two_views_is_about_the_pairs_between_them(results):
+    vectors = results["outputs"]["triplet_views"].reshape(-1, 2, 3, 2)
+    expected = pairs_of_triplets(vectors[:, 0], vectors[:, 1], batch_of()["vec"][:, :3] > 0, 0.5)
+    numpy.testing.assert_allclose(results["triplet_views"]["value"], expected, rtol=1e-5)
