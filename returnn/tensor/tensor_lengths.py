@@ -120,6 +120,7 @@ class TensorLengths:
         :param mask_value: number or tensor that goes to the frames beyond the end of their sequence
         :param dims: only these dims, or axes by number; default: all that need it
         :param allow_int: whether `dims` may have numbers
+        :return: with the same dims, and those which the lengths depend on
         """
         rf = frontend()
         wanted = self.dims if dims is None else [self.dims[i] for i in self.get_axes_from_description(dims, allow_int)]
@@ -127,7 +128,7 @@ class TensorLengths:
         if not masks:
             return self
         mask = reduce(lambda a, b: rf.combine_bc(a, "logical_and", b, dim_order=self.dims), masks)
-        return rf.where(mask, self, mask_value)
+        return rf.where(mask, self, mask_value, allow_broadcast_all_sources=True)
 
     def num_elements(self: Tensor) -> Any:
         """:return: how many values there are, not counting frames beyond the ends: a number or a scalar tensor"""

@@ -8,7 +8,7 @@ from typing import Any
 from returnn.frontend._array.slice import slice
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._out_dims import out_dim_for
-from returnn.frontend._template_backend.rules import fail, require_dims
+from returnn.frontend._template_backend.rules import expand_for_mask, fail, require_dims
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import at_least
 
@@ -43,7 +43,11 @@ def pad(
     new_dims = []
     for i, (axis, (left, right)) in enumerate(zip(axes, pairs, strict=True)):
         new_dims.append(out_dim_for("pad", given[i] if given else None, left + axis + right))
-    out = get_backend_of(source, value).pad(
+    backend = get_backend_of(source, value)
+    if handle_dynamic_dims is not False:
+        ends = [axis for axis, (_, right) in zip(axes, pairs, strict=True) if right != 0 or mode != "constant"]
+        source = expand_for_mask(backend, source, ends)
+    out = backend.pad(
         source,
         axes=axes,
         padding=pairs,

@@ -9,6 +9,7 @@ import numpy
 from returnn.frontend._array_backend.core import CoreArrayOps
 from returnn.frontend._array_backend.layout import masked_raw
 from returnn.frontend._template_backend import TemplateBackend
+from returnn.frontend._template_backend.rules import expand_for_mask
 from returnn.tensor import Dim, Tensor
 
 
@@ -42,7 +43,8 @@ class SoftmaxArrayOps(CoreArrayOps):
     @classmethod
     def softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """:return: softmax"""
-        out = TemplateBackend.softmax(tensor, axis=axis)
+        tensor = expand_for_mask(cls, tensor, [axis]) if use_mask else tensor
+        out = TemplateBackend.softmax(tensor, axis=axis, use_mask=use_mask)
         raw = masked_raw(tensor, [axis] if use_mask else [], -numpy.inf)
         out._raw_tensor = cls.softmax_raw(raw, tensor.get_axis_from_description(axis))
         return out
@@ -50,7 +52,8 @@ class SoftmaxArrayOps(CoreArrayOps):
     @classmethod
     def log_softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """:return: logarithm of the softmax"""
-        out = TemplateBackend.log_softmax(tensor, axis=axis)
+        tensor = expand_for_mask(cls, tensor, [axis]) if use_mask else tensor
+        out = TemplateBackend.log_softmax(tensor, axis=axis, use_mask=use_mask)
         raw = masked_raw(tensor, [axis] if use_mask else [], -numpy.inf)
         out._raw_tensor = cls.log_softmax_raw(raw, tensor.get_axis_from_description(axis))
         return out

@@ -122,7 +122,8 @@ class ShapeNumpyOps:
         dims, array = list(source.dims), source.raw_tensor
         for axis, out_dim, amounts in zip(axes, out_dims, padding, strict=True):
             number = source.get_axis_from_description(axis)
-            mask = valid([axis] if handle_dynamic_dims else [], dims)
+            counts_lengths = handle_dynamic_dims and (mode != "constant" or amounts[1] != 0)
+            mask = valid([axis] if counts_lengths else [], dims)
             dims[number] = out_dim
             left, right = (side.get_dim_value() if isinstance(side, Dim) else side for side in amounts)
             others = [dim for i, dim in enumerate(dims) if i != number]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 
-from returnn.frontend._numpy_backend.labeled import broadcast, masked
+from returnn.frontend._numpy_backend.labeled import aligned, broadcast, valid
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Dim, Tensor
 
@@ -15,16 +15,18 @@ class SoftmaxNumpyOps:
     @classmethod
     def softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """:return: softmax"""
-        out = TemplateBackend.softmax(tensor, axis=axis)
+        out = TemplateBackend.softmax(tensor, axis=axis, use_mask=use_mask)
         out.raw_tensor = numpy.exp(cls.log_softmax(tensor, axis=axis, use_mask=use_mask).raw_tensor)
         return out
 
     @staticmethod
     def log_softmax(tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """:return: logarithm of the softmax"""
-        out = TemplateBackend.log_softmax(tensor, axis=axis)
-        scores = masked(tensor, [axis] if use_mask else [], -numpy.inf)
-        position = tensor.get_axis_from_description(axis)
+        out = TemplateBackend.log_softmax(tensor, axis=axis, use_mask=use_mask)
+        scores = numpy.where(
+            valid([axis] if use_mask else [], out.dims), aligned(tensor, out.dims), numpy.asarray(-numpy.inf, out.dtype)
+        )
+        position = out.get_axis_from_description(axis)
         with numpy.errstate(invalid="ignore"):
             normalization = numpy.logaddexp.reduce(scores, axis=position, keepdims=True)
             out.raw_tensor = scores - normalization

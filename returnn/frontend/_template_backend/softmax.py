@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from returnn.frontend._template_backend.core import CoreRules
-from returnn.frontend._template_backend.rules import common_template, fail, require_dims, require_float
+from returnn.frontend._template_backend.rules import (
+    common_template,
+    expand_for_mask,
+    fail,
+    require_dims,
+    require_float,
+)
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 
@@ -14,16 +20,12 @@ class SoftmaxRules:
     @staticmethod
     def softmax(tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """:return: template"""
-        require_dims("softmax", tensor, [axis])
-        require_float("softmax", tensor)
-        return tensor.copy_template("softmax")
+        return _softmax("softmax", tensor, axis, use_mask)
 
     @staticmethod
     def log_softmax(tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """:return: template"""
-        require_dims("log_softmax", tensor, [axis])
-        require_float("log_softmax", tensor)
-        return tensor.copy_template("log_softmax")
+        return _softmax("log_softmax", tensor, axis, use_mask)
 
     @staticmethod
     def safe_log(tensor: Tensor, *, eps: float) -> Tensor:
@@ -56,3 +58,9 @@ class SoftmaxRules:
         out = common_template("cross_entropy", [frames, others], allow_broadcast_all_sources=True)
         out.dtype, out.sparse_dim = logits.dtype, None
         return out
+
+
+def _softmax(name: str, tensor: Tensor, axis: Dim, use_mask: bool) -> Tensor:
+    require_dims(name, tensor, [axis])
+    require_float(name, tensor)
+    return (expand_for_mask(CoreRules, tensor, [axis]) if use_mask else tensor).copy_template(name)

@@ -197,6 +197,20 @@ def shift(inputs: Inputs) -> list[Tensor]:
     ]
 
 
+@op_case("pad", "pool", "sort")
+def frames_where_the_lengths_differ_along_another_dim(inputs: Inputs) -> list[Any]:
+    time, feature = inputs.dynamic(low=2), inputs.static("feature")
+    x = inputs.floats([time, feature], feature_dim=feature)
+    return [
+        rf.pad(x, axes=[time], padding=[(1, 2)], value=0.5),
+        rf.pad(x, axes=[time], padding=[(1, 1)], mode="reflect"),
+        rf.shift_right(x, axis=time, pad_value=0.0),
+        rf.window(x, spatial_dim=time, window_dim=inputs.static("window", 3)),
+        rf.pool1d(x, mode="avg", pool_size=2, padding="same", strides=1, in_spatial_dim=time),
+        rf.sort(x, axis=time),
+    ]
+
+
 @op_case("pad", "slice")
 def expand_make_non_empty(inputs: Inputs) -> Any:
     time = inputs.dynamic("time", low=0, high=inputs.number(0, 2))

@@ -22,6 +22,13 @@ def softmax_over_frames(inputs: Inputs) -> list[Tensor]:
     return [rf.softmax(x, axis=time), rf.where(valid, rf.log_softmax(x, axis=time), 0.0)]
 
 
+@op_case("softmax", "log_softmax")
+def softmax_where_the_lengths_differ_along_another_dim(inputs: Inputs) -> list[Tensor]:
+    time = inputs.dynamic()
+    x = inputs.floats([time, inputs.static("axis")])
+    return [rf.softmax(x, axis=time), rf.where(time.get_mask(), rf.log_softmax(x, axis=time), 0.0)]
+
+
 @op_case("softmax", "log_softmax", per_sequence=False)
 def softmax_without_mask(inputs: Inputs) -> list[Tensor]:
     axis = inputs.static("axis")
