@@ -50,16 +50,18 @@ def epoch_table(
 def score_keys(epochs: Mapping[int, EpochData], *, measure: str | None = None) -> list[str]:
     """
     :param epochs: by number
-    :param measure: comes first
-    :return: the names of all scores that are numbers, by data set
+    :param measure: comes first, then the same of other data sets
+    :return: the names of all scores that are numbers, by kind and data set
     """
     keys = {key for data in epochs.values() for key, value in data.error.items() if isinstance(value, (int, float))}
-    return sorted(keys, key=lambda key: (key != measure, _position(key), key))
+    kind_of_measure = (measure or "").partition("_")[2]
 
+    def position(key: str) -> tuple[bool, bool, str, int, str]:
+        dataset, _, kind = key.partition("_")
+        order = _DATASET_ORDER.index(dataset) if dataset in _DATASET_ORDER else len(_DATASET_ORDER)
+        return key != measure, kind != kind_of_measure, kind, order, dataset
 
-def _position(key: str) -> int:
-    name = key.partition("_")[0]
-    return _DATASET_ORDER.index(name) if name in _DATASET_ORDER else len(_DATASET_ORDER)
+    return sorted(keys, key=position)
 
 
 def _shown_epochs(epochs: Mapping[int, EpochData], best_epoch: int | None) -> list[int]:

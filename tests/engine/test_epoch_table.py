@@ -53,6 +53,13 @@ def test_ascii_only():
     assert epoch_table(make_epochs(3), best_epoch=1, ascii_only=True).isascii()
 
 
+def test_scores_like_the_measure_come_first():
+    keys = ["dev_error", "dev_score", "more_score", "train_error", "train_score"]
+    epochs = {1: EpochData(error=dict.fromkeys(keys, 1.0))}
+    expected = ["dev_score", "train_score", "more_score", "train_error", "dev_error"]
+    assert score_keys(epochs, measure="dev_score") == expected
+
+
 def test_what_is_no_number_is_no_score():
     epochs = {1: EpochData(error={"dev_score": 1.0, "text": "x"})}
     assert score_keys(epochs) == ["dev_score"]

@@ -26,6 +26,8 @@ from returnn.tf.engine.evaluation import EngineEvaluation
 from returnn.tf.engine.interrupts import InterruptedRun
 from returnn.tf.engine.non_finite import NonFiniteError
 from returnn.tf.engine.runner import Runner
+from returnn.tf.engine.step_trace import StepTracer
+from returnn.tf.engine.tensorboard import Summaries
 from returnn.util.errors import ConfigError
 from returnn.util.human_readable import hms
 
@@ -57,6 +59,8 @@ class Engine(EngineEvaluation):
         self.final_epoch = self.config_get_final_epoch(self.config)
         self.save_model_epoch_interval = self.config.int("save_interval", 1)
         self.stop_on_nonfinite_train_score = self.config.bool("stop_on_nonfinite_train_score", True)
+        self.summaries = Summaries(self.config)
+        self.step_tracer = StepTracer(self.config, self.summaries.folder)
 
     # Model files.
 
@@ -263,6 +267,7 @@ class Engine(EngineEvaluation):
 
         :param error_occurred: whether this is because of an error
         """
+        self.summaries.close()
         if self.network is not None:
             self.network.call_graph_reset_callbacks()
         if self.tf_session is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -16,6 +16,7 @@ from returnn.tf.engine.interrupts import Interrupts
 from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer
 from returnn.tf.engine.progress import Progress
 from returnn.tf.engine.scores import Scores, score_fetches
+from returnn.tf.engine.tensorboard import META_PREFIX
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
 from returnn.util.errors import UserError
 
@@ -99,7 +100,14 @@ class Runner:
             used_keys=self.engine.network.get_used_data_keys(),
             enforce_min_len1=self.engine.config.is_true("enforce_min_len1", False),
         )
-        with Progress(report_prefix) as progress, feeder, Interrupts() as interrupts:
+        summaries, tracer = self.engine.summaries, self.engine.step_tracer
+        with (
+            tracer.profiled(train=self.train),
+            summaries.of_pass(self.engine, self.dataset_name, train=self.train),
+            Progress(report_prefix) as progress,
+            feeder,
+            Interrupts() as interrupts,
+        ):
             for batch in feeder:
                 self.current_tags = batch.seq_tags
                 values = self._step(fetches, batch)
@@ -109,8 +117,17 @@ class Runner:
                     self.extra_fetches_callback(**{name: values[name] for name in self.extra_fetches})
                 self.num_steps += 1
                 self.num_seqs += len(batch.seq_tags)
-                progress.step(num_seqs=len(batch.seq_tags), means=means, complete_frac=batch.complete_frac)
+                if self.train:
+                    summaries.write_step(self.dataset_name, means, values)
+                progress.step(
+                    num_seqs=len(batch.seq_tags),
+                    means=means,
+                    complete_frac=batch.complete_frac,
+                    details=_details(values),
+                )
                 interrupts.check(where=f"{report_prefix}, step {self.num_steps}")
+            if self.engine.updater is not None and not self.train:
+                summaries.write_evaluation(self.dataset_name, self.results)
         self.elapsed = progress.elapsed
         if not self.num_steps:
             raise UserError(
@@ -126,6 +143,7 @@ class Runner:
             fetches.update(score_fetches(network.losses_dict))
         if self.train:
             fetches["optim_op"] = self.engine.updater.get_optim_op(callback_on_new=self.engine.initialize_updater_vars)
+            fetches.update(self.engine.summaries.fetches(self.engine))
         elif network.get_post_control_dependencies():
             fetches["post_control_dependencies"] = network.get_post_control_dependencies()
         fetches.update(self.extra_fetches)
@@ -138,7 +156,9 @@ class Runner:
         if self.engine.network.epoch_step is not None:
             feed[self.engine.network.epoch_step] = self.num_steps
         try:
-            return self.engine.tf_session.run(fetches, feed)
+            return self.engine.step_tracer.run(
+                self.engine.tf_session, fetches, feed, epoch=self.engine.epoch, step=self.num_steps, train=self.train
+            )
         except tf.errors.InvalidArgumentError as exc:
             if NON_FINITE_LOSS not in exc.message:
                 raise self._step_error(exc, batch) from exc
@@ -184,3 +204,9 @@ class Runner:
         """
         if self.run_exception is not None:
             raise self.run_exception
+
+
+def _details(values: Mapping[str, Any]) -> list[str]:
+    """:return: for people, what the updater says about the step"""
+    meta = {key.removeprefix(META_PREFIX): value for key, value in values.items() if key.startswith(META_PREFIX)}
+    return [f"{name} {value:.4g}" for name, value in sorted(meta.items())]

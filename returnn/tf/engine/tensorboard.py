@@ -1,0 +1,158 @@
+"""
+Summaries of a training for TensorBoard: `tensorboard --logdir FOLDER`.
+
+Each data set has a folder of its own, so that TensorBoard draws its curves into one picture: in "train" a point for
+each step, in the others one for each evaluation, at the step of the training that it came after.
+
+What is asked for beyond scores and learning rate: `log_grad_norm`, `debug_grad_summaries`,
+`debug_objective_loss_summaries`, `debug_unnormalized_loss_summaries`, and whatever `tf.summary` operations the user's
+code adds to the graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from returnn.config import Config
+from returnn.log import log
+from returnn.util.errors import UserError
+
+if TYPE_CHECKING:
+    from returnn.tf.engine.engine import Engine
+
+tf1 = tf.compat.v1
+
+FOLDER_NAME = "tensorboard"
+META_PREFIX = "meta:"  # starts the keys of what the updater says about a step, such as the norm of the gradient
+_SUMMARY_PREFIX = "summary:"  # starts the keys of what is fetched for summaries only
+
+
+def tensorboard_folder(config: Config) -> str | None:
+    """
+    :param config: its option `tf_log_dir`; None there is for none
+    :return: by default beside the model files, if there are any
+    """
+    if config.has("tf_log_dir"):
+        return config.value("tf_log_dir", None) or None
+    model = config.value("model", None)
+    if not model or config.bool("dry_run", False):
+        return None
+    return os.path.join(os.path.dirname(model), FOLDER_NAME)
+
+
+class Summaries:
+    """All summaries of a training. Nothing is written without a folder."""
+
+    def __init__(self, config: Config) -> None:
+        """:param config: options"""
+        self.folder = tensorboard_folder(config)
+        self.with_objective = config.bool("debug_objective_loss_summaries", False)
+        self.with_unnormalized = config.bool("debug_unnormalized_loss_summaries", False)
+        self._writers: dict[str, Any] = {}
+        self._step = 0  # of the training
+
+    def fetches(self, engine: Engine) -> dict[str, Any]:
+        """
+        :param engine: its network has its losses, its updater the operation of the update
+        :return: what to fetch in each training step
+        """
+        updater = engine.updater
+        found = {f"{META_PREFIX}{name}": value for name, value in updater.optim_meta_losses_dict.items()}
+        if self.folder:
+            found[f"{_SUMMARY_PREFIX}learning_rate"] = updater.learning_rate
+            found.update(_summary_operations(engine.tf_session.graph))
+        if self.folder and self.with_objective:
+            losses = {name: loss.get_loss_value_for_objective() for name, loss in engine.network.losses_dict.items()}
+            found.update({f"{_SUMMARY_PREFIX}objective_loss/{name}": v for name, v in losses.items() if v is not None})
+        return found
+
+    @contextlib.contextmanager
+    def of_pass(self, engine: Engine, dataset_name: str, *, train: bool) -> Iterator[None]:
+        """
+        The context of a pass over a data set. What was written about the steps of a training before, because it was
+        stopped and goes on from an earlier one, is not shown any more.
+
+        :param engine: knows the number of the step
+        :param dataset_name: such as "dev"
+        :param train: whether it is an epoch of the training
+        """
+        if self.folder and train:
+            self._step = int(engine.tf_session.run(engine.updater.global_train_step_var))
+            start = tf1.SessionLog(status=tf1.SessionLog.START)
+            self._writer(dataset_name).add_session_log(start, self._step)
+        try:
+            yield
+        finally:
+            for writer in self._writers.values():
+                writer.flush()
+
+    def write_step(self, dataset_name: str, means: Mapping[str, float], values: Mapping[str, Any]) -> None:
+        """
+        :param dataset_name: of the training
+        :param means: scores of a training step, by `loss:NAME` and `error:NAME`
+        :param values: what was fetched
+        """
+        if not self.folder:
+            return
+        scalars = {key.replace(":", "/", 1): value for key, value in means.items()}
+        serialized = []
+        for key, value in values.items():
+            if key.startswith((META_PREFIX, _SUMMARY_PREFIX)):
+                if isinstance(value, bytes):
+                    serialized.append(value)
+                else:
+                    scalars[key.partition(":")[2]] = value
+            elif self.with_unnormalized and key.startswith("loss:"):
+                scalars[f"unnormalized_{key.replace(':', '/', 1)}"] = value
+        self._write(dataset_name, scalars, serialized)
+        self._step += 1
+
+    def write_evaluation(self, dataset_name: str, means: Mapping[str, float]) -> None:
+        """
+        :param dataset_name: such as "dev"
+        :param means: scores of all of it, by `loss:NAME` and `error:NAME`
+        """
+        if self.folder:
+            self._write(dataset_name, {key.replace(":", "/", 1): value for key, value in means.items()})
+
+    def close(self) -> None:
+        """Ends all files."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _write(self, dataset_name: str, scalars: Mapping[str, Any], serialized: Sequence[bytes] = ()) -> None:
+        values = [tf1.Summary.Value(tag=tag, simple_value=float(value)) for tag, value in sorted(scalars.items())]
+        summary = tf1.Summary(value=values)
+        for other in serialized:
+            summary.MergeFromString(other)
+        writer = self._writer(dataset_name)
+        try:
+            writer.add_summary(summary, self._step)
+        except (OSError, tf.errors.OpError) as exc:  # a training does not end because its curves cannot be shown
+            log.print_warning(f"no more summaries for TensorBoard: cannot write to {self.folder!r}: {exc}")
+            self.folder = None
+
+    def _writer(self, dataset_name: str) -> Any:
+        if dataset_name not in self._writers:
+            folder = os.path.join(self.folder or "", dataset_name)
+            try:
+                os.makedirs(folder, exist_ok=True)
+                with tf.Graph().as_default():  # where eager mode is off, as the writer wants it
+                    self._writers[dataset_name] = tf1.summary.FileWriter(folder)
+            except (OSError, tf.errors.OpError) as exc:
+                raise UserError(
+                    f"option 'tf_log_dir': no file can be written to the folder {folder!r}: {exc}."
+                ) from exc
+        return self._writers[dataset_name]
+
+
+def _summary_operations(graph: tf.Graph) -> dict[str, tf.Tensor]:
+    """:return: those of the user and of the updater which are not inside of a loop or a function"""
+    operations = [tensor for tensor in graph.get_collection(tf1.GraphKeys.SUMMARIES) if tensor.graph is graph]
+    return {f"{_SUMMARY_PREFIX}{tensor.name}": tensor for tensor in operations}
