@@ -212,10 +212,11 @@ def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -
     options = dict(desc.get("out_type") or {})
     n_out, out_dim = desc.get("n_out", NotSpecified), desc.get("out_dim")
     name = path
-    if desc.get("class") == "choice" and desc.get("target"):
-        target = desc["target"] if isinstance(desc["target"], str) else desc["target"][0]
+    target = _target_of_choice(path, descriptions)
+    if target is not None:
         data = network.get_extern_data(target, mark_data_key_as_used=False)
-        return Tensor(name, dims=batch, dtype="int32", sparse_dim=data.sparse_dim, version=1)
+        features = [data.feature_dim] if data.feature_dim is not None else []
+        return Tensor(name, dims=[*batch, *features], dtype=data.dtype, sparse_dim=data.sparse_dim, version=1)
     dtype = options.get("dtype", "float32")
     if out_dim is not None:
         return Tensor(name, dims=[*batch, out_dim], dtype=dtype, feature_dim=out_dim, version=1)
@@ -231,6 +232,19 @@ def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -
             return Tensor(name, dims=batch, dtype=options.get("dtype", "int32"), sparse_dim=feature, version=1)
         return Tensor(name, dims=[*batch, feature], dtype=dtype, feature_dim=feature, version=1)
     return None
+
+
+def _target_of_choice(path: str, descriptions: dict[str, Any]) -> str | None:
+    """:return: target of a choice, or of its sub layer "out_1"; None if it is something else, or there is none"""
+    desc: Any = {"subnetwork": descriptions}
+    *outer, last = path.split("/")
+    index = last.removeprefix("out_") if last.startswith("out_") else ""
+    for part in outer if index.isdigit() else [*outer, last]:
+        desc = desc.get("subnetwork", {}).get(part, {})
+    if desc.get("class") != "choice" or not desc.get("target"):
+        return None
+    targets = [desc["target"]] if isinstance(desc["target"], str) else desc["target"]
+    return targets[min(int(index or 0), len(targets) - 1)]
 
 
 def _same(a: Tensor, b: Tensor | None) -> bool:
