@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 import tempfile
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from returnn.datasets.seq_order import SeqOrder
 from returnn.datasets.sprint_base import SprintDatasetBase
-from returnn.datasets.util.sprint_pipe import GO, Data, End, Init, format_options, receive
+from returnn.datasets.util.sprint_pipe import GO, Data, End, Init, format_options
+from returnn.datasets.util.sprint_process import SprintProcess
 from returnn.util.env import eval_shell_str
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.warn_once import warn_once
@@ -140,7 +139,7 @@ class ExternSprintDataset(SprintDatasetBase):
                 self.cond.notify_all()
 
 
-class _Child:
+class _Child(SprintProcess):
     """A process of RASR, for one epoch."""
 
     def __init__(
@@ -157,30 +156,16 @@ class _Child:
         self._key = (epoch, None if seq_list is None else tuple(seq_list))
         self._is_fresh = True
         self.is_read_to_end = False  # set by the thread that reads
-        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as this object
         self._segment_file = _write_lines(seq_list) if seq_list is not None else None
-        c2p_read, c2p_write = os.pipe()
-        p2c_read, p2c_write = os.pipe()
-        self._from_child, self._to_child = os.fdopen(c2p_read, "rb"), os.fdopen(p2c_write, "wb", buffering=0)
-        options = format_options(
-            c2p_fd=c2p_write,
-            p2c_fd=p2c_read,
-            num_parts=num_parts,
-            part=part,
-            segment_list=self._segment_file and self._segment_file.name,
-        )
-        try:
-            self.process = subprocess.Popen(
-                [*program, *args, *_interface_args(options, seed)],
-                pass_fds=(c2p_write, p2c_read),
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=subprocess.STDOUT,
+
+        def make_args(c2p_fd: int, p2c_fd: int) -> list[str]:
+            segment_list = self._segment_file and self._segment_file.name
+            options = format_options(
+                c2p_fd=c2p_fd, p2c_fd=p2c_fd, num_parts=num_parts, part=part, segment_list=segment_list
             )
-        finally:
-            os.close(c2p_write)
-            os.close(p2c_read)
-        weakref.finalize(self, _kill, self.process)
+            return [*args, *_interface_args(options, seed)]
+
+        super().__init__(program, make_args)
 
     def is_fresh_for(self, epoch: int, seq_list: Sequence[str] | None) -> bool:
         """:return: whether it waits to begin with just that"""
@@ -190,33 +175,12 @@ class _Child:
         """It shall send the sequences."""
         self._is_fresh = False
         with contextlib.suppress(BrokenPipeError):  # it has died: who reads will see that
-            self._to_child.write(GO)
-
-    def receive(self) -> object:
-        """:return: message, None if it has ended"""
-        return receive(self._from_child)
-
-    def stop(self) -> None:
-        """Ends the process."""
-        _kill(self.process)
+            self.to_child.write(GO)
 
     def close(self) -> None:
-        """To be called when nobody reads any more."""
-        self._from_child.close()
-        self._to_child.close()
-        self._output.close()
+        super().close()
         if self._segment_file:
             self._segment_file.close()
-
-    def how_it_ended(self) -> str:
-        """:return: for errors, when the pipe has ended: exit status, and the last lines of its output"""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=5)
-        self.stop()
-        self._output.seek(0)
-        lines = self._output.read()[-10_000:].decode("utf-8", errors="replace").strip().splitlines()
-        last = "".join(f"\n  {line[:300]}" for line in lines[-3:]) or " It has printed nothing."
-        return f" (exit status {self.process.returncode}).{last}"
 
 
 def _interface_args(options: str, seed: int) -> list[str]:
@@ -249,13 +213,3 @@ def _write_lines(lines: Sequence[str]) -> Any:
     file.writelines(f"{line}\n" for line in lines)
     file.flush()
     return file
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    process.wait()

@@ -43,10 +43,7 @@ class End:
     """There are no more sequences."""
 
 
-Message: TypeAlias = Init | Data | End
-
-
-def send(message: Message, pipe: IO[bytes]) -> None:
+def send(message: object, pipe: IO[bytes]) -> None:
     """
     :raises BrokenPipeError: if nobody reads any more
     """
@@ -55,14 +52,15 @@ def send(message: Message, pipe: IO[bytes]) -> None:
     pipe.flush()
 
 
-def receive(pipe: IO[bytes]) -> Message | None:
-    """:return: None at the end of the pipe, also in the middle of a message"""
+def receive(pipe: IO[bytes]) -> object:
+    """:return: message; None at the end of the pipe, also in the middle of a message"""
     head = pipe.read(8)
     if len(head) < 8:
         return None
     (size,) = struct.unpack("<Q", head)
     content = pipe.read(size)
-    return pickle.loads(content) if len(content) == size else None
+    message: object = pickle.loads(content) if len(content) == size else None
+    return message
 
 
 def format_options(**options: object) -> str:
