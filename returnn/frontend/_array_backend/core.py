@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,11 @@ class CoreArrayOps(Backend[Any]):
     def constant_raw(value: Any, dtype: str, device: str | None) -> Any:
         """:return: raw tensor from a number or numpy array"""
         raise NotImplementedError
+
+    @staticmethod
+    def device_scope_raw(device: str | None) -> Any:
+        """:return: context manager; operations made inside run on the device, where values do not say it themselves"""
+        return contextlib.nullcontext()
 
     @classmethod
     def number_raw(cls, value: Any, dtype: str, other: Tensor) -> Any:
@@ -176,7 +182,8 @@ class CoreArrayOps(Backend[Any]):
         value = fill_value._raw_tensor if isinstance(fill_value, Tensor) else fill_value
         if not isinstance(value, cls.RawTensorType):
             value = cls.constant_raw(value, dtype, device)
-        out._raw_tensor = cls.fill_raw([dim.get_dim_value() for dim in dims], value) if dims else value
+        with cls.device_scope_raw(device):
+            out._raw_tensor = cls.fill_raw([dim.get_dim_value() for dim in dims], value) if dims else value
         return out
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from returnn.frontend._numpy_backend.labeled import aligned, as_tensor, broadcast, masked, valid
-from returnn.frontend._numpy_backend.raw import RawNumpyOps
+from returnn.frontend._numpy_backend.raw import RawNumpyOps, check_device
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims, matmul_axes
 from returnn.frontend._template_backend.rules import expand_for_mask
@@ -88,6 +88,7 @@ class CoreNumpyOps:
         name: str | None = None,
     ) -> Tensor:
         """:return: tensor with this value"""
+        check_device(device)
         out = TemplateBackend.convert_to_tensor(
             value, dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, name=name
         )
@@ -105,6 +106,7 @@ class CoreNumpyOps:
         feature_dim: Dim | None = None,
     ) -> Tensor:
         """:return: tensor with the scalar `fill_value` everywhere"""
+        check_device(device)
         out = TemplateBackend.full(dims, fill_value, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim)
         value = fill_value.raw_tensor if isinstance(fill_value, Tensor) else fill_value
         out.raw_tensor = numpy.full([int(d.get_dim_value()) for d in dims], value, RawNumpyOps.as_dtype_raw(dtype))
@@ -113,6 +115,7 @@ class CoreNumpyOps:
     @staticmethod
     def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = None) -> Tensor:
         """:return: [dim]: 0, 1, 2, ..."""
+        check_device(device)
         out = TemplateBackend.range_over_dim(dim, dtype=dtype)
         out.raw_tensor = numpy.arange(int(dim.get_dim_value()), dtype=out.dtype)
         return out

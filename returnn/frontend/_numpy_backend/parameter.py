@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from returnn.frontend._numpy_backend.labeled import aligned, as_tensor, broadcast
-from returnn.frontend._numpy_backend.raw import RawNumpyOps
+from returnn.frontend._numpy_backend.raw import RawNumpyOps, check_device
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.parameter import assign_key_dims
 from returnn.tensor import Dim, Tensor
@@ -23,6 +23,7 @@ class ParameterNumpyOps:
     @classmethod
     def create_parameter_raw(cls, tensor: Parameter, *, device: str | None = None) -> numpy.ndarray:
         """:return: array with the initial value"""
+        check_device(device)
         raw = numpy.zeros([dim.get_dim_value() for dim in tensor.dims], RawNumpyOps.as_dtype_raw(tensor.dtype))
         _write(raw, tensor, tensor.draw_initial_value())
         return raw
@@ -66,6 +67,7 @@ class ParameterNumpyOps:
     @staticmethod
     def parameter_move_to(param: Parameter, *, device: str | None = None, dtype: str | None = None) -> None:
         """Changes the dtype."""
+        check_device(device)
         if dtype is not None:
             param.replace_raw(param.raw_tensor.astype(dtype), dtype)
 

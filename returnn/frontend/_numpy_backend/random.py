@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from returnn.frontend._numpy_backend.labeled import aligned, as_tensor
+from returnn.frontend._numpy_backend.raw import check_device
 from returnn.frontend._random_source import RandomSource
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.random import normal_of, range_of
@@ -55,6 +56,7 @@ class RandomNumpyOps:
         **options: Any,
     ) -> Tensor:
         """:return: random values"""
+        check_device(device)
         result = TemplateBackend.random(
             dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, distribution=distribution,
             seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,

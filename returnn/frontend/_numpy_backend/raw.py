@@ -9,7 +9,7 @@ import numpy
 from numpy import ndarray
 
 from returnn.tensor import Dim
-from returnn.util.errors import DimError
+from returnn.util.errors import DimError, UserError
 
 if TYPE_CHECKING:
     from returnn.tensor import Tensor
@@ -94,6 +94,12 @@ ACTIVATION: dict[str, Callable[[ndarray], ndarray]] = {
     "round": numpy.round,
     "logical_not": numpy.logical_not,
 }
+
+
+def check_device(device: str | None) -> None:
+    """:raises UserError: if it is not the one that numpy computes on"""
+    if device is not None and device.split(":")[0] != "cpu":
+        raise UserError(f"device {device!r}: the backend 'numpy' computes on the CPU only.\n  Possible: 'cpu', None.")
 
 
 class RawNumpyOps:
@@ -225,6 +231,12 @@ class RawNumpyOps:
         sizes = tuple(int(dim.get_dim_value()) for dim in tensor.dims)
         if sizes != tensor.raw_tensor.shape:
             raise DimError(f"{tensor}: the value has the shape {tensor.raw_tensor.shape}, but the dims say {sizes}.")
+
+    @staticmethod
+    def copy_to_device(x: Tensor, device: str | None) -> Tensor:
+        """:return: x"""
+        check_device(device)
+        return x
 
     @staticmethod
     def get_device(x: Tensor) -> str:

@@ -18,6 +18,7 @@ from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.parameter import assign_key_dims
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
+from returnn.tf.frontend_low_level.device import on_device
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.util.errors import UserError
 
@@ -39,7 +40,7 @@ class ParameterTFOps:
             value = _raw(tensor.draw_initial_value(), tensor, tensor.dims)
             return tf.broadcast_to(value, shape)
 
-        with outermost_graph(), _root_name_scope(), tf.device(device):
+        with outermost_graph(), _root_name_scope(), on_device(device):
             return tf.compat.v1.Variable(
                 initial_value, trainable=bool(tensor.trainable), name=tensor.get_full_name().replace(".", "/"),
                 dtype=tensor.dtype, use_resource=True, shape=shape,

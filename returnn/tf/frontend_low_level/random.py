@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from returnn.frontend._random_source import RandomSource, seed_number
 from returnn.tf.frontend_low_level import raw_random
+from returnn.tf.frontend_low_level.device import on_device
 
 _ALGORITHMS = {None: "auto_select", "auto_select": "auto_select", "philox": "philox"}
 _THREEFRY = "threefry"
@@ -39,20 +40,23 @@ class RandomTFOps:
     @staticmethod
     def random_uniform_raw(shape: Sequence[Any], dtype: str, source: RandomSource, device: str | None) -> tf.Tensor:
         """:return: floats in [0, 1)"""
-        return tf.raw_ops.StatelessRandomUniformV2(shape=_shape(shape), dtype=tf.as_dtype(dtype), **_key(source))
+        with on_device(device):
+            return tf.raw_ops.StatelessRandomUniformV2(shape=_shape(shape), dtype=tf.as_dtype(dtype), **_key(source))
 
     @staticmethod
     def random_ints_raw(
         shape: Sequence[Any], dtype: str, low: Any, high: Any, source: RandomSource, device: str | None
     ) -> tf.Tensor:
         """:return: integers in [low, high)"""
-        low, high = tf.cast(low, dtype), tf.cast(high, dtype)
-        return tf.raw_ops.StatelessRandomUniformIntV2(shape=_shape(shape), minval=low, maxval=high, **_key(source))
+        with on_device(device):
+            low, high = tf.cast(low, dtype), tf.cast(high, dtype)
+            return tf.raw_ops.StatelessRandomUniformIntV2(shape=_shape(shape), minval=low, maxval=high, **_key(source))
 
     @staticmethod
     def random_normal_raw(shape: Sequence[Any], dtype: str, source: RandomSource, device: str | None) -> tf.Tensor:
         """:return: normal values"""
-        return tf.raw_ops.StatelessRandomNormalV2(shape=_shape(shape), dtype=tf.as_dtype(dtype), **_key(source))
+        with on_device(device):
+            return tf.raw_ops.StatelessRandomNormalV2(shape=_shape(shape), dtype=tf.as_dtype(dtype), **_key(source))
 
     @classmethod
     def random_truncated_raw(
@@ -60,7 +64,9 @@ class RandomTFOps:
     ) -> tf.Tensor:
         """:return: truncated normal values: by the inverse of the distribution function, if the range is not -2 to 2"""
         if (low, high) == (-2.0, 2.0):
-            return tf.raw_ops.StatelessTruncatedNormalV2(shape=_shape(shape), dtype=tf.as_dtype(dtype), **_key(source))
+            with on_device(device):
+                arguments = {"shape": _shape(shape), "dtype": tf.as_dtype(dtype), **_key(source)}
+                return tf.raw_ops.StatelessTruncatedNormalV2(**arguments)
         low, high = tf.cast(low, dtype), tf.cast(high, dtype)
         low_p, high_p = (0.5 * tf.math.erfc(-x / tf.sqrt(tf.cast(2, dtype))) for x in (low, high))
         uniform = low_p + cls.random_uniform_raw(shape, dtype, source, device) * (high_p - low_p)

@@ -9,6 +9,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level.device import on_device
 from returnn.tf.frontend_low_level.scope import is_visible
 
 _COMPARE: dict[str, Callable[..., Any]] = {
@@ -113,6 +114,8 @@ class RawTFOps:
         if value is None:
             raise TypeError(f"{raw_tensor} is not constant, its value is only known when the graph runs")
         return numpy.asarray(value)
+
+    device_scope_raw = staticmethod(on_device)
 
     @staticmethod
     def create_placeholder_raw(tensor: Tensor) -> tf.Tensor:
@@ -230,10 +233,11 @@ class RawTFOps:
     @staticmethod
     def range_raw(size: Any, dtype: str, device: str | None) -> tf.Tensor:
         """:return: 0, 1, ..., size - 1"""
-        if dtype in ("int32", "int64", "float32", "float64"):
-            size = tf.cast(size, dtype) if isinstance(size, tf.Tensor) else size
-            return tf.range(size, dtype=dtype)
-        return tf.cast(tf.range(size), dtype)
+        with on_device(device):
+            if dtype in ("int32", "int64", "float32", "float64"):
+                size = tf.cast(size, dtype) if isinstance(size, tf.Tensor) else size
+                return tf.range(size, dtype=dtype)
+            return tf.cast(tf.range(size), dtype)
 
     @staticmethod
     def where_raw(cond: tf.Tensor, true_: tf.Tensor, false_: tf.Tensor) -> tf.Tensor:
@@ -243,13 +247,24 @@ class RawTFOps:
     @staticmethod
     def constant_raw(value: Any, dtype: str, device: str | None) -> tf.Tensor:
         """:return: constant"""
-        return tf.convert_to_tensor(value, dtype=dtype)
+        with on_device(device):
+            return tf.convert_to_tensor(value, dtype=dtype)
 
     @staticmethod
     def copy(tensor: Tensor) -> Tensor:
         """:return: tensor with its own operation"""
         out = tensor.copy_template()
         out._raw_tensor = tf.identity(tensor.raw_tensor)
+        return out
+
+    @staticmethod
+    def copy_to_device(x: Tensor, device: str | None) -> Tensor:
+        """:return: tensor on the device"""
+        if device is None or x.raw_tensor is None:
+            return x
+        out = x.copy_template()
+        with on_device(device):
+            out._raw_tensor = tf.identity(x.raw_tensor)
         return out
 
     @staticmethod
