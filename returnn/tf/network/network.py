@@ -28,10 +28,12 @@ from returnn.tf.network.train_flag import train_flag_ctx
 from returnn.tf.util.tf1_names import add_tf1_names
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.not_specified import NotSpecified
+from returnn.util.recursion_limit import more_recursion
 
 tf1 = tf.compat.v1
 
 _network_stack: list[TFNetwork] = []
+_CALLS_PER_LAYER = 40  # nested ones: a layer makes its sources, which make theirs
 
 
 class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
@@ -140,11 +142,13 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
         """
         self._is_dict_trainable = net_dict.get("#trainable", True) is not False
         self.layers_desc.update({name: desc for name, desc in net_dict.items() if not name.startswith("#")})
-        for name, desc in self.layers_desc.items():
-            if not isinstance(desc, dict):
-                raise ConfigError(f"layer {name!r}: expected a dict of options, got {desc!r}.")
-            if self._is_wanted(name, desc):
-                self.construct_layer(net_dict, name, get_layer=get_layer)
+        is_outermost = self.parent_net is None and self.extra_parent_net is None
+        with more_recursion(_CALLS_PER_LAYER * _num_layers(net_dict) if is_outermost else 0):
+            for name, desc in self.layers_desc.items():
+                if not isinstance(desc, dict):
+                    raise ConfigError(f"layer {name!r}: expected a dict of options, got {desc!r}.")
+                if self._is_wanted(name, desc):
+                    self.construct_layer(net_dict, name, get_layer=get_layer)
         if self.search_flag and self.parent_net is None and not self.only_template:
             merge_beams(self)
 
@@ -411,6 +415,12 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
         path = self.get_absolute_name_prefix()
         flags = f"train={self.train_flag}" + (" search" if self.search_flag else "")
         return f"<TFNetwork {self.name or 'root'!r} {path} {flags}>"
+
+
+def _num_layers(net_dict: Any) -> int:
+    """:return: number of layers, also of those inside of others"""
+    inner = sum(_num_layers(value) for value in net_dict.values() if isinstance(value, dict))
+    return inner + ("class" in net_dict)
 
 
 def _given(value: Any, default: Any) -> Any:
