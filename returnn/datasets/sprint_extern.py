@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeAlias
+from typing import Any
 
 from returnn.datasets.seq_order import SeqOrder
 from returnn.datasets.sprint_base import SprintDatasetBase
 from returnn.datasets.util.sprint_pipe import GO, Data, End, Init, format_options
-from returnn.datasets.util.sprint_process import SprintProcess
-from returnn.util.env import eval_shell_str
+from returnn.datasets.util.sprint_process import Args, SprintProcess, evaluated_args
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.warn_once import warn_once
-
-Args: TypeAlias = "str | Sequence[Args] | Callable[[], Args]"
 
 _INTERFACE_MODULE = "returnn.sprint.extern_interface"
 
@@ -46,8 +42,8 @@ class ExternSprintDataset(SprintDatasetBase):
         super().__init__(**kwargs)
         if self.seq_ordering != "default":
             warn_once(f"{self.description}: 'seq_ordering' has no effect, RASR decides on the order.")
-        self.sprint_trainer_exec_path = _evaluated(sprintTrainerExecPath, split=False)
-        self.sprint_config = _evaluated(sprintConfigStr, split=True)
+        self.sprint_trainer_exec_path = evaluated_args(sprintTrainerExecPath, split=False)
+        self.sprint_config = evaluated_args(sprintConfigStr, split=True)
         if not self.sprint_trainer_exec_path or shutil.which(self.sprint_trainer_exec_path[0]) is None:
             raise ConfigError(
                 f"{self.description}: option 'sprintTrainerExecPath': there is no program "
@@ -198,14 +194,6 @@ def _interface_args(options: str, seed: int) -> list[str]:
         f"--*.pymod-name={_INTERFACE_MODULE}",
         f"--*.pymod-config={options}",
     ]
-
-
-def _evaluated(value: Args, *, split: bool) -> list[str]:
-    if callable(value):
-        return _evaluated(value(), split=split)
-    if not isinstance(value, str):
-        return [arg for part in value for arg in _evaluated(part, split=split)]
-    return eval_shell_str(value) if split else [os.path.expanduser(value)]
 
 
 def _write_lines(lines: Sequence[str]) -> Any:

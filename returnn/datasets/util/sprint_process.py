@@ -8,9 +8,12 @@ import subprocess
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
-from typing import IO
+from typing import IO, TypeAlias
 
 from returnn.datasets.util.sprint_pipe import receive
+from returnn.util.env import eval_shell_str
+
+Args: TypeAlias = "str | Sequence[Args] | Callable[[], Args]"
 
 
 class SprintProcess:
@@ -61,6 +64,18 @@ class SprintProcess:
         lines = self._output.read()[-10_000:].decode("utf-8", errors="replace").strip().splitlines()
         last = "".join(f"\n  {line[:300]}" for line in lines[-3:]) or " It has printed nothing."
         return f" (exit status {self.process.returncode}).{last}"
+
+
+def evaluated_args(value: Args, *, split: bool) -> list[str]:
+    """
+    :param value: arguments as in a shell; a list of such, or a function that returns such
+    :param split: whether a text has several arguments; otherwise it is a path
+    """
+    if callable(value):
+        return evaluated_args(value(), split=split)
+    if not isinstance(value, str):
+        return [arg for part in value for arg in evaluated_args(part, split=split)]
+    return eval_shell_str(value) if split else [os.path.expanduser(value)]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

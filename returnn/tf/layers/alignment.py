@@ -10,7 +10,8 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
-from returnn.tf.util.fsa import Fsa, best_paths, ctc_fsa, posteriors, staircase_fsa
+from returnn.tf.sprint import get_sprint_automata_for_batch_op
+from returnn.tf.util.fsa import Fsa, best_paths, ctc_fsa, fsa_of_edges, posteriors, staircase_fsa
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.errors import ConfigError, check_known
 
@@ -44,7 +45,8 @@ class FastBaumWelchLayer(_ConcatInputLayer):
             their order
         :param align_target_key: key of the data with the labels, for "ctc"
         :param ctc_opts: "blank_idx", default: the last class; "label_loop": whether a label can last several frames
-        :param sprint_opts: how to start RASR
+        :param sprint_opts: how to start RASR: "sprintExecPath", "sprintConfigStr", "numInstances", ..., see
+            `SprintInstancePool`
         :param input_type: "log_prob" or "prob"
         :param tdp_scale: scale of the scores which the automata of RASR have
         :param am_scale: scale of the log probabilities
@@ -89,9 +91,10 @@ class FastBaumWelchLayer(_ConcatInputLayer):
 
     def _automata(self, frames: _Frames, labels: Tensor | None) -> Fsa:
         if self.align_target == "sprint":
-            raise ConfigError(
-                f"{self.where()}: option 'align_target': 'sprint' needs RASR, which is not supported yet."
-            )
+            assert self.sprint_opts is not None
+            tags = self.network.get_seq_tags()
+            edges, weights, start_end_states = get_sprint_automata_for_batch_op(self.sprint_opts, tags)
+            return fsa_of_edges(edges, weights * self.tdp_scale, start_end_states)
         if self.align_target == "staircase":
             assert self.staircase_seq_len_source is not None
             length = self.staircase_seq_len_source.output.get_time_dim_tag().get_size_tensor()

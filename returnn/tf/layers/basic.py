@@ -26,6 +26,7 @@ from returnn.tf.layers.linear import ActivationLayer, CopyLayer, LinearLayer, So
 from returnn.tf.layers.loss import Loss
 from returnn.tf.layers.loss_layers import CtcLossLayer, LossLayer, SparseSoftmaxCrossEntropyWithLogitsLayer
 from returnn.tf.layers.losses import BinaryCrossEntropyLoss, CrossEntropyLoss, GenericCELoss
+from returnn.tf.layers.losses_rasr import ExternSprintLoss, FastBaumWelchLoss
 from returnn.tf.layers.losses_regression import (
     AsIsLoss,
     DeepClusteringLoss,
@@ -116,7 +117,9 @@ __all__ = [
     "EvalLayer",
     "ExpandDimsLayer",
     "ExpectedLoss",
+    "ExternSprintLoss",
     "FastBaumWelchLayer",
+    "FastBaumWelchLoss",
     "FlattenBatchLayer",
     "FoldLayer",
     "ForcedAlignmentLayer",
