@@ -20,6 +20,7 @@ from returnn.tf.layers.rec.decide import (
     SplitBatchBeamLayer,
 )
 from returnn.tf.layers.rec.edit_distance import EditDistanceLayer, EditDistanceTableLayer, OptimalCompletionsLayer
+from returnn.tf.layers.rec.ken_lm import KenLmStateLayer
 from returnn.tf.layers.rec.last_hidden_state import GetLastHiddenStateLayer
 from returnn.tf.layers.rec.masked_computation import MaskedComputationLayer, UnmaskLayer
 from returnn.tf.layers.rec.positional_encoding import PositionalEncodingLayer
@@ -62,6 +63,7 @@ __all__ = [
     "GetLastHiddenStateLayer",
     "GetRecAccumulatedOutputLayer",
     "GlobalAttentionContextBaseLayer",
+    "KenLmStateLayer",
     "LayerBase",
     "LayerNormVariantsLSTMCell",
     "MaskedComputationLayer",
