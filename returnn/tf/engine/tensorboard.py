@@ -84,12 +84,15 @@ class Summaries:
         if self.folder and train:
             self._step = int(engine.tf_session.run(engine.updater.global_train_step_var))
             start = tf1.SessionLog(status=tf1.SessionLog.START)
-            self._writer(dataset_name).add_session_log(start, self._step)
+            writer = self._writer(dataset_name)
+            with self._going_on():
+                writer.add_session_log(start, self._step)
         try:
             yield
         finally:
-            for writer in self._writers.values():
-                writer.flush()
+            with self._going_on():
+                for writer in self._writers.values():
+                    writer.flush()
 
     def write_step(self, dataset_name: str, means: Mapping[str, float], values: Mapping[str, Any]) -> None:
         """
@@ -122,8 +125,9 @@ class Summaries:
 
     def close(self) -> None:
         """Ends all files."""
-        for writer in self._writers.values():
-            writer.close()
+        with self._going_on():
+            for writer in self._writers.values():
+                writer.close()
         self._writers.clear()
 
     def _write(self, dataset_name: str, scalars: Mapping[str, Any], serialized: Sequence[bytes] = ()) -> None:
@@ -132,11 +136,19 @@ class Summaries:
         for other in serialized:
             summary.MergeFromString(other)
         writer = self._writer(dataset_name)
-        try:
+        with self._going_on():
             writer.add_summary(summary, self._step)
-        except (OSError, tf.errors.OpError) as exc:  # a training does not end because its curves cannot be shown
-            log.print_warning(f"no more summaries for TensorBoard: cannot write to {self.folder!r}: {exc}")
+
+    @contextlib.contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """The context of writing: a training does not end because its curves cannot be shown."""
+        try:
+            yield
+        except (OSError, IndexError, tf.errors.OpError) as exc:  # a full disk is an IndexError in TensorFlow's writer
+            reason = str(exc).strip().partition("\n")[0]
+            log.print_warning(f"no more summaries for TensorBoard: cannot write to {self.folder!r}: {reason}")
             self.folder = None
+            self._writers.clear()
 
     def _writer(self, dataset_name: str) -> Any:
         if dataset_name not in self._writers:

@@ -11,18 +11,32 @@ from returnn.config import Config
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 TEXT = """#!rnn.py
+import itertools
 import os
+import resource
 import signal
 import tensorflow as tf
 
-num_calls = 0
+steps, file_calls = itertools.count(1), itertools.count(1)
 
 def count(x):
-    global num_calls
-    num_calls += 1
-    if num_calls == int(os.environ.get("AT_STEP", "0")):
+    step = str(next(steps))
+    if step == os.environ.get("SIGNAL_AT_STEP"):
         os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
+    if step == os.environ.get("DISK_FULL_AT_STEP"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     return x
+
+def counted(function):
+    def call(*args, **kwargs):
+        if str(next(file_calls)) == os.environ.get("KILL_AT_FILE_CALL"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return call
+
+if "KILL_AT_FILE_CALL" in os.environ:
+    for name in ("rename", "replace", "fsync", "remove", "rmdir"):
+        setattr(os, name, counted(getattr(os, name)))
 
 def watch(source, **_kwargs):
     x = source(0)

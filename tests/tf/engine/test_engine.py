@@ -3,6 +3,7 @@
 import ast
 import os
 import signal
+from pathlib import Path
 
 import numpy
 import pytest
@@ -73,6 +74,12 @@ def test_read_only_folder_names_the_file(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(UserError, match="option 'model': no file can be written to the folder"):
         train(tmp_path)
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/kernel"), reason="there is no folder where nobody may write")
+def test_folder_where_nobody_may_write_names_the_file():
+    with pytest.raises(UserError, match="option 'model': no file can be written to the folder '/sys/kernel'"):
+        train(Path("/sys/kernel"))
 
 
 def test_huge_learning_rate_names_step_and_sequences_and_keeps_parameters(tmp_path):

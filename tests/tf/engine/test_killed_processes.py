@@ -1,5 +1,7 @@
 """What a training survives, done to real processes."""
 
+import os
+
 import pytest
 
 from tests.tf.engine.small_config import assert_same, parameters, start
@@ -15,15 +17,39 @@ def undisturbed(tmp_path_factory):
     return parameters(folder / "model" / "net.002")
 
 
-@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM", "SIGINT"])
 def test_the_same_command_again_ends_with_the_same_parameters(signal, tmp_path, undisturbed):
-    status, output = start(tmp_path, SIGNAL=signal, AT_STEP=SECOND_EPOCH)
+    status, output = start(tmp_path, SIGNAL=signal, SIGNAL_AT_STEP=SECOND_EPOCH)
     assert status != 0
-    if signal == "SIGTERM":
-        assert "interrupted by SIGTERM after train epoch 2, step 3" in output
+    if signal != "SIGKILL":
+        assert f"interrupted by {signal} after train epoch 2, step 3" in output
         assert "The same command again starts at epoch 2." in output
         assert "Traceback" not in output
     assert not (tmp_path / "model" / "net.002.index").exists()
+    status, output = start(tmp_path)
+    assert status == 0, output
+    assert "start training at epoch 2 of 2" in output
+    assert_same(undisturbed, parameters(tmp_path / "model" / "net.002"))
+
+
+@pytest.mark.parametrize("call", [3, 10, 17, 24])
+def test_killed_while_files_are_written(call, tmp_path, undisturbed):
+    status, output = start(tmp_path, KILL_AT_FILE_CALL=str(call))
+    assert status == -9, output
+    status, output = start(tmp_path)
+    assert status == 0, output
+    assert_same(undisturbed, parameters(tmp_path / "model" / "net.002"))
+    assert not [name for name in os.listdir(tmp_path / "model") if name.endswith((".saving", ".ready"))]
+
+
+def test_full_disk_names_the_file_and_loses_nothing(tmp_path, undisturbed):
+    status, output = start(tmp_path, DISK_FULL_AT_STEP=SECOND_EPOCH)
+    assert status == 1, output
+    error = output[output.rindex("error: ") :]
+    assert "checkpoint 'model/net.002' cannot be written: " in error
+    assert "Checkpoints that are there are as they were." in error
+    assert len(error.strip().splitlines()) <= 5
+    assert (tmp_path / "model" / "net.001.index").exists()
     status, output = start(tmp_path)
     assert status == 0, output
     assert "start training at epoch 2 of 2" in output
