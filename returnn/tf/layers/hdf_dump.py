@@ -76,12 +76,7 @@ class HDFDumpLayer(LayerBase):
             self._write(ordered, [_as_text(tag) for tag in tags], tf.nest.pack_sequence_as(raw, values))
             return numpy.int32(0)
 
-        return tf.numpy_function(write, [self._tags(ordered["data"]), *flat], tf.int32)
-
-    def _tags(self, x: Tensor) -> tf.Tensor:
-        if self.network.get_root_network().extern_data.has_data("seq_tag"):
-            return self.network.get_seq_tags()
-        return tf.strings.join(["seq-", tf.strings.as_string(tf.range(tf.shape(x.raw_tensor)[0]))])
+        return tf.numpy_function(write, [self.network.get_seq_tags(), *flat], tf.int32)
 
     def _write(self, templates: dict[str, Tensor], tags: list[str], values: dict[str, Sequence[Any]]) -> None:
         if self._writer is None:

@@ -40,8 +40,12 @@ def on_common_beam(layer_class: type[LayerBase], options: dict[str, Any], *, net
 
 def merge_beams(network: TFNetwork) -> None:
     """Merges the beam into the batch axis, in the outputs of all layers of the outermost network and of loops."""
+    searching = [net for net in (network, *network.all_extra_nets()) if net.search_flag]
+    if not searching:
+        return
     merged_dims: dict[Any, Dim] = {}
-    for layer in network.get_all_layers_deep():
+    layers = {id(layer): layer for net in (network, *searching) for layer in net.get_all_layers_deep()}
+    for layer in layers.values():
         if layer.network.innermost_step_of_loop() or layer.output is None or layer.output.raw_tensor is None:
             continue
         if any(dim.is_beam_dim() for dim in layer.output.dims):

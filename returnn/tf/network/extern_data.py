@@ -7,9 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.tensor.batch_info import BatchInfo
-from returnn.util.errors import ConfigError, nearest_hint
+from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+from returnn.util.errors import ConfigError, UserError, nearest_hint
 
 tf1 = tf.compat.v1
 
@@ -61,6 +63,7 @@ class ExternData(TensorDict):
         if description is None:
             description = _description_of_old_config(config)
         self.default_target = config.value("target", self.default_target) or self.default_target
+        self.default_input = config.value("default_input", self.default_input) or self.default_input
         if self.default_input not in description and len(description) and "data" not in description:
             keys = [key for key in description if key != self.default_target]
             self.default_input = keys[0] if keys else self.default_input
@@ -106,6 +109,23 @@ class ExternData(TensorDict):
                 if tensor.raw_tensor is None:
                     _create_placeholders(key, tensor)
 
+    def add_seq_info(self, key: str) -> None:
+        """
+        Every dataset knows tag and index of a sequence, so no description has to mention them.
+
+        :param key: "seq_tag" or "seq_idx"; if there is no such data yet, it is fed, or counts the sequences of a batch
+        """
+        if key in self.data:
+            return
+        with outermost_graph(), tf1.name_scope("extern_data/placeholders/"):
+            default = tf.range(batch_dim.get_dim_value())
+            if key == "seq_tag":
+                default = tf.strings.join(["seq-", tf.strings.as_string(default)])
+            raw = tf1.placeholder_with_default(default, shape=(None,), name=key)
+        self.data[key] = Tensor(
+            key, dims=[batch_dim], dtype=raw.dtype.name, raw_tensor=raw, available_for_inference=True
+        )
+
     def check_matched_dataset(self, dataset: Any, used_data_keys: Any = None) -> None:
         """
         :param dataset: dataset
@@ -114,7 +134,8 @@ class ExternData(TensorDict):
         """
         have = set(dataset.get_data_keys())
         for key, tensor in self.get_sorted_data_items():
-            if (used_data_keys is not None and key not in used_data_keys) or key in self.extra_added_keys:
+            is_unused = used_data_keys is not None and key not in used_data_keys
+            if is_unused or key in self.extra_added_keys or key in ("seq_tag", "seq_idx"):
                 continue
             if key not in have:
                 raise ConfigError(f"extern_data: the dataset has no {key!r}.\n  {nearest_hint(key, have)}")
@@ -208,9 +229,8 @@ def _as_tensor(key: str, description: Any, *, is_input: bool) -> Tensor:
     options = {"name": f"extern_data:{key}", "version": 1, **description}
     if "available_for_inference" not in options:
         options["available_for_inference"] = is_input
-    vocab = options.get("vocab")
-    if isinstance(vocab, Mapping):
-        raise ConfigError(f"extern_data: {key!r}: 'vocab' has to be made from its description first, got {vocab!r}.")
+    if isinstance(options.get("vocab"), Mapping):
+        _make_vocab(key, options)
     if options.get("dim_tags") is None and "shape" not in options and "dims" not in options and "dim" not in options:
         if options.get("sparse_dim") is None:
             raise ConfigError(f"extern_data: {key!r}: one of 'dim', 'shape', 'dims' is needed, got {description!r}.")
@@ -224,13 +244,29 @@ def _as_tensor(key: str, description: Any, *, is_input: bool) -> Tensor:
     return tensor
 
 
+def _make_vocab(key: str, options: dict[str, Any]) -> None:
+    """Makes the vocabulary of its description, in place. Then the data is sparse, and its dim is known."""
+    try:
+        vocab = Vocabulary.create_vocab(**options["vocab"])
+    except UserError as exc:
+        raise ConfigError(f"extern_data: {key!r}: {exc}") from exc
+    options["vocab"] = vocab
+    sparse_dim = options.get("sparse_dim")
+    size = options.get("dim") if sparse_dim is None else sparse_dim.dimension
+    if size not in (None, vocab.num_labels):
+        raise ConfigError(f"extern_data: {key!r}: the dim is {size}, but the vocabulary has {vocab.num_labels} labels.")
+    options.setdefault("sparse", True)
+    if sparse_dim is None:
+        options["dim"] = vocab.num_labels
+
+
 def _create_placeholders(key: str, tensor: Tensor) -> None:
     with tf1.name_scope("".join(c if c.isalnum() or c in "_.-" else "_" for c in key)):
         tensor.create_placeholders()
 
 
 def _description_of_old_config(config: Any) -> dict[str, Any]:
-    """:return: from `num_inputs` and `num_outputs`"""
+    """:return: from `num_inputs`, which is the dim of a frame without its `window`, `sparse_input`, `num_outputs`"""
     outputs = config.typed_value("num_outputs")
     if outputs is None:
         raise ConfigError("option 'extern_data' is required: a dict with a description of the data for each key.")
@@ -241,5 +277,9 @@ def _description_of_old_config(config: Any) -> dict[str, Any]:
         description[key] = [value, 1] if isinstance(value, int) and key != "data" else value
     num_inputs = config.typed_value("num_inputs")
     if "data" not in description and num_inputs:
-        description["data"] = [num_inputs, 2]
+        is_sparse = config.bool("sparse_input", False)
+        description["data"] = [
+            num_inputs if is_sparse else num_inputs * max(config.int("window", 1), 1),
+            1 if is_sparse else 2,
+        ]
     return description

@@ -8,6 +8,7 @@ What a name in a net dict means.
 | `"sub/layer"` | a layer inside of another one |
 | `"base:layer"`, `"../layer"` | a layer of the network around this one |
 | `"root:layer"`, `"base:base:layer"` | of the outermost network; of the one around the one around |
+| `"extra.search:layer"` | of the same network with search, see `returnn.tf.network.extra_nets` |
 """
 
 from __future__ import annotations
@@ -61,10 +62,19 @@ def layer_not_found(network: TFNetwork, name: str, net_dict: dict[str, Any]) -> 
     known = [*net_dict, *(f"data:{key}" for key in network.extern_data.data)]
     known = [key for key in known if not key.startswith("#")]
     full = network.get_absolute_name_prefix() + name
-    user = network.layer_under_construction
-    by = f"layer {network.get_absolute_name_prefix() + user!r}: " if user else ""
+    by = where_it_is_needed(network)
     if name in net_dict:
         message = f"{by}the layer {full!r} was not made, as nothing needs it.\n  Give it 'is_output_layer': True."
     else:
         message = f"{by}there is no layer {full!r}.\n  {nearest_hint(name, known)}"
     return LayerNotFound(message, layer_name=name, network=network, net_dict=net_dict)
+
+
+def where_it_is_needed(network: TFNetwork) -> str:
+    """:return: how a message about a name begins: the layer that is being made, here or in a network around"""
+    net: TFNetwork | None = network
+    while net is not None:
+        if net.layer_under_construction:
+            return f"layer {net.get_absolute_name_prefix() + net.layer_under_construction!r}: "
+        net = net.parent_net
+    return ""

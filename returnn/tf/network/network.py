@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.config import get_global_config
+from returnn.log import log
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
@@ -19,6 +20,7 @@ from returnn.tf.layers.rec.beam import Beams
 from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.network.common_beam import merge_beams, on_common_beam
 from returnn.tf.network.extern_data import ExternData
+from returnn.tf.network.extra_nets import NetworkExtra
 from returnn.tf.network.layer_names import NetworkConstructionDependencyLoopException, layer_not_found
 from returnn.tf.network.network_losses import NetworkLosses
 from returnn.tf.network.network_params import NetworkParams
@@ -36,7 +38,7 @@ _network_stack: list[TFNetwork] = []
 _CALLS_PER_LAYER = 40  # nested ones: a layer makes its sources, which make theirs
 
 
-class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
+class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, NetworkRun):
     """Layers, made from a net dict. A network inside of a layer is one, too."""
 
     def __init__(
@@ -96,12 +98,14 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
         self.rnd_seed = 42 if rnd_seed is None else rnd_seed
         self.random = numpy.random.RandomState(self.rnd_seed)
         self.beams: Beams = outer.beams if outer else Beams()
-        self.dims_of_layers: dict[Any, Dim] = outer.dims_of_layers if outer else {}
+        # The same layer in an extra network may have other lengths.
+        self.dims_of_layers: dict[Any, Dim] = outer.dims_of_layers if outer and extra_parent_net is None else {}
         self.extern_data = extern_data if extern_data is not None else self._make_extern_data()
         self.layers: dict[str, LayerBase] = {}
         self.layers_desc: dict[str, dict[str, Any]] = {}
         self.subnets: dict[str, Any] = {}
         self.extra_nets: dict[str, TFNetwork] = {}
+        self.takes_layers_of_base = extra_parent_net is not None
         self.used_data_keys: set[str] = set()
         self._constructing: list[str] = []
         self._init_params(outer)
@@ -149,7 +153,7 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
                     raise ConfigError(f"layer {name!r}: expected a dict of options, got {desc!r}.")
                 if self._is_wanted(name, desc):
                     self.construct_layer(net_dict, name, get_layer=get_layer)
-        if self.search_flag and self.parent_net is None and not self.only_template:
+        if self.get_root_network() is self and not self.only_template:
             merge_beams(self)
 
     def _is_wanted(self, name: str, desc: dict[str, Any]) -> bool:
@@ -181,6 +185,8 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
         layer = self.layers.get(name) if check_existing else None
         if layer is None and frame is not None:
             layer = self._layer_moved_out(frame, name)
+        if layer is None:
+            layer = self._layer_of_base(net_dict, name)
         if layer is None:
             with self._backend_for_construction():
                 layer = self._construct(net_dict, name, get_layer, add_layer)
@@ -263,6 +269,8 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
         layer = self._create_layer(name, layer_class, **layer_desc)
         self.layers[name] = layer
         layer.post_init(layer_desc)
+        if not self.only_template and self.get_config().bool("debug_print_layer_output_template", False):
+            print(f"layer {layer.get_absolute_name()!r}: {layer.output}", file=log.v1)
         frame = self.innermost_frame()
         path = None if frame is None else frame.path_of(layer.get_absolute_name())
         if path is not None:
@@ -348,16 +356,20 @@ class TFNetwork(NetworkTree, NetworkParams, NetworkLosses, NetworkRun):
         if layer_name in self.layers:
             return self.layers[layer_name]
         found = self._find_by_path(self.layers_desc, layer_name)
+        if found is None and self.extra_parent_net is not None and self.takes_layers_of_base:
+            return self.extra_parent_net.get_layer(layer_name)
         if found is None:
             raise layer_not_found(self, layer_name, {**self.layers_desc, **self.layers})
         return found
 
     def get_extern_data(self, key: str, mark_data_key_as_used: bool = True) -> Tensor:
         """
-        :param key: of the data
+        :param key: of the data; "seq_tag" and "seq_idx" are always there
         :param mark_data_key_as_used: so that the dataset has to provide it
         """
         root = self.get_root_network()
+        if key in ("seq_tag", "seq_idx"):
+            root.extern_data.add_seq_info(key)
         if key in self.extern_data.data or root is self:
             data = self.extern_data.get_data(key)
             is_own = self.extern_data is not root.extern_data

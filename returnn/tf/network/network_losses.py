@@ -41,11 +41,18 @@ class NetworkLosses:
             for loss in layer.get_losses_initialized(reduce_func=reduce_func):
                 assert loss.name not in losses, f"two losses with the name {loss.name!r}"
                 losses[loss.name] = loss
+        for name, net in self.subnets_without_layer().items():
+            for loss in net.get_losses_initialized(reduce_func=reduce_func)[0].values():
+                loss.name = f"{name}/{loss.name}"
+                losses[loss.name] = loss
         if not with_total:
             return losses, None, None
         total = total_of([loss.get_loss_value_for_objective() for loss in losses.values()])
-        constraints = total_of([layer.get_constraints_value() for layer in self.get_layers_with_own_losses()])
-        return losses, total, constraints
+        return losses, total, self._constraints()
+
+    def _constraints(self: TFNetwork) -> Any:
+        own = [layer.get_constraints_value() for layer in self.get_layers_with_own_losses()]
+        return total_of([*own, *(net._constraints() for net in self.subnets_without_layer().values())])
 
     def get_layers_with_own_losses(self: TFNetwork) -> list[Any]:
         """:return: the layers of this network, of which each speaks for the networks inside of it, too"""

@@ -11,7 +11,8 @@ from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.layers.subnetwork import subnetwork_sources
 from returnn.tf.network.extern_data import ExternData
-from returnn.util.errors import ConfigError
+from returnn.tf.network.layer_names import DataNotFound, where_it_is_needed
+from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
     from returnn.tensor import Dim, Tensor
@@ -137,13 +138,16 @@ class NetworkTree:
             return self._data_layer(name)
         if name == ":i":
             return self.get_rec_step_info()
+        if name.startswith("extra.") and ":" in name:
+            return self._layer_of_extra_net(net_dict, name)
         if name.startswith("prev:"):
             return self._prev_layer(name[len("prev:") :])
         for prefix, outer in (("base:", self.parent_net), ("../", self.parent_net), ("root:", self.get_root_network())):
             if name.startswith(prefix):
                 rest = name[len(prefix) :]
                 if outer is None:
-                    raise ConfigError(f"layer name {name!r}: this is the outermost network, there is none around it.")
+                    where = f"{where_it_is_needed(self)}layer name {name!r}"
+                    raise ConfigError(f"{where}: this is the outermost network, there is none around it.")
                 return outer.construct_layer(outer.layers_desc, rest)
         if "/" not in name:
             return None
@@ -175,6 +179,10 @@ class NetworkTree:
         with self.constructing_in_frame(name):
             self._data_of_sources()
         key = name.partition(":")[2] or self.extern_data.default_input
+        datas = [self.extern_data, self.get_root_network().extern_data]
+        if key not in ("seq_tag", "seq_idx") and not any(data.has_data(key) for data in datas):
+            known = {known_key for data in datas for known_key in data.data}
+            raise DataNotFound(f"{where_it_is_needed(self)}there is no data {key!r}.\n  {nearest_hint(key, known)}")
         layer_class = get_layer_class("source")
         return self.add_layer(name, layer_class, data_key=key, sources=[])
 
@@ -226,9 +234,8 @@ class NetworkTree:
         """:return: layer in the frame before; `name` is seen from this network"""
         frame = self.innermost_frame()
         if frame is None:
-            raise ConfigError(
-                f"layer name 'prev:{name}': 'prev:' means the frame before, but this is not inside of a loop."
-            )
+            where = f"{where_it_is_needed(self)}layer name 'prev:{name}'"
+            raise ConfigError(f"{where}: 'prev:' means the frame before, but this is not inside of a loop.")
         path = frame.path_of(self.get_absolute_name_prefix() + name)
         assert path is not None
         return frame.prev_layer(path)
@@ -336,7 +343,13 @@ class NetworkTree:
             found.append(layer)
             for net in layer.get_sub_networks():
                 found += [inner for inner in net.get_all_layers_deep() if inner not in found]
+        for net in self.subnets_without_layer().values():
+            found += [inner for inner in net.get_all_layers_deep() if inner not in found]
         return found
+
+    def subnets_without_layer(self: TFNetwork) -> dict[str, TFNetwork]:
+        """:return: by name: networks of which only layers inside were made, and not the layer that they belong to"""
+        return {name: net for name, net in sorted(self.subnets.items()) if name not in self.layers}
 
     def get_seq_tags(self: TFNetwork, mark_data_key_as_used: bool = True, beam: Any = None) -> Any:
         """:return: raw (B,): tags of the sequences"""

@@ -34,15 +34,15 @@ class ConfigNet:
     """The network of a config, in a graph and a session of its own."""
 
     def __init__(
-        self, config: str, *, network: dict[str, Any] | None = None, with_loss: bool = False, **flags: Any
+        self, config: str | Config, *, network: dict[str, Any] | None = None, with_loss: bool = False, **flags: Any
     ) -> None:
         """
-        :param config: see `load`
+        :param config: see `load`; or a config
         :param network: instead of `network` in the config
         :param with_loss: make `loss`, the total loss, and `gradients`, of all parameters
         :param flags: for the network
         """
-        self.config = load(config)
+        self.config = load(config) if isinstance(config, str) else config
         BehaviorVersion.reset()
         BehaviorVersion.set(self.config.int("behavior_version", None))
         self.graph = tf.Graph()
@@ -53,7 +53,8 @@ class ConfigNet:
             if with_loss:
                 self.loss = self.net.get_objective()
                 gradients = tf1.gradients(self.loss, self.net.get_trainable_params())
-                self.gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]  # embeddings are sparse
+                # Those of embeddings are sparse.
+                self.gradients = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
             self.session = tf1.Session(graph=self.graph)
             self.net.initialize_params(self.session)
 
@@ -71,6 +72,8 @@ class ConfigNet:
             shape = [len(own) if d.is_batch_dim() else d.dimension or max(own) for d in data.dims]
             if (values or {}).get(key) is not None:
                 feed[data.raw_tensor] = values[key]
+            elif data.dtype == "string":
+                feed[data.raw_tensor] = [f"seq-{i}" for i in range(len(own))]
             elif data.sparse or data.dtype.startswith("int"):
                 feed[data.raw_tensor] = random.randint(0, data.dim or 3, shape)
             else:

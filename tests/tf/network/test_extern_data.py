@@ -1,0 +1,141 @@
+import pytest
+import tensorflow as tf
+
+from returnn.config import Config
+from returnn.tensor import batch_dim
+from returnn.tf.network import ExternData
+from returnn.tf.util.data import FeatureDim, SpatialDim
+from returnn.util.errors import ConfigError
+from tests.tf.network.old_config import ConfigNet
+
+
+def extern_data(description=None, **config):
+    if description is not None:
+        config["extern_data"] = description
+    with tf.Graph().as_default():
+        data = ExternData()
+        data.init_from_config(Config(config), auto_create_placeholders=True)
+    return data
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"extern_data": {"data": [40, 2], "classes": [5, 1]}},
+        {"extern_data": {"data": (40, 2), "classes": (5, 1)}},
+        {"extern_data": {"data": 40, "classes": 5}},
+        {"extern_data": {"data": {"dim": 40}, "classes": {"dim": 5, "sparse": True}}},
+        {"extern_data": {"data": {"shape": (None, 40)}, "classes": {"dim": 5, "shape": (None,), "sparse": True}}},
+        {"num_inputs": 40, "num_outputs": 5},
+        {"num_inputs": 40, "num_outputs": {"classes": 5}},
+        {"num_inputs": 20, "window": 2, "num_outputs": {"classes": [5, 1]}},
+        {"num_outputs": {"classes": (5, 1), "data": (40, 2)}},
+        {"num_outputs": {"classes": {"dim": 5, "sparse": True}, "data": {"dim": 40}}},
+    ],
+    ids=str,
+)
+def test_all_forms_of_frames_and_labels(config):
+    data = extern_data(**config)
+    frames, labels = data.get_default_input_data(), data.get_default_target_data()
+    assert (frames.batch_shape, frames.dim, frames.sparse, frames.dtype) == ((None, None, 40), 40, False, "float32")
+    assert (labels.batch_shape, labels.dim, labels.sparse, labels.dtype) == ((None, None), 5, True, "int32")
+    assert frames.available_for_inference
+    assert not labels.available_for_inference
+    assert frames.get_time_dim_tag() != labels.get_time_dim_tag()
+    assert frames.placeholder.shape.as_list() == [None, None, 40]
+
+
+def test_sparse_input():
+    data = extern_data(num_inputs=40, num_outputs=5, sparse_input=True)
+    assert (data.data["data"].sparse, data.data["data"].dim) == (True, 40)
+
+
+def test_dims_can_be_given_as_objects():
+    time, feature, labels = SpatialDim("time"), FeatureDim("feature", 40), FeatureDim("labels", 5)
+    for key in ("dims", "dim_tags"):
+        data = extern_data(
+            {"data": {key: [batch_dim, time, feature]}, "classes": {key: [batch_dim, time], "sparse_dim": labels}}
+        )
+        assert data.data["data"].dims == (batch_dim, time, feature)
+        assert data.data["classes"].sparse_dim == labels
+    data = extern_data(
+        {
+            "data": {"dim": 40, "same_dim_tags_as": {"t": time}},
+            "classes": {"dim": 5, "sparse": True, "same_dim_tags_as": {"T": time}},
+        }
+    )
+    assert data.data["data"].get_time_dim_tag() == data.data["classes"].get_time_dim_tag() == time
+
+
+def test_other_layouts_and_dtypes():
+    data = extern_data(
+        {
+            "data": {"dim": 40, "batch_dim_axis": 1, "time_dim_axis": 0},
+            "text": {"shape": (), "dtype": "string"},
+            "speaker": {"shape": (), "dim": 7, "sparse": True, "available_for_inference": True},
+            "vector": {"shape": (3,), "time_dim_axis": None},
+        }
+    )
+    assert data.data["data"].is_time_major
+    assert data.data["text"].placeholder.dtype == tf.string
+    assert data.data["speaker"].available_for_inference
+    assert data.data["vector"].feature_dim_or_sparse_dim.dimension == 3
+
+
+def test_the_input_can_have_any_name():
+    data = extern_data({"features": {"dim": 40}, "bpe": {"dim": 5, "sparse": True}}, target="bpe")
+    assert (data.default_input, data.default_target) == ("features", "bpe")
+    assert data.get_data("data") is data.data["features"]
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("{'a': 0, 'b': 1, '</s>': 2}", encoding="utf8")
+    return str(path)
+
+
+@pytest.mark.parametrize("options", [{}, {"dim": 3}, {"sparse": True}, {"dim": 3, "sparse": True, "shape": (None,)}])
+def test_vocabulary_is_made_of_its_description(vocab_file, options):
+    data = extern_data({"classes": {**options, "vocab": {"vocab_file": vocab_file, "unknown_label": None}}})
+    labels = data.data["classes"]
+    assert (labels.sparse, labels.dim, labels.batch_shape) == (True, 3, (None, None))
+    assert labels.vocab.labels == ["a", "b", "</s>"]
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"data": "40"}, "extern_data: 'data': expected a dict of options, got '40'."),
+        ({"data": {"dimm": 40}}, "extern_data: 'data': one of 'dim', 'shape', 'dims' is needed, got {'dimm': 40}."),
+        (
+            {"data": {"dim": 4, "vocab": {"class": "Utf8ByteTargets"}}},
+            "extern_data: 'data': the dim is 4, but the vocabulary has 256 labels.",
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_descriptions(description, message):
+    with pytest.raises(ConfigError) as exc_info:
+        extern_data(description)
+    assert str(exc_info.value) == message
+
+
+def test_no_description():
+    with pytest.raises(ConfigError, match="option 'extern_data' is required"):
+        extern_data()
+
+
+def test_vocabulary_errors_say_which_data():
+    with pytest.raises(ConfigError, match=r"^extern_data: 'classes': vocabulary: there is no class 'Charactertargets'"):
+        extern_data({"classes": {"vocab": {"class": "Charactertargets"}}})
+
+
+COPY = 'extern_data = {"data": {"dim": 6}}\nnetwork = {"output": {"class": "copy", "from": "data:seq_tag"}}\n'
+
+
+def test_tags_of_sequences_are_always_there():
+    net = ConfigNet(COPY)
+    assert net.net.get_used_data_keys() == {"seq_tag"}
+    assert net.run().tolist() == ["seq-0", "seq-1", "seq-2"]
+    assert net.run(values={"seq_tag": ["a", "b", "c"]}).tolist() == ["a", "b", "c"]
