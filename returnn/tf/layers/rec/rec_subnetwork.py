@@ -33,13 +33,18 @@ class RecSubnetwork(LayerBase):
             source=source,
             time_dim=time_dim,
             has_known_length=has_known_length,
-            optimize=self.optimize_move_layers_out is not False,
+            optimize=self._moves_layers_out(),
             include_eos=self.include_eos,
             max_seq_len=self._max_seq_len,
             unroll=self.unroll,
             back_prop=self.network.is_training_objective if self.back_prop is None else self.back_prop,
         )
         return self.cell.compute()
+
+    def _moves_layers_out(self: RecLayer) -> bool:
+        if self.optimize_move_layers_out is not None:
+            return self.optimize_move_layers_out
+        return bool(self.network.get_config().bool("optimize_move_layers_out", True))
 
     def _time_dim_of_loop(self: RecLayer, source: Tensor | None) -> tuple[Dim, bool]:
         """:return: the dim to go over; whether its lengths are known before"""
@@ -66,7 +71,7 @@ class RecSubnetwork(LayerBase):
         """:return: whether the layer "end" says how long hypotheses are; not if they follow the target"""
         assert isinstance(self.unit, dict)
         choices = [desc for desc in self.unit.values() if isinstance(desc, dict) and desc.get("class") == "choice"]
-        follows_target = any(desc.get("cheating") for desc in choices)
+        follows_target = any(desc.get("cheating") or desc.get("search") is False for desc in choices)
         return bool(self.network.search_flag) and "end" in self.unit and not follows_target
 
     def _target_with_length(self: RecLayer) -> Tensor | None:

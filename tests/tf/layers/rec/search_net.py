@@ -40,8 +40,13 @@ def decoder(*, choice: Mapping[str, Any] | None = None, unit: Mapping[str, Any] 
     return {
         "ctx": {"class": "reduce", "mode": "mean", "axis": "T", "from": "data"},
         "output": {"class": "rec", "from": [], "max_seq_len": 5, "unit": layers, **options},
-        "scores": {"class": "choice_get_beam_scores", "from": "output"},
-        "best": {"class": "decide", "from": "output"},
+        "scores": {
+            "class": "choice_get_beam_scores",
+            "from": "output",
+            "is_output_layer": True,
+            "only_on_search": True,
+        },
+        "best": {"class": "decide", "from": "output", "is_output_layer": True, "only_on_search": True},
     }
 
 
