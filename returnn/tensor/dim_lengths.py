@@ -204,10 +204,11 @@ class DimLengths:
         known = self._lookup(what)
         if known is not None and known[0] is lengths:
             return known[1]
-        value = make()
         has_value = lengths.raw_tensor is not None
-        if not has_value or getattr(value, "raw_tensor", value) is not None:  # not if only dims are being inferred
-            self._keep(what, (lengths, value), in_scope=has_value)
+        with lengths.graph_of_value():
+            value = make()
+            if not has_value or getattr(value, "raw_tensor", value) is not None:  # not if only dims are being inferred
+                self._keep(what, (lengths, value), in_scope=has_value)
         return value
 
     def _computed_lengths(self: Dim) -> Tensor | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -107,3 +108,7 @@ class TensorOutputs:
     def is_valid_in_current_graph(self: Tensor) -> bool:
         """:return: whether the value can be used here; a template can"""
         return self.raw_tensor is None or self._raw_backend.is_valid_in_current_graph(self)
+
+    def graph_of_value(self: Tensor) -> Any:
+        """:return: context manager; operations are made in the graph of the value"""
+        return contextlib.nullcontext() if self.raw_tensor is None else self._raw_backend.graph_of_value(self)

@@ -172,6 +172,15 @@ class RawOps(Generic[T]):
         return True
 
     @staticmethod
+    def graph_of_value(tensor: Tensor) -> Any:
+        """
+        :param tensor: that can be used in the current graph
+        :return: context manager; operations are made in the graph of the value, such as the one around the loop that we
+            are in. Eager code has no graphs.
+        """
+        return contextlib.nullcontext()
+
+    @staticmethod
     def format_graph_output(raw_tensor: T, *, max_depth: int | None = None) -> str:
         """:return: the operations that the value is computed by, as text. Eager code has no graphs."""
         return "no graph"

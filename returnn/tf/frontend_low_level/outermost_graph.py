@@ -19,14 +19,25 @@ def outermost_graph() -> Iterator[tf.Graph]:
 
     `tf.init_scope` goes further: in a process that has run eager code before, it leaves the graph altogether.
     """
-    inner = tf1.get_default_graph()
-    graph: Any = inner
+    graph: Any = tf1.get_default_graph()
     while getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph
+    with _in_graph(graph):
+        yield graph
+
+
+def graph_around(tensor: tf.Tensor) -> contextlib.AbstractContextManager[None]:
+    """:return: context, where operations go into the graph of the tensor, otherwise as in `outermost_graph`"""
+    return contextlib.nullcontext() if tf.executing_eagerly() else _in_graph(tensor.graph)
+
+
+@contextlib.contextmanager
+def _in_graph(graph: Any) -> Iterator[None]:
+    inner = tf1.get_default_graph()
     with contextlib.ExitStack() as stack:
         if graph is not inner:
             scope = inner.get_name_scope()
             stack.enter_context(graph.as_default())
             stack.enter_context(tf1.name_scope(f"{scope}/" if scope else None))
         stack.enter_context(tf.control_dependencies(None))
-        yield graph
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.device import on_device
+from returnn.tf.frontend_low_level.outermost_graph import graph_around
 from returnn.tf.frontend_low_level.scope import is_visible
 
 _COMPARE: dict[str, Callable[..., Any]] = {
@@ -212,6 +214,12 @@ class RawTFOps:
     def is_valid_in_current_graph(tensor: Tensor) -> bool:
         """:return: whether the value can be used in the current graph"""
         return tensor.raw_tensor is None or is_visible(tensor.raw_tensor)
+
+    @staticmethod
+    def graph_of_value(tensor: Tensor) -> Any:
+        """:return: context"""
+        raw = tensor.raw_tensor
+        return contextlib.nullcontext() if raw is None or not is_visible(raw) else graph_around(raw)
 
     @staticmethod
     def should_pickle_tensor(raw_tensor: tf.Tensor) -> bool:

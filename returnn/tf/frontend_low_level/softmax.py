@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from returnn.frontend._array_backend.softmax import SoftmaxArrayOps
@@ -15,12 +17,12 @@ class SoftmaxTFOps(SoftmaxArrayOps):
     @staticmethod
     def softmax_raw(raw_tensor: tf.Tensor, axis: int) -> tf.Tensor:
         """:return: softmax"""
-        return tf.nn.softmax(raw_tensor, axis=axis)
+        return _over_last_axis(tf.nn.softmax, raw_tensor, axis)
 
     @staticmethod
     def log_softmax_raw(raw_tensor: tf.Tensor, axis: int) -> tf.Tensor:
         """:return: logarithm of the softmax"""
-        return tf.nn.log_softmax(raw_tensor, axis=axis)
+        return _over_last_axis(tf.nn.log_softmax, raw_tensor, axis)
 
     @classmethod
     def log_of_softmax_raw(cls, raw_tensor: tf.Tensor) -> tf.Tensor | None:
@@ -44,3 +46,18 @@ class SoftmaxTFOps(SoftmaxArrayOps):
     def sparse_cross_entropy_raw(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """:return: cross entropy"""
         return tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=targets)
+
+
+def _over_last_axis(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, axis: int) -> tf.Tensor:
+    """:return: function of x over this axis. TensorFlow itself needs many operations to move an axis to the end"""
+    num = x.shape.ndims
+    behind = list(range(axis % num + 1, num))
+    if not behind:
+        return function(x)
+    if all(x.shape[i] == 1 for i in behind):
+        out = function(tf.squeeze(x, axis=behind))
+        for _ in behind:
+            out = tf.expand_dims(out, -1)
+        return out
+    order = [i for i in range(num) if i != behind[0] - 1] + [behind[0] - 1]
+    return tf.transpose(function(tf.transpose(x, order)), [order.index(i) for i in range(num)])

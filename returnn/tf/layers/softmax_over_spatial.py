@@ -75,6 +75,8 @@ def mask_of_window(
     :param window_size: layer or number: number of frames in the window
     :return: [..., axis], bool, whether a frame is inside; None if all are
     """
+    if start is None and window_start is None:
+        return None
     frames = frame_numbers(axis)
     first, window_first, size = (_value(option) for option in (start, window_start, window_size))
     conditions = []
