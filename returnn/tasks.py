@@ -17,6 +17,7 @@ from returnn.util.errors import ConfigError, check_known, nearest_hint
 _CONFIG_PREFIX = "config:"
 _OPTIONAL_PREFIX = "optional-config:"
 _ENGINE_TASKS = "returnn.tf.engine.tasks"
+_ATTENTION_PLOT = "returnn.tf.engine.attention_plot"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ TASKS = {
         Task("search", "decodes with beam search; can write the hypotheses", f"{_ENGINE_TASKS}:search_task"),
         Task("forward", "runs the network over data; writes HDF", f"{_ENGINE_TASKS}:forward"),
         Task("initialize_model", "creates an untrained checkpoint", f"{_ENGINE_TASKS}:initialize_model"),
+        Task("plot_attention", "draws attention weights as pictures", f"{_ATTENTION_PLOT}:plot_attention"),
         Task("nop", "does nothing after the setup", "returnn.tasks:nop"),
         Task("debug_shell", "opens an interactive shell", "returnn.util.debug_shell:debug_shell_task"),
     ]

@@ -14,7 +14,7 @@ _BY_THEME = {
         startup_callback use_hot_reloading use_train_proc_manager web_server_port
     """,
     "log": """
-        learning_curve_file log log_batch_size log_format log_verbosity
+        attention_plot learning_curve_file log log_batch_size log_format log_verbosity
     """,
     "data": """
         backend batch_size batching cache_size chunk_eval chunking chunking_variance context_window
