@@ -40,7 +40,7 @@ class LoopInputs:
     time_dim: Dim
     has_known_length: bool
     include_eos: bool
-    max_seq_len: Callable[[], Any] | None
+    max_seq_len: Callable[[], int | Tensor | None] | None
     unroll: bool
     back_prop: bool
 
@@ -100,7 +100,9 @@ class LoopEmitter:
         self.kept = self._kept_layers()
         self.reads = self._make_reads()
         self.step_network: Any = None
-        self.length = self._length()
+        limit = None if inputs.has_known_length or inputs.max_seq_len is None else inputs.max_seq_len()
+        self.limits = limit if isinstance(limit, Tensor) and limit.dims else None  # of each sequence, if they have one
+        self.length = self._length(limit)
         self.beams = inputs.cell.rec_layer.network.beams
         end = (
             None
@@ -112,6 +114,8 @@ class LoopEmitter:
             self.dims_of_hypotheses: list[Dim] = [*batch, inferred.prev_beam]
         else:
             self.dims_of_hypotheses = [] if end is None else list(end.dims)
+            limited = [] if self.limits is None else self.limits.dims
+            self.dims_of_hypotheses += [dim for dim in limited if dim not in self.dims_of_hypotheses]
 
     def run(self) -> dict[str, LayerBase]:
         """:return: the layers that are kept, for all frames, by path"""
@@ -217,9 +221,20 @@ class LoopEmitter:
             before, lengths = (self._continued(frame, variables, name) for name in ("ended", "lengths"))
             ended = tf.logical_or(before, end)
             is_over = before if self.inputs.include_eos else ended
-            result["ended"] = ended
+            result["ended"] = self._or_at_limit(ended, i + 1)
             result["lengths"] = lengths + tf.cast(tf.logical_not(is_over), tf.int32)
         return result
+
+    def _or_at_limit(self, ended: Any, number: Any) -> Any:
+        """
+        :param ended: raw (B, beam), bool
+        :param number: raw scalar, of frames
+        :return: raw (B, beam), bool: the sequence has ended, or has as many frames as it may have
+        """
+        if self.limits is None:
+            return ended
+        number = rf.convert_to_tensor(number, dims=(), dtype="int32")
+        return tf.logical_or(ended, self._fit(rf.compare_bc(self.limits, "<=", number), self.dims_of_hypotheses))
 
     # Search.
 
@@ -287,7 +302,8 @@ class LoopEmitter:
         }
         dims = self.dims_of_hypotheses
         if self.inputs.cell.has_end:
-            variables["ended"] = rf.full(dims=dims, fill_value=False, dtype="bool").raw_tensor
+            ended = rf.full(dims=dims, fill_value=False, dtype="bool").raw_tensor
+            variables["ended"] = self._or_at_limit(ended, 0)
             variables["lengths"] = rf.full(dims=dims, fill_value=0, dtype="int32").raw_tensor
         if self.inferred.prev_beam is not None:
             # There is one hypothesis, in the first place; the others cannot be continued.
@@ -368,11 +384,10 @@ class LoopEmitter:
         order = [*batch, beam.dim]
         return template.copy_template().copy_transpose([*order, *(d for d in template.dims if d not in order)])
 
-    def _length(self) -> Any:
+    def _length(self, limit: int | Tensor | None) -> Any:
         """:return: (largest) number of frames, as number or raw scalar; None if it is not known"""
         if self.inputs.has_known_length:
             return self.inputs.time_dim.get_dim_value()
-        longest = None if self.inputs.max_seq_len is None else self.inputs.max_seq_len()
-        if isinstance(longest, tf.Tensor) and longest.shape.ndims:
-            longest = tf.reduce_max(longest)
-        return longest
+        if not isinstance(limit, Tensor):
+            return limit
+        return (rf.reduce_max(limit, axis=limit.dims) if limit.dims else limit).raw_tensor

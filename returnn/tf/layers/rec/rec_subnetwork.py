@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
@@ -84,12 +85,24 @@ class RecSubnetwork(LayerBase):
         target = self.get_target_value(key)
         return target if target is not None and target.have_time_axis() else None
 
-    def _max_seq_len(self: RecLayer) -> Any:
-        """:return: raw largest number of frames, None if there is none"""
+    def _max_seq_len(self: RecLayer) -> int | Tensor | None:
+        """:return: largest number of frames, of all sequences or of each [B]; None if there is none"""
         if self.max_seq_len_via is not None:
-            return self.max_seq_len_via.output.raw_tensor
-        if not isinstance(self.max_seq_len, str):
-            return self.max_seq_len
+            limit = self.max_seq_len_via.output
+        else:
+            limit = self._evaluated_max_seq_len() if isinstance(self.max_seq_len, str) else self.max_seq_len
+        if limit is None or isinstance(limit, int):
+            return limit
+        batch = self.network.batch_dims_of_frame()
+        if tf.is_tensor(limit) and limit.shape.rank in (0, 1):
+            dims = batch if limit.shape.rank else []
+            limit = Tensor("max_seq_len", dims=dims, dtype=limit.dtype.name, raw_tensor=limit)
+        is_limit = isinstance(limit, Tensor) and limit.dtype.startswith("int") and set(limit.dims) <= set(batch)
+        if not is_limit:
+            raise ConfigError(f"{self.where()}: option 'max_seq_len': expected integers, one or [B], got {limit!r}.")
+        return rf.cast(limit, "int32")
+
+    def _evaluated_max_seq_len(self: RecLayer) -> Any:
 
         def max_len_from(name: str) -> Any:
             layer = self.network.construct_layer(self.network.layers_desc, name.removeprefix("base:"))

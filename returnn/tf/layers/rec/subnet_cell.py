@@ -44,7 +44,7 @@ class SubnetworkRecCell:
         :param has_known_length: whether its lengths are known before the loop; otherwise the layer "end" decides
         :param optimize: whether layers are moved out of the loop
         :param include_eos: whether the frame in which "end" is true is part of the sequence
-        :param max_seq_len: function of no arguments: raw largest number of frames
+        :param max_seq_len: function of no arguments: largest number of frames, of all sequences or of each [B]
         :param unroll: no loop in the graph, but its frames one after the other
         :param back_prop: whether there will be gradients
         """
