@@ -17,7 +17,7 @@ SEQS = [
 ]
 UNIT = {
     "output": {"class": "choice", "target": "classes", "beam_size": 2, "from": "prob", "initial_output": 0},
-    "end": {"class": "compare", "from": "output", "value": 0},
+    "end": {"class": "compare", "from": "output", "value": 9},  # the search goes on to max_seq_len
     "phoneme": {"class": "linear", "activation": None, "n_out": 3, "from": "prev:output"},
     "energy": {
         "class": "dot",
@@ -75,13 +75,13 @@ def config(folder, **plot):
 @pytest.mark.parametrize("search", [False, True])
 def test_rows_are_distributions_over_the_source(search, tmp_path, pictures):
     plot_attention(config(tmp_path, search=search))
-    assert pictures
+    assert set(pictures) == {"x_1.png", "y.png"}
     for name, (weights, options) in pictures.items():
-        num_source, num_target = {"x_1.png": (3, 3), "y.png": (2, 2)}[name]
-        assert weights.shape == (1, len(options["target"].labels), num_source)
+        num_target = 5 if search else {"x_1.png": 3, "y.png": 2}[name]
+        num_source = {"x_1.png": 3, "y.png": 2}[name]
+        assert weights.shape == (1, num_target, num_source)
+        assert len(options["target"].labels) == num_target
         numpy.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=1e-5)
-        assert search or len(options["target"].labels) == num_target
-    assert search or len(pictures) == 2
 
 
 def test_labels_and_names(tmp_path, pictures):
