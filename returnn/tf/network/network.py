@@ -26,6 +26,7 @@ from returnn.tf.network.network_losses import NetworkLosses
 from returnn.tf.network.network_params import NetworkParams
 from returnn.tf.network.network_run import NetworkRun
 from returnn.tf.network.network_tree import NetworkTree
+from returnn.tf.network.subnet_access import Subnetwork
 from returnn.tf.network.train_flag import train_flag_ctx
 from returnn.tf.util.tf1_names import add_tf1_names
 from returnn.util.errors import ConfigError, UserError
@@ -346,6 +347,10 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         return self._constructing[-1] if self._constructing else None
 
     # Layers and data by name.
+
+    def make_subnet(self, name: str, opts: dict[str, Any]) -> Subnetwork:
+        """:return: access to the network inside of a layer, see `Subnetwork`"""
+        return Subnetwork(self, name, opts)
 
     def get_layer(self, layer_name: str) -> LayerBase:
         """

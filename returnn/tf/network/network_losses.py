@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 from returnn.tf.layers.loss_holder import LossHolder, total_of
 from returnn.tf.util.regularization import spatial_smoothing_energy
 
@@ -78,6 +80,55 @@ class NetworkLosses:
         """:return: raw scalar, total of all constraints"""
         self.maybe_construct_objective()
         return self.total_constraints
+
+    def get_fetches_dict(
+        self: TFNetwork,
+        config: Any = None,
+        should_train: bool | None = None,
+        should_eval: bool | None = None,
+        with_summary: bool = False,
+        with_size: bool = False,
+        horovod_collected_reduce_inputs: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """
+        What a step of a session computes, beside what is fetched for its own sake.
+
+        :param config: default: that of the network
+        :param should_train: losses and the objective
+        :param should_eval: losses and errors
+        :param with_summary: all summaries for TensorBoard
+        :param with_size: lengths of all data
+        :param horovod_collected_reduce_inputs: is filled: losses and norm factors, which workers sum up
+        :return: raw tensors by name: `size:data:0`, `loss`, `constraints`, `cost:NAME`, `error:NAME`, ...
+        """
+        fetches: dict[str, Any] = self._fetches_of_sizes() if with_size else {}
+        if should_train or should_eval:
+            self.maybe_construct_objective()
+            fetches.update(loss=self.total_loss, constraints=self.total_constraints)
+            fetches.update(self._fetches_of_losses())
+            if horovod_collected_reduce_inputs is not None:
+                summed = ("cost:", "error:", "loss_norm_factor:")
+                horovod_collected_reduce_inputs.update({k: v for k, v in fetches.items() if k.startswith(summed)})
+        if with_summary:
+            fetches["summary"] = tf.compat.v1.summary.merge_all()
+        return {name: value for name, value in fetches.items() if value is not None}
+
+    def _fetches_of_sizes(self: TFNetwork) -> dict[str, Any]:
+        used = self.get_used_data_keys()
+        return {
+            f"size:{key}:{axis}": dim.dyn_size
+            for key, data in self.extern_data.data.items()
+            for axis, dim in enumerate(data.dims)
+            if key in used and dim.is_dynamic_seq_length()
+        }
+
+    def _fetches_of_losses(self: TFNetwork) -> dict[str, Any]:
+        fetches: dict[str, Any] = {}
+        for name, loss in self.losses_dict.items():
+            fetches[f"cost:{name}"] = loss.get_loss_value_for_fetch()
+            fetches[f"error:{name}"] = loss.get_error_value()
+            fetches[f"loss_norm_factor:{name}"] = loss.get_norm_factor()
+        return fetches
 
     @staticmethod
     def spatial_smoothing_energy(output: Any) -> Any:

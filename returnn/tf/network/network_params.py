@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
 import tensorflow as tf
 
-from returnn.tf.checkpoint import run_custom_post_inits
+from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, run_custom_post_inits
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+from returnn.tf.util.variables import VariableAssigner
 from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
@@ -19,11 +21,21 @@ if TYPE_CHECKING:
 tf1 = tf.compat.v1
 
 
+@dataclass
+class TFNetworkParamsSerialized:
+    """The parameters of a network, as they can get into another one."""
+
+    values_dict: dict[str, dict[str, numpy.ndarray]]  # by layer and name
+    global_train_step: int
+
+
 class NetworkParams:
     """The part of `TFNetwork` about parameters."""
 
     def _init_params(self: TFNetwork, outer: TFNetwork | None) -> None:
         self.extra_vars_to_save: list[Any] = []
+        self._writer: CheckpointWriter | None = None
+        self._var_assigners: dict[Any, VariableAssigner] = {}
         self._not_trainable: set[str] = outer._not_trainable if outer else set()
         self._param_values: dict[tuple[int, str], Any] = outer._param_values if outer else {}
 
@@ -103,11 +115,79 @@ class NetworkParams:
                     f"there is no layer {name!r} to load parameters into.\n  {nearest_hint(name, layers)}"
                 )
 
+    def get_params_serialized(self: TFNetwork, session: Any) -> TFNetworkParamsSerialized:
+        """:return: values of all parameters, and the number of the step"""
+        return TFNetworkParamsSerialized(self.get_param_values_dict(session), self.get_global_train_step(session))
+
+    def set_params_by_serialized(
+        self: TFNetwork, serialized: TFNetworkParamsSerialized, session: Any, **kwargs: Any
+    ) -> None:
+        """
+        :param serialized: see `get_params_serialized`, also from another network
+        :param session: session to write them in
+        :param kwargs: for `set_param_values_by_dict`
+        """
+        self.set_param_values_by_dict(serialized.values_dict, session=session, **kwargs)
+        self.set_global_train_step(serialized.global_train_step, session=session)
+
+    def get_auxiliary_params(self: TFNetwork) -> list[Any]:
+        """:return: parameters which no optimizer changes, such as running averages"""
+        trainable = {var.ref() for var in tf1.trainable_variables()}
+        return [param for param in self.get_params_list() if param.ref() not in trainable]
+
+    def declare_train_params(
+        self: TFNetwork,
+        hidden_layer_selection: Collection[str] | None = None,
+        with_output: bool | None = None,
+        global_trainable: bool | None = None,
+    ) -> None:
+        """
+        :param hidden_layer_selection: training changes these layers only; default: all
+        :param with_output: and the output layers; default: it does
+        :param global_trainable: whether training changes anything at all; default: it does
+        """
+        with_output = with_output is not False
+        for layer in self.get_all_layers_deep():
+            is_selected = hidden_layer_selection is None or layer.get_absolute_name() in hidden_layer_selection
+            is_selected = with_output if layer.is_output_layer() else is_selected
+            if global_trainable is False or not is_selected:
+                self._not_trainable.update(param.name for param in layer.params.values())
+
+    def get_var_assigner(self: TFNetwork, var: Any) -> VariableAssigner:
+        """:return: what assigns values to a variable; always the same one"""
+        assigners = self.get_root_network()._var_assigners
+        if var.ref() not in assigners:
+            assigners[var.ref()] = VariableAssigner(var)
+        return assigners[var.ref()]
+
+    def get_saveable_param_replace_dict(self: TFNetwork) -> dict[Any, Any]:
+        """:return: for some parameters what is saved instead of them, None for nothing; by `ref()`"""
+        layers = self.get_all_layers_deep()
+        return {_ref(param): other for layer in layers for param, other in layer.saveable_param_replace.items()}
+
+    def save_params_to_file(self: TFNetwork, filename: str, session: Any) -> None:
+        """
+        :param filename: of a checkpoint, without suffix
+        :param session: session with the values
+        """
+        if self._writer is None:
+            self._writer = CheckpointWriter({var.op.name: var for var in self.get_saveable_params_list()})
+        self._writer.save(session, filename)
+
+    def load_params_from_file(self: TFNetwork, filename: str, session: Any) -> None:
+        """
+        :param filename: of a checkpoint, without suffix
+        :param session: session to write the values in
+        """
+        CustomCheckpointLoader(filename, self.get_saveable_params_list(), network=self).load_now(session)
+
     def reset_saver(self: TFNetwork) -> None:
-        """Other variables are to be saved than before. Nothing is kept here that depends on it."""
+        """Other variables are to be saved than before."""
+        self._writer = None
 
     def initialize_params(self: TFNetwork, session: Any) -> None:
         """Gives all variables their initial values, and then those that come from elsewhere, such as other models."""
+        _ = self.global_train_step_var  # is made when it is needed, which can be later
         variables = tf1.global_variables()
         session.run(tf1.variables_initializer(variables))
         run_custom_post_inits(variables, session)
@@ -115,3 +195,7 @@ class NetworkParams:
 
 def _is_in(param: Any, params: list[Any]) -> bool:
     return any(param is other for other in params)
+
+
+def _ref(param: Any) -> Any:
+    return param.ref() if hasattr(param, "ref") else param

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from returnn.log import log
 from returnn.tensor import batch_dim
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.registry import get_layer_class
@@ -16,6 +17,7 @@ from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
     from returnn.tensor import Dim, Tensor
+    from returnn.tensor.batch_info import BatchInfo
     from returnn.tf.network.network import TFNetwork
 
 
@@ -350,6 +352,38 @@ class NetworkTree:
     def subnets_without_layer(self: TFNetwork) -> dict[str, TFNetwork]:
         """:return: by name: networks of which only layers inside were made, and not the layer that they belong to"""
         return {name: net for name, net in sorted(self.subnets.items()) if name not in self.layers}
+
+    def get_used_targets(self: TFNetwork) -> set[str]:
+        """:return: keys of the data that some layer has as target"""
+        targets = {target for layer in self.get_all_layers_deep() for target in layer.targets or ()}
+        return {target for target in targets if not target.startswith("layer:")}
+
+    def get_data_batch_dim(self: TFNetwork) -> Any:
+        """:return: raw size of the batch"""
+        return batch_dim.get_dim_value()
+
+    def get_global_batch_info(self: TFNetwork) -> BatchInfo:
+        """:return: what the batch axis of the data consists of"""
+        info = self.get_root_network().extern_data.get_batch_info()
+        assert info is not None
+        return info.get_global_base()
+
+    def is_extra_internal_template_construction(self: TFNetwork) -> bool:
+        """:return: whether the layers in here only infer dims"""
+        return self.only_template
+
+    def print_network_info(self: TFNetwork, name: str = "Network") -> None:
+        """
+        Writes a table of the layers into the log.
+
+        :param name: of the network
+        """
+        print(f"{name} layer topology:", file=log.v2)
+        print(f"  extern data: {self.extern_data.get_data_description()}", file=log.v2)
+        for layer in self.get_all_layers_deep():
+            kind, output = layer.layer_class or type(layer).__name__, layer.output
+            print(f"  layer {layer.get_absolute_name()!r} (class {kind!r}) {output}", file=log.v2)
+        print(f"  number of parameters: {self.get_num_params()}", file=log.v2)
 
     def get_seq_tags(self: TFNetwork, mark_data_key_as_used: bool = True, beam: Any = None) -> Any:
         """:return: raw (B,): tags of the sequences"""
