@@ -122,7 +122,8 @@ def init(
     if extra_greeting:
         print(extra_greeting, file=log.v1)
     returnn_greeting(_config().files, _split_args(command_line_options)[1])
-    check_options(_config())
+    if _config().value("task", "train") != "check":  # which lists all errors, not only these
+        check_options(_config())
     init_backend_engine()
     startup_callback = _config().typed_value("startup_callback", None)
     if startup_callback:

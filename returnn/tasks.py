@@ -17,6 +17,7 @@ from returnn.util.errors import ConfigError, check_known, nearest_hint
 _CONFIG_PREFIX = "config:"
 _OPTIONAL_PREFIX = "optional-config:"
 _ENGINE_TASKS = "returnn.tf.engine.tasks"
+_INSPECTION_TASKS = "returnn.tf.inspection.tasks"
 _ATTENTION_PLOT = "returnn.tf.engine.attention_plot"
 
 
@@ -43,6 +44,8 @@ TASKS = {
         Task("forward", "runs the network over data; writes HDF", f"{_ENGINE_TASKS}:forward"),
         Task("initialize_model", "creates an untrained checkpoint", f"{_ENGINE_TASKS}:initialize_model"),
         Task("plot_attention", "draws attention weights as pictures", f"{_ATTENTION_PLOT}:plot_attention"),
+        Task("check", "finds errors and shows the network as a table; needs no graph", f"{_INSPECTION_TASKS}:check"),
+        Task("explain", "says how loops are compiled; draws the network", f"{_INSPECTION_TASKS}:explain"),
         Task("nop", "does nothing after the setup", "returnn.tasks:nop"),
         Task("debug_shell", "opens an interactive shell", "returnn.util.debug_shell:debug_shell_task"),
     ]

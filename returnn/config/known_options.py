@@ -24,6 +24,9 @@ _BY_THEME = {
         shuffle_batches shuffle_frames_of_nseqs train train_dummy_dataset_num_seqs update_batch_size
         use_dummy_datasets use_tensorflow window
     """,
+    "check, explain": """
+        check_data explain_file explain_mode
+    """,
     "network": """
         calculate_exp_loss conv_pad_seq_len_to_power default_input flat_net_construction get_model
         get_network inf_value loss loss_name network num_inputs num_outputs optimize_move_layers_out

@@ -1,0 +1,195 @@
+"""All that `++task check` looks at in a config: options, network for training and for search, optimizer, data."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from returnn.config import Config
+from returnn.config.option_check import find_unread_options
+from returnn.datasets.dataset import Dataset
+from returnn.engine.data import dataset_names, dataset_option, load_dataset
+from returnn.engine.net_diff import is_same_net
+from returnn.tf.engine.engine import Engine
+from returnn.tf.inspection.net_dict import unused_layers
+from returnn.tf.inspection.report import NetReport, error_text, inspect_network
+from returnn.tf.network.extern_data import ExternData
+from returnn.tf.updater.optimizer_choice import choose_optimizer
+from returnn.util.errors import ConfigError, UserError, nearest_hint
+
+_SEARCH_CLASSES = ("choice", "decide", "split_batch_beam")
+
+
+@dataclass
+class ConfigReport:
+    """What was found."""
+
+    looked_at: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)  # by what they were spent on
+    networks: list[NetReport] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add_error(self, error: str | BaseException) -> None:
+        """Notes it, if it is not known yet."""
+        text = error if isinstance(error, str) else error_text(error)
+        if text not in self.errors:
+            self.errors.append(text)
+
+    def add_errors_of_search(self, errors: Sequence[str]) -> None:
+        """Notes errors of layers that there is no error of in training."""
+        known = {_layer_of(error) for error in self.errors}
+        for error in errors:
+            if _layer_of(error) not in known:
+                self.add_error(f"in search: {error}")
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Counts the seconds of the `with` block."""
+        start = time.monotonic()
+        yield
+        self.seconds[what] = time.monotonic() - start
+
+    def attempt(self, function: Callable[[], Any]) -> Any:
+        """:return: the result; None after an error, which is noted"""
+        try:
+            return function()
+        except UserError as exc:
+            self.add_error(exc)
+        return None
+
+
+def check_config(config: Config) -> ConfigReport:
+    """:return: what was found; nothing of it needs a graph"""
+    report = ConfigReport()
+    _check_options(config, report)
+    report.attempt(lambda: choose_optimizer(config))
+    report.looked_at.append("optimizer")
+    with report.timed("network"):
+        net_dicts = report.attempt(lambda: net_dicts_by_epoch(config)) or {}
+        for epoch, net_dict in net_dicts.items():
+            _check_network(config, net_dict, f" of epoch {epoch}" if len(net_dicts) > 1 else "", report)
+    if config.bool("check_data", True):
+        with report.timed("data"):
+            _check_data(config, report)
+    return report
+
+
+def net_dicts_by_epoch(config: Config) -> dict[int, dict[str, Any]]:
+    """
+    :return: the net dict of the first epoch, and of each one that changes it
+    :raises ConfigError: if there is none
+    """
+    engine = Engine(config)
+    found: dict[int, dict[str, Any]] = {}
+    last: dict[str, Any] | None = None
+    for epoch in range(1, max(Engine.config_get_final_epoch(config), 1) + 1):
+        net_dict = engine.get_net_dict_for_epoch(epoch=epoch)
+        if last is None or not is_same_net(net_dict, last):
+            found[epoch] = last = net_dict
+    return found
+
+
+def has_search(net_dict: Any) -> bool:
+    """:return: whether some layer, also in loops, does something else in search"""
+    return any(desc.get("class") in _SEARCH_CLASSES or desc.get("only_on_search") for desc in _descriptions(net_dict))
+
+
+def for_search(net_dict: dict[str, Any], config: Config) -> dict[str, Any]:
+    """
+    :return: the net dict as the search has it, in which its output layers are wanted
+    :raises ConfigError: if there is no such layer
+    """
+    names = config.opt_typed_value("search_output_layer", None) or []
+    names = [names] if isinstance(names, str) else list(names)
+    for name in names:
+        if name not in net_dict and "/" not in name:
+            raise ConfigError(
+                f"option 'search_output_layer': there is no layer {name!r}.\n  {nearest_hint(name, net_dict)}"
+            )
+    return {name: {**desc, "is_output_layer": True} if name in names else desc for name, desc in net_dict.items()}
+
+
+def _layer_of(error: str) -> str:
+    """:return: the beginning of the message"""
+    found = re.search(r"layer '[^']*'", error)
+    return found.group() if found else error
+
+
+def _descriptions(value: Any) -> Iterator[Mapping[str, Any]]:
+    """:return: all dicts in it"""
+    if isinstance(value, Mapping):
+        yield value
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _descriptions(item)
+
+
+def _check_options(config: Config, report: ConfigReport) -> None:
+    unread = find_unread_options(config)
+    is_error = not config.bool("allow_unknown_options", False)
+    for name, known in unread.misspelt.items():
+        text = f"there is no option {name!r}. Did you mean {known!r}?"
+        report.add_error(f"config: {text}") if is_error else report.warnings.append(text)
+    if unread.others:
+        report.warnings.append(f"options that nobody reads: {', '.join(unread.others)}")
+    report.looked_at.append("options")
+
+
+def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, report: ConfigReport) -> None:
+    modes = {"training": net_dict}
+    if has_search(net_dict):
+        modes["search"] = report.attempt(lambda: for_search(net_dict, config)) or net_dict
+    used: set[str] = set()
+    for mode, mode_dict in modes.items():
+        network = report.attempt(
+            lambda mode=mode, net=mode_dict: inspect_network(
+                net, config, title=f"network{of_epoch} for {mode}", is_search=mode == "search"
+            )
+        )
+        if network is None:
+            return
+        report.networks.append(network)
+        report.looked_at.append(network.title)
+        used |= network.used_layers
+        if mode == "search":
+            report.add_errors_of_search(network.errors)
+        else:
+            for error in network.errors:
+                report.add_error(error)
+    unused = unused_layers(net_dict, used)
+    if unused:
+        report.warnings.append(f"layers{of_epoch} that nothing uses: {', '.join(unused)}")
+
+
+# Data.
+
+
+def _check_data(config: Config, report: ConfigReport) -> None:
+    used_keys = {key for network in report.networks for key in network.network.get_used_data_keys()}
+    for name in ["train", *dataset_names(config)]:
+        if dataset_option(config, name) is None:
+            continue
+        try:
+            dataset = load_dataset(config, name)
+        except (UserError, OSError) as exc:
+            report.add_error(error_text(exc))
+            continue
+        report.looked_at.append(f"data {name!r}")
+        if report.networks and dataset is not None:
+            _check_dims_of_data(name, dataset, report.networks[0].network.extern_data, used_keys, report)
+
+
+def _check_dims_of_data(
+    name: str, dataset: Dataset, extern_data: ExternData, used_keys: set[str], report: ConfigReport
+) -> None:
+    for key in sorted(used_keys):
+        try:
+            extern_data.check_matched_dataset(dataset, [key])
+        except ConfigError as exc:
+            report.add_error(f"data {name!r}: {error_text(exc)}")

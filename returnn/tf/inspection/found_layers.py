@@ -1,0 +1,69 @@
+"""All layers of a network of templates, also those inside of subnetworks and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.rec.plan import Placement
+from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
+
+_INTERNAL = ("prev:", "data:", ":i")
+
+
+@dataclass(frozen=True)
+class FoundLayer:
+    """A layer, and where it is."""
+
+    layer: LayerBase
+    depth: int = 0  # number of layers around it
+    placement: Placement | None = None  # inside of a loop
+
+    @property
+    def name(self) -> str:
+        """Absolute name."""
+        return self.layer.get_absolute_name()
+
+    @property
+    def cell(self) -> SubnetworkRecCell | None:
+        """The loop that the layer is, if it is one."""
+        return getattr(self.layer, "cell", None)
+
+    @property
+    def class_name(self) -> str:
+        """The name of its class, as in a net dict."""
+        name = self.layer.layer_class
+        return str(name[0] if isinstance(name, (list, tuple)) else name or type(self.layer).__name__)
+
+
+def found_layers(network: Any) -> list[FoundLayer]:
+    """:return: all layers, each once, by name, those of a network behind the layer that it is inside of"""
+    found: dict[str, FoundLayer] = {}
+    for layer in _layers_of_network(network, depth=0, placement=None):
+        found.setdefault(layer.name, layer)
+    return list(found.values())
+
+
+def _layers_of_network(network: Any, *, depth: int, placement: Placement | None) -> Iterator[FoundLayer]:
+    for name, layer in network.layers.items():
+        if name != "data" and not name.startswith(_INTERNAL):
+            yield from _with_inner(FoundLayer(layer, depth, placement))
+
+
+def _with_inner(found: FoundLayer) -> Iterator[FoundLayer]:
+    yield found
+    if found.cell is not None:
+        yield from _layers_of_loop(found.cell, found.depth + 1)
+        return
+    for network in found.layer.get_sub_networks():
+        yield from _layers_of_network(network, depth=found.depth + 1, placement=found.placement)
+
+
+def _layers_of_loop(cell: SubnetworkRecCell, depth: int) -> Iterator[FoundLayer]:
+    for path, placement in cell.plan.placements.items():
+        found = FoundLayer(cell.inferred.layers[path], depth + path.count("/"), placement)
+        yield found
+        if found.cell is not None:
+            yield from _layers_of_loop(found.cell, found.depth + 1)

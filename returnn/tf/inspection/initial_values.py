@@ -1,0 +1,53 @@
+"""Outputs and states before the first frame of a loop, as templates: do they fit, which parameters are they."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor import Tensor
+from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.rec.frame import Frame
+from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.rec.initial_parameter import InitialParameter
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
+
+
+def infer_initial_values(cell: SubnetworkRecCell) -> None:
+    """
+    Makes templates of all that a loop begins with, in the way in which the loop makes the values.
+
+    :param cell: a loop of which the dims are known
+    :raises ConfigError: if an initial value does not fit
+    """
+    data = {} if cell.source is None else {"source": cell.source}
+    network = cell.make_network(Frame(cell.prefix), is_step=False, data=data)
+
+    def get_layer(name: str) -> LayerBase:
+        return network.construct_layer(network.layers_desc, name)
+
+    for path, template in cell.inferred.prev.items():
+        _infer(cell, network, path, cell.inferred.layers[path]._initial_output, template, get_layer)
+    for path in cell.plan.at("inside"):
+        for state in cell.inferred.states.get(path, {}).values():
+            _infer(cell, network, path, state.initial, state.template, get_layer)
+
+
+def _infer(
+    cell: SubnetworkRecCell,
+    network: Any,
+    path: str,
+    value: Any,
+    template: Tensor,
+    get_layer: Callable[[str], LayerBase],
+) -> None:
+    if isinstance(value, InitialParameter):
+        value()
+    if callable(value) and not hasattr(value, "output"):  # it makes a value
+        return
+    layer = cell.inferred.layers[path]
+    owner = InternalLayer(name=layer.name, network=network, output=layer.output, name_scope=layer.name_scope)
+    owner.layer_class = layer.layer_class  # for error messages
+    initial_value(value, template, layer=owner, get_layer=get_layer, apply_on_zeros=lambda: template)

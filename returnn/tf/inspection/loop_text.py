@@ -1,0 +1,99 @@
+"""A loop in words, stage by stage: what was parsed, inferred, planned, and what will be emitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from returnn.tf.inspection.dims_text import dim_text, dims_text
+from returnn.tf.inspection.found_layers import FoundLayer
+
+if TYPE_CHECKING:
+    from returnn.tensor import Tensor
+    from returnn.tf.layers.rec.frame import Edge
+    from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
+
+_PLACES = {
+    "before": "before the loop, all frames at once",
+    "inside": "inside, frame by frame",
+    "after": "after the loop, all frames at once",
+}
+
+
+def loop_text(cell: SubnetworkRecCell) -> str:
+    """:return: the stages of the compiler, in lines"""
+    name = cell.plan.name
+    return "\n".join(
+        [
+            f"loop {name!r} over {dim_text(cell.time_dim)}: {_length(cell)}",
+            "  parse: who uses what",
+            *_aligned((path, ", ".join(map(str, cell.inferred.edges.get(path, ()))) or "-") for path in _paths(cell)),
+            "  infer: output of one frame",
+            *_aligned((path, _class_of(cell, path), dims_text(_output(cell, path))) for path in _paths(cell)),
+            "  plan: where each layer runs, and why",
+            *_plan(cell),
+            "  emit: what goes in and out of the frames",
+            *_aligned(_traffic(cell)),
+        ]
+    )
+
+
+def _paths(cell: SubnetworkRecCell) -> list[str]:
+    return list(cell.plan.placements)
+
+
+def _output(cell: SubnetworkRecCell, path: str) -> Tensor:
+    return cell.inferred.layers[path].output
+
+
+def _class_of(cell: SubnetworkRecCell, path: str) -> str:
+    return FoundLayer(cell.inferred.layers[path]).class_name
+
+
+def _length(cell: SubnetworkRecCell) -> str:
+    if cell.has_known_length:
+        return "the number of frames is known before" + (", 'end' may end it earlier" if cell.has_end else "")
+    longest = getattr(cell.rec_layer, "max_seq_len", None)
+    limit = f", after at most {longest} frames" if longest is not None else ""
+    return f"the layer 'end' ends it{limit}"
+
+
+def _plan(cell: SubnetworkRecCell) -> list[str]:
+    lines = []
+    for place, words in _PLACES.items():
+        found = [p for p in cell.plan.placements.values() if p.place == place]
+        if found:
+            lines += [f"    {words}:", *(f"  {line}" for line in _aligned((p.layer, p.reason) for p in found))]
+    return lines
+
+
+def _traffic(cell: SubnetworkRecCell) -> list[tuple[str, str, str]]:
+    inferred, plan = cell.inferred, cell.plan
+    inside = plan.at("inside")
+    if not inside:
+        return [("there is no loop in the graph", "", "")]
+    rows = [("reads", "data:source", dims_text(cell.source))] if cell.source is not None else []
+    rows += [("reads", str(edge), dims_text(_output(cell, edge.path))) for edge in _read_edges(cell, inside)]
+    rows += [("keeps for the next frame", f"prev:{p}", dims_text(t)) for p, t in inferred.prev.items() if p in inside]
+    for path in inside:
+        for key, state in inferred.states.get(path, {}).items():
+            rows.append(("keeps for the next frame", f"{path}, state {key!r}", dims_text(state.template)))
+    used_later = {edge.path for path in plan.at("after") for edge in inferred.edges.get(path, ())}
+    wanted = [path for path in inside if path in used_later or (path in cell.wanted and path != "end")]
+    rows += [("writes, for all frames", path, dims_text(_output(cell, path))) for path in wanted]
+    if inferred.beam is not None:
+        rows.append(("carries", f"beam of {inferred.beam.dim.size} hypotheses", "scores, and where each came from"))
+    return rows
+
+
+def _read_edges(cell: SubnetworkRecCell, inside: Sequence[str]) -> list[Edge]:
+    """:return: what frames use of layers before the loop"""
+    edges = {edge for path in inside for edge in cell.inferred.edges.get(path, ())}
+    before = set(cell.plan.at("before"))
+    return sorted((edge for edge in edges if edge.kind in ("same", "prev") and edge.path in before), key=str)
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["    " + "  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip() for row in rows]

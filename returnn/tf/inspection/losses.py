@@ -1,0 +1,36 @@
+"""Whether losses fit to the outputs and targets that they compare, as far as templates say."""
+
+from __future__ import annotations
+
+import returnn.frontend as rf
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.loss import Loss
+from returnn.tf.layers.losses import CrossEntropyLoss
+from returnn.util.errors import ConfigError
+
+
+def check_loss(layer: LayerBase) -> None:
+    """
+    :param layer: as template
+    :raises UserError: if the output and the target of the layer do not fit to each other
+    """
+    loss = layer.loss
+    if not isinstance(loss, Loss) or loss.recurrent or not type(loss).__module__.startswith("returnn."):
+        return  # losses on whole sequences, and code of a user, work on values
+    with rf.backend_ctx("template"), layer.network.compute_scope(layer, suffix="loss"):
+        loss.init_by_layer(layer)
+        _check_sizes(loss)
+        if type(loss).value_per_frame is not Loss.value_per_frame:
+            loss.value_per_frame()
+
+
+def _check_sizes(loss: Loss) -> None:
+    output, target = loss.output.feature_dim, None if loss.target is None else loss.target.sparse_dim
+    if output is None or target is None or not isinstance(loss, CrossEntropyLoss):
+        return
+    if None not in (output.size, target.size) and output.size != target.size:
+        key = loss.layer.target if loss.layer is not None else None
+        raise ConfigError(
+            f"{loss.where()}: the output has {output.size} features, the target {key!r} {target.size} labels.\n"
+            "  Without 'n_out', a 'softmax' layer takes the number of labels of its target."
+        )

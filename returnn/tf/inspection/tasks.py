@@ -1,0 +1,89 @@
+"""The tasks `check` and `explain` of the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rich.console import Console
+
+from returnn.config import Config
+from returnn.log import log
+from returnn.tf.inspection.config_check import ConfigReport, check_config, for_search, net_dicts_by_epoch
+from returnn.tf.inspection.drawing import draw_network
+from returnn.tf.inspection.loop_text import loop_text
+from returnn.tf.inspection.report import NetReport, inspect_network
+from returnn.tf.inspection.table import print_table, table_text
+from returnn.util.errors import ConfigError, check_known
+from returnn.util.terminal import is_tty
+
+_MODES = ("training", "search")
+
+
+def check(config: Config) -> None:
+    """
+    Looks for errors, and shows the network as a table. No graph is made. Data sets are opened, to see whether they fit;
+    `check_data = False` leaves them out.
+
+    :raises ConfigError: if there are errors, so that the exit status says so
+    """
+    report = check_config(config)
+    _show_networks(report)
+    for warning in report.warnings:
+        log.print_warning(warning)
+    seconds = ", ".join(f"{what} {s:.1f} s" for what, s in report.seconds.items())
+    print(f"looked at: {', '.join(report.looked_at)} ({seconds})", file=log.v1)
+    for i, error in enumerate(report.errors):
+        print(f"{i + 1}. {error}", file=log.v1)
+    if report.errors:
+        log.flush()
+        raise ConfigError(f"the check found {len(report.errors)} error{'s' * (len(report.errors) > 1)}, see above.")
+    print("no errors", file=log.v1)
+
+
+def explain(config: Config) -> None:
+    """
+    Says how each loop is compiled, and draws the network, into `explain_file` (.svg or .png). `explain_mode` is
+    "training" or "search".
+
+    :raises ConfigError: if there is an error in the network
+    """
+    mode = config.value("explain_mode", "training")
+    check_known("mode", mode, _MODES, where="option 'explain_mode'")
+    report = _network_to_explain(config, mode)
+    for found in report.layers:
+        if found.cell is not None:
+            print(loop_text(found.cell), file=log.v1)
+            print(file=log.v1)
+    filename = config.value("explain_file", "") or _default_file(config)
+    draw_network(report, filename)
+    print(f"drawn: {filename}", file=log.v1)
+    if report.errors:
+        raise ConfigError(f"{report.errors[0]}\n  This part is left out. '++task check' lists all errors.")
+
+
+def _network_to_explain(config: Config, mode: str) -> NetReport:
+    net_dict = list(net_dicts_by_epoch(config).values())[-1]
+    is_search = mode == "search"
+    net_dict = for_search(net_dict, config) if is_search else net_dict
+    return inspect_network(net_dict, config, title=f"network for {mode}", is_search=is_search)
+
+
+def _default_file(config: Config) -> str:
+    name = os.path.basename(config.files[-1]) if config.files else "network"
+    return f"{os.path.splitext(name)[0]}.svg"
+
+
+def _show_networks(report: ConfigReport) -> None:
+    """Shows the network in full that the last epoch has, and what is different there in search."""
+    shown: set[object] = set()
+    for network in report.networks[-2:]:
+        rows = [row for row in network.rows if row not in shown]
+        shown.update(rows)
+        title = network.title if len(rows) == len(network.rows) else f"{network.title}: what is different there"
+        if not rows:
+            continue
+        if is_tty():
+            print_table(network, rows, title, Console(file=sys.stdout))
+        else:
+            print(table_text(network, rows, title), file=log.v1)

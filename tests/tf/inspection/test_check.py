@@ -1,0 +1,239 @@
+"""`++task check`: all errors of a config at once, each short, and the table of layers."""
+
+import copy
+
+import pytest
+import tensorflow as tf
+
+import returnn.__main__ as rnn
+from returnn.config import Config, set_global_config
+from returnn.log import log
+from returnn.tf.inspection.config_check import check_config
+from returnn.util.backend_engine import BackendEngine
+from returnn.util.behavior_version import BehaviorVersion
+
+DATA = {"class": "Task12AXDataset", "num_seqs": 2}
+DECODER = {
+    "output": {"class": "choice", "target": "classes", "beam_size": 3, "from": "prob", "initial_output": 0},
+    "end": {"class": "compare", "from": "output", "value": 0},
+    "emb": {"class": "linear", "activation": None, "n_out": 4, "from": "prev:output"},
+    "s": {"class": "rnn_cell", "unit": "LSTMBlock", "from": ["emb", "prev:att"], "n_out": 6},
+    "query": {"class": "linear", "activation": None, "n_out": 7, "from": "s"},
+    "energy_in": {"class": "combine", "kind": "add", "from": ["base:keys", "query"]},
+    "energy": {"class": "linear", "activation": None, "n_out": 1, "from": "energy_in"},
+    "weights": {"class": "softmax_over_spatial", "from": "energy"},
+    "att": {"class": "generic_attention", "weights": "weights", "base": "base:encoder"},
+    "prob": {"class": "softmax", "from": ["s", "att"], "target": "classes", "loss": "ce"},
+}
+NETWORK = {
+    "encoder": {"class": "rec", "unit": "nativelstm2", "n_out": 8, "from": "data"},
+    "keys": {"class": "linear", "activation": None, "n_out": 7, "from": "encoder"},
+    "output": {"class": "rec", "from": [], "target": "classes", "max_seq_len": 9, "unit": DECODER},
+    "decision": {
+        "class": "decide", "from": "output", "loss": "edit_distance", "target": "classes", "only_on_search": True,
+    },
+}  # fmt: skip
+
+
+def options(**more):
+    return {
+        "extern_data": {"data": {"dim": 9}, "classes": {"dim": 2, "sparse": True}},
+        "train": DATA,
+        "network": copy.deepcopy(NETWORK),
+        "optimizer": {"class": "adam"},
+        "behavior_version": 21,
+        **more,
+    }
+
+
+@pytest.fixture(autouse=True)
+def no_global_state():
+    BehaviorVersion.reset()
+    with tf.Graph().as_default() as graph:
+        yield
+        assert not graph.get_operations(), "no graph is made"
+    BehaviorVersion.reset()
+    set_global_config(None)
+    BackendEngine.selected_engine = None
+    log.initialize(verbosity=[5])
+
+
+def errors_of(**more):
+    found = check_config(Config(options(**more))).errors
+    assert all(len(error.split("\n")) <= 5 for error in found)
+    return found
+
+
+def test_a_good_config_has_no_errors():
+    report = check_config(Config(options()))
+    assert report.errors == []
+    assert report.warnings == []
+    assert report.looked_at == [
+        "options", "optimizer", "network for training", "network for search", "data 'train'",
+    ]  # fmt: skip
+
+
+def test_all_independent_errors_are_found():
+    config = options(batch_sizee=3, optimizer={"class": "adamm"}, search_output_layer="decisionn")
+    net, unit = config["network"], config["network"]["output"]["unit"]
+    net["keys"]["activaton"] = "relu"
+    net["encoder"]["unit"] = "nativelstm3"
+    net["extra"] = {"class": "softmax", "from": "encoderr", "loss": "ce"}
+    net["wrong_size"] = {"class": "softmax", "from": "data", "n_out": 11, "loss": "ce"}
+    net["text"] = "linear"
+    unit["s"]["n_ot"] = 3
+    unit["att"]["base"] = "base:encodr"
+    unit["weights"]["class"] = "softmax_over_spatiall"
+    unit["prob"]["loss"] = "cee"
+    assert sorted(errors_of(**config)) == [
+        "config: there is no optimizer 'adamm'.\n  Did you mean 'adam' or 'nadam' or 'adamw'?",
+        "config: there is no option 'batch_sizee'. Did you mean 'batch_size'?",
+        "layer 'encoder' (class 'rec'): option 'unit': there is no unit 'nativelstm3'.\n"
+        "  Did you mean 'nativelstm' or 'nativelstm2' or 'nativelstmlowmem'?",
+        "layer 'extra': there is no layer 'encoderr'.\n  Did you mean 'encoder'?",
+        "layer 'keys' (class 'linear'): there is no option 'activaton'.\n  Did you mean 'activation'?",
+        "layer 'output/att': there is no layer 'encodr'.\n  Did you mean 'encoder'?",
+        "layer 'output/prob' (class 'softmax'): there is no loss 'cee'.\n  Did you mean 'ce'?",
+        "layer 'output/s' (class 'rnn_cell'): there is no option 'n_ot'.\n  Did you mean 'n_out' or 'unit_opts'?",
+        "layer 'output/weights': there is no layer class 'softmax_over_spatiall'.\n"
+        "  Did you mean 'softmax_over_spatial'?",
+        "layer 'text': expected a dict of options, got 'linear'.",
+        "layer 'wrong_size' (class 'softmax'): loss 'ce': the output has 11 features, the target 'classes' 2 labels.\n"
+        "  Without 'n_out', a 'softmax' layer takes the number of labels of its target.",
+        "option 'search_output_layer': there is no layer 'decisionn'.\n  Did you mean 'decision'?",
+    ]
+
+
+def test_what_needs_a_wrong_layer_is_no_error_of_its_own():
+    config = options()
+    config["network"]["encoder"]["direction"] = 5
+    assert errors_of(**config) == ["layer 'encoder' (class 'rec'): option 'direction': expected 1 or -1, got 5."]
+
+
+def test_wrong_dims_inside_of_a_loop():
+    config = options()
+    config["network"]["output"]["unit"]["s"]["initial_state"] = "base:data"
+    assert errors_of(**config) == [
+        "layer 'output/s' (class 'rnn_cell'): the initial value 'data' [B, T|time:var:extern_data:data[B], "
+        "F|feature:extern_data:data(9)] does not fit 'state' [B, F|output/s:feature-dense(6)]."
+    ]
+
+
+def test_an_error_in_search_alone():
+    config = options()
+    config["network"]["decision"]["from"] = "outputt"
+    config["network"]["report"] = {"class": "copy", "from": "decisio", "only_on_search": True, "is_output_layer": True}
+    assert errors_of(**config) == [
+        "in search: layer 'decision': there is no layer 'outputt'.\n  Did you mean 'output'?",
+        "in search: layer 'report': there is no layer 'decisio'.\n  Did you mean 'decision'?",
+    ]
+
+
+def test_a_layer_that_needs_itself():
+    config = options()
+    config["network"]["keys"]["from"] = "keys"
+    assert errors_of(**config) == [
+        "layer 'keys' needs itself: 'keys' -> 'keys'.\n  Inside a loop, 'prev:' means the frame before."
+    ]
+
+
+def test_a_broken_function_of_the_config_is_an_error_of_its_layer():
+    config = options()
+
+    def out_type(**_kwargs):
+        raise KeyError("missing")
+
+    config["network"]["output"] = {"class": "eval", "from": "keys", "eval": "source(0)", "out_type": out_type}
+    assert len(errors_of(**config)) == 1
+    assert errors_of(**config)[0].startswith("layer 'output'")
+
+
+def test_data_that_does_not_fit():
+    config = options(extern_data={"data": {"dim": 8}, "classes": {"dim": 2, "sparse": True}})
+    (error,) = errors_of(**config)
+    assert error.startswith("data 'train': extern_data: 'data' [B,")
+    assert error.endswith("but the dataset has 'data' as dense data of dim 9.")
+    assert errors_of(**config, check_data=False) == []
+
+
+def test_data_that_is_not_there():
+    assert errors_of(dev={"class": "HDFDataset", "files": ["/nowhere/data.hdf"]})[0].count("/nowhere/data.hdf") == 1
+
+
+def test_unused_layers_are_a_warning():
+    config = options()
+    config["network"]["never"] = {"class": "copy", "from": "data"}
+    config["network"]["by_code"] = {"class": "copy", "from": "data"}
+    code = "self.network.get_layer('by_code').output.placeholder"
+    config["network"]["code"] = {"class": "eval", "from": "keys", "eval": code, "is_output_layer": True}
+    report = check_config(Config(config))
+    assert report.errors == []
+    assert report.warnings == ["layers that nothing uses: never"]
+
+
+def test_each_network_of_a_pretraining_is_checked():
+    def get_network(epoch):
+        net = copy.deepcopy(NETWORK)
+        net["keys"]["n_out" if epoch != 3 else "n_outt"] = net["keys"].pop("n_out") + (epoch > 4)
+        return net
+
+    config = options(get_network=get_network, num_epochs=6)
+    del config["network"]
+    report = check_config(Config(config))
+    assert [name for name in report.looked_at if "training" in name] == [
+        f"network of epoch {epoch} for training" for epoch in (1, 3, 4, 5)
+    ]
+    assert report.errors == [
+        "layer 'keys' (class 'linear'): there is no option 'n_outt'.\n  Did you mean 'n_out' or 'initial_output'?"
+    ]
+
+
+# The command line.
+
+# ruff: noqa: E501 (a table)
+TABLE = """\
+network for training
+  layer             class                 output                         parameters  in the loop
+  encoder           rec                   [time:data, B, 8]                     576
+  keys              linear                [time:data, B, 7]                      63
+  output            rec                   [time:classes, B] of 2 labels
+  output/output     choice                [B] of 2 labels                            before: uses nothing of the loop
+  output/emb        linear                [B, 4]                                 12  before: uses only prev:output
+  output/s          rnn_cell              [B, 6]                                456  inside: depends on its own past, by 'prev:att'
+  output/query      linear                [B, 7]                                 49  inside: 'energy_in' needs it
+  output/energy_in  combine               [time:data, B, 7]                          inside: 'energy' needs it
+  output/energy     linear                [time:data, B, 1]                       8  inside: 'weights' needs it
+  output/weights    softmax_over_spatial  [time:data, B, 1]                          inside: 'att' needs it
+  output/att        generic_attention     [B, 8]                                     inside: 's' needs it
+  output/prob       softmax               [B, 2]                                 30  after: nothing in the loop needs it
+  12 layers, 1,194 parameters
+"""
+
+
+def run(tmp_path, text, *args):
+    path = tmp_path / "my.config"
+    path.write_text(f"#!rnn.py\n{text}\n", encoding="utf8")
+    return rnn.main(["rnn.py", str(path), "++task", "check", *args])
+
+
+def test_table_and_exit_status(tmp_path, capsys):
+    assert run(tmp_path, "\n".join(f"{key} = {value!r}" for key, value in options().items())) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    table, search = out[out.index("network for training") : out.index("looked at")].split("network for search")
+    assert table == TABLE
+    assert search.startswith(": what is different there\n")
+    assert "output/prob       softmax               [B, beam(3), 2] " in search
+    assert "encoder   " not in search
+    assert "looked at: options, optimizer, network for training, network for search, data 'train' (network " in out
+    assert out.endswith("no errors\n")
+
+
+def test_errors_and_exit_status(tmp_path, capsys):
+    config = options()
+    config["network"]["keys"]["n_outt"] = 3
+    text = "\n".join(f"{key} = {value!r}" for key, value in config.items())
+    assert run(tmp_path, text, "++batch_sizee", "5") == 1
+    out, err = capsys.readouterr()
+    assert err == "error: the check found 2 errors, see above.\n"
+    assert out.count("Did you mean") == 2
