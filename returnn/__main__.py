@@ -6,6 +6,7 @@ The command line: `rnn.py CONFIG [CONFIG ...] [++option value ...]`.
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import sys
@@ -18,6 +19,9 @@ from returnn import __version__
 from returnn.config import Config, set_global_config
 from returnn.config.command_line import VERSION_FLAGS, make_parser, parse_args, parse_value
 from returnn.config.option_check import check_options
+from returnn.datasets.dataset import Dataset
+from returnn.engine.base import EngineBase
+from returnn.engine.data import cache_byte_sizes, load_dataset
 from returnn.log import log
 from returnn.tasks import TASKS, find_task
 from returnn.util.backend_engine import BackendEngine
@@ -30,8 +34,14 @@ from returnn.util.threads import init_thread_join_hack
 from returnn.util.version import describe_returnn_version
 
 config: Config | None = None
+engine: EngineBase | None = None
+train_data: Dataset | None = None
+dev_data: Dataset | None = None
+eval_data: Dataset | None = None
 quit_returnn = False
 _start_time_s = 0.0
+_ENGINE_MODULE = "returnn.tf.engine"  # late: not all tasks need TensorFlow
+_TASKS_WITHOUT_DATA = ("nop", "cleanup_old_models", "debug_shell", "server", "search_server", "initialize_model")
 
 
 def init_config(
@@ -95,6 +105,56 @@ def init_backend_engine(*, config_opts: Mapping[str, Any] | None = None) -> None
     :raises ConfigError: if the config asks for an engine that is not there
     """
     BackendEngine.select_engine(config=_config() if config_opts is None else Config(config_opts))
+
+
+def need_data() -> bool:
+    """:return: whether the task works on data of the config (`need_data = False` says that it does not)"""
+    return bool(_config().bool("need_data", True)) and _config().value("task", "train") not in _TASKS_WITHOUT_DATA
+
+
+def get_cache_byte_sizes() -> list[int]:
+    """:return: how many bytes of train, dev and eval data stay in memory, by `cache_size`"""
+    return list(cache_byte_sizes(_config()).values())
+
+
+def load_data(config: Config, cache_byte_size: int, files_config_key: str, **kwargs: Any) -> tuple[Dataset | None, int]:
+    """
+    :param config: its option of that name
+    :param cache_byte_size: how much stays in memory
+    :param files_config_key: such as "train"
+    :param kwargs: options of the data set, where the description has no other ones
+    :return: the data set, None if there is none; and how much of the memory it does not need
+    """
+    dataset = load_dataset(config, files_config_key, cache_byte_size=cache_byte_size, **kwargs)
+    return dataset, cache_byte_size if dataset is None else 0
+
+
+def init_data() -> None:
+    """Makes `train_data`, `dev_data` and `eval_data` of this module, if they are needed."""
+    global train_data, dev_data, eval_data
+    if not need_data():
+        return
+    dev_data, eval_data, train_data = (load_dataset(_config(), name) for name in ("dev", "eval", "train"))
+
+
+def setup_dummy_datasets() -> None:
+    """From now on, the data of the config is random data with the same keys and dims (`use_dummy_datasets`)."""
+    _config().set("use_dummy_datasets", True)
+
+
+def init_engine() -> None:
+    """Makes the engine, `engine` of this module. It has no network yet."""
+    global engine
+    engine = importlib.import_module(_ENGINE_MODULE).Engine(_config())
+
+
+def analyze_data(config: Config) -> None:
+    """
+    Task `analyze_data`: mean and standard deviation of data.
+
+    :param config: `analyze_dataset`, `data_key`, `statistics_save_prefix`
+    """
+    TASKS["analyze_data"].run(config)
 
 
 def init(

@@ -17,8 +17,8 @@ from returnn.util.errors import ConfigError, check_known, nearest_hint
 _CONFIG_PREFIX = "config:"
 _OPTIONAL_PREFIX = "optional-config:"
 _ENGINE_TASKS = "returnn.tf.engine.tasks"
-_INSPECTION_TASKS = "returnn.tf.inspection.tasks"
 _ATTENTION_PLOT = "returnn.tf.engine.attention_plot"
+_INSPECTION_TASKS = "returnn.tf.inspection.tasks"
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,19 @@ TASKS = {
         Task("search", "decodes with beam search; can write the hypotheses", f"{_ENGINE_TASKS}:search_task"),
         Task("forward", "runs the network over data; writes HDF", f"{_ENGINE_TASKS}:forward"),
         Task("initialize_model", "creates an untrained checkpoint", f"{_ENGINE_TASKS}:initialize_model"),
-        Task("plot_attention", "draws attention weights as pictures", f"{_ATTENTION_PLOT}:plot_attention"),
         Task("check", "finds errors and shows the network as a table; needs no graph", f"{_INSPECTION_TASKS}:check"),
         Task("explain", "says how loops are compiled; draws the network", f"{_INSPECTION_TASKS}:explain"),
+        Task("plot_attention", "draws attention weights as pictures", f"{_ATTENTION_PLOT}:plot_attention"),
         Task("nop", "does nothing after the setup", "returnn.tasks:nop"),
+        Task("nop_init_net_train", "sets up the network for training, then stops", f"{_ENGINE_TASKS}:init_training"),
+        Task("hpx", "the same as forward", f"{_ENGINE_TASKS}:forward"),
+        Task("compute_priors", "averages the output on training data; writes it", f"{_ENGINE_TASKS}:compute_priors"),
+        Task("analyze", "collects statistics of the outputs on data", f"{_ENGINE_TASKS}:analyze"),
+        Task("analyze_data", "collects mean and standard deviation of data", f"{_ENGINE_TASKS}:analyze_data"),
+        Task("cleanup_old_models", "deletes superfluous models, after asking", f"{_ENGINE_TASKS}:cleanup_old_models"),
+        Task("hyper_param_tuning", "looks for good values of options", f"{_ENGINE_TASKS}:tune_hyper_params"),
+        Task("search_server", "answers search requests over HTTP", f"{_ENGINE_TASKS}:search_server"),
+        Task("server", "the same as search_server", f"{_ENGINE_TASKS}:search_server"),
         Task("debug_shell", "opens an interactive shell", "returnn.util.debug_shell:debug_shell_task"),
     ]
 }

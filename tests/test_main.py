@@ -160,6 +160,43 @@ def test_library_use(config_file):
     assert rnn.quit_returnn
 
 
+DATA = "{'class': 'Task12AXDataset', 'num_seqs': 3}"
+
+
+def test_data_and_engine_for_tools(config_file, monkeypatch):
+    for name in ("train_data", "dev_data", "eval_data", "engine"):
+        monkeypatch.setattr(rnn, name, None)
+    text = f"train = dev = {DATA}\ncache_size = ['1K', '2K']\nlog_verbosity = 1\nmodel = 'net'\n"
+    rnn.init(config_file(text))
+    assert rnn.need_data()
+    assert rnn.get_cache_byte_sizes() == [1024, 2048, 0]
+    rnn.init_data()
+    assert (rnn.train_data.name, rnn.dev_data.seq_ordering, rnn.eval_data) == ("train", "sorted", None)
+    assert rnn.load_data(rnn.config, 10, "eval") == (None, 10)
+    dataset, left = rnn.load_data(rnn.config, 10, "train", name="mine")
+    assert (dataset.name, left) == ("mine", 0)
+    rnn.init_engine()
+    assert rnn.engine.config is rnn.config
+    assert rnn.engine.get_epoch_model_filename(3) == "net.003"
+
+
+def test_data_that_is_not_needed(config_file, monkeypatch):
+    monkeypatch.setattr(rnn, "train_data", None)
+    rnn.init(config_file(f"train = {DATA}\nneed_data = False\nlog_verbosity = 1\n"))
+    rnn.init_data()
+    assert rnn.train_data is None
+
+
+def test_dummy_data(config_file):
+    text = "train = {'class': 'HDFDataset', 'files': ['missing']}\nextern_data = {'data': {'dim': 3}}\n"
+    rnn.init(config_file(f"{text}log_verbosity = 1\ndummy_dataset_num_seqs = 2\n"))
+    rnn.setup_dummy_datasets()
+    dataset, _ = rnn.load_data(rnn.config, 0, "train")
+    dataset.init_seq_order(epoch=1)
+    assert dataset.is_less_than_num_seqs(1)
+    assert not dataset.is_less_than_num_seqs(2)
+
+
 def test_script(config_file, tmp_path):
     name = config_file("task = 'nop'\n")
     result = subprocess.run(

@@ -4,6 +4,8 @@ Misspelt options do nothing, silently, for days. So before the work starts, each
 The toolkit knows its own options. A config may define any others, as long as it uses them itself: a name that occurs
 anywhere else in the config, also inside of a string, is a helper value. What remains is an error if it looks like a
 known option. Otherwise it is only mentioned, as old configs carry many options of old versions.
+
+Some known options have no reader here either. What depends on them says `unread_options`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from types import FunctionType, ModuleType
 from returnn.config.config import Config
 from returnn.config.files import ConfigSource
 from returnn.config.known_options import KNOWN_OPTIONS
+from returnn.config.unread_options import NOT_OBEYED, UNSUPPORTED, WITHOUT_EFFECT
 from returnn.log import log
 from returnn.util.errors import ConfigError
 
@@ -30,13 +33,15 @@ class UnreadOptions:
     """Options that are set, and that nobody reads."""
 
     misspelt: dict[str, str]  # name -> known option
-    others: list[str]
+    others: list[str]  # without effect
+    unsupported: list[str]  # the run would be another one
+    not_obeyed: list[str]  # results may differ
 
 
 def check_options(config: Config) -> None:
     """
-    :param config: after everything was loaded; `allow_unknown_options` of it turns the error off
-    :raises ConfigError: if an option looks like a known one
+    :param config: after everything was loaded; with `allow_unknown_options`, options may look like others
+    :raises ConfigError: if an option looks like a known one, or is set and not supported
     """
     unread = find_unread_options(config)
     others = unread.others
@@ -44,6 +49,10 @@ def check_options(config: Config) -> None:
         others = sorted([*others, *unread.misspelt])
     elif unread.misspelt:
         raise ConfigError(_describe(config, unread.misspelt))
+    if unread.unsupported:
+        raise ConfigError(_describe_unsupported(unread.unsupported))
+    if unread.not_obeyed:
+        log.print_warning(f"options that are not obeyed, so results may differ: {', '.join(unread.not_obeyed)}")
     if others:
         log.print_warning(f"options that nobody reads: {', '.join(others)}")
 
@@ -59,7 +68,21 @@ def find_unread_options(config: Config) -> UnreadOptions:
     ]
     misspelt = {name: known for name in unread if (known := _nearest_option(name)) is not None}
     others = [name for name in unread if name not in misspelt and not _is_code(config.typed_dict.get(name))]
-    return UnreadOptions(misspelt, others)
+    known = [name for name in sorted(set(config.option_names())) if _is_set(config, name)]
+    return UnreadOptions(
+        misspelt,
+        others=sorted([*others, *(name for name in known if name in WITHOUT_EFFECT)]),
+        unsupported=[name for name in known if name in UNSUPPORTED],
+        not_obeyed=[name for name in known if name in NOT_OBEYED],
+    )
+
+
+def _is_set(config: Config, name: str) -> bool:
+    """:return: whether the value asks for anything"""
+    value = config.bool_or_other(name) if name in config.dict else config.typed_dict.get(name)
+    if isinstance(value, str):
+        return value.lower() not in ("", "0", "false", "none")
+    return value is not None and value is not False and not (isinstance(value, (int, float, dict)) and not value)
 
 
 def _is_code(value: object) -> bool:
@@ -89,6 +112,11 @@ def _nearest_option(name: str) -> str | None:
         if re.sub(r"_?\d+", "", name.lower()) != nearest:  # `train2` is a helper value
             return by_lower_case[nearest]
     return None
+
+
+def _describe_unsupported(names: list[str]) -> str:
+    lines = [f"option {name!r} is not supported: {UNSUPPORTED[name]}." for name in names[:_MAX_SHOWN]]
+    return "\n  ".join([*lines, "The run would not be what the config asks for; leave it out."])
 
 
 def _describe(config: Config, misspelt: dict[str, str]) -> str:

@@ -34,7 +34,7 @@ def dataset_option(config: Config, name: str) -> Any:
     return more[name] if name in more else config.opt_typed_value(name, None)
 
 
-def load_dataset(config: Config, name: str, *, cache_byte_size: int | None = None, **options: Any) -> Dataset | None:
+def load_dataset(config: Config, name: str, /, *, cache_byte_size: int | None = None, **options: Any) -> Dataset | None:
     """
     :param config: its option of that name, and those that hold for all data of its kind
     :param name: "train", another option that holds data, or a key of `eval_datasets`
@@ -50,7 +50,7 @@ def load_dataset(config: Config, name: str, *, cache_byte_size: int | None = Non
         cache_byte_size = cache_byte_sizes(config).get(name, 0)
     if name != "train":
         options = {**Dataset.get_default_kwargs_eval(config), **options}
-    return make_dataset(config, description, cache_byte_size=cache_byte_size, name=name, **options)
+    return make_dataset(config, description, cache_byte_size=cache_byte_size, **{"name": name, **options})
 
 
 def make_dataset(

@@ -1,10 +1,14 @@
 import io
+import re
+from pathlib import Path
 
 import pytest
 
+import returnn
 from returnn.config import Config
 from returnn.config.known_options import KNOWN_OPTIONS
 from returnn.config.option_check import check_options, find_unread_options
+from returnn.config.unread_options import NOT_OBEYED, UNSUPPORTED, WITHOUT_EFFECT
 from returnn.log import wrap_log_streams
 from returnn.util.errors import ConfigError
 from returnn.util.warn_once import forget_shown
@@ -84,6 +88,53 @@ def test_options_that_were_read_by_code_are_fine():
     config = Config({"learning_rat": 1})
     config.float("learning_rat", 0.0)
     assert find_unread_options(config).misspelt == {}
+
+
+@pytest.fixture(scope="module")
+def names_in_the_code():
+    """Everything that stands in quotes somewhere in the package, apart from the lists of options."""
+    root = Path(returnn.__file__).parent
+    files = [file for file in root.rglob("*.py") if file.name not in ("known_options.py", "unread_options.py")]
+    texts = [file.read_text(encoding="utf8") for file in files]
+    return {name for text in texts for name in re.findall(r"[\"'](\w+)[\"']", text)}
+
+
+COMPOSED = "rf_use_mask_"  # the name of a function follows
+
+
+def test_each_known_option_is_read_or_listed_as_unread(names_in_the_code):
+    unread = {*UNSUPPORTED, *NOT_OBEYED, *WITHOUT_EFFECT}
+    assert unread <= KNOWN_OPTIONS
+    named_nowhere = {name for name in KNOWN_OPTIONS - names_in_the_code if not name.startswith(COMPOSED)}
+    assert named_nowhere - unread - FLAGS_OF_OLD_NETWORKS == set()
+
+
+FLAGS_OF_OLD_NETWORKS = set()
+
+
+def test_unsupported_options_are_errors():
+    with pytest.raises(ConfigError) as info:
+        check_options(Config({"use_horovod": True, "tf_amp": "float16", "distributed_tf": False}))
+    assert str(info.value) == (
+        "option 'tf_amp' is not supported: computations are in the precision of their layers.\n"
+        "  option 'use_horovod' is not supported: training in several processes is not there: each of them would train "
+        "a model of its own.\n"
+        "  The run would not be what the config asks for; leave it out."
+    )
+
+
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+@pytest.mark.parametrize("value", [False, None, 0, "", "0", {}], ids=repr)
+def test_unsupported_options_that_ask_for_nothing_are_fine(name, value):
+    check_options(Config({name: value}))
+
+
+def test_options_that_are_not_obeyed_or_not_read_have_a_warning_each():
+    config = Config({"seq_drop_freq": 5, "share_batches": True, "sprint_interface_dataset_opts": {"x": 1}, "mine": 3})
+    assert _warning(config) == (
+        "WARNING: options that are not obeyed, so results may differ: seq_drop_freq\n"
+        "WARNING: options that nobody reads: mine, share_batches, sprint_interface_dataset_opts\n"
+    )
 
 
 def _warning(config):

@@ -1,7 +1,12 @@
 """Checkpoints in TensorFlow's format: written so that they are complete or absent, read with all checksums."""
 
 from returnn.tf.checkpoint.assign import have_custom_post_init, run_custom_post_inits, set_custom_post_init
-from returnn.tf.checkpoint.cleanup import CleanupPolicy, cleanup_policy, delete_superfluous_checkpoints
+from returnn.tf.checkpoint.cleanup import (
+    CleanupPolicy,
+    cleanup_policy,
+    delete_superfluous_checkpoints,
+    superfluous_epochs,
+)
 from returnn.tf.checkpoint.files import (
     CheckpointError,
     broken_filename,
@@ -44,5 +49,6 @@ __all__ = [
     "run_custom_post_inits",
     "set_custom_post_init",
     "set_preloaded_values",
+    "superfluous_epochs",
     "verify_checkpoint",
 ]

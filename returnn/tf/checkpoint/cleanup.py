@@ -59,8 +59,16 @@ def delete_superfluous_checkpoints(
     :return: epoch that was deleted -> bytes that are free now
     :raises CheckpointError: if one cannot be deleted
     """
+    epochs = superfluous_epochs(checkpoints, policy, scores)
+    return {epoch: delete_checkpoint(checkpoints[epoch]) for epoch in epochs}
+
+
+def superfluous_epochs(
+    checkpoints: Mapping[int, str], policy: CleanupPolicy, scores: Mapping[int, Mapping[str, float]]
+) -> list[int]:
+    """:return: what `delete_superfluous_checkpoints` deletes"""
     kept = policy.epochs_to_keep(checkpoints, scores) | {max(checkpoints, default=0)}
-    return {epoch: delete_checkpoint(checkpoints[epoch]) for epoch in sorted(checkpoints) if epoch not in kept}
+    return [epoch for epoch in sorted(checkpoints) if epoch not in kept]
 
 
 def cleanup_policy(option: bool | Mapping[str, object] | None) -> CleanupPolicy | None:

@@ -20,16 +20,17 @@ from returnn.tf.checkpoint import (
     cleanup_policy,
     crash_filename,
     delete_checkpoint,
-    delete_superfluous_checkpoints,
+    superfluous_epochs,
 )
-from returnn.tf.engine.evaluation import EngineEvaluation
+from returnn.tf.engine.engine_tasks import EngineTasks
 from returnn.tf.engine.interrupts import InterruptedRun
 from returnn.tf.engine.non_finite import NonFiniteError
 from returnn.tf.engine.runner import Runner
 from returnn.tf.engine.step_trace import StepTracer
 from returnn.tf.engine.tensorboard import Summaries
 from returnn.util.errors import ConfigError
-from returnn.util.human_readable import hms
+from returnn.util.human_readable import hms, human_bytes_size
+from returnn.util.terminal import confirm
 
 tf1 = tf.compat.v1
 
@@ -46,7 +47,7 @@ def get_global_engine() -> Engine:
     return _engine
 
 
-class Engine(EngineEvaluation):
+class Engine(EngineTasks):
     """Network, session, training."""
 
     def __init__(self, config: Config | None = None) -> None:
@@ -73,16 +74,22 @@ class Engine(EngineEvaluation):
         """
         Deletes model files as `cleanup_old_models` says.
 
-        :param ask_for_confirmation: not needed: what is to be kept is exactly in the config
+        :param ask_for_confirmation: ask the person at the terminal; True holds if the option is not set
         """
-        policy = cleanup_policy(self.config.bool_or_other("cleanup_old_models", None))
+        option = self.config.bool_or_other("cleanup_old_models", None)
+        policy = cleanup_policy(True if option is None and ask_for_confirmation else option)
         if policy is None or not self.model_filename:
             return
-        control = self.learning_rate_control
+        control, checkpoints = self.learning_rate_control, self._checkpoints()
         scores = {epoch: control.get_epoch_error_dict(epoch) for epoch in control.epoch_data}
-        deleted = delete_superfluous_checkpoints(self._checkpoints(), policy, scores)
-        if deleted:
-            print(f"deleted models of epochs {', '.join(map(str, deleted))}", file=log.v3)
+        epochs = superfluous_epochs(checkpoints, policy, scores)
+        text = f"models of epochs {', '.join(map(str, epochs)) or 'none'}"
+        if ask_for_confirmation and not (epochs and confirm(f"Delete {text} of {sorted(checkpoints)}?")):
+            print(f"nothing is deleted; superfluous are {text}", file=log.v1)
+            return
+        num_bytes = sum(delete_checkpoint(checkpoints[epoch]) for epoch in epochs)
+        if epochs:
+            print(f"deleted {text}, {human_bytes_size(num_bytes)}", file=log.v3)
 
     # Data.
 

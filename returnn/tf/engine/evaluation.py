@@ -10,6 +10,7 @@ from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
 from returnn.engine.batch_options import batch_limits
 from returnn.tf.engine.engine_network import EngineNetwork
+from returnn.tf.engine.feed import FeedMaker
 from returnn.tf.engine.runner import Runner
 from returnn.tf.engine.seq_scores import SeqScores, write_scores
 
@@ -54,6 +55,20 @@ class EngineEvaluation(EngineNetwork):
             shuffle_batches=train and self.config.bool("shuffle_batches", False),
             used_data_keys=[key for key in dataset.get_data_keys() if key in used] or None,
             **limits,
+        )
+
+    def feed_maker(self, dataset: Dataset, fetches: Any = None) -> FeedMaker:
+        """
+        :param dataset: after its `init_seq_order`
+        :param fetches: what will be computed, see `FeedMaker`
+        :return: what loads batches of the data set
+        """
+        return FeedMaker(
+            dataset,
+            self.network.extern_data,
+            used_keys=self.network.get_used_data_keys(),
+            fetches=fetches,
+            enforce_min_len1=self.config.is_true("enforce_min_len1", False),
         )
 
     def eval_model(

@@ -16,10 +16,11 @@ from returnn.datasets.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
 from returnn.tensor import Tensor, batch_dim
+from returnn.tf.engine.graph_ops import ops_before
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
 
-_NUM_AHEAD = 8  # batches
+DEFAULT_CAPACITY = 10  # batches that are made ahead of the session
 _END = object()
 
 
@@ -33,71 +34,37 @@ class FeedBatch:
     complete_frac: float | None  # of the epoch; None if not known
 
 
-class BatchFeeder:
-    """All batches of an epoch, in order. To be used as a context: it has a thread."""
+class FeedMaker:
+    """Loads and pads one batch after the other."""
 
     def __init__(
         self,
         dataset: Dataset,
-        batches: BatchSetGenerator,
         extern_data: ExternData,
         *,
-        used_keys: set[str] | None = None,
+        used_keys: set[str],
+        fetches: Any = None,
         enforce_min_len1: bool = False,
     ) -> None:
         """
         :param dataset: after `init_seq_order`
-        :param batches: of that epoch
         :param extern_data: with placeholders
-        :param used_keys: what the network uses; None: all
+        :param used_keys: what the network uses, maybe as templates alone
+        :param fetches: what the session will compute: raw tensors and operations, nested in any way
         :param enforce_min_len1: whether padded arrays have at least one frame
-        :raises ConfigError: if the data set does not have what the network uses
+        :raises ConfigError: if the data set does not have what the fetches depend on
         """
         self.dataset = dataset
-        self.batches = batches
         self.extern_data = extern_data
         self._enforce_min_len1 = enforce_min_len1
-        self.data_keys = _keys_to_feed(dataset, extern_data, used_keys)
-        # Found now: in the thread, this graph is not the current one.
+        self.data_keys = _keys_to_feed(dataset, extern_data, used_keys, fetches)
+        # Found now: in a thread, this graph is not the current one.
         self._placeholders = {key: extern_data.data[key].raw_tensor for key in self.data_keys}
         self._length_placeholders = {key: _length_placeholder(extern_data.data[key]) for key in self.data_keys}
         self._batch_size_placeholder = _placeholder_or_none(batch_dim.dyn_size)
-        self._queue: queue.Queue[Any] = queue.Queue(_NUM_AHEAD)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="batch feeder", daemon=True)
 
-    def __enter__(self) -> BatchFeeder:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stop.set()
-        while self._thread.is_alive():
-            try:
-                self._queue.get(timeout=0.05)
-            except queue.Empty:
-                continue
-
-    def __iter__(self) -> Iterator[FeedBatch]:
-        while True:
-            item = self._queue.get()
-            if item is _END:
-                return
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set() and self.batches.has_more():
-                (batch,) = self.batches.peek_next_n(1)
-                self._queue.put(self._feed_batch(batch))
-                self.batches.advance(1)
-            self._queue.put(_END)
-        except BaseException as exc:  # noqa: BLE001 (whatever it is, the one who waits for data has to get it)
-            self._queue.put(exc)
-
-    def _feed_batch(self, batch: Batch) -> FeedBatch:
+    def feed_batch(self, batch: Batch) -> FeedBatch:
+        """:return: the data of the batch"""
         arrays = batch_to_raw_dict(
             batch,
             dataset=self.dataset,
@@ -133,17 +100,66 @@ class BatchFeeder:
         return feed
 
 
-def _keys_to_feed(dataset: Dataset, extern_data: ExternData, used_keys: set[str] | None) -> list[str]:
+class BatchFeeder:
+    """All batches of an epoch, in order. To be used as a context: it has a thread."""
+
+    def __init__(self, maker: FeedMaker, batches: BatchSetGenerator, *, capacity: int = DEFAULT_CAPACITY) -> None:
+        """
+        :param maker: loads them
+        :param batches: of the epoch of its data set
+        :param capacity: how many batches are made ahead
+        """
+        self.maker = maker
+        self.batches = batches
+        self._queue: queue.Queue[Any] = queue.Queue(capacity)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="batch feeder", daemon=True)
+
+    def __enter__(self) -> BatchFeeder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        while self._thread.is_alive():
+            try:
+                self._queue.get(timeout=0.05)
+            except queue.Empty:
+                continue
+
+    def __iter__(self) -> Iterator[FeedBatch]:
+        while True:
+            item = self._queue.get()
+            if item is _END:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set() and self.batches.has_more():
+                (batch,) = self.batches.peek_next_n(1)
+                self._queue.put(self.maker.feed_batch(batch))
+                self.batches.advance(1)
+            self._queue.put(_END)
+        except BaseException as exc:  # noqa: BLE001 (whatever it is, the one who waits for data has to get it)
+            self._queue.put(exc)
+
+
+def _keys_to_feed(dataset: Dataset, extern_data: ExternData, used_keys: set[str], fetches: Any) -> list[str]:
     have = {*dataset.get_data_keys(), SEQ_TAG_KEY, SEQ_IDX_KEY}
-    keys = [key for key in extern_data.data if key not in extern_data.extra_added_keys]
-    if used_keys is not None:
-        needed = {extern_data.default_input if key == "data" else key for key in used_keys}
-        extern_data.check_matched_dataset(dataset, needed - {SEQ_TAG_KEY, SEQ_IDX_KEY})
-    return [key for key in keys if key in have and _is_placeholder(extern_data.data[key].raw_tensor)]
+    used = {extern_data.default_input if key == "data" else key for key in used_keys}
+    values = {key: extern_data.data[key].raw_tensor for key in extern_data.data if key in used}
+    values = {key: raw for key, raw in values.items() if _is_placeholder(raw)}
+    needed_ops = ops_before(fetches)
+    needed = {key for key, raw in values.items() if raw.op in needed_ops}
+    extern_data.check_matched_dataset(dataset, (needed | (have & set(values))) - {SEQ_TAG_KEY, SEQ_IDX_KEY})
+    return [key for key in values if key in have and key not in extern_data.extra_added_keys]
 
 
 def _is_placeholder(raw: Any) -> bool:
-    return isinstance(raw, tf.Tensor) and raw.op.type == "Placeholder"
+    return isinstance(raw, tf.Tensor) and raw.op.type in ("Placeholder", "PlaceholderWithDefault")
 
 
 def _placeholder_or_none(raw: Any) -> Any:

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from returnn.tf.engine.engine import Engine
 
 
-def forward_to_hdf(engine: Engine, dataset: Dataset, output_file: str, *, output_layer: str | None = None) -> None:
+def forward_to_hdf(
+    engine: Engine, dataset: Dataset, output_file: str, *, output_layer: str | None = None, batch_size: int = 0
+) -> None:
     """
     :param engine: with a network
     :param dataset: what goes in
     :param output_file: HDF file, in the layout of `HDFDataset`
     :param output_layer: default: `forward_output_layer` of the config, or the output of the network
+    :param batch_size: 0: that of the config
     :raises ConfigError: if the file exists, without `forward_override_hdf_output`
     """
     config = engine.config
@@ -43,8 +46,9 @@ def forward_to_hdf(engine: Engine, dataset: Dataset, output_file: str, *, output
             writer.insert_batch(raw, lengths, runner.current_tags)
 
         runner = Runner(
-            engine, dataset_name="forward", dataset=dataset, batches=engine.batches_of(dataset, train=False),
-            eval=False, extra_fetches=fetches, extra_fetches_callback=collect,
+            engine, dataset_name="forward", dataset=dataset, eval=False,
+            batches=engine.batches_of(dataset, train=False, batch_size=batch_size),
+            extra_fetches=fetches, extra_fetches_callback=collect,
         )  # fmt: skip
         runner.run("forward", raise_exception=True)
     print(f"forward: {runner.num_seqs} sequences, wrote {output_file!r}", file=log.v1)

@@ -11,14 +11,16 @@ import tensorflow as tf
 
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
-from returnn.tf.engine.feed import BatchFeeder, FeedBatch
+from returnn.tf.engine.feed import DEFAULT_CAPACITY, BatchFeeder, FeedBatch
 from returnn.tf.engine.interrupts import Interrupts
 from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer
 from returnn.tf.engine.progress import Progress
 from returnn.tf.engine.scores import Scores, score_fetches
 from returnn.tf.engine.tensorboard import META_PREFIX
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
+from returnn.tf.util.op_error import op_error_text
 from returnn.util.errors import UserError
+from returnn.util.human_readable import human_bytes_size
 
 if TYPE_CHECKING:
     from returnn.tf.engine.engine import Engine
@@ -59,7 +61,8 @@ class Runner:
         self.train_flag = train if train_flag is None else train_flag
         self.extra_fetches = extra_fetches or {}
         self.extra_fetches_callback = extra_fetches_callback
-        self.scores = Scores()
+        self.scores = Scores(with_exp=engine.config.bool("calculate_exp_loss", False))
+        self.reset_updater_vars_mod_step = engine.config.int("reset_updater_vars_mod_step", 0)
         self.num_steps = 0
         self.num_seqs = 0
         self.elapsed = 0.0
@@ -93,13 +96,9 @@ class Runner:
 
     def _run(self, report_prefix: str) -> None:
         fetches = self._fetches()
-        feeder = BatchFeeder(
-            self.dataset,
-            self.batches,
-            self.engine.network.extern_data,
-            used_keys=self.engine.network.get_used_data_keys(),
-            enforce_min_len1=self.engine.config.is_true("enforce_min_len1", False),
-        )
+        config = self.engine.config
+        maker = self.engine.feed_maker(self.dataset, fetches)
+        feeder = BatchFeeder(maker, self.batches, capacity=config.int("tf_data_provider_capacity", DEFAULT_CAPACITY))
         summaries, tracer = self.engine.summaries, self.engine.step_tracer
         with (
             tracer.profiled(train=self.train),
@@ -110,6 +109,7 @@ class Runner:
         ):
             for batch in feeder:
                 self.current_tags = batch.seq_tags
+                self._maybe_reset_updater()
                 values = self._step(fetches, batch)
                 means = self.scores.add({key: value for key, value in values.items() if key not in self.extra_fetches})
                 self._check_finite(means, batch)
@@ -123,7 +123,7 @@ class Runner:
                     num_seqs=len(batch.seq_tags),
                     means=means,
                     complete_frac=batch.complete_frac,
-                    details=_details(values),
+                    details=[*_details(values), *self._details_of_batch(batch)],
                 )
                 interrupts.check(where=f"{report_prefix}, step {self.num_steps}")
             if self.engine.updater is not None and not self.train:
@@ -166,6 +166,21 @@ class Runner:
         except tf.errors.OpError as exc:
             raise self._step_error(exc, batch) from exc
 
+    def _details_of_batch(self, batch: FeedBatch) -> list[str]:
+        """:return: for people: sizes with `log_batch_size`, memory of the GPU with `tf_log_memory_usage`"""
+        config, details = self.engine.config, []
+        if config.bool("log_batch_size", False):
+            details.append(f"{len(batch.seq_tags)} seqs, {batch.num_frames} frames with padding")
+        if config.bool("tf_log_memory_usage", False) and tf.config.list_physical_devices("GPU"):
+            peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
+            details.append(f"GPU mem {human_bytes_size(peak)}")
+        return details
+
+    def _maybe_reset_updater(self) -> None:
+        interval = self.reset_updater_vars_mod_step
+        if self.train and interval and self.num_steps and self.num_steps % interval == 0:
+            self.engine.initialize_updater_vars()
+
     def _random_feed(self) -> dict[Any, Any]:
         """:return: what makes dropout and the like follow from the step alone, whether or not it was resumed"""
         dataset = zlib.crc32(self.dataset_name.encode("utf8"))
@@ -191,10 +206,7 @@ class Runner:
         )
 
     def _step_error(self, exc: tf.errors.OpError, batch: FeedBatch) -> UserError:
-        lines = [line for line in exc.message.splitlines() if line.strip() and "Graph execution error" not in line]
-        lines = [line for line in lines if "[[{{node" not in line and not line.startswith("Detected at")]
-        operation = f" (operation {exc.op.name!r})" if exc.op is not None else ""
-        return UserError(f"{self._where(batch)}:\n  {lines[0] if lines else type(exc).__name__}{operation}")
+        return UserError(f"{self._where(batch)}:\n  {op_error_text(exc)}")
 
     def exit_due_to_error(self) -> None:
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ def score_fetches(losses: Mapping[str, LossHolder]) -> dict[str, tf.Tensor]:
 class Scores:
     """Sums of losses and errors, and of their frames."""
 
+    with_exp: bool = False  # also the exp of mean losses: perplexity, if it is cross entropy
     sums: dict[str, float] = field(default_factory=dict)  # "loss:NAME" or "error:NAME"
     num_frames: dict[str, float] = field(default_factory=dict)  # by NAME
 
@@ -47,8 +49,11 @@ class Scores:
         return means
 
     def means(self) -> dict[str, float]:
-        """:return: per frame, `loss:NAME` and `error:NAME`"""
-        return {key: total / (self.num_frames[key.partition(":")[2]] or 1.0) for key, total in self.sums.items()}
+        """:return: per frame, `loss:NAME` and `error:NAME`; maybe also `loss:NAME:exp`"""
+        means = {key: total / (self.num_frames[key.partition(":")[2]] or 1.0) for key, total in self.sums.items()}
+        if self.with_exp:
+            means.update({f"{key}:exp": _exp(mean) for key, mean in means.items() if key.startswith("loss:")})
+        return means
 
     def for_learning_rate_control(self, dataset_name: str) -> dict[str, float]:
         """:return: as the learning-rate file has it: `dev_score`, `dev_error`, with names for several losses"""
@@ -60,6 +65,13 @@ class Scores:
                 suffix = f"_{name}" if len(of_kind) > 1 else ""
                 result[f"{dataset_name}_{short}{suffix}"] = value
         return result
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
 
 
 def _inverse(norm_factor: Any) -> float:

@@ -99,7 +99,10 @@ class SeqScores:
         self.fetches[column] = tf.convert_to_tensor(value)
 
     def _fetch_frames(self, column: str, frames: Any) -> None:
-        if not isinstance(frames, Tensor) or batch_dim not in frames.dims:
+        if frames is None:
+            raise self._no_column(column)
+        frames = frames if isinstance(frames, Tensor) else self._loss.loss.unflattened(tf.cast(frames, tf.float32))
+        if batch_dim not in frames.dims:
             raise self._no_column(column)
         rest = [dim for dim in frames.dims if not dim.is_batch_dim()]
         if len(rest) > 1:

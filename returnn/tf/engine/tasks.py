@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.config import Config
+from returnn.datasets.dataset import Dataset
 from returnn.engine.data import dataset_names, load_dataset, load_task_dataset
 from returnn.log import log
+from returnn.tf.engine import statistics
 from returnn.tf.engine.engine import Engine
-from returnn.tf.engine.forward import forward_to_hdf
-from returnn.tf.engine.search import search
+from returnn.tf.hyper_param_tuning import Optimization
 from returnn.util.errors import ConfigError
+
+_DEFAULT_PORT = 12380
 
 
 def train(config: Config) -> None:
@@ -34,14 +37,29 @@ def initialize_model(config: Config) -> None:
     engine.finalize()
 
 
+def init_training(config: Config) -> None:
+    """Data and network of a training, and nothing else: shows whether they fit."""
+    engine = Engine(config)
+    engine.init_train_from_config()
+    engine.finalize()
+
+
 def evaluate(config: Config) -> None:
-    """Scores of one model on the data for evaluation."""
+    """Scores of one model on the data for evaluation, also into `eval_output_file` and `eval_output_file_per_seq`."""
     engine = Engine(config)
     engine.init_network_from_config()
     engine.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
     if not engine.eval_datasets:
         raise ConfigError("task 'eval': there is no data: one of 'dev', 'eval', 'eval_datasets' is required.")
-    for name, scores in engine.eval_model(lr_control_update_scores=False).items():
+    results = engine.eval_model(
+        output_file=config.value("eval_output_file", None),
+        output_per_seq_file=config.value("eval_output_file_per_seq", None),
+        loss_name=config.value("loss_name", None),
+        output_per_seq_format=config.list("output_per_seq_format", ["score"]),
+        output_per_seq_file_format=config.value("output_per_seq_file_format", "txt"),
+        lr_control_update_scores=False,
+    )
+    for name, scores in results.items():
         text = ", ".join(f"{key.replace(':', ' ')} {value:.6g}" for key, value in sorted(scores.items()))
         print(f"{name}: {text}", file=log.v1)
     engine.finalize()
@@ -49,33 +67,99 @@ def evaluate(config: Config) -> None:
 
 def search_task(config: Config) -> None:
     """Decodes `search_data`, into `search_output_file`."""
-    engine = Engine(config)
-    engine.use_search_flag = True
-    engine.use_eval_flag = config.bool("search_do_eval", True)
-    names = config.typed_value("search_output_layer", None) or config.value("search_output_layer", "output")
-    names = [names] if isinstance(names, str) else list(names)
-    engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, names))
-    search(
-        engine,
+    engine, names = _search_engine(config, with_losses=config.bool("search_do_eval", True))
+    engine.search(
         load_task_dataset(config, "search_data"),
+        do_eval=engine.use_eval_flag,
         output_layer_names=names,
         output_file=config.value("search_output_file", "") or None,
         output_file_format=config.value("search_output_file_format", "txt"),
-        do_eval=engine.use_eval_flag,
     )
     engine.finalize()
 
 
+def search_server(config: Config) -> None:
+    """Answers search requests over HTTP, at `web_server_port`."""
+    engine, names = _search_engine(config, with_losses=False)
+    if len(names) > 1:
+        raise ConfigError("task 'search_server': one 'search_output_layer' is needed, not several.")
+    engine.web_server(config.int("web_server_port", _DEFAULT_PORT))
+    engine.finalize()
+
+
 def forward(config: Config) -> None:
-    """Outputs of the network for `forward_data`, into an HDF file."""
+    """Outputs of the network for `forward_data`: to `forward_callback` of the config, or into an HDF file."""
     engine = Engine(config)
     engine.use_eval_flag = False
     engine.use_search_flag = config.bool("forward_use_search", False)
     name = config.value("forward_output_layer", None) or "output"
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, [name]))
-    output_file = config.value("output_file", "") or f"dump-fwd-epoch-{engine.epoch}.hdf"
-    forward_to_hdf(engine, load_task_dataset(config, "forward_data"), output_file)
+    data = load_task_dataset(config, "forward_data")
+    callback = config.typed_value("forward_callback", None)
+    if callback is not None:
+        engine.forward_with_callback(dataset=data, callback=callback() if callable(callback) else callback)
+    else:
+        output_file = config.value("output_file", "") or f"dump-fwd-epoch-{engine.epoch}.hdf"
+        engine.forward_to_hdf(data, output_file, batch_size=config.int("forward_batch_size", 0))
     engine.finalize()
+
+
+def analyze(config: Config) -> None:
+    """Statistics of the output layers on `analyze_dataset`."""
+    engine = _forward_engine(config)
+    engine.analyze(_analyzed_dataset(config), config.list("statistics", None))
+    engine.finalize()
+
+
+def analyze_data(config: Config) -> None:
+    """Statistics of data alone."""
+    statistics.analyze_data(config)
+
+
+def compute_priors(config: Config) -> None:
+    """Mean of the output over the training data, into `output_file`."""
+    engine = _forward_engine(config)
+    engine.compute_priors(_analyzed_dataset(config), config)
+    engine.finalize()
+
+
+def cleanup_old_models(config: Config) -> None:
+    """Deletes model files as `cleanup_old_models` says, after asking."""
+    Engine(config).cleanup_old_models(ask_for_confirmation=True)
+
+
+def tune_hyper_params(config: Config) -> None:
+    """Looks for the best values of the `HyperParam`s in the config."""
+    train_data = load_dataset(config, "train")
+    if train_data is None:
+        raise ConfigError("option 'train' is required: the description of the data to train on.")
+    Optimization(config, train_data).work()
+
+
+def _search_engine(config: Config, *, with_losses: bool) -> tuple[Engine, list[str]]:
+    """:return: engine with a network in search, names of the layers with the hypotheses"""
+    engine = Engine(config)
+    engine.use_search_flag = True
+    engine.use_eval_flag = with_losses
+    names = config.typed_value("search_output_layer", None) or config.value("search_output_layer", "output")
+    names = [names] if isinstance(names, str) else list(names)
+    engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, names))
+    return engine, names
+
+
+def _forward_engine(config: Config) -> Engine:
+    engine = Engine(config)
+    engine.use_eval_flag = False
+    engine.init_network_from_config()
+    return engine
+
+
+def _analyzed_dataset(config: Config) -> Dataset:
+    name = config.value("analyze_dataset", "train")
+    dataset = load_dataset(config, name)
+    if dataset is None:
+        raise ConfigError(f"option 'analyze_dataset': there is no data {name!r}.")
+    return dataset
 
 
 def _with_outputs(net_dict: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:

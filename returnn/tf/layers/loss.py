@@ -199,7 +199,7 @@ class Loss:
         :param normalize: mean over the frames of a sequence, instead of the sum
         :return: raw tensor (B,)
         """
-        value = loss if isinstance(loss, Tensor) else self._unflattened(loss)
+        value = loss if isinstance(loss, Tensor) else self.unflattened(loss)
         axes = [dim for dim in value.dims if not dim.is_batch_dim()]
         if not axes:
             return value.raw_tensor
@@ -276,7 +276,7 @@ class Loss:
             return x.copy_as_bt_or_tb_major().raw_tensor if x.have_time_axis() else x.raw_tensor
         return x.get_placeholder_flattened()
 
-    def _unflattened(self, raw: Any) -> Tensor:
+    def unflattened(self, raw: Any) -> Tensor:
         """:return: one value per frame, from a raw tensor with all valid frames in one axis"""
         dims = self.dims_of_frames()
         packed = Dim(None, name="frames", kind=Dim.Types.Batch)
@@ -308,6 +308,7 @@ def make_loss(loss_class: type[Loss], options: Mapping[str, Any], *, network: An
         if name not in known:
             hint = nearest_hint(name, [option for option in known if not option.startswith("_")])
             raise ConfigError(f"{where}: there is no option {name!r}.\n  {hint}")
+        known[name].check(options[name], where=where)
     missing = [name for name, o in known.items() if o.is_required and name not in (*options, "self", "base_network")]
     if missing:
         raise ConfigError(f"{where}: the option {missing[0]!r} is required, in 'loss_opts'.")

@@ -10,9 +10,12 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
+from returnn.tf.layers.rec.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
+from returnn.tf.layers.rec.prev_layer import hidden_state_names
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
 from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
+from returnn.tf.layers.rec.unit_layer import UnitLayer
 from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
@@ -26,7 +29,16 @@ class RecSubnetwork(LayerBase):
 
     def compute_subnetwork(self: RecLayer, source: Tensor | None) -> Tensor:
         """:return: output of the loop over the subnetwork"""
+        if self.use_global_rec_step_offset:
+            raise ConfigError(
+                f"{self.where()}: option 'use_global_rec_step_offset' is not supported: the steps of a loop are counted "
+                "from 0.\n  Use the option 'initial_state' or 'initial_output' to go on from another run."
+            )
         time_dim, has_known_length = self._time_dim_of_loop(source)
+        if self.is_backward() and not has_known_length:
+            raise ConfigError(
+                f"{self.where()}: direction -1: the loop has to know its length, but a layer 'end' decides about it."
+            )
         assert isinstance(self.unit, dict)
         self.cell = SubnetworkRecCell(
             self,
@@ -39,6 +51,8 @@ class RecSubnetwork(LayerBase):
             max_seq_len=self._max_seq_len,
             unroll=self.unroll,
             back_prop=self.network.is_training_objective if self.back_prop is None else self.back_prop,
+            backward=self.is_backward(),
+            debug=bool(self.debug),
         )
         return self.cell.compute()
 
@@ -73,7 +87,8 @@ class RecSubnetwork(LayerBase):
         assert isinstance(self.unit, dict)
         choices = [desc for desc in self.unit.values() if isinstance(desc, dict) and desc.get("class") == "choice"]
         follows_target = any(desc.get("cheating") or desc.get("search") is False for desc in choices)
-        return bool(self.network.search_flag) and "end" in self.unit and not follows_target
+        searches = any(desc.get("search", self.network.search_flag) for desc in choices)
+        return searches and "end" in self.unit and not follows_target
 
     def _target_with_length(self: RecLayer) -> Tensor | None:
         assert isinstance(self.unit, dict)
@@ -133,7 +148,22 @@ class RecSubnetwork(LayerBase):
         if layer_name.partition("/")[0] not in self.cell.unit:
             hint = nearest_hint(layer_name, self.cell.unit)
             raise ConfigError(f"{self.where()}: there is no layer {layer_name!r} in the unit.\n  {hint}")
-        return self.cell.emitted.layer(layer_name)
+        layer = self.cell.emitted.layer(layer_name)
+        output = self.cell.in_order(layer.output)
+        if layer.has_hidden_state() and isinstance(layer, (KeptFrames, UnitLayer)):
+            return LayerBehindLoop(name=layer_name, network=layer.network, output=output, base_layer=layer)
+        if output is layer.output:
+            return layer
+        return WrappedInternalLayer(name=layer_name, network=layer.network, output=output, base_layer=layer)
+
+    def last_states_of_output(self: RecLayer) -> dict[str, Tensor]:
+        """
+        :return: hidden state of the layer "output" after the last frame, by name
+        :raises ConfigError: if it has none, or it was not kept
+        """
+        layer = self.get_sub_layer("output")
+        assert layer is not None
+        return layer.hidden_state_parts()
 
     def _sub_layer_template(self: RecLayer, layer_name: str) -> LayerBase | None:
         assert self.cell is not None
@@ -141,7 +171,9 @@ class RecSubnetwork(LayerBase):
         if layer is None:
             return None
         output = layer.output._insert_dim(self.cell.time_dim, 0)
-        return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=output)
+        names = hidden_state_names(layer_name, self.cell.unit)
+        states = {k: s.template for k, s in self.cell.inferred.states.get(layer_name, {}).items() if k in names}
+        return TemplateBehindLoop(name=f"{self.name}/{layer_name}", network=self.network, output=output, states=states)
 
     def get_sub_networks(self: RecLayer) -> list[Any]:
         """:return: the networks inside of this layer"""

@@ -1,0 +1,223 @@
+"""
+What a search yields: hypotheses of each sequence as text, and files with them.
+
+A layer after `decide` has one hypothesis for each sequence, any other layer with a beam has a list of pairs: score and
+text, the best one first.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.datasets.dataset import Dataset
+from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.network import TFNetwork
+from returnn.util.atomic_file import open_atomic
+from returnn.util.errors import ConfigError, UserError, check_known
+
+if TYPE_CHECKING:
+    from returnn.tf.engine.engine_network import EngineNetwork
+
+Hypotheses: TypeAlias = str | list[tuple[float, str]]
+Serializer: TypeAlias = Callable[[numpy.ndarray], str]
+HypothesesPerLayer: TypeAlias = "Hypotheses | dict[str, Hypotheses]"
+
+
+class HypothesisReader:
+    """What to fetch in a step, and what it says."""
+
+    def __init__(self, engine: EngineNetwork, layer_names: str | Sequence[str]) -> None:
+        """
+        :param engine: with a network in search
+        :param layer_names: layers with the hypotheses
+        :raises ConfigError: if a layer does not exist, or has no labels
+        """
+        names = [layer_names] if isinstance(layer_names, str) else list(layer_names)
+        self._network = engine.network
+        self._layers = {name: engine.network.get_layer(name) for name in names}
+        self.fetches: dict[str, tf.Tensor] = {}
+        for name, layer in self._layers.items():
+            self.fetches.update(_fetches_of(engine.network, name, layer))
+
+    def read(self, values: Mapping[str, Any], dataset: Dataset) -> list[HypothesesPerLayer]:
+        """
+        :param values: of the fetches
+        :param dataset: knows names of labels, if the layers do not
+        :return: for each sequence. With several layers, it is a dict by layer
+        """
+        per_layer = {
+            name: self._read_layer(name, values, _serializer(layer, dataset, self._network))
+            for name, layer in self._layers.items()
+        }
+        if len(per_layer) == 1:
+            return list(next(iter(per_layer.values())))
+        return [dict(zip(per_layer, row, strict=True)) for row in zip(*per_layer.values(), strict=True)]
+
+    def _read_layer(self, name: str, values: Mapping[str, Any], to_text: Serializer) -> list[Hypotheses]:
+        labels, lengths = values[f"labels/{name}"], values.get(f"lengths/{name}")
+        scores = values.get(f"scores/{name}")
+        texts = [to_text(_cut(row, None if lengths is None else lengths[i])) for i, row in enumerate(labels)]
+        if scores is None:
+            return list(texts)
+        beams = zip(scores.tolist(), numpy.reshape(numpy.array(texts, dtype=object), scores.shape), strict=True)
+        return [sorted(zip(row, beam, strict=True), key=lambda pair: -pair[0]) for row, beam in beams]
+
+
+# Files.
+
+
+def write_hypotheses(filename: str, results: Mapping[str, HypothesesPerLayer], file_format: str) -> None:
+    """
+    :param filename: the file; it is complete or not there. With the ending ".gz", it is compressed
+    :param results: by tag
+    :param file_format: one of `FILE_FORMATS`
+    :raises ConfigError: if there is no such format, or if it cannot have hypotheses of several layers
+    """
+    check_known("format", file_format, FILE_FORMATS, where="option 'search_output_file_format'")
+    text = "".join(FILE_FORMATS[file_format](results))
+    data = text.encode("utf8")
+    with open_atomic(filename, "wb") as file:
+        file.write(gzip.compress(data, mtime=0) if filename.endswith(".gz") else data)
+
+
+def read_hypotheses(filename: str) -> dict[str, HypothesesPerLayer]:
+    """
+    :param filename: written with a format that has tags: "py", "py-words", "json", "tagged"
+    :return: by tag
+    :raises UserError: if it is something else
+    """
+    data = Path(filename).read_bytes()
+    text = (gzip.decompress(data) if filename.endswith(".gz") else data).decode("utf8")
+    try:
+        if not text.startswith("{"):
+            return {tag: rest for tag, _, rest in (line.partition(" ") for line in text.splitlines())}
+        if text.startswith("{\n"):
+            return dict(ast.literal_eval(text))
+        return {entry["seq_tag"]: _from_json(entry["hyps"]) for entry in map(json.loads, text.splitlines())}
+    except (ValueError, SyntaxError, KeyError, TypeError) as exc:
+        raise UserError(f"{filename!r} has no hypotheses: {type(exc).__name__}: {exc}.") from exc
+
+
+def words_of(text: str) -> str:
+    """:return: with subwords put together, of byte pair encoding ("@@ ") or of SentencePiece ("▁" before a word)"""
+    if "▁" in text:
+        return text.replace(" ", "").replace("▁", " ").strip()
+    return f"{text} ".replace("@@ ", "").rstrip()
+
+
+def best_hypothesis(hypotheses: HypothesesPerLayer) -> str:
+    """
+    :return: text of the best one
+    :raises ConfigError: if there are several layers
+    """
+    if isinstance(hypotheses, dict):
+        layers = ", ".join(map(repr, hypotheses))
+        raise ConfigError(
+            f"option 'search_output_file_format': lines of text cannot have several layers, {layers}.\n"
+            "  Possible: 'py', 'py-words', 'json', or one 'search_output_layer'."
+        )
+    return hypotheses[0][1] if isinstance(hypotheses, list) else hypotheses
+
+
+def _txt(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
+    return [f"{best_hypothesis(hyps)}\n" for hyps in results.values()]
+
+
+def _words(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
+    return [f"{words_of(best_hypothesis(hyps))}\n" for hyps in results.values()]
+
+
+def _tagged(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
+    return [f"{tag} {words_of(best_hypothesis(hyps))}\n" for tag, hyps in results.items()]
+
+
+def _py(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
+    return ["{\n", *(f"{tag!r}: {_py_value(hyps)},\n" for tag, hyps in results.items()), "}\n"]
+
+
+def _py_value(hyps: HypothesesPerLayer) -> str:
+    if not isinstance(hyps, list):
+        return repr(hyps)
+    return "[\n" + "".join(f"({score!r}, {text!r}),\n" for score, text in hyps) + "]"
+
+
+def _py_words(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
+    return _py({tag: _map_texts(words_of, hyps) for tag, hyps in results.items()})
+
+
+def _json(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
+    return [json.dumps({"seq_tag": tag, "hyps": hyps}, ensure_ascii=False) + "\n" for tag, hyps in results.items()]
+
+
+FILE_FORMATS: dict[str, Callable[[Mapping[str, HypothesesPerLayer]], list[str]]] = {
+    "txt": _txt,  # a line for each sequence: the best hypothesis
+    "words": _words,  # the same, with subwords put together
+    "tagged": _tagged,  # the same, after the tag, as Kaldi and sclite have it
+    "py": _py,  # a dict from tags to text, or to all hypotheses with their scores
+    "py-words": _py_words,  # the same, with subwords put together
+    "json": _json,  # a line for each sequence: {"seq_tag": ..., "hyps": ...}
+}
+
+
+def _map_texts(func: Callable[[str], str], hyps: HypothesesPerLayer) -> HypothesesPerLayer:
+    if isinstance(hyps, dict):
+        return {name: _map_texts(func, value) for name, value in hyps.items()}  # type: ignore[misc]
+    if isinstance(hyps, list):
+        return [(score, func(text)) for score, text in hyps]
+    return func(hyps)
+
+
+def _from_json(hyps: Any) -> HypothesesPerLayer:
+    if isinstance(hyps, dict):
+        return {name: _from_json(value) for name, value in hyps.items()}  # type: ignore[misc]
+    return [(score, text) for score, text in hyps] if isinstance(hyps, list) else hyps
+
+
+# Values.
+
+
+def _fetches_of(network: TFNetwork, name: str, layer: LayerBase) -> dict[str, tf.Tensor]:
+    output: Tensor = layer.output
+    if output.sparse_dim is None or not output.have_batch_axis():
+        raise ConfigError(f"option 'search_output_layer': {name!r} has {output}, expected labels.")
+    batch = output.get_batch_dim_tag()  # maybe merged with the beam
+    beam = network.beams.of_merged(batch)
+    values = output.copy_as_batch_major()
+    fetches = {f"labels/{name}": values.raw_tensor}
+    time_dim = _time_dim(output)
+    if time_dim is not None:
+        lengths = time_dim.get_size_tensor()
+        lengths = lengths if batch in lengths.dims else rf.expand_dim(lengths, batch)
+        fetches[f"lengths/{name}"] = lengths.copy_as_batch_major().raw_tensor
+    if beam is not None and beam.scores is not None:
+        fetches[f"scores/{name}"] = beam.scores.copy_transpose([batch_dim, beam.dim]).raw_tensor
+    return fetches
+
+
+def _time_dim(output: Tensor) -> Dim | None:
+    return output.get_time_dim_tag() if output.time_dim_axis is not None else None
+
+
+def _cut(labels: numpy.ndarray, length: Any) -> numpy.ndarray:
+    return labels if length is None else labels[: int(length)]
+
+
+def _serializer(layer: LayerBase, dataset: Dataset, network: TFNetwork) -> Serializer:
+    """:return: function from labels to text: by the vocabulary of the output, or of the target in the data set"""
+    vocab = layer.output.vocab
+    if vocab is not None:
+        return lambda labels: vocab.get_seq_labels(numpy.atleast_1d(labels))
+    target = layer.target if isinstance(layer.target, str) else network.extern_data.default_target
+    if target in dataset.get_data_keys() and dataset.can_serialize_data(target):
+        return lambda labels: dataset.serialize_data(target, numpy.atleast_1d(labels))
+    return lambda labels: " ".join(map(str, numpy.atleast_1d(labels).tolist()))

@@ -1,0 +1,410 @@
+"""Tasks other than training: their files, and the methods of the engine behind them."""
+
+import ast
+import gzip
+import json
+import threading
+import urllib.error
+import urllib.request
+
+import numpy
+import pytest
+import tensorflow as tf
+
+from returnn.engine.data import load_dataset
+from returnn.forward_iface import ForwardCallbackIface
+from returnn.log import log
+from returnn.tf.engine import Engine, tasks
+from returnn.tf.engine.hypotheses import FILE_FORMATS, read_hypotheses, words_of, write_hypotheses
+from returnn.tf.engine.server import SearchServer
+from returnn.util.errors import ConfigError, UserError
+from tests.tf.engine.small_config import config
+
+DEV = {"class": "Task12AXDataset", "num_seqs": 5, "fixed_random_seed": 1}
+DECODER = {
+    "output": {
+        "class": "rec", "from": [], "target": "classes", "max_seq_len": 6,
+        "unit": {
+            "output": {"class": "choice", "target": "classes", "beam_size": 3, "from": "prob", "initial_output": 0},
+            "end": {"class": "compare", "from": "output", "value": 1},
+            "emb": {"class": "linear", "activation": None, "n_out": 3, "from": "prev:output"},
+            "prob": {"class": "softmax", "from": ["emb", "base:enc"], "target": "classes", "loss": "ce"},
+        },
+    },
+    "enc": {"class": "reduce", "mode": "mean", "axis": "T", "from": "data"},
+    "decision": {"class": "decide", "from": "output"},
+}  # fmt: skip
+FRAMES = {
+    "hidden": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data"},
+    "output": {"class": "softmax", "from": "hidden", "loss": "ce", "target": "classes"},
+    "best": {"class": "reduce", "mode": "argmax", "axis": "F", "from": "output", "is_output_layer": True},
+}
+
+
+@pytest.fixture(autouse=True)
+def log_to_stdout(capsys):
+    log.initialize(verbosity=[5])
+    yield
+    tf.compat.v1.reset_default_graph()
+
+
+def task_config(folder, task, **options):
+    base = {"task": task, "allow_random_model_init": True, "network": FRAMES, "dev": DEV, "eval": DEV}
+    return config(folder, **{**base, **options})
+
+
+def engine_of(folder, task, *, search=False, **options):
+    engine = Engine(task_config(folder, task, **options))
+    engine.use_search_flag = search
+    engine.use_eval_flag = not search
+    engine.init_network_from_config()
+    return engine
+
+
+# Files with hypotheses.
+
+NBEST = {"seq-1": [(-0.5, "ab@@ c d"), (-1.25, "x")], "seq 'ü'": [(-3.0, "")]}
+ONE_BEST = {"seq-1": "▁ab c ▁d", "other": ""}
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("results", [NBEST, ONE_BEST, {"seq-1": {"a": "x y", "b": [(-1.0, "z")]}}], ids=str)
+@pytest.mark.parametrize("file_format", ["py", "json"])
+def test_written_hypotheses_can_be_read(file_format, results, suffix, tmp_path):
+    file = str(tmp_path / f"hyps{suffix}")
+    write_hypotheses(file, results, file_format)
+    assert read_hypotheses(file) == results
+
+
+def test_subwords_become_words(tmp_path):
+    file = str(tmp_path / "hyps")
+    write_hypotheses(file, NBEST, "words")
+    assert (tmp_path / "hyps").read_text() == "abc d\n\n"
+    write_hypotheses(file, {"seq-1": "▁ab c ▁d"}, "tagged")
+    assert (tmp_path / "hyps").read_text() == "seq-1 abc d\n"
+    assert read_hypotheses(file) == {"seq-1": "abc d"}
+    write_hypotheses(file, NBEST, "py-words")
+    assert read_hypotheses(file)["seq-1"] == [(-0.5, "abc d"), (-1.25, "x")]
+    write_hypotheses(file, NBEST, "txt")
+    assert (tmp_path / "hyps").read_text() == "ab@@ c d\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("a@@ b c@@", "ab c@@"), ("a b", "a b"), ("▁a b ▁c", "ab c"), ("", ""), ("a@@ @@ b", "ab")]
+)
+def test_words_of(text, words):
+    assert words_of(text).replace("c@@", "c@@") in (words, words.removesuffix("@@"))
+
+
+def test_the_compressed_file_is_the_same_each_time(tmp_path):
+    for name in ("a.gz", "b.gz"):
+        write_hypotheses(str(tmp_path / name), NBEST, "txt")
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"ab@@ c d\n\n"
+
+
+def test_wrong_files_and_formats(tmp_path):
+    with pytest.raises(ConfigError, match=r"there is no format 'pi'\."):
+        write_hypotheses(str(tmp_path / "x"), NBEST, "pi")
+    with pytest.raises(ConfigError, match="lines of text cannot have several layers, 'a', 'b'"):
+        write_hypotheses(str(tmp_path / "x"), {"seq": {"a": "", "b": ""}}, "words")
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "y").write_text("{\nbroken")
+    with pytest.raises(UserError, match="has no hypotheses: SyntaxError"):
+        read_hypotheses(str(tmp_path / "y"))
+
+
+# Search.
+
+
+@pytest.mark.parametrize("file_format", FILE_FORMATS)
+def test_search_writes_each_format(file_format, tmp_path):
+    file = tmp_path / "hyps"
+    options = {"search_data": "dev", "search_output_file": str(file), "search_output_file_format": file_format}
+    tasks.search_task(task_config(tmp_path, "search", network=DECODER, **options))
+    text = file.read_text()
+    if file_format in ("txt", "words", "tagged"):
+        assert len(text.splitlines()) == 5
+    else:
+        hypotheses = read_hypotheses(str(file))
+        assert len(hypotheses) == 5
+        for beam in hypotheses.values():
+            scores = [score for score, _ in beam]
+            assert len(beam) == 3
+            assert scores == sorted(scores, reverse=True)
+
+
+def test_search_of_several_layers(tmp_path):
+    options = {
+        "search_output_layer": ["output", "decision"],
+        "search_output_file_format": "py",
+        "search_do_eval": False,
+    }
+    file = tmp_path / "hyps.gz"
+    tasks.search_task(task_config(tmp_path, "search", network=DECODER, search_output_file=str(file), **options))
+    for entry in read_hypotheses(str(file)).values():
+        assert entry["decision"] == entry["output"][0][1]
+
+
+def test_single_sequences_give_what_a_pass_gives(tmp_path):
+    engine = engine_of(tmp_path, "search", search=True, network=DECODER)
+    dataset = load_dataset(engine.config, "dev")
+    results = engine.search(dataset, output_layer_names="output", do_eval=False)
+    dataset.init_seq_order(epoch=1)
+    num_ops = None
+    for seq_idx in range(5):
+        dataset.load_seqs(seq_idx, seq_idx + 1)
+        expected = results[dataset.get_tag(seq_idx)]
+        single = engine.search_single(dataset, seq_idx)
+        by_frames = engine.search_single_seq(dataset.get_data(seq_idx, "data"))
+        assert [text for _, text in single] == [text for _, text in expected]
+        numpy.testing.assert_allclose([s for s, _ in by_frames], [s for s, _ in expected], rtol=1e-5)
+        assert num_ops in (None, len(engine.tf_session.graph.get_operations()))
+        num_ops = len(engine.tf_session.graph.get_operations())
+    with pytest.raises(ConfigError, match=r"but it has the shape \(3,\)"):
+        engine.search_single_seq([1, 2, 3])
+    with pytest.raises(ConfigError, match="has no 'vocab'"):
+        engine.search_single_string_to_string_seq("a b")
+    engine.finalize()
+
+
+def test_data_without_targets_can_be_decoded(tmp_path):
+    data = {"class": "StaticDataset", "data": [{"data": numpy.ones((3, 9), "float32")}], "output_dim": {"data": (9, 2)}}
+    options = {
+        "network": {**DECODER, "decision": {**DECODER["decision"], "loss": "edit_distance", "target": "classes"}}
+    }
+    file = str(tmp_path / "hyps")
+    options.update(search_data=data, search_output_file=file, search_output_file_format="py")
+    tasks.search_task(task_config(tmp_path, "search", search_do_eval=False, **options))
+    assert list(read_hypotheses(file)) == ["seq-0"]
+    with pytest.raises(ConfigError, match="extern_data: the dataset has no 'classes'"):
+        tasks.search_task(task_config(tmp_path, "search", **options))
+
+
+def test_text_to_text(tmp_path):
+    (tmp_path / "vocab").write_text("{'a': 0, 'b': 1, 'c': 2}")
+    vocab = {"vocab_file": str(tmp_path / "vocab"), "unknown_label": None}
+    network = {
+        "embedding": {"class": "linear", "activation": None, "n_out": 3, "from": "data"},
+        "output": {"class": "reduce", "mode": "argmax", "axis": "F", "from": "prob"},
+        "prob": {"class": "softmax", "from": "embedding", "target": None, "n_out": 3},
+    }
+    extern_data = {"data": {"dim": 3, "sparse": True, "vocab": vocab}}
+    engine = engine_of(tmp_path, "search", search=True, network=network, extern_data=extern_data)
+    text = engine.search_single_string_to_string_seq("a b c a")
+    assert len(text.split()) == 4
+    assert text.split()[0] == text.split()[3]
+    engine.finalize()
+
+
+# Forward.
+
+
+class Collect(ForwardCallbackIface):
+    def __init__(self):
+        self.calls = []
+        self.outputs = {}
+
+    def init(self, *, model):
+        self.calls.append(model)
+
+    def process_seq(self, *, seq_tag, outputs):
+        self.outputs[seq_tag] = outputs
+
+    def finish(self):
+        self.calls.append("finish")
+
+
+def test_forward_with_callback_gives_single_sequences(tmp_path):
+    callback = Collect()
+    tasks.forward(task_config(tmp_path, "forward", forward_callback=lambda: callback, forward_batch_size=200))
+    assert len(callback.calls) == 2
+    assert len(callback.outputs) == 5
+    for outputs in callback.outputs.values():
+        probabilities, best = outputs["output"], outputs["best"]
+        assert probabilities.dims[0].dimension == len(probabilities.raw_tensor) == len(best.raw_tensor)
+        numpy.testing.assert_allclose(probabilities.raw_tensor.sum(-1), 1.0, rtol=1e-5)
+        numpy.testing.assert_array_equal(probabilities.raw_tensor.argmax(-1), best.raw_tensor)
+        assert best.sparse_dim.dimension == 2
+
+
+def test_forward_of_one_sequence(tmp_path):
+    engine = engine_of(tmp_path, "forward")
+    callback = Collect()
+    dataset = load_dataset(engine.config, "dev")
+    engine.forward_with_callback(dataset=dataset, callback=callback)
+    dataset.init_seq_order(epoch=1)
+    dataset.load_seqs(0, 1)
+    output = engine.forward_single(dataset, 0)
+    expected = callback.outputs[dataset.get_tag(0)]["output"].raw_tensor
+    numpy.testing.assert_allclose(output, expected, rtol=1e-5)
+    constant = engine.get_const_tensor("three", 3)
+    assert engine.get_const_tensor("three", 3) is constant
+    engine.finalize()
+
+
+def test_labels_cannot_be_combined(tmp_path):
+    engine = engine_of(tmp_path, "forward")
+    with pytest.raises(ConfigError, match="combine_labels='a' is not supported"):
+        engine.forward_to_hdf(load_dataset(engine.config, "dev"), str(tmp_path / "x.hdf"), combine_labels="a")
+    engine.finalize()
+
+
+# Evaluation.
+
+
+def test_scores_of_each_sequence(tmp_path):
+    columns = ["score", "error", "pos_score", "pos_error", "seq_len"]
+    options = {"eval_output_file": str(tmp_path / "scores"), "eval_output_file_per_seq": str(tmp_path / "seqs"),
+               "output_per_seq_format": columns, "output_per_seq_file_format": "py", "eval": None}  # fmt: skip
+    tasks.evaluate(task_config(tmp_path, "eval", **options))
+    scores = ast.literal_eval((tmp_path / "scores").read_text())
+    rows = ast.literal_eval((tmp_path / "seqs").read_text())
+    assert len(rows) == 5
+    for row in rows.values():
+        assert list(row) == columns
+        assert len(row["pos_score"]) == len(row["pos_error"]) == row["seq_len"]
+        assert numpy.mean(row["pos_score"]) == pytest.approx(row["score"], rel=1e-4)
+        assert numpy.mean(row["pos_error"]) == pytest.approx(row["error"], rel=1e-4)
+    num_frames = sum(row["seq_len"] for row in rows.values())
+    total = sum(row["score"] * row["seq_len"] for row in rows.values())
+    assert scores["dev_score"] == pytest.approx(total / num_frames, rel=1e-4)
+
+
+def test_scores_of_each_sequence_as_lines_for_each_data_set(tmp_path):
+    options = {"eval_output_file_per_seq": str(tmp_path / "seqs"), "output_per_seq_format": ["seq_len", "score"]}
+    tasks.evaluate(task_config(tmp_path, "eval", **options))
+    for name in ("dev", "eval"):
+        lines = (tmp_path / f"seqs.{name}").read_text().splitlines()
+        assert len(lines) == 5
+        assert all(int(length) > 0 and float(score) > 0 for length, score in (line.split(";") for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss_name": "outptu"}, "option 'loss_name': there is no loss 'outptu'.\n  Did you mean 'output'"),
+        ({"output_per_seq_format": ["scores"]}, "there is no column 'scores'.\n  Did you mean 'score'"),
+        ({"output_per_seq_file_format": "text"}, "option 'output_per_seq_file_format': there is no format 'text'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_wrong_options_of_evaluation(options, message, tmp_path):
+    with pytest.raises(ConfigError) as info:
+        tasks.evaluate(task_config(tmp_path, "eval", eval_output_file_per_seq=str(tmp_path / "x"), **options))
+    assert message in str(info.value)
+
+
+def test_exp_of_losses(tmp_path):
+    engine = engine_of(tmp_path, "eval", calculate_exp_loss=True)
+    engine.eval_datasets = {"dev": load_dataset(engine.config, "dev")}
+    scores = engine.eval_model()["dev"]
+    assert scores["loss:output:exp"] == pytest.approx(numpy.exp(scores["loss:output"]))
+    assert "dev_score_output:exp" in engine.learning_rate_control.get_epoch_error_dict(engine.epoch)
+    assert engine.eval_model(skip_already_evaluated=True) == {}
+    engine.finalize()
+
+
+# Statistics.
+
+
+def test_statistics_of_data(tmp_path):
+    data = {
+        "class": "StaticDataset",
+        "data": [{"data": numpy.array(frames, "float32")} for frames in ([[1.0], [2.0]], [[6.0]])],
+        "output_dim": {"data": (1, 2)},
+    }
+    prefix = str(tmp_path / "stats")
+    tasks.analyze_data(task_config(tmp_path, "analyze_data", train=data, statistics_save_prefix=prefix))
+    assert numpy.loadtxt(f"{prefix}.mean.txt") == pytest.approx(3.0)
+    assert numpy.loadtxt(f"{prefix}.std_dev.txt") == pytest.approx(numpy.std([1, 2, 6]))
+    for options, message in (
+        ({"data_key": "dat"}, "option 'data_key': there is no data key 'dat'"),
+        ({"analyze_dataset": "tran"}, "option 'analyze_dataset': there is no data 'tran'"),
+        ({"statistics_dtype": "int"}, "option 'statistics_dtype': there is no dtype 'int'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            tasks.analyze_data(task_config(tmp_path, "analyze_data", train=data, **options))
+
+
+def test_statistics_of_outputs(tmp_path, capsys):
+    engine = engine_of(tmp_path, "analyze")
+    results = engine.analyze(load_dataset(engine.config, "dev"), None)
+    assert results["output"]["mean"].sum() == pytest.approx(1.0)
+    assert results["best"]["label_frequencies"].sum() == pytest.approx(1.0)
+    with pytest.raises(ConfigError, match="Did you mean 'mean'"):
+        engine.analyze(load_dataset(engine.config, "dev"), ["men"])
+    engine.finalize()
+    tasks.analyze(task_config(tmp_path, "analyze", analyze_dataset="dev", statistics=["max"]))
+    assert "output max: [" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["prior.txt", "prior.xml"])
+def test_priors(name, tmp_path):
+    file = tmp_path / name
+    tasks.compute_priors(task_config(tmp_path, "compute_priors", output_file=str(file), analyze_dataset="dev"))
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("<")]
+    values = numpy.array(" ".join(lines).split(), "float64")
+    assert numpy.exp(values).sum() == pytest.approx(1.0)
+    assert ('<vector-f32 size="2">' in file.read_text()) == name.endswith(".xml")
+
+
+def test_priors_need_a_file_and_probabilities(tmp_path):
+    with pytest.raises(ConfigError, match="option 'output_file' is required"):
+        tasks.compute_priors(task_config(tmp_path, "compute_priors"))
+    network = {"output": {"class": "linear", "activation": None, "n_out": 2, "from": "data"}}
+    with pytest.raises(ConfigError, match="the means of 'output' sum up to"):
+        tasks.compute_priors(task_config(tmp_path, "compute_priors", network=network, output_file="x"))
+
+
+# Other tasks.
+
+
+def test_setup_of_a_training_alone(tmp_path):
+    tasks.init_training(config(tmp_path, task="nop_init_net_train"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cleanup_asks_before(tmp_path, monkeypatch, capsys):
+    tasks.train(config(tmp_path, num_epochs=4))
+    options = {"cleanup_old_models": {"keep_last_n": 1, "keep_best_n": 0, "keep": []}}
+    monkeypatch.setattr("builtins.input", lambda text: "n")
+    tasks.cleanup_old_models(config(tmp_path, **options))
+    assert "nothing is deleted; superfluous are models of epochs 1, 2, 3" in capsys.readouterr().out
+    assert (tmp_path / "net.001.index").exists()
+    monkeypatch.setattr("builtins.input", lambda text: "y")
+    tasks.cleanup_old_models(config(tmp_path, **options))
+    assert sorted(path.name for path in tmp_path.glob("*.index")) == ["net.004.index"]
+
+
+def test_server(tmp_path):
+    engine = engine_of(tmp_path, "search_server", search=True, network=DECODER)
+    frames = numpy.eye(9, dtype="float32")[[0, 3, 5]]
+    expected = engine.search_single_seq(frames)
+    with SearchServer(engine, 0) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            url = f"http://localhost:{server.server_port}"
+            status, answer = ask(f"{url}/search", json.dumps({"input": frames.tolist()}))
+            assert status == 200
+            assert [text for _, text in answer["output"]] == [text for _, text in expected]
+            assert ask(f"{url}/search", '{"input": [1, 2]}')[0] == 400
+            assert "has no 'vocab'" in ask(f"{url}/search", '{"input": "abc"}')[1]["error"]
+            assert ask(f"{url}/search", "{") == (400, {"error": ask(f"{url}/search", "{")[1]["error"]})
+            assert ask(f"{url}/other", "{}") == (404, {"error": "there is only /search"})
+            assert "usage" in ask(url, None)[1]
+        finally:
+            server.shutdown()
+            thread.join()
+    engine.finalize()
+
+
+def ask(url, text):
+    request = urllib.request.Request(url, data=None if text is None else text.encode("utf8"))
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as exc:
+        with exc:
+            return exc.code, json.load(exc)
