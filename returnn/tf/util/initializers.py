@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from typing import Any
 
@@ -58,7 +59,7 @@ def get_initializer(
     :raises ConfigError: if there is no such
     """
     if isinstance(s, (int, float, numpy.ndarray, numpy.number)):
-        return tf1.constant_initializer(s, dtype=dtype)
+        return functools.partial(tf.constant_initializer(s), dtype=dtype)
     if isinstance(s, dict):
         options = dict(s)
         return _make(options.pop("class"), (), options, seed)
