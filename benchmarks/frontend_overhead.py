@@ -8,14 +8,15 @@ once with raw tensors: `tf` measures the time to build a TensorFlow graph of the
 on small tensors. The ratio of both is printed (aims: 2 for graphs, 1.5 for eager code), and how many operations on
 templates run in a second.
 
-The two take turns, and the fastest of several turns counts: that is least disturbed by what else the machine does.
+The two take turns. Of each round of operations, the fastest time of several turns counts: that is least disturbed by
+what else the machine does.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy
 import tensorflow as tf
@@ -27,6 +28,8 @@ from returnn.tensor import Dim, Tensor
 NUM_SEQS, NUM_FRAMES, NUM_FEATURES, NUM_HIDDEN = 3, 7, 8, 9
 LENGTHS = numpy.array([7, 5, 2], "int32")
 OPS_PER_ROUND = 15
+
+Run = Callable[[], Iterator[None]]  # all rounds, one after the other
 
 batch = Dim(None, name="batch", kind=Dim.Types.Batch)
 time_dim = Dim(None, name="time", kind=Dim.Types.Spatial)
@@ -104,18 +107,25 @@ def main() -> None:
         )
 
 
-def best_of(repeat: int, *runs: Callable[[], None]) -> list[float]:
-    """:return: the shortest time of each run, in seconds"""
-    best = [float("inf")] * len(runs)
+def best_of(repeat: int, *runs: Run) -> list[float]:
+    """:return: for each run, the sum over its rounds of the shortest time of the round, in seconds"""
+    best: list[list[float]] = [[] for _ in runs]
     for _ in range(repeat + 1):  # the first turn warms up
         for i, run in enumerate(runs):
-            start = time.perf_counter()
-            run()
-            best[i] = min(best[i], time.perf_counter() - start)
-    return best
+            times = list(times_of_rounds(run()))
+            best[i] = [min(pair) for pair in zip(best[i] or times, times, strict=True)]
+    return [sum(times) for times in best]
 
 
-def frontend_run(rounds: int, make_raw: Callable[[numpy.ndarray, list[int | None]], object]) -> None:
+def times_of_rounds(rounds: Iterator[None]) -> Iterator[float]:
+    """:return: seconds"""
+    start = time.perf_counter()
+    for _ in rounds:
+        yield time.perf_counter() - start
+        start = time.perf_counter()
+
+
+def frontend_run(rounds: int, make_raw: Callable[[numpy.ndarray, list[int | None]], object]) -> Iterator[None]:
     """Runs the rounds on tensors of a backend."""
     batch.dyn_size_ext = Tensor("size", [], "int32", raw_tensor=make_raw(numpy.array(NUM_SEQS, "int32"), []))
     time_dim.dyn_size_ext = Tensor("lengths", [batch], "int32", raw_tensor=make_raw(LENGTHS, [None]))
@@ -131,20 +141,21 @@ def frontend_run(rounds: int, make_raw: Callable[[numpy.ndarray, list[int | None
     )
     for _ in range(rounds):
         x = frontend_round(x, weights, bias, weights_back)
+        yield
 
 
-def template_run(rounds: int) -> Callable[[], None]:
+def template_run(rounds: int) -> Run:
     """:return: the rounds on templates"""
     return lambda: frontend_run(rounds, lambda value, shape: None)
 
 
-def tf_runs(rounds: int) -> tuple[Callable[[], None], Callable[[], None]]:
+def tf_runs(rounds: int) -> tuple[Run, Run]:
     """:return: raw, frontend"""
 
     def placeholder(value: numpy.ndarray, shape: list[int | None]) -> tf.Tensor:
         return tf.compat.v1.placeholder(value.dtype, shape)
 
-    def raw() -> None:
+    def raw() -> Iterator[None]:
         with tf.Graph().as_default():
             x, *params = (
                 placeholder(value, [None, None, NUM_FEATURES] if name == "x" else list(value.shape))
@@ -153,27 +164,29 @@ def tf_runs(rounds: int) -> tuple[Callable[[], None], Callable[[], None]]:
             sizes = [tf.shape(x)[0], tf.shape(x)[1]]
             for _ in range(rounds):
                 x = tf_round(x, *params, sizes)
+                yield
 
-    def frontend() -> None:
+    def frontend() -> Iterator[None]:
         with tf.Graph().as_default(), rf.backend_ctx("tf"):
-            frontend_run(rounds, placeholder)
+            yield from frontend_run(rounds, placeholder)
 
     return raw, frontend
 
 
-def torch_runs(rounds: int) -> tuple[Callable[[], None], Callable[[], None]]:
+def torch_runs(rounds: int) -> tuple[Run, Run]:
     """:return: raw, frontend"""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
 
-    def raw() -> None:
+    def raw() -> Iterator[None]:
         x, *params = (torch.tensor(value) for value in values().values())
         for _ in range(rounds):
             x = torch_round(x, *params)
+            yield
 
-    def frontend() -> None:
+    def frontend() -> Iterator[None]:
         with rf.backend_ctx("torch"):
-            frontend_run(rounds, lambda value, shape: torch.tensor(value))
+            yield from frontend_run(rounds, lambda value, shape: torch.tensor(value))
 
     return raw, frontend
 

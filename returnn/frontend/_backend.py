@@ -209,10 +209,11 @@ def get_backend_of(*values: Any) -> type[Backend[Any]]:
     backend: type[Backend[Any]] | None = None
     for value in values:
         if isinstance(value, Tensor):
-            if value._raw_tensor is None:
+            raw = value._raw_tensor
+            if raw is None:
                 return get_backend_by_name("template")
-            other = get_backend_by_raw_tensor_type(type(value._raw_tensor))
-            if backend is None or other.dispatch_priority > backend.dispatch_priority:
+            other = _backends_by_tensor_type.get(type(raw)) or get_backend_by_raw_tensor_type(type(raw))
+            if other is not backend and (backend is None or other.dispatch_priority > backend.dispatch_priority):
                 backend = other
     return get_global_backend() if backend is None else backend
 

@@ -29,6 +29,8 @@ _COMBINE_KINDS = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "maximum", "minimum", "logical_and", "logical_or",
     "squared_difference", "logaddexp",
 )  # fmt: skip
+_COMPARE_KIND_OF = {**{kind: kind for kind in _COMPARE_KINDS}, **_COMPARE_SYMBOLS}
+_COMBINE_KIND_OF = {**{kind: kind for kind in _COMBINE_KINDS}, **_COMBINE_SYMBOLS}
 
 
 def compare(
@@ -49,8 +51,9 @@ def compare(
     :param dim_order: order of the dims of the result, as far as they occur in there; implies that broadcasting is fine
     :return: bool, the dims of a and b
     """
-    kind = _COMPARE_SYMBOLS.get(kind, kind)
-    check_known("kind", kind, (*_COMPARE_KINDS, *_COMPARE_SYMBOLS), where="compare")
+    if kind not in _COMPARE_KIND_OF:
+        check_known("kind", kind, _COMPARE_KIND_OF, where="compare")
+    kind = _COMPARE_KIND_OF[kind]
     return get_backend_of(a, b).compare(
         a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
     )
@@ -83,8 +86,9 @@ def combine(
         one
     :raises DtypeError: if the dtypes differ
     """
-    kind = _COMBINE_SYMBOLS.get(kind, kind)
-    check_known("kind", kind, (*_COMBINE_KINDS, *_COMBINE_SYMBOLS), where="combine")
+    if kind not in _COMBINE_KIND_OF:
+        check_known("kind", kind, _COMBINE_KIND_OF, where="combine")
+    kind = _COMBINE_KIND_OF[kind]
     return get_backend_of(a, b).combine(
         a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
     )

@@ -245,6 +245,10 @@ class TensorLayout:
         :return: for each of `dims`, the axis here, or -1
         :raises DimError: if a dim of this tensor is not among `dims`
         """
+        positions = {id(dim): axis for axis, dim in enumerate(self._dims)}
+        exact = [positions.get(id(dim), -1) for dim in dims]  # this is most often enough, and faster than to compare
+        if sorted([axis for axis in exact if axis >= 0]) == list(range(len(self._dims))):
+            return exact
         taken: list[int] = []
         order: list[int] = []
         for dim in dims:

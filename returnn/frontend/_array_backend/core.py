@@ -11,7 +11,7 @@ import numpy
 from returnn.frontend._array_backend.layout import masked_raw, product, raw_for_broadcast
 from returnn.frontend._backend import Backend
 from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.core import as_dims, matmul_axes
+from returnn.frontend._template_backend.core import as_dims, matmul_axes, matmul_template
 from returnn.frontend._template_backend.rules import dtype_of_number, expand_for_mask
 from returnn.tensor import Dim, Tensor
 
@@ -197,7 +197,7 @@ class CoreArrayOps(Backend[Any]):
     def where(cls, cond: Tensor, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
         """:return: elementwise choice"""
         cond = cls.as_tensor(cond)
-        true_, false_ = cls._operands(true_, false_)
+        true_, false_ = cls._operands_or_number(true_, false_)
         out = TemplateBackend.where(cond, true_, false_, allow_broadcast_all_sources=allow_broadcast_all_sources)
         out._raw_tensor = cls.where_raw(*(raw_for_broadcast(x, out.dims) for x in (cond, true_, false_)))
         return out
@@ -239,11 +239,11 @@ class CoreArrayOps(Backend[Any]):
     def reduce(cls, source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """:return: reduction"""
         dims = as_dims(axis)
-        out = TemplateBackend.reduce(source, mode=mode, axis=dims, use_mask=use_mask)
-        if use_mask:
+        needs_mask = use_mask and any([dim.need_masking() for dim in dims])  # noqa: C419 - a list is faster here
+        if needs_mask:
             source = expand_for_mask(cls, source, dims)
+        out = TemplateBackend.reduce(source, mode=mode, axis=dims, use_mask=False)
         axes = [source.get_axis_from_description(dim) for dim in dims]
-        needs_mask = use_mask and any(dim.need_masking() for dim in dims)
         if not needs_mask or mode != "mean":
             raw = masked_raw(source, dims, _neutral_value(mode, source.dtype)) if needs_mask else source._raw_tensor
             out._raw_tensor = cls.reduce_raw(raw, mode, axes)
@@ -269,24 +269,19 @@ class CoreArrayOps(Backend[Any]):
         """:return: matrix product, as one raw product, with at most one transpose and reshape for each operand"""
         dims = as_dims(reduce)
         a, b = cls.as_tensor(a), cls.as_tensor(b)
-        out = TemplateBackend.matmul(a, b, reduce=dims, use_mask=use_mask)
         needs_mask = [dim for dim in dims if dim.need_masking()] if use_mask else []
         if needs_mask:  # both operands, as 0 * NaN is NaN
             a, b = (expand_for_mask(cls, x, needs_mask).copy_masked(0, dims=needs_mask) for x in (a, b))
-        axes_a, axes_b = matmul_axes(a, b, dims)
-        rest_a = [i for i in range(len(a.dims)) if i not in axes_a]
-        rest_b = [i for i in range(len(b.dims)) if i not in axes_b]
-        common_a = [i for i in rest_a if a.dims[i] in [b.dims[j] for j in rest_b]]
-        common_b = [next(j for j in rest_b if b.dims[j] == a.dims[i]) for i in common_a]
-        only_a = [i for i in rest_a if i not in common_a]
-        only_b = [j for j in rest_b if j not in common_b]
-        if cls.matmul_folds_axes and not common_a and len(b.dims) == 2 and axes_a == [len(a.dims) - 1]:
-            out._raw_tensor = cls.matmul_raw(a._raw_tensor, b._raw_tensor, transpose_b=axes_b == [1])
+        axes = matmul_axes(a, b, dims)
+        out = matmul_template(a, b, axes)
+        reduce_a, reduce_b, common_a, common_b, only_a, only_b = axes
+        if cls.matmul_folds_axes and not common_a and len(b.dims) == 2 and reduce_a == [len(a.dims) - 1]:
+            out._raw_tensor = cls.matmul_raw(a._raw_tensor, b._raw_tensor, transpose_b=reduce_b == [1])
             return out
-        order = sorted(range(len(dims)), key=axes_a.__getitem__)
-        axes_a, axes_b = [axes_a[k] for k in order], [axes_b[k] for k in order]
-        raw_a, transpose_a = cls._as_matrix(a, common_a, only_a, axes_a)
-        raw_b, transpose_b = cls._as_matrix(b, common_b, axes_b, only_b)
+        order = sorted(range(len(dims)), key=reduce_a.__getitem__)
+        reduce_a, reduce_b = [reduce_a[k] for k in order], [reduce_b[k] for k in order]
+        raw_a, transpose_a = cls._as_matrix(a, common_a, only_a, reduce_a)
+        raw_b, transpose_b = cls._as_matrix(b, common_b, reduce_b, only_b)
         raw = cls.matmul_raw(raw_a, raw_b, transpose_a=transpose_a, transpose_b=transpose_b)
         if not (len(only_a) == 1 and len(only_b) == 1 and len(common_a) <= 1):
             raw = cls.reshape_raw(raw, cls._sizes_for_reshape(out.dims))

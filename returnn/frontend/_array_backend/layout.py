@@ -15,7 +15,7 @@ def raw_for_broadcast(x: Tensor, dims: Sequence[Dim]) -> Any:
         array library adds itself; so no operation is needed if the dims of x are the last ones, in order.
     """
     own = x._dims
-    if not own or own == tuple(dims[len(dims) - len(own) :]):
+    if own is dims or not own or own == tuple(dims[len(dims) - len(own) :]):
         return x._raw_tensor
     backend = x._raw_backend
     order = x.get_out_permutation_to_dims(dims)
@@ -52,7 +52,7 @@ def mask_over(x: Tensor, dims: Sequence[Dim]) -> Tensor | None:
 
 def masked_raw(x: Tensor, dims: Sequence[Dim], value: Any) -> Any:
     """
-    :param x: tensor
+    :param x: tensor, which has all dims of the lengths
     :param dims: the frames of these dims which are beyond the end of their sequences ...
     :param value: ... are replaced by this number
     :return: raw tensor, in the layout of x
@@ -60,7 +60,8 @@ def masked_raw(x: Tensor, dims: Sequence[Dim], value: Any) -> Any:
     mask = mask_over(x, dims)
     if mask is None:
         return x._raw_tensor
-    return x._raw_backend.where(mask, x, value, allow_broadcast_all_sources=True).copy_compatible_to_dims_raw(x.dims)
+    backend = x._raw_backend
+    return backend.where_raw(raw_for_broadcast(mask, x._dims), x._raw_tensor, backend.number_raw(value, x.dtype, x))
 
 
 def product(sizes: Sequence[Any]) -> Any:

@@ -44,7 +44,7 @@ class SoftmaxArrayOps(CoreArrayOps):
     def softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """:return: softmax"""
         tensor = expand_for_mask(cls, tensor, [axis]) if use_mask else tensor
-        out = TemplateBackend.softmax(tensor, axis=axis, use_mask=use_mask)
+        out = TemplateBackend.softmax(tensor, axis=axis, use_mask=False)
         raw = masked_raw(tensor, [axis] if use_mask else [], -numpy.inf)
         out._raw_tensor = cls.softmax_raw(raw, tensor.get_axis_from_description(axis))
         return out
@@ -53,7 +53,7 @@ class SoftmaxArrayOps(CoreArrayOps):
     def log_softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """:return: logarithm of the softmax"""
         tensor = expand_for_mask(cls, tensor, [axis]) if use_mask else tensor
-        out = TemplateBackend.log_softmax(tensor, axis=axis, use_mask=use_mask)
+        out = TemplateBackend.log_softmax(tensor, axis=axis, use_mask=False)
         raw = masked_raw(tensor, [axis] if use_mask else [], -numpy.inf)
         out._raw_tensor = cls.log_softmax_raw(raw, tensor.get_axis_from_description(axis))
         return out

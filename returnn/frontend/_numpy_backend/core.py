@@ -190,7 +190,7 @@ class CoreNumpyOps:
         if use_mask:
             a, b = expand_for_mask(cls, a, dims), expand_for_mask(cls, b, dims)
             a, b = (_with_raw(x, masked(x, [d for d in dims if d.need_masking()], 0)) for x in (a, b))
-        axes_a, axes_b = matmul_axes(a, b, dims)
+        axes_a, axes_b, *_ = matmul_axes(a, b, dims)
         letters_a = [chr(ord("a") + i) for i in range(len(a.dims))]
         letters_b = [chr(ord("A") + i) for i in range(len(b.dims))]
         for i, j in zip(axes_a, axes_b, strict=True):

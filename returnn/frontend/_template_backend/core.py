@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from returnn.frontend._template_backend.rules import as_operand, common_template, expand_for_mask, fail, require_dims
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 
-_NEEDS_NUMBERS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "squared_difference", "logaddexp")
-_KEEPS_SPARSE = ("add", "sub", "floordiv", "mod", "maximum", "minimum")
+_NEEDS_NUMBERS = frozenset(
+    ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "squared_difference", "logaddexp")
+)
+_KEEPS_SPARSE = frozenset(("add", "sub", "floordiv", "mod", "maximum", "minimum"))
 _INDEX_MODES = ("argmin", "argmax")
 _BOOL_MODES = ("any", "all")
 REDUCE_MODES = ("sum", "max", "min", "mean", "logsumexp", "any", "all", "argmin", "argmax")
-_FLOAT_FUNCS = (
+_FLOAT_FUNCS = frozenset((
     "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "log_sigmoid", "tanh", "sin", "cos", "elu", "selu",
     "silu", "swish", "gelu", "softplus", "reciprocal", "erf", "softsign", "tan", "atan",
-)  # fmt: skip
+))  # fmt: skip
 
 
 class CoreRules:
@@ -39,7 +41,7 @@ class CoreRules:
         dim_order: Sequence[Dim] | None = None,
     ) -> Tensor:
         """:return: template"""
-        a, b = _operands(a, b, for_kind=kind)
+        a, b = _operands(a, b)
         _check_same_dtype(kind, a, b)
         if kind in _NEEDS_NUMBERS and a.dtype == "bool":
             raise DtypeError(f"{kind}: {a} and {b} are bool.\n  Use rf.cast first, or logical_and / logical_or.")
@@ -138,15 +140,15 @@ class CoreRules:
         if mode not in REDUCE_MODES:
             raise fail(f"reduce: there is no mode {mode!r}.", f"Possible: {', '.join(REDUCE_MODES)}.")
         axes = as_dims(axis)
-        require_dims(f"reduce_{mode}: axis", source, axes)
+        removed = require_dims(f"reduce_{mode}: axis", source, axes)
         if mode in _BOOL_MODES and source.dtype != "bool":
             raise DtypeError(f"reduce_{mode}: {source} should be bool. Compare with something first, such as `x > 0`.")
         if mode in _INDEX_MODES and len(axes) != 1:
             shown = ", ".join(map(str, axes))
             raise fail(f"reduce_{mode}: an index is into one dim, got {shown}.", "Use rf.merge_dims first.")
-        if use_mask:
+        if use_mask and any(dim.need_masking() for dim in axes):
             source = expand_for_mask(cls, source, axes)
-        removed = {source.get_axis_from_description(dim) for dim in axes}
+            removed = [source.get_axis_from_description(dim) for dim in axes]
         keep = [i for i in range(len(source.dims)) if i not in removed]
         out = source._with_axes([source.dims[i] for i in keep], keep)
         if mode in _INDEX_MODES:
@@ -157,22 +159,11 @@ class CoreRules:
     def matmul(cls, a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """:return: template. Dims: the common ones as in a, those of a alone, those of b alone."""
         dims = as_dims(reduce)
-        axes_a, axes_b = matmul_axes(a, b, dims)
+        axes = matmul_axes(a, b, dims)
         if use_mask and any(dim.need_masking() for dim in dims):
             a, b = expand_for_mask(cls, a, dims), expand_for_mask(cls, b, dims)
-            axes_a, axes_b = matmul_axes(a, b, dims)
-        _check_same_dtype("matmul", a, b)
-        rest_a = [d for i, d in enumerate(a.dims) if i not in axes_a]
-        rest_b = [d for i, d in enumerate(b.dims) if i not in axes_b]
-        common = [d for d in rest_a if d in rest_b]
-        out_dims = common + [d for d in rest_a if d not in common] + [d for d in rest_b if d not in common]
-        out = Tensor("matmul", dims=out_dims, dtype=a.dtype, version=min(a.version, b.version))
-        for operand in (b, a):
-            feature = operand.feature_dim
-            if feature is not None and feature in out_dims:
-                out.feature_dim = feature
-                break
-        return out
+            axes = matmul_axes(a, b, dims)
+        return matmul_template(a, b, axes)
 
     @staticmethod
     def where(cond: Tensor, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
@@ -219,14 +210,50 @@ class CoreRules:
         return out.copy_compatible_to_dims(dims, add_dims=False)
 
 
-def matmul_axes(a: Tensor, b: Tensor, reduce: Sequence[Dim]) -> tuple[list[int], list[int]]:
+class MatmulAxes(NamedTuple):
+    """Which axes of the operands have which part in a matrix product."""
+
+    reduce_a: list[int]
+    reduce_b: list[int]  # the same dims
+    common_a: list[int]
+    common_b: list[int]  # the same dims
+    only_a: list[int]
+    only_b: list[int]
+
+
+def matmul_axes(a: Tensor, b: Tensor, reduce: Sequence[Dim]) -> MatmulAxes:
     """
-    :return: the axes of a and of b to sum over. If an operand has a dim twice, the one with the higher priority counts.
+    :return: the axes to sum over, those that both have otherwise, and those of one operand alone
     :raises DimError: if a dim is not there
     """
-    for operand in (a, b):
-        require_dims("matmul: reduce", operand, reduce, operands=(a, b))
-    return [a.get_axis_from_description(d) for d in reduce], [b.get_axis_from_description(d) for d in reduce]
+    reduce_a = require_dims("matmul: reduce", a, reduce, operands=(a, b))
+    reduce_b = require_dims("matmul: reduce", b, reduce, operands=(a, b))
+    rest_b = {axis: dim for axis, dim in enumerate(b._dims) if axis not in reduce_b}
+    common_a, common_b, only_a = [], [], []
+    for axis, dim in enumerate(a._dims):
+        if axis in reduce_a:
+            continue
+        other = next((j for j, d in rest_b.items() if d is dim or d == dim), None)
+        if other is None:
+            only_a.append(axis)
+        else:
+            common_a.append(axis)
+            common_b.append(other)
+            del rest_b[other]
+    return MatmulAxes(reduce_a, reduce_b, common_a, common_b, only_a, list(rest_b))
+
+
+def matmul_template(a: Tensor, b: Tensor, axes: MatmulAxes) -> Tensor:
+    """:return: template of the product"""
+    _check_same_dtype("matmul", a, b)
+    dims = [a._dims[i] for i in (*axes.common_a, *axes.only_a)] + [b._dims[i] for i in axes.only_b]
+    out = Tensor("matmul", dims=dims, dtype=a.dtype, version=min(a.version, b.version))
+    for operand in (b, a):
+        feature = operand.feature_dim
+        if feature is not None and feature in dims:
+            out.feature_dim = feature
+            break
+    return out
 
 
 def as_dims(axis: Dim | Iterable[Dim]) -> list[Dim]:
@@ -234,7 +261,7 @@ def as_dims(axis: Dim | Iterable[Dim]) -> list[Dim]:
     return [axis] if isinstance(axis, Dim) else list(axis)
 
 
-def _operands(a: Any, b: Any, for_kind: str | None = None) -> tuple[Tensor, Tensor]:
+def _operands(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """:return: both as tensors; a number takes the dtype of the tensor beside it"""
     if isinstance(a, Tensor):
         return a, as_operand(b, like=a)

@@ -23,17 +23,20 @@ def shown(dims: Sequence[Dim]) -> str:
     return ", ".join(map(str, dims)) or "no dim"
 
 
-def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *, operands: Sequence[Tensor] = ()) -> None:
+def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *, operands: Sequence[Tensor] = ()) -> list[int]:
     """
     :param operation: and its argument, such as "reduce: axis"
     :param operands: all of them, for the message
+    :return: the axes of the dims. If a dim is there twice, the one with the higher priority counts.
     :raises DimError: if a dim is not there, or is there twice with the same priority
     """
+    axes = []
     for dim in dims:
         if not has_dim(source._dims, dim):
             details = [f"The operands are {' and '.join(map(str, operands))}."] if operands else []
             raise fail(f"{operation}: {source} has no dim {dim}.", hint_for_missing_axis(source, dim), *details)
-        source.get_axis_from_description(dim)  # raises if ambiguous
+        axes.append(source.get_axis_from_description(dim))
+    return axes
 
 
 def expand_for_mask(backend: Any, source: Tensor, dims: Sequence[Dim]) -> Tensor:
@@ -43,12 +46,12 @@ def expand_for_mask(backend: Any, source: Tensor, dims: Sequence[Dim]) -> Tensor
     :param backend: of the source
     :param source:
     :param dims: to be masked
-    :return: the source with all dims that a mask over `dims` has
+    :return: the source with all dims that a mask over those of `dims` has which are there
     """
     for dim in dims:
         lengths = dim.dyn_size_ext if dim.need_masking() else None
-        for other in () if lengths is None else lengths.dims:
-            if other not in source.dims:
+        for other in () if lengths is None or not has_dim(source._dims, dim) else lengths._dims:
+            if not has_dim(source._dims, other):
                 source = backend.expand_dim(source, other)
     return source
 
