@@ -45,16 +45,16 @@ class DimComparison:
 
     def __lt__(self: Dim, other: Dim) -> bool:
         """An order by name and size, so that a set of dims can be sorted in a way that does not change."""
-        return _order_key(self) < _order_key(other)
+        return NotImplemented if not isinstance(other, DimComparison) else _order_key(self) < _order_key(other)
 
     def __gt__(self: Dim, other: Dim) -> bool:
-        return _order_key(self) > _order_key(other)
+        return NotImplemented if not isinstance(other, DimComparison) else _order_key(self) > _order_key(other)
 
     def __le__(self: Dim, other: Dim) -> bool:
-        return self == other or self < other
+        return NotImplemented if not isinstance(other, DimComparison) else self == other or self < other
 
     def __ge__(self: Dim, other: Dim) -> bool:
-        return self == other or self > other
+        return NotImplemented if not isinstance(other, DimComparison) else self == other or self > other
 
     def is_equal(
         self: Dim,
