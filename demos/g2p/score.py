@@ -1,5 +1,5 @@
 """
-PER, WER and examples of `attention.config`.
+PER, WER and examples: `python score.py HYPOTHESES`, a file that the task `search` has written.
 
 For each word, the reference is that of its pronunciations that is nearest to the hypothesis. PER is the sum of the
 edit distances over the sum of the lengths of these references; WER is the share of words without any match.
@@ -9,13 +9,51 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from g2p_data import PHONEMES, pronunciations
+from g2p_data import END, Pronunciations, pronunciations
 
 NUM_EXAMPLES = 10
 
 
-def edit_distance(a: list[str], b: list[str]) -> int:
+@dataclass(frozen=True)
+class Result:
+    """One word."""
+
+    word: str
+    hypothesis: list[str]
+    reference: list[str]
+    num_errors: int
+
+
+def read_hypotheses(filename: str) -> dict[str, list[str]]:
+    """:return: by word its phonemes"""
+    with open(filename, encoding="utf8") as file:
+        texts = ast.literal_eval(file.read())
+    return {word: [phoneme for phoneme in text.split() if phoneme != END] for word, text in texts.items()}
+
+
+def compare(hypotheses: Mapping[str, list[str]], references: Pronunciations) -> list[Result]:
+    """
+    :param hypotheses: by word
+    :param references: by word, several each
+    :return: for each word of the references
+    :raises ValueError: if there is a word without hypothesis
+    """
+    missing = sorted(set(references) - set(hypotheses))
+    if missing:
+        raise ValueError(f"there is no hypothesis for {len(missing)} words, such as {missing[0]!r}")
+    results = []
+    for word, candidates in references.items():
+        errors = [edit_distance(hypotheses[word], candidate) for candidate in candidates]
+        best = min(range(len(candidates)), key=lambda i: (errors[i], candidates[i]))
+        results.append(Result(word, hypotheses[word], candidates[best], errors[best]))
+    return results
+
+
+def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:
+    """:return: how many insertions, deletions and substitutions lead from one to the other"""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         last, row[0] = row[0], i
@@ -24,26 +62,24 @@ def edit_distance(a: list[str], b: list[str]) -> int:
     return row[-1]
 
 
-def main(filename: str) -> None:
-    with open(filename, encoding="utf8") as file:
-        hypotheses = ast.literal_eval(file.read())
-    references = pronunciations("test")
-    missing = set(references) - set(hypotheses)
-    assert not missing, f"{filename} has no hypothesis for {len(missing)} words, such as {min(missing)!r}"
-    num_wrong = num_phoneme_errors = num_phonemes = 0
-    examples = []
-    for word, candidates in references.items():
-        hypothesis = [PHONEMES[int(label)] for label in hypotheses[word].split() if int(label)]
-        distance, reference = min((edit_distance(hypothesis, ref), ref) for ref in candidates)
-        num_wrong += distance > 0
-        num_phoneme_errors += distance
-        num_phonemes += len(reference)
-        examples.append(f"{word:18} {' '.join(hypothesis):40} {'' if not distance else '!= ' + ' '.join(reference)}")
-    step = max(1, len(examples) // NUM_EXAMPLES)
-    print("\n".join(examples[::step][:NUM_EXAMPLES]))
-    print(
-        f"{len(references)} words, PER {num_phoneme_errors / num_phonemes:.2%}, WER {num_wrong / len(references):.2%}"
+def error_rates(results: Sequence[Result]) -> tuple[float, float]:
+    """:return: PER, WER"""
+    num_phonemes = sum(len(result.reference) for result in results)
+    return (
+        sum(result.num_errors for result in results) / num_phonemes,
+        sum(result.num_errors > 0 for result in results) / len(results),
     )
+
+
+def main(filename: str) -> None:
+    results = compare(read_hypotheses(filename), pronunciations("test"))
+    print(f"{'word':18} {'hypothesis':40} reference, where it differs")
+    step = max(1, len(results) // NUM_EXAMPLES)
+    for result in results[::step][:NUM_EXAMPLES]:
+        reference = " ".join(result.reference) if result.num_errors else ""
+        print(f"{result.word:18} {' '.join(result.hypothesis):40} {reference}")
+    per, wer = error_rates(results)
+    print(f"{len(results)} words, PER {per:.2%}, WER {wer:.2%}")
 
 
 if __name__ == "__main__":

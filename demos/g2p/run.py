@@ -1,0 +1,57 @@
+"""
+The whole demo: `python demos/g2p/run.py [CONFIG] [++option value ...]`.
+
+Trains, decodes the words of the test data, prints error rates and examples, and draws the attention of some words.
+Results go to a folder in the working directory. The same command again goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+def main(args: list[str]) -> int:
+    """:return: exit status"""
+    has_config = bool(args) and not args[0].startswith(("-", "+"))
+    config = args[0] if has_config else os.path.join(HERE, "attention.config")
+    options = args[1:] if has_config else args
+    folder = f"g2p-{os.path.splitext(os.path.basename(config))[0]}"
+    toolkit = [sys.executable, os.path.join(ROOT, "rnn.py"), config]
+    for title, command in [
+        ("Training", [*toolkit, *options, "++task", "train"]),
+        ("Search", [*toolkit, *options, "++task", "search"]),
+        ("Pictures of the attention", [*toolkit, *options, "++task", "plot_attention"]),
+        ("Scores", [sys.executable, os.path.join(HERE, "score.py"), f"{folder}/hypotheses.py"]),
+    ]:
+        print(f"\n=== {title}", flush=True)
+        status = subprocess.run(command, env=_environment(), check=False).returncode
+        if status:
+            print(f"{title}: stopped. The same command again goes on from here.", file=sys.stderr)
+            return status
+    print(f"\nIn {os.path.abspath(folder)}:")
+    for name, what in [
+        ("network.*", "models"),
+        ("learning_rates, learning_curve.png", "scores of all epochs, as text and as picture"),
+        ("tensorboard", f"the same for each step: tensorboard --logdir {folder}/tensorboard"),
+        ("hypotheses.py", "what was decoded"),
+        ("attention", "pictures of the attention, one for each word"),
+    ]:
+        print(f"  {name:36} {what}")
+    return 0
+
+
+def _environment() -> dict[str, str]:
+    """:return: with less of TensorFlow's own log"""
+    return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:  # the training has said what there is to say
+        sys.exit(130)

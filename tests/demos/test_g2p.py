@@ -1,0 +1,108 @@
+"""The demo, on some words: the data, the scores, and all steps of the command of the README."""
+
+import gzip
+import os
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEMO = os.path.join(ROOT, "demos", "g2p")
+WORDS = {
+    "train": "AB\tAE B\nBA\tB AH\nABBA\tAE B AH\nABBA\tAA B AH\n'BA\tB AH\nCAB\tK AE B\nBACK\tB AE K\n",
+    "dev": "ABBA\tAE B AA\nBAC\tB AE K\nBAB\tB AE B\n",
+    "test": "CABBA\tK AE B AH\nBACA\tB AA K AH\nBACA\tB AE K AH\n",
+}
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """:return: the modules of the demo; `g2p_data` forgets what it has read"""
+    monkeypatch.syspath_prepend(DEMO)
+    import g2p_data  # noqa: PLC0415 (found now)
+    import score  # noqa: PLC0415
+
+    g2p_data.pronunciations.cache_clear()
+    yield g2p_data, score
+    g2p_data.pronunciations.cache_clear()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "data").mkdir()
+    for split, text in WORDS.items():
+        with gzip.open(tmp_path / "data" / f"{split}.txt.gz", "wt") as file:
+            file.write(text)
+    return tmp_path / "data"
+
+
+def test_dictionary_is_split_by_word(modules):
+    data, _ = modules
+    words = {split: set(data.pronunciations(split)) for split in ("train", "dev", "test")}
+    assert not words["train"] & words["dev"]
+    assert not words["train"] & words["test"]
+    assert not words["dev"] & words["test"]
+    assert len(words["train"]) > 8 * len(words["test"]) > 60 * len(words["dev"])
+    assert data.pronunciations("train")["cat"] == [["K", "AE", "T"]]
+
+
+def test_folder_with_a_split_of_its_own(modules, folder, monkeypatch):
+    data, _ = modules
+    monkeypatch.setenv("G2P_DATA", str(folder))
+    assert data.pronunciations("train")["abba"] == [["AE", "B", "AH"], ["AA", "B", "AH"]]
+    assert set(data.pronunciations("dev")) == {"bac", "bab"}  # without the word of train
+    assert [seq["seq_tag"] for seq in data.seqs("train")][:4] == ["ab-0", "ba-1", "abba-2", "abba-3"]
+    assert [seq["seq_tag"] for seq in data.seqs("test")] == ["cabba", "baca"]
+    assert len(data.dataset("train", max_seqs=3)["data"]) == 3
+
+
+def test_folder_without_data_is_named(modules, tmp_path, monkeypatch):
+    data, _ = modules
+    monkeypatch.setenv("G2P_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"G2P_DATA: there is neither .*train\.txt\.gz' nor .*train\.txt'"):
+        data.pronunciations("train")
+
+
+def test_nearest_reference_counts(modules):
+    _, score = modules
+    references = {"a": [["X", "Y"], ["X", "Z", "Y"]], "b": [["X"]]}
+    results = score.compare({"a": ["X", "Z"], "b": ["X"]}, references)
+    assert [result.num_errors for result in results] == [1, 0]
+    assert score.error_rates(results) == (1 / 3, 1 / 2)
+    with pytest.raises(ValueError, match="no hypothesis for 1 words, such as 'b'"):
+        score.compare({"a": []}, references)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "distance"), [("", "", 0), ("abc", "abc", 0), ("abc", "", 3), ("abc", "acd", 2), ("ab", "ba", 2)]
+)
+def test_edit_distance(modules, a, b, distance):
+    _, score = modules
+    assert score.edit_distance(a, b) == score.edit_distance(b, a) == distance
+
+
+@pytest.mark.slow
+def test_command_of_the_readme_leaves_everything(folder, tmp_path):
+    output = run([os.path.join(DEMO, "run.py"), "++num_epochs", "1"], folder, tmp_path)
+    assert "2 words, PER " in output
+    assert f"In {tmp_path / 'g2p-attention'}:" in output
+    for name in ("learning_rates", "learning_curve.png", "hypotheses.py", "tensorboard/train", "tensorboard/dev"):
+        assert (tmp_path / "g2p-attention" / name).exists(), name
+    assert {path.name for path in (tmp_path / "g2p-attention" / "attention").iterdir()} <= {"bac.png", "bab.png"}
+
+
+def test_full_config_trains(folder, tmp_path):
+    config = os.path.join(DEMO, "attention-full.config")
+    output = run([os.path.join(ROOT, "rnn.py"), config, "++num_epochs", "1"], folder, tmp_path)
+    assert "finished training at epoch 1" in output
+
+
+def run(command, folder, working_directory):
+    env = {**os.environ, "G2P_DATA": str(folder), "CUDA_VISIBLE_DEVICES": ""}
+    result = subprocess.run(
+        [sys.executable, *command], cwd=working_directory, env=env, timeout=1200, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout
+    return result.stdout
