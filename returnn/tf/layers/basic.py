@@ -57,7 +57,7 @@ from returnn.tf.layers.registry import (
 from returnn.tf.layers.reinterpret_data import ReinterpretDataLayer
 from returnn.tf.layers.resample import RepeatLayer, ResizeLayer, ShiftAxisLayer
 from returnn.tf.layers.reshape import ReshapeLayer, UnflattenNdLayer
-from returnn.tf.layers.search_choices import SearchChoices
+from returnn.tf.layers.search_choices import SearchChoices, SelectSearchSourcesLayer
 from returnn.tf.layers.seq_len_mask import SeqLenMaskLayer
 from returnn.tf.layers.size_one_dims import ExpandDimsLayer, SqueezeLayer
 from returnn.tf.layers.slice import SliceLayer
@@ -171,6 +171,7 @@ __all__ = [
     "SearchChoices",
     "SearchScoreLoss",
     "SearchSortedLayer",
+    "SelectSearchSourcesLayer",
     "SeqLenMaskLayer",
     "ShiftAxisLayer",
     "SliceLayer",

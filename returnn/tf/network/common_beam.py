@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
+from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.layer_options import map_layers
+from returnn.tf.layers.search_choices import on_beam
 
 if TYPE_CHECKING:
     from returnn.tf.network.network import TFNetwork
@@ -25,26 +26,15 @@ def on_common_beam(layer_class: type[LayerBase], options: dict[str, Any], *, net
     outputs = [layer.output for layer in found if layer.output is not None]
     if len({dim for x in outputs for dim in x.dims if dim.is_beam_dim()}) < 2:
         return
-    beams = network.beams
-    latest = beams.latest(outputs)
-
-    def translated(layer: LayerBase) -> LayerBase:
-        own = beams.of(layer.output)
-        if own is None or latest is None or own.dim == latest.dim:
-            return layer
-        output = beams.translate(layer.output, latest)
-        return WrappedInternalLayer(base_layer=layer, name=layer.name, network=layer.network, output=output)
-
-    map_layers(layer_class, options, translated)
+    latest = network.beams.latest(outputs)
+    map_layers(layer_class, options, lambda layer: on_beam(layer, latest))
 
 
 def merge_beams(network: TFNetwork) -> None:
     """Merges the beam into the batch axis, in the outputs of all layers of the outermost network and of loops."""
-    searching = [net for net in (network, *network.all_extra_nets()) if net.search_flag]
-    if not searching:
-        return
     merged_dims: dict[Any, Dim] = {}
-    layers = {id(layer): layer for net in (network, *searching) for layer in net.get_all_layers_deep()}
+    networks = (network, *network.all_extra_nets())  # a choice can search in each of them, whatever `search_flag` says
+    layers = {id(layer): layer for net in networks for layer in net.get_all_layers_deep()}
     for layer in layers.values():
         if layer.network.innermost_step_of_loop() or layer.output is None or layer.output.raw_tensor is None:
             continue

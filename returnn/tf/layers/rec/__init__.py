@@ -16,6 +16,7 @@ from returnn.tf.layers.rec.cum_concat import CumConcatLayer
 from returnn.tf.layers.rec.decide import (
     ChoiceGetBeamScoresLayer,
     ChoiceGetSrcBeamsLayer,
+    DecideKeepBeamLayer,
     DecideLayer,
     SplitBatchBeamLayer,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "ConcatAttentionLayer",
     "CumConcatLayer",
     "Data",
+    "DecideKeepBeamLayer",
     "DecideLayer",
     "DotAttentionLayer",
     "EditDistanceLayer",

@@ -31,6 +31,7 @@ class Beam:
     source: Dim | None = None  # the beam that the hypotheses continue; None: there was none
     src_beams: Tensor | None = None  # [B, dim] -> source
     scores: Tensor | None = None  # [B, dim], log space, the best first
+    is_kept: bool = False  # the hypotheses stay as they are, nothing continues them
 
 
 class Beams:
@@ -42,6 +43,12 @@ class Beams:
     def register(self, beam: Beam) -> None:
         """Adds a beam, or replaces what was known of it."""
         self._beams[beam.dim] = beam
+
+    def new_beam(self, choice: LayerBase, size: int) -> Beam:
+        """:return: beam that a layer makes, whose hypotheses continue the latest ones among its sources"""
+        source = self.latest(layer.output for layer in choice.get_dep_layers())
+        dim = choice.new_dim("beam", size, kind=Dim.Types.Beam, auto_generated=False)
+        return Beam(dim, choice, None if source is None else source.dim)
 
     def of(self, x: Tensor) -> Beam | None:
         """:return: the beam of a tensor, None if it has none"""
@@ -97,7 +104,7 @@ class Beams:
     def translate(self, x: Tensor, beam: Beam | None) -> Tensor:
         """:return: x for the hypotheses of a later beam; as it is if it has no beam, or this one"""
         own = self.of(x)
-        if own is None or beam is None or own.dim == beam.dim:
+        if own is None or beam is None or own.dim == beam.dim or own.is_kept:
             return x
         out = rf.gather(x, indices=self.source_indices(beam, own.dim), axis=own.dim)
         if x.feature_dim is not None and x.feature_dim in out.dims:

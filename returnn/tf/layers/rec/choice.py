@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import returnn.frontend as rf
-from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.rec.beam import Beam
@@ -215,10 +214,8 @@ class ChoiceLayer(BaseChoiceLayer):
         return [rf.expand_dim(target, beam_dim) for target in self._labels_of_target()]
 
     def _register(self, beam: Beam) -> None:
-        self.network.beams.register(beam)
         self.search_choices = SearchChoices(owner=self, beam_size=beam.dim.dimension or 0)
-        if get_selected_backend() != "template" and beam.scores is not None:
-            self.search_choices.set_tensors(beam.scores, beam.src_beams)
+        self.search_choices.set_beam(beam)
 
     def _first_guess(self, scores: Sequence[Tensor], base_beam: Beam | None) -> list[Tensor]:
         """:return: templates of the labels, while it is not known yet which hypotheses there are before this step"""

@@ -80,14 +80,14 @@ def candidates_of(layer: ChoiceLayer, scores: Sequence[Tensor], targets: Sequenc
         return Candidates(scores[0].feature_dim, scores[0], targets=tuple(targets))
     pruned = [_pruned(layer, i, x) for i, x in enumerate(scores)]
     dims = [dim for _, _, dim in pruned]
-    out_dim = layer.new_dim("combinations", math.prod(dim.size or 0 for dim in dims))
+    out_dim = layer.new_dim("combinations", math.prod(dim.size or 0 for dim in dims), auto_generated=False)
     total = _merged(reduce(lambda a, b: rf.combine_bc(a, "+", b), [best for best, _, _ in pruned]), dims, out_dim)
     labels = [_merged(labels, dims, out_dim) for _, labels, _ in pruned]
     if not targets:
         return Candidates(out_dim, total, tuple(labels))
     of_target = [rf.gather(x, indices=target, axis=x.feature_dim) for x, target in zip(scores, targets, strict=True)]
-    last = layer.new_dim("target", 1)
-    with_last = layer.new_dim("combinations and target", (out_dim.size or 0) + 1)
+    last = layer.new_dim("target", 1, auto_generated=False)
+    with_last = layer.new_dim("combinations and target", (out_dim.size or 0) + 1, auto_generated=False)
     total = _appended(total, reduce(lambda a, b: rf.combine_bc(a, "+", b), of_target), out_dim, last, with_last)
     labels = [_appended(x, t, out_dim, last, with_last) for x, t in zip(labels, targets, strict=True)]
     return Candidates(with_last, total, tuple(labels), tuple(targets))
@@ -100,7 +100,7 @@ def _pruned(layer: ChoiceLayer, index: int, scores: Tensor) -> tuple[Tensor, Ten
     assert label_dim.size is not None
     size = layer.beam_size if layer.source_beam_sizes is None else layer.source_beam_sizes[index]
     assert size is not None
-    kept = layer.new_dim(f"best of source {index}", min(size, label_dim.size))
+    kept = layer.new_dim(f"best of source {index}", min(size, label_dim.size), auto_generated=False)
     best, labels, _ = rf.top_k(scores, axis=label_dim, k=kept.size, k_dim=kept)
     return best, labels, kept
 

@@ -31,6 +31,8 @@ def select(layer: ChoiceLayer, scores: Tensor, candidates: Candidates, base: Bea
     :param base: the beam before
     :param beam_dim: the new beam
     """
+    if layer.keep_beams and base.choice is None:
+        return _of_each_from_one_on(layer, scores, candidates.dim, base, beam_dim)
     if layer.keep_beams:
         return _of_each(layer, scores, candidates.dim, base, beam_dim)
     if layer.cheating:
@@ -44,7 +46,7 @@ def _best_of_all(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_
     if size <= possible:
         best, (src_beams, index), _ = rf.top_k(scores, axis=[base.dim, dim], k=size, k_dim=beam_dim)
         return best, src_beams, index
-    found = layer.new_dim(f"all there is for {beam_dim.name}", possible)
+    found = layer.new_dim(f"all there is for {beam_dim.name}", possible, auto_generated=False)
     best, (src_beams, index), _ = rf.top_k(scores, axis=[base.dim, dim], k=possible, k_dim=found)
     missing = [(0, size - possible)]
     result = [
@@ -64,13 +66,24 @@ def _of_each(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim:
             f"{layer.where()}: keep_beams: beam_size {num_new} is no multiple of {num_old}, the one before, "
             f"by at most the {dim.dimension} labels."
         )
-    each = layer.new_dim("labels of each", num_new // num_old)
+    each = layer.new_dim("labels of each", num_new // num_old, auto_generated=False)
     best, index, _ = rf.top_k(scores, axis=dim, k=num_new // num_old, k_dim=each)
     source = rf.expand_dim(rf.range_over_dim(base.dim), each)
     source = rf.expand_dims(source, [d for d in best.dims if d not in source.dims])
     source.sparse_dim = base.dim
     merged = [rf.merge_dims(x, dims=[base.dim, each], out_dim=None) for x in (best, source, index)]
     result = [rf.replace_dim(x, in_dim=d, out_dim=beam_dim)[0] for x, d in merged]
+    return result[0], result[1], result[2]
+
+
+def _of_each_from_one_on(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim: Dim) -> Selection:
+    """Before the first step there is only one hypothesis, from which all of them come."""
+    is_first = rf.compare(layer.network.get_rec_step_info().output, "==", 0)
+    pairs = zip(
+        _best_of_all(layer, scores, dim, base, beam_dim), _of_each(layer, scores, dim, base, beam_dim), strict=True
+    )
+    result = [rf.where(is_first, first, later, allow_broadcast_all_sources=True) for first, later in pairs]
+    result[1].sparse_dim, result[2].sparse_dim = base.dim, dim
     return result[0], result[1], result[2]
 
 
@@ -90,11 +103,11 @@ def _with_target(layer: ChoiceLayer, scores: Tensor, candidates: Candidates, bas
         is_source = rf.compare_bc(rf.range_over_dim(base.dim), "==", source)
         is_gold = rf.combine_bc(candidates.is_target(), "logical_and", is_source)
         scores = rf.where(is_gold, float("-inf"), scores)
-    one = layer.new_dim("target hypothesis", 1)
+    one = layer.new_dim("target hypothesis", 1, auto_generated=False)
     if beam_dim.dimension == 1:
         parts = [(last, one) for last in (gold_score, source, gold)]
         return _as_selection([_with_dims(x, gold_score.dims, dim) for x, dim in parts], one, beam_dim)
-    rest = layer.new_dim("free hypotheses", (beam_dim.dimension or 0) - 1)
+    rest = layer.new_dim("free hypotheses", (beam_dim.dimension or 0) - 1, auto_generated=False)
     free = _best_of_all(layer, scores, candidates.dim, base, rest)
     dims = [dim for dim in free[0].dims if dim != rest]
     joined = []
@@ -136,8 +149,8 @@ def sampled_labels(target: Tensor, log_probs: Tensor, options: dict[str, Any]) -
 
     :param target: [...], labels
     :param log_probs: [..., labels]
-    :param options: "gold_mixin_prob": how often it is the target; "gold_mixin_axis": drawn once for each entry of these
-        axes, such as "B" for whole sequences. Default: for each label
+    :param options: "gold_mixin_prob": how often it is the target; "gold_mixin_axis": decided once for each entry of
+        these axes, and not for each label
     :return: [...]: labels drawn from the distribution, or those of the target
     """
     label_dim = log_probs.feature_dim

@@ -11,6 +11,7 @@ from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.rec.beam import Beam
 from returnn.tf.layers.rec.choice import BaseChoiceLayer
 from returnn.tf.layers.rec.time_axis import with_time_dim
+from returnn.tf.layers.search_choices import SearchChoices
 from returnn.util.errors import ConfigError
 
 
@@ -45,6 +46,36 @@ class DecideLayer(BaseChoiceLayer):
             lengths = time_dims[0].get_size_tensor()
             scores = rf.combine_bc(scores, "/", rf.cast(rf.maximum(lengths, 1), scores.dtype))
         return rf.reduce_argmax(scores, axis=beam.dim)
+
+
+class DecideKeepBeamLayer(BaseChoiceLayer):
+    """
+    The hypotheses of each step as they were at that step. Without search, the source as it is.
+
+    What a loop hands on is otherwise about the hypotheses of its last step: from each, the way back is followed.
+    """
+
+    layer_class = "decide_keep_beam"
+
+    def __init__(self, sources: list[LayerBase], **kwargs: Any) -> None:
+        """
+        :param sources: the layer
+        """
+        super().__init__(sources=sources, **kwargs)
+
+    def must_be_in_loop(self) -> str:
+        """:return: a reason: it is about the search of one step"""
+        return "reads the search of the step"
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: the source, with a beam that nothing continues"""
+        beam = self.network.beams.of(source)
+        if beam is None:
+            return source
+        dim = self.new_dim("kept beam", beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False)
+        self.search_choices = SearchChoices(self, dim.dimension or 0, is_decided=True, keep_raw=True)
+        self.search_choices.set_beam(Beam(dim, self, is_kept=True))
+        return rf.replace_dim(source, in_dim=beam.dim, out_dim=dim)[0]
 
 
 class ChoiceGetBeamScoresLayer(LayerBase):

@@ -376,8 +376,8 @@ class LoopEmitter:
     def _template_to_keep(self, template: Tensor) -> Tensor:
         """:return: template, with the beam of the last choice, behind the batch"""
         beam = self.inferred.beam
-        own = [dim for dim in template.dims if dim.is_beam_dim()]
-        if beam is None or not own:
+        own = self.inputs.cell.rec_layer.network.beams.of(template)
+        if beam is None or own is None or own.is_kept:
             return template.copy_template()
         template = as_beam_of_frame_before(template, beam.dim)
         batch = [dim for dim in template.dims if dim.is_batch_dim()]

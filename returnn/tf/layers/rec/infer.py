@@ -167,7 +167,8 @@ class _TemplateFrame(Frame):
 
 def _last_beam(network: Any, frame: Frame) -> Beam | None:
     """:return: the beam of the last choice of a step, None without search"""
-    found = [network.beams.of(layer.output) for layer in frame.layers.values() if layer.search_choices is not None]
+    choices = [layer for layer in frame.layers.values() if layer.search_choices is not None]
+    found = [network.beams.of(layer.output) for layer in choices if not layer.search_choices.is_decided]
     return max(
         (beam for beam in found if beam is not None), key=lambda beam: len(network.beams.chain(beam)), default=None
     )

@@ -64,12 +64,19 @@ class SearchNet:
     """A network with its session."""
 
     def __init__(
-        self, net_dict: dict[str, Any], *, fetch: Sequence[str] = ("output",), scale: float = 3.0, **options: Any
+        self,
+        net_dict: dict[str, Any],
+        *,
+        fetch: Sequence[str] = ("output",),
+        scale: float = 3.0,
+        with_grads: bool = False,
+        **options: Any,
     ) -> None:
         """
         :param net_dict: the layers
         :param fetch: layers whose output is wanted
         :param scale: of parameters: with larger ones, distributions are sharper
+        :param with_grads: also the gradients of the losses
         :param options: see `construct`
         """
         with tf.Graph().as_default() as self.graph:
@@ -81,6 +88,10 @@ class SearchNet:
                 lengths = [dim.dyn_size for dim in out.dims[1:] if dim.size is None and dim.dyn_size is not None]
                 self.fetches[name] = (out.raw_tensor, lengths)
             self.losses = {name: x.get_loss_value() for name, x in self.net.get_losses_initialized()[0].items()}
+            params = self.net.get_params_list() if with_grads else []
+            grads = tf1.gradients(list(self.losses.values()), params) if params else []
+            names = [param.name.split(":")[0] for param in params]
+            self.grads = {name: tf.convert_to_tensor(g) for name, g in zip(names, grads, strict=True) if g is not None}
             self.session = tf1.Session(graph=self.graph)
             self.session.run(tf1.global_variables_initializer())
             for param in self.net.get_params_list():
