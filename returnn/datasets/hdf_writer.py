@@ -331,6 +331,10 @@ class HDFDatasetWriter:
         """Completes the file."""
         self._writer.close()
 
+    def discard(self) -> None:
+        """Leaves no file, as after an error."""
+        self._writer.discard()
+
     def dump_from_dataset(
         self,
         dataset: Dataset,

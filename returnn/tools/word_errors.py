@@ -1,0 +1,93 @@
+"""The word error rate: the edit distance between hypotheses and references, relative to the references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy
+
+from returnn.util.errors import UserError
+
+
+@dataclass(frozen=True)
+class WordErrors:
+    """What a hypothesis, or many, differ in from the references."""
+
+    num_substitutions: int = 0
+    num_deletions: int = 0
+    num_insertions: int = 0
+    num_words: int = 0  # of the references
+    num_wrong_seqs: int = 0
+    num_seqs: int = 0
+
+    def __add__(self, other: WordErrors) -> WordErrors:
+        return WordErrors(*(a + b for a, b in zip(self._values(), other._values(), strict=True)))
+
+    def _values(self) -> list[int]:
+        return list(vars(self).values())
+
+    @property
+    def num_errors(self) -> int:
+        """The edit distance."""
+        return self.num_substitutions + self.num_deletions + self.num_insertions
+
+    @property
+    def rate(self) -> float:
+        """Errors relative to the words of the references."""
+        return self.num_errors / self.num_words if self.num_words else float(self.num_errors > 0)
+
+    def __str__(self) -> str:
+        return (
+            f"WER {self.rate:.2%} ({self.num_errors} errors: {self.num_substitutions} substitutions, "
+            f"{self.num_deletions} deletions, {self.num_insertions} insertions; {self.num_words} words), "
+            f"{self.num_wrong_seqs} of {self.num_seqs} sequences are wrong"
+        )
+
+
+def word_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> WordErrors:
+    """:return: of one of the alignments with the fewest errors"""
+    num_rows, num_columns = len(hypothesis) + 1, len(reference) + 1
+    cost = numpy.zeros((num_rows, num_columns), dtype="int64")
+    cost[0], cost[:, 0] = numpy.arange(num_columns), numpy.arange(num_rows)
+    for i, word in enumerate(hypothesis, 1):
+        for j, wanted in enumerate(reference, 1):
+            cost[i, j] = min(cost[i - 1, j - 1] + (word != wanted), cost[i - 1, j] + 1, cost[i, j - 1] + 1)
+    counts = {"substitution": 0, "deletion": 0, "insertion": 0}
+    i, j = len(hypothesis), len(reference)
+    while i or j:
+        is_diagonal = i > 0 and j > 0 and cost[i, j] == cost[i - 1, j - 1] + (hypothesis[i - 1] != reference[j - 1])
+        if is_diagonal:
+            counts["substitution"] += hypothesis[i - 1] != reference[j - 1]
+            i, j = i - 1, j - 1
+        elif i > 0 and cost[i, j] == cost[i - 1, j] + 1:
+            counts["insertion"] += 1
+            i -= 1
+        else:
+            counts["deletion"] += 1
+            j -= 1
+    is_wrong = bool(cost[-1, -1])
+    return WordErrors(*counts.values(), len(reference), int(is_wrong), 1)
+
+
+def total_word_errors(
+    hypotheses: Mapping[str, str], references: Mapping[str, str], *, expect_full: bool = False
+) -> WordErrors:
+    """
+    :param hypotheses: by tag
+    :param references: by tag
+    :param expect_full: every reference must have a hypothesis
+    :raises UserError: if a hypothesis has no reference; or the reverse, with `expect_full`
+    """
+    unknown = next((tag for tag in hypotheses if tag not in references), None)
+    if unknown is not None:
+        raise UserError(f"there is no reference for {unknown!r}; there are {len(references)} references.")
+    missing = [tag for tag in references if tag not in hypotheses]
+    if missing and expect_full:
+        raise UserError(
+            f"there is no hypothesis for {len(missing)} of {len(references)} references, as {missing[0]!r}."
+        )
+    total = WordErrors()
+    for tag, text in hypotheses.items():
+        total += word_errors(text.split(), references[tag].split())
+    return total

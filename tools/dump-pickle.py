@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Prints the content of a pickle file."""
+
+import argparse
+import gzip
+import pickle
+import sys
+
+import _setup_returnn_env  # noqa: F401
+
+from returnn.tools.command_line import run_tool
+from returnn.util.errors import UserError
+from returnn.util.pprint import pprint
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """:return: of the arguments"""
+    parser = argparse.ArgumentParser(description=__doc__, epilog="Loading a pickle file runs what is in there.")
+    parser.add_argument("file", help="may be compressed by gzip")
+    return parser
+
+
+def main(args: argparse.Namespace) -> None:
+    """Does the work."""
+    try:
+        opener = gzip.open if args.file.endswith(".gz") else open
+        with opener(args.file, "rb") as file:
+            content = pickle.load(file)
+    except (OSError, pickle.UnpicklingError, EOFError, AttributeError, ImportError) as exc:
+        raise UserError(f"file {args.file!r}: cannot be loaded: {exc}.") from exc
+    pprint(content)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tool(main, make_parser()))
