@@ -107,9 +107,9 @@ class DotLayer(LayerBase):
 
 
 def _with_shared_dims(b: Tensor, dims_a: list[Dim], dims_b: list[Dim]) -> Tensor:
-    """:return: b, where shared dims of the same size are those of a"""
-    free_a = [d for d in dims_a if d not in dims_b]
-    for own in [d for d in dims_b if d not in dims_a]:
+    """:return: b, where shared dims of the same size are those of a. The hypotheses of a search are no such dim"""
+    free_a = [d for d in dims_a if d not in dims_b and not d.is_beam_dim()]
+    for own in [d for d in dims_b if d not in dims_a and not d.is_beam_dim()]:
         other = next((d for d in free_a if d.size == own.size), None)
         if other is not None:
             free_a.remove(other)

@@ -224,7 +224,8 @@ def _numbers(dim: Dim) -> Tensor:
 
 def _with_dims_of(weights: Tensor, base: Tensor) -> Tensor:
     """:return: weights, where a dim such as the attention heads is the one of the base of the same size"""
-    free = [d for d in base.dims if d not in weights.dims and d != base.feature_dim and d.dimension is not None]
+    others = [d for d in base.dims if d not in weights.dims and d != base.feature_dim]
+    free = [d for d in others if d.dimension is not None and not d.is_beam_dim()]
     for dim in [d for d in weights.dims if d not in base.dims and d.dimension is not None and not d.is_beam_dim()]:
         same = [d for d in free if d.dimension == dim.dimension]
         if len(same) == 1:

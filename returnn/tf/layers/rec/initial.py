@@ -70,7 +70,7 @@ def _of_word(
             raise ConfigError(f"{layer.where()}: 'apply(0)' is only possible for the initial output.")
         return apply_on_zeros()
     if word in ("keep_over_epoch", "keep_over_epoch_no_init"):
-        return layer.network.state_kept_over_epoch(layer, template)
+        raise ConfigError(f"{layer.where()}: {word!r}: there is nothing that could be kept here.")
     return get_layer(word)
 
 
@@ -78,7 +78,8 @@ def _fitted(value: Tensor, template: Tensor, layer: LayerBase) -> Tensor:
     """:return: value with all dims of the template"""
     for dim in list(value.dims):
         if dim not in template.dims:
-            other = [d for d in template.dims if d not in value.dims and d.size == dim.size and d.size is not None]
+            free = [d for d in template.dims if d not in value.dims and not d.is_beam_dim()]
+            other = [d for d in free if d.size == dim.size and d.size is not None]
             if len(other) != 1:
                 raise ConfigError(f"{layer.where()}: the initial value {value} does not fit {template}.")
             value = rf.replace_dim(value, in_dim=dim, out_dim=other[0])[0]
