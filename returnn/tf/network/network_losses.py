@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from returnn.tf.layers.loss_holder import LossHolder, total_of
-from returnn.tf.util.regularization import spatial_smoothing_energy
+from returnn.tf.util.regularization import spatial_smoothing_of_output
 
 if TYPE_CHECKING:
     from returnn.tf.network.network import TFNetwork
@@ -133,4 +133,4 @@ class NetworkLosses:
     @staticmethod
     def spatial_smoothing_energy(output: Any) -> Any:
         """:return: raw scalar, see `returnn.tf.util.regularization.spatial_smoothing_energy`"""
-        return spatial_smoothing_energy(output)
+        return spatial_smoothing_of_output(output)

@@ -5,6 +5,14 @@ import tensorflow as tf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.batch_info import SearchBeam
 from returnn.tf.util.activations import OutputWithActivation, get_activation_function
+from returnn.tf.util.cached import (
+    CollectionKeys,
+    TensorCachedComputation,
+    get_flatten_with_seq_len_mask_cache,
+    get_flatten_with_seq_len_mask_cache_for_data,
+    global_queue,
+    global_tensor,
+)
 from returnn.tf.util.control_flow import (
     add_control_input,
     cond,
@@ -25,6 +33,13 @@ from returnn.tf.util.control_flow_ctx import (
     has_current_control_flow_context,
     op_in_right_control_flow_context,
     same_control_flow_ctx,
+)
+from returnn.tf.util.custom_gradient import (
+    CustomGradient,
+    add_scaled_noise_to_gradients,
+    custom_gradient,
+    lookup_grad_func_by_name,
+    opt_register_grad_func,
 )
 from returnn.tf.util.custom_update import CustomUpdate, CustomUpdateExpAverage
 from returnn.tf.util.data import Data, DimensionTag, FeatureDim, SpatialDim
@@ -51,6 +66,7 @@ from returnn.tf.util.devices import (
     tf_version_tuple,
 )
 from returnn.tf.util.dropout import dropout
+from returnn.tf.util.grad import filter_grad_raw as filter_grad
 from returnn.tf.util.grad import scaled_gradient
 from returnn.tf.util.graph_inspect import (
     check_base_op_type_and_replace,
@@ -66,6 +82,7 @@ from returnn.tf.util.graph_inspect import (
     get_root_graph,
     print_graph_output,
 )
+from returnn.tf.util.hypotheses import beam_search, bleu_score
 from returnn.tf.util.images import (
     create_random_warp_flow_2d,
     dense_image_warp,
@@ -80,6 +97,14 @@ from returnn.tf.util.indices import (
     slice_nd,
     unflatten_nd,
     windowed_nd,
+)
+from returnn.tf.util.initializer_classes import (
+    GammatoneFilterbankInitializer,
+    VarianceScalingNonZero,
+    load_txt_file_initializer,
+    random_uniform_abs_initializer,
+    variance_scaling_non_zero_initializer,
+    xavier_initializer,
 )
 from returnn.tf.util.initializers import get_initializer
 from returnn.tf.util.labels import map_labels
@@ -118,7 +143,22 @@ from returnn.tf.util.numeric import (
     smoothing_cross_entropy,
     wrap_distribution_non_zero,
 )
+from returnn.tf.util.numeric import layer_norm as openai_layer_norm
+from returnn.tf.util.numeric_checks import (
+    add_check_numerics_ops,
+    identity_with_check_numerics,
+    identity_with_debug_log,
+)
 from returnn.tf.util.op_compiler import CudaEnv, OpCodeCompiler, TFNativeUtilCompiler
+from returnn.tf.util.param_split import (
+    check_param_axes_split_info,
+    copy_with_new_split_axes,
+    get_param_axes_split_info,
+    set_param_axes_split_info,
+    transform_param_axes_split_info_to_new_shape,
+)
+from returnn.tf.util.process import safe_deep_copy, stop_all_event_writer_threads, stop_event_writer_thread
+from returnn.tf.util.random_seed import StatelessRandomSeed, get_global_random_generator, get_random_seed
 from returnn.tf.util.regularization import spatial_smoothing_energy
 from returnn.tf.util.safe_math import safe_exp, safe_log
 from returnn.tf.util.sampled_softmax import compute_sampled_logits
@@ -215,6 +255,13 @@ from returnn.tf.util.variables import (
     variable_scalar_summaries_dict,
     variable_summaries,
 )
+from returnn.tf.util.with_dims import (
+    copy_compatible_reduce,
+    get_padding_info_dict_ref,
+    is_axis_from_description_recurrent,
+    set_padding_info,
+    softmax_cross_entropy_over_size,
+)
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.native_code_compiler import NativeCodeCompiler
 from returnn.util.not_specified import NotSpecified
@@ -223,14 +270,17 @@ tf_compat = tf.compat
 
 __all__ = [
     "BehaviorVersion",
+    "CollectionKeys",
     "ControlFlowFuncGraph",
     "CudaEnv",
+    "CustomGradient",
     "CustomUpdate",
     "CustomUpdateExpAverage",
     "Data",
     "Dim",
     "DimensionTag",
     "FeatureDim",
+    "GammatoneFilterbankInitializer",
     "MetaLosses",
     "NativeCodeCompiler",
     "NotSpecified",
@@ -238,14 +288,21 @@ __all__ = [
     "OutputWithActivation",
     "SearchBeam",
     "SpatialDim",
+    "StatelessRandomSeed",
     "TFNativeUtilCompiler",
     "Tensor",
+    "TensorCachedComputation",
     "VariableAssigner",
+    "VarianceScalingNonZero",
+    "add_check_numerics_ops",
     "add_control_input",
+    "add_scaled_noise_to_gradients",
     "assert_min_tf_version",
     "auto_init_var",
     "batch_gather",
     "batched_uniq",
+    "beam_search",
+    "bleu_score",
     "bpe_merge",
     "broadcast_gradient_args",
     "check_base_op_type_and_replace",
@@ -254,6 +311,7 @@ __all__ = [
     "check_input_dim",
     "check_input_ndim",
     "check_input_ndim_equal_offset",
+    "check_param_axes_split_info",
     "check_shape_equal",
     "circular_pad",
     "clip_by_value_with_identity_grad",
@@ -262,10 +320,13 @@ __all__ = [
     "cond",
     "cond_on_train_flag",
     "constant_with_shape",
+    "copy_compatible_reduce",
     "copy_op",
     "copy_tensor",
+    "copy_with_new_split_axes",
     "create_random_warp_flow_2d",
     "ctc_greedy_decode",
+    "custom_gradient",
     "default_control_flow_ctx",
     "dense_image_warp",
     "dimshuffle",
@@ -277,6 +338,7 @@ __all__ = [
     "expand_dims_unbroadcast",
     "expand_multiple_dims",
     "filter_ended_scores",
+    "filter_grad",
     "find_ops_path_output_to_input",
     "find_ops_with_tensor_input",
     "find_unsupported_devices_in_graph",
@@ -297,6 +359,9 @@ __all__ = [
     "get_current_name_scope",
     "get_current_var_scope_name",
     "get_device_attr",
+    "get_flatten_with_seq_len_mask_cache",
+    "get_flatten_with_seq_len_mask_cache_for_data",
+    "get_global_random_generator",
     "get_global_train_flag",
     "get_global_train_flag_placeholder",
     "get_initializer",
@@ -307,8 +372,11 @@ __all__ = [
     "get_op_attrib_keys",
     "get_op_input_names",
     "get_op_inputs_by_name",
+    "get_padding_info_dict_ref",
+    "get_param_axes_split_info",
     "get_positional_encoding",
     "get_protobuf_fields",
+    "get_random_seed",
     "get_range",
     "get_rnnt_linear_aligned_output",
     "get_root_graph",
@@ -325,14 +393,19 @@ __all__ = [
     "get_variable_from_tensor",
     "get_variable_grad_from_update_ops",
     "get_variable_value_copy_before_update_ops",
+    "global_queue",
+    "global_tensor",
     "has_control_flow_context",
     "has_current_control_flow_context",
     "have_min_tf_version",
     "identity",
     "identity_op_nested",
+    "identity_with_check_numerics",
+    "identity_with_debug_log",
     "identity_with_ops",
     "init_variable_if_needed",
     "interpolate_bilinear",
+    "is_axis_from_description_recurrent",
     "is_gpu_available",
     "is_gpu_available_in_session",
     "is_tf_cuda_build",
@@ -341,6 +414,8 @@ __all__ = [
     "layer_norm",
     "lin_exp",
     "lin_exp_normed",
+    "load_txt_file_initializer",
+    "lookup_grad_func_by_name",
     "make_var_tuple",
     "map_labels",
     "matrix_triangular",
@@ -353,8 +428,10 @@ __all__ = [
     "nested_get_shapes",
     "onnx_compat_floor_div",
     "op_in_right_control_flow_context",
+    "openai_layer_norm",
     "opt_logical_and",
     "opt_logical_or",
+    "opt_register_grad_func",
     "opt_reuse_name_scope",
     "optional_add",
     "optional_mul",
@@ -366,10 +443,12 @@ __all__ = [
     "prod",
     "py_print",
     "raise_OutOfRangeError",
+    "random_uniform_abs_initializer",
     "remove_labels",
     "reuse_name_scope",
     "reuse_name_scope_of_tensor",
     "reversed",
+    "safe_deep_copy",
     "safe_exp",
     "safe_log",
     "same_control_flow_ctx",
@@ -378,6 +457,8 @@ __all__ = [
     "sequence_mask",
     "sequence_mask_time_major",
     "sequential_control_dependencies",
+    "set_padding_info",
+    "set_param_axes_split_info",
     "setup_tf_thread_pools",
     "simplify_add",
     "simplify_neg",
@@ -387,9 +468,12 @@ __all__ = [
     "slice_nd",
     "slice_pad_zeros",
     "smoothing_cross_entropy",
+    "softmax_cross_entropy_over_size",
     "sparse_labels",
     "sparse_labels_with_seq_lens",
     "spatial_smoothing_energy",
+    "stop_all_event_writer_threads",
+    "stop_event_writer_thread",
     "string_merge",
     "string_replace",
     "string_words_calc_wer",
@@ -407,6 +491,7 @@ __all__ = [
     "tile_transposed",
     "to_float32",
     "to_int32_64",
+    "transform_param_axes_split_info_to_new_shape",
     "true_once",
     "unbroadcast_to_common_shape",
     "unflatten_nd",
@@ -415,6 +500,7 @@ __all__ = [
     "var_handle_or_ref",
     "variable_scalar_summaries_dict",
     "variable_summaries",
+    "variance_scaling_non_zero_initializer",
     "view_as",
     "vocab_idx_repr",
     "vocab_idx_to_vocab_string",
@@ -422,5 +508,6 @@ __all__ = [
     "windowed_nd",
     "words_split",
     "wrap_distribution_non_zero",
+    "xavier_initializer",
     "zeros_dyn_shape",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
 from collections.abc import Collection, Mapping
 from typing import Any, TextIO
 
@@ -12,7 +13,6 @@ import tensorflow as tf
 from tensorflow.python.client import device_lib
 from tensorflow.python.framework import kernels
 
-from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.machine import guess_requested_max_num_threads
 from returnn.util.native_code_compiler import get_cc_bin, get_cpp_bin
@@ -101,9 +101,9 @@ def get_device_attr(dev: str) -> str:
 def print_available_devices(tf_session_opts: Mapping[str, Any] | None = None, file: TextIO | None = None) -> None:
     """
     :param tf_session_opts: `tf_session_opts` of the config
-    :param file: default: the log
+    :param file: default: the standard output
     """
-    file = log.v2 if file is None else file
+    file = file or sys.stdout
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     print(f"CUDA_VISIBLE_DEVICES is {'not set' if visible is None else repr(visible)}.", file=file)
     devices = get_tf_list_local_devices(tf_session_opts=tf_session_opts)
@@ -180,7 +180,7 @@ def setup_tf_thread_pools(
             try:
                 getattr(tf.config.threading, f"set_{name}_parallelism_threads")(number)
             except RuntimeError as exc:
-                print(f"Number of threads ({name}) stays {getter()}: {exc}", file=log_file or log.v4)
+                print(f"Number of threads ({name}) stays {getter()}: {exc}", file=log_file or sys.stdout)
 
 
 def check_initial_tf_thread_pool_init(tf_session_opts: Mapping[str, Any] | None = None) -> None:

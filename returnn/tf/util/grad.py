@@ -18,11 +18,18 @@ def filter_grad(x: Tensor, *, threshold: float, axis: Dim) -> Tensor:
     """
     out = x.copy()
     if x.raw_tensor is not None:
-        out.raw_tensor = _filter_raw(x.raw_tensor, threshold, x.get_axis_from_description(axis))
+        out.raw_tensor = filter_grad_raw(x.raw_tensor, threshold, x.get_axis_from_description(axis))
     return out
 
 
-def _filter_raw(x: tf.Tensor, threshold: float, axis: int) -> tf.Tensor:
+def filter_grad_raw(x: tf.Tensor, threshold: float, axis: int) -> tf.Tensor:
+    """
+    :param x: (...)
+    :param threshold: where the gradient is larger than this, in its norm over `axis` ...
+    :param axis: of x
+    :return: x; ... the gradient is 0
+    """
+
     @tf.custom_gradient
     def identity(value: tf.Tensor) -> Any:
         def grad(upstream: tf.Tensor) -> tf.Tensor:

@@ -61,7 +61,7 @@ def find_ops_with_tensor_input(tensors: Any, fetches: Any = None, graph: tf.Grap
     """
     wanted = {x.ref() for x in map(_as_tensor, tf.nest.flatten(tensors))}
     if fetches is not None:
-        ops: Any = _needed_ops(tf.nest.flatten(fetches))
+        ops: Any = needed_ops(tf.nest.flatten(fetches))
     else:
         ops = (graph or _as_tensor(tf.nest.flatten(tensors)[0]).graph).get_operations()
     return [op for op in ops if any(x.ref() in wanted for x in op.inputs)]
@@ -193,7 +193,8 @@ def _as_op(x: Any) -> tf.Operation:
     return x if isinstance(x, tf.Operation) else x.op
 
 
-def _needed_ops(fetches: Sequence[Any]) -> Iterator[tf.Operation]:
+def needed_ops(fetches: Sequence[Any]) -> Iterator[tf.Operation]:
+    """:return: all operations that run for some tensors or operations"""
     todo = [_as_op(fetch) for fetch in fetches]
     seen = set(todo)
     for op in todo:  # grows in here

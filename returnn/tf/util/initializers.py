@@ -10,13 +10,16 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
+from returnn.tf.util.initializer_classes import (
+    GammatoneFilterbankInitializer,
+    VarianceScalingNonZero,
+    load_txt_file_initializer,
+    random_uniform_abs_initializer,
+    xavier_initializer,
+)
 from returnn.util.errors import ConfigError, nearest_hint
 
 tf1 = tf.compat.v1
-
-
-def _xavier(seed: int | None = None, uniform: bool = True, **_: Any) -> Any:
-    return tf1.glorot_uniform_initializer(seed=seed) if uniform else tf1.glorot_normal_initializer(seed=seed)
 
 
 _BY_NAME: dict[str, Any] = {
@@ -28,7 +31,7 @@ _BY_NAME: dict[str, Any] = {
     "const": tf1.constant_initializer,
     "glorot_uniform": tf1.glorot_uniform_initializer,
     "glorot_normal": tf1.glorot_normal_initializer,
-    "xavier": _xavier,
+    "xavier": xavier_initializer,
     "random_uniform": tf1.random_uniform_initializer,
     "random_normal": tf1.random_normal_initializer,
     "truncated_normal": tf1.truncated_normal_initializer,
@@ -42,8 +45,17 @@ _BY_NAME: dict[str, Any] = {
         1.0, "fan_in", "uniform", seed=seed, **kw
     ),
     "orthogonal": tf1.orthogonal_initializer,
+    "random_uniform_abs": random_uniform_abs_initializer,
+    "variance_scaling_non_zero": VarianceScalingNonZero,
+    "load_txt_file": load_txt_file_initializer,
+    "gammatone_filterbank": GammatoneFilterbankInitializer,
     "identity": tf.initializers.Identity,
 }
+
+
+_WITHOUT_SEED = {
+    "zeros", "zero", "ones", "one", "constant", "const", "identity", "load_txt_file", "gammatone_filterbank",
+}  # fmt: skip
 
 
 def get_initializer(
@@ -79,7 +91,7 @@ def _make(name: str, args: tuple[Any, ...], options: dict[str, Any], seed: int |
     if key not in _BY_NAME:
         raise ConfigError(f"there is no initializer {name!r}.\n  {nearest_hint(key, _BY_NAME)}")
     factory = _BY_NAME[key]
-    if key not in ("zeros", "zero", "ones", "one", "constant", "const", "identity"):
+    if key not in _WITHOUT_SEED:
         options.setdefault("seed", seed)
     return factory(*args, **options)
 

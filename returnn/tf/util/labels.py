@@ -13,10 +13,11 @@ from returnn.util.bleu import compute_bleu
 from returnn.util.errors import ConfigError
 
 
-def map_labels(x: Tensor, label_map: Mapping[int, int]) -> Tensor:
+def map_labels(x: Tensor, label_map: Mapping[int, int], name: str = "map_labels") -> Tensor:
     """
     :param x: sparse
     :param label_map: new label for each label
+    :param name: of the result
     :return: the same dims, the new labels
     """
     size = max(label_map) + 1
@@ -26,7 +27,7 @@ def map_labels(x: Tensor, label_map: Mapping[int, int]) -> Tensor:
     if x.sparse_dim is not None and x.sparse_dim.dimension not in (None, size):
         raise ConfigError(f"label_map: has {size} labels, but the data is {x}.")
     table = numpy.array([label_map[i] for i in range(size)], dtype="int32")
-    out = x.copy(name="mapped_labels")
+    out = x.copy(name=name)
     out.raw_tensor = tf.cast(tf.gather(table, tf.clip_by_value(x.raw_tensor, 0, size - 1)), x.dtype)
     return out
 
@@ -42,14 +43,15 @@ def bleu_of_labels(output: Tensor, target: Tensor) -> Tensor:
     """:return: [B]: BLEU score of each sequence, 0 to 1"""
     output, target = output.copy_as_batch_major(), target.copy_as_batch_major()
     lengths = [x.get_sequence_lengths() for x in (output, target)]
-    raw = tf.numpy_function(_bleu_scores, [output.raw_tensor, lengths[0], target.raw_tensor, lengths[1]], tf.float32)
+    raw = tf.numpy_function(bleu_scores, [output.raw_tensor, lengths[0], target.raw_tensor, lengths[1]], tf.float32)
     raw.set_shape((None,))
     return Tensor("bleu", dims=[output.dims[0]], dtype="float32", raw_tensor=raw)
 
 
-def _bleu_scores(
+def bleu_scores(
     output: numpy.ndarray, output_lengths: numpy.ndarray, target: numpy.ndarray, target_lengths: numpy.ndarray
 ) -> numpy.ndarray:
+    """:return: (B,): BLEU score of each hypothesis (B * beam or B, T); several may have the same reference"""
     beam = max(len(output) // max(len(target), 1), 1)
     references = [list(target[i // beam, : target_lengths[i // beam]]) for i in range(len(output))]
     hypotheses = [list(row[:length]) for row, length in zip(output, output_lengths, strict=True)]
