@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any, TextIO
 
+from returnn.util.errors import UserError
 from returnn.util.human_readable import hms
 
 _DEFAULT_SIZE = (80, 25)  # columns, lines
@@ -80,11 +81,15 @@ def confirm(txt: str, exit_on_false: bool = False) -> bool:
     :param txt: the question
     :param exit_on_false: whether "no" ends the process
     :return: the answer; True without asking if the environment variable RETURNN_CONFIRM is "1"
+    :raises UserError: if nobody is there
     """
     if os.environ.get("RETURNN_CONFIRM") == "1":
         return True
     while True:
-        answer = input(f"{txt} Confirm? [Y/n] ").strip().lower()
+        try:
+            answer = input(f"{txt} Confirm? [Y/n] ").strip().lower()
+        except EOFError as exc:
+            raise UserError(f"{txt}\n  Nobody is there to answer; RETURNN_CONFIRM=1 means yes.") from exc
         if answer in ("", "y", "yes"):
             return True
         if answer in ("n", "no"):

@@ -79,6 +79,12 @@ def test_terminal(monkeypatch):
     assert util.confirm("Sure?")
 
 
+def test_a_question_without_anybody_to_answer(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    with pytest.raises(UserError, match="Nobody is there to answer; RETURNN_CONFIRM=1 means yes"):
+        util.confirm("Sure?")
+
+
 def test_threads():
     run = util.AsyncThreadRun("name", lambda: 42)
     assert run.get() == 42

@@ -25,6 +25,7 @@ from returnn.tf.checkpoint import (
     preloaded_files,
     set_preloaded_values,
 )
+from returnn.tf.checkpoint.assign import assign_values
 from returnn.tf.engine.carry_over import CopyRules, restore_state, take_state
 from returnn.tf.engine.non_finite import checked_objective
 from returnn.tf.network import TFNetwork
@@ -146,10 +147,9 @@ class EngineNetwork(EngineBase):
         is_training = self.updater is not None
         self._build(net_desc, is_training=is_training)
         self._init_params(ModelToLoad(epoch=self.epoch), is_training=is_training)
-        preloaded = {ref.deref(): self.tf_session.run(ref.deref()) for ref in self._preloaded}
+        preloaded = {ref: self.tf_session.run(ref.deref()) for ref in self._preloaded}
         restore_state(state, self.network, self.updater, self.tf_session, self._copy_rules(net_desc))
-        for var, value in preloaded.items():
-            var.load(value, self.tf_session)
+        assign_values(self.tf_session, preloaded)
 
     def _copy_rules(self, net_desc: NetDict) -> CopyRules:
         pretrain = self.pretrain

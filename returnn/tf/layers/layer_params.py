@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import tensorflow as tf
 
-from returnn.frontend import get_selected_backend
+from returnn.frontend import get_default_float_dtype, get_selected_backend
 from returnn.tensor import Dim, Tensor
+from returnn.tf.checkpoint.assign import assign_values
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.layers.reuse_params import ReuseParams
 from returnn.tf.util.initializers import get_initializer
@@ -45,7 +46,7 @@ class LayerParams:
         dims: Sequence[Dim],
         *,
         initial: Any = "glorot_uniform",
-        dtype: str = "float32",
+        dtype: str | None = None,
         trainable: bool | None = None,
         saveable: bool | None = None,
         noise: bool = True,
@@ -54,14 +55,14 @@ class LayerParams:
         :param name: such as "W"
         :param dims: its axes, in the order of the variable
         :param initial: initializer or number, see `returnn.tf.util.initializers.get_initializer`
-        :param dtype: of the values
+        :param dtype: of the values; default: the default dtype of floats
         :param trainable: whether training changes it; default: as the layer says
         :param saveable: whether it goes into checkpoints
         :param noise: whether `param_variational_noise` and `param_dropout` of the layer count for it
         :return: parameter of this layer, a template if we only infer dims. If the first dims are equal to later ones,
             they have a higher priority, so that a matrix product with them means the first ones.
         """
-        dims = _with_priorities(dims)
+        dims, dtype = _with_priorities(dims), dtype or get_default_float_dtype()
         if get_selected_backend() == "template":
             template = Tensor(name, dims=dims, dtype=dtype)
             self.network.note_parameter_template(
@@ -220,7 +221,7 @@ class LayerParams:
                     raise ConfigError(
                         f"{self.where()}: the parameter {name!r} has the shape {shape}, not {value.shape}."
                     )
-            param.load(value, session)
+            assign_values(session, {param.ref(): value})
 
     def _param_importer(self: LayerBase) -> Callable[..., Any] | None:
         importer = self.custom_param_importer
