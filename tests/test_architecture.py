@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.torch.frontend": (*FRONTEND, "returnn.native"),
     "returnn.tf.util": LOW_LEVEL,
     "returnn.tf.native_op": LOW_LEVEL,
-    "returnn.tf.checkpoint": (*UTIL, "returnn.log"),
+    "returnn.tf.checkpoint": (*UTIL, "returnn.log", "returnn.tf.util.assign"),
     "returnn.tf.layers": LAYERS,
     "returnn.tf.network": NETWORK,
 }

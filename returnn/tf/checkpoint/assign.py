@@ -1,24 +1,15 @@
-"""Sets variables of a graph to given values, now or when the network is initialized."""
+"""Variables that get a given value when the network is initialized."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import numpy
 import tensorflow as tf
 
+from returnn.tf.util.assign import assign_values
+
 _ATTRIBUTE = "custom_post_init"
-
-
-def assign_values(session: tf.compat.v1.Session, values: Mapping[tf.Variable, object]) -> None:
-    """
-    Adds nothing to the graph, and runs it only once, however many variables there are.
-
-    :param values: variable's `ref()` -> numpy array of its shape
-    """
-    initializers = {ref.deref().initializer: value for ref, value in values.items()}
-    if initializers:
-        session.run(list(initializers), {op.inputs[1]: value for op, value in initializers.items()})
 
 
 def set_custom_post_init(var: tf.Variable, func: Callable[[tf.compat.v1.Session], object]) -> None:

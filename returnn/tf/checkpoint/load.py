@@ -16,9 +16,10 @@ import numpy
 import tensorflow as tf
 
 from returnn.log import log
-from returnn.tf.checkpoint.assign import ValueOfVariable, assign_values, set_custom_post_init
+from returnn.tf.checkpoint.assign import ValueOfVariable, set_custom_post_init
 from returnn.tf.checkpoint.files import CheckpointError, get_checkpoint_filepattern
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
+from returnn.tf.util.assign import assign_values
 
 _MAX_NAMES = 5  # that a message lists
 

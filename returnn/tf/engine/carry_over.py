@@ -15,9 +15,9 @@ import numpy
 import tensorflow as tf
 
 from returnn.log import log
-from returnn.tf.checkpoint.assign import assign_values
 from returnn.tf.network import TFNetwork
 from returnn.tf.updater import Updater
+from returnn.tf.util.assign import assign_values
 from returnn.util.errors import ConfigError, check_known
 
 tf1 = tf.compat.v1

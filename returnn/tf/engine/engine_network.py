@@ -25,12 +25,12 @@ from returnn.tf.checkpoint import (
     preloaded_files,
     set_preloaded_values,
 )
-from returnn.tf.checkpoint.assign import assign_values
 from returnn.tf.engine.carry_over import CopyRules, restore_state, take_state
 from returnn.tf.engine.non_finite import checked_objective
 from returnn.tf.network import TFNetwork
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.updater import Updater
+from returnn.tf.util.assign import assign_values
 from returnn.util.errors import ConfigError
 
 tf1 = tf.compat.v1

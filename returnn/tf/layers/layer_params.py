@@ -11,11 +11,18 @@ import tensorflow as tf
 
 from returnn.frontend import get_default_float_dtype, get_selected_backend
 from returnn.tensor import Dim, Tensor
-from returnn.tf.checkpoint.assign import assign_values
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.layers.reuse_params import ReuseParams
+from returnn.tf.util.assign import assign_values
 from returnn.tf.util.initializers import get_initializer
 from returnn.tf.util.param_noise import with_param_noise
+from returnn.tf.util.param_split import (
+    copy_with_new_split_axes,
+    get_param_axes_split_info,
+    parts_of_dim,
+    set_param_axes_split_info,
+    transform_param_axes_split_info_to_new_shape,
+)
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,6 +57,7 @@ class LayerParams:
         trainable: bool | None = None,
         saveable: bool | None = None,
         noise: bool = True,
+        axes_split_info: Any = None,
     ) -> Tensor:
         """
         :param name: such as "W"
@@ -59,9 +67,11 @@ class LayerParams:
         :param trainable: whether training changes it; default: as the layer says
         :param saveable: whether it goes into checkpoints
         :param noise: whether `param_variational_noise` and `param_dropout` of the layer count for it
+        :param axes_split_info: sizes of the parts of each axis, None for one that has none; default: as the dims say
         :return: parameter of this layer, a template if we only infer dims. If the first dims are equal to later ones,
             they have a higher priority, so that a matrix product with them means the first ones.
         """
+        parts = axes_split_info or [self.parts_of(dim) for dim in dims]
         dims, dtype = _with_priorities(dims), dtype or get_default_float_dtype()
         if get_selected_backend() == "template":
             template = Tensor(name, dims=dims, dtype=dtype)
@@ -83,11 +93,18 @@ class LayerParams:
                 trainable=self.trainable if trainable is None else trainable,
                 use_resource=True,
             )
-        variable = self.add_param(variable, trainable=trainable, saveable=saveable)
+        variable = self.add_param(variable, trainable=trainable, saveable=saveable, axes_split_info=parts)
         value = self.network.value_of_param(variable)
         if noise:
             value = with_param_noise(self, value)
         return Tensor(name, dims=dims, dtype=dtype, raw_tensor=value)
+
+    def parts_of(self: LayerBase, dim: Dim) -> list[int] | None:
+        """:return: sizes of the parts of a dim of a parameter, such as the feature dims of the joined sources"""
+        joined = getattr(self, "input_data", None)
+        if joined is not None and len(self.sources) > 1 and dim is joined.feature_dim:
+            return [source.output.dim for source in self.sources]
+        return parts_of_dim(dim)
 
     def get_absolute_name_scope_prefix(self: LayerBase) -> str:
         """:return: name scope of the parameters, with a "/" at the end; "" for the root"""
@@ -160,8 +177,8 @@ class LayerParams:
             self.saveable_param_replace[param] = None
         if custom_update is not None:
             custom_update.set_on_var(param)
-        if axes_split_info:
-            param._returnn_axes_split_info = axes_split_info
+        if axes_split_info and any(axes_split_info):
+            set_param_axes_split_info(param, axes_split_info)
         if non_critical_for_restore:
             param._returnn_non_critical_for_restore = True
         if self.updater_opts:
@@ -214,7 +231,7 @@ class LayerParams:
             value, shape = values_dict[name], tuple(param.shape.as_list())
             if value.shape != shape:
                 if copy_param_mode == "subset":
-                    value = _subset(value, session.run(param))
+                    value = _subset(value, session.run(param), get_param_axes_split_info(param))
                 elif ignore_wrong_shape:
                     continue
                 else:
@@ -266,11 +283,11 @@ def _with_priorities(dims: Sequence[Dim]) -> list[Dim]:
     return result
 
 
-def _subset(value: numpy.ndarray, old: numpy.ndarray) -> numpy.ndarray:
-    """:return: the old value, with what fits of the new one copied into it"""
+def _subset(value: numpy.ndarray, old: numpy.ndarray, split_info: Any) -> numpy.ndarray:
+    """:return: the old value, with what fits of the new one copied into it, for each part of the parameter"""
     if value.ndim != old.ndim:
         return old
-    new = old.copy()
-    common = tuple(slice(0, min(a, b)) for a, b in zip(value.shape, old.shape, strict=True))
-    new[common] = value[common]
-    return new
+    known = split_info or [None] * old.ndim
+    parts = [[size] if part is None else part for part, size in zip(known, old.shape, strict=True)]
+    parts_of_value = transform_param_axes_split_info_to_new_shape(parts, value.shape)
+    return copy_with_new_split_axes(parts_of_value, parts, value, old)
