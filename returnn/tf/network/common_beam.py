@@ -26,7 +26,8 @@ def on_common_beam(layer_class: type[LayerBase], options: dict[str, Any], *, net
     outputs = [layer.output for layer in found if layer.output is not None]
     if len({dim for x in outputs for dim in x.dims if dim.is_beam_dim()}) < 2:
         return
-    latest = network.beams.latest(outputs)
+    where = f"layer {network.get_absolute_name_prefix() + str(options.get('_name'))!r}"
+    latest = network.beams.latest(outputs, where=where)
     map_layers(layer_class, options, lambda layer: on_beam(layer, latest))
 
 

@@ -77,8 +77,13 @@ class Beams:
             beam = None if beam.source is None else self._beams.get(beam.source) or Beam(beam.source, None)
         return chain
 
-    def latest(self, tensors: Iterable[Tensor]) -> Beam | None:
-        """:return: the latest of the beams of the tensors: the one whose chain has all others"""
+    def latest(self, tensors: Iterable[Tensor], *, where: str = "search") -> Beam | None:
+        """
+        :param tensors: some of them with a beam
+        :param where: what needs them all
+        :return: the latest of their beams: the one whose chain has all others
+        :raises ConfigError: if there is none
+        """
         found = {beam.dim: beam for beam in map(self.of, tensors) if beam is not None}
         if not found:
             return None
@@ -86,7 +91,11 @@ class Beams:
         chain = {beam.dim for beam in self.chain(best)}
         others = [str(dim) for dim in found if dim not in chain]
         if others:
-            raise ConfigError(f"search: the beams {best.dim} and {', '.join(others)} do not continue each other.")
+            raise ConfigError(
+                f"{where}: the beams {best.dim} and {', '.join(others)} do not continue each other.\n"
+                "  Of several choices in a step, each has to depend on the one before, or name it as\n"
+                "  'explicit_search_sources'."
+            )
         return best
 
     def source_indices(self, beam: Beam, older: Dim) -> Tensor:

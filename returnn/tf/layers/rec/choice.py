@@ -40,6 +40,29 @@ class BaseChoiceLayer(LayerBase):
         self.search = self.network.search_flag if search is NotSpecified else bool(search)
         self.add_to_beam_scores = add_to_beam_scores
 
+    @classmethod
+    def cls_get_search_beam_size(
+        cls,
+        network: Any = None,
+        beam_size: int | None = None,
+        search: bool | type[NotSpecified] = NotSpecified,
+        add_to_beam_scores: bool | type[NotSpecified] = NotSpecified,
+        sources: Sequence[LayerBase] = (),
+        **_kwargs: Any,
+    ) -> int | None:
+        """
+        :param network: of the layer
+        :param beam_size: option of the layer, like the next ones
+        :param sources: of the layer
+        :return: number of hypotheses after the choice of such a layer; None if it makes none
+        """
+        if (network.search_flag if search is NotSpecified else search) and beam_size:
+            return beam_size
+        if not network.search_flag or add_to_beam_scores is False:
+            return None
+        beam = network.beams.latest(source.output for source in sources)
+        return None if beam is None else beam.dim.dimension
+
 
 class ChoiceLayer(BaseChoiceLayer):
     """
@@ -174,7 +197,8 @@ class ChoiceLayer(BaseChoiceLayer):
         if frame is None:
             raise ConfigError(f"{self.where()}: can only search inside of a loop.")
         beams = self.network.beams
-        base_beam = beams.latest([*sources, *(layer.output for layer in self.explicit_search_sources or [])])
+        explicit = [layer.output for layer in self.explicit_search_sources or []]
+        base_beam = beams.latest([*sources, *explicit], where=self.where())
         is_first = base_beam is None or base_beam.choice is None  # choice of this step
         base = frame.scores_before() if is_first else base_beam.scores  # [B, beam]
         scores = [log_scores(self, i, source) for i, source in enumerate(sources)]

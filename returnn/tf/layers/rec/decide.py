@@ -33,19 +33,31 @@ class DecideLayer(BaseChoiceLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source without its beam"""
-        beam = self.network.beams.of(source)
-        if beam is None:
-            return source
-        return take_hypothesis(self, source, beam, self._best(source, beam))
+        return _decided(self, source, length_normalization=self.length_normalization)
 
-    def _best(self, source: Tensor, beam: Beam) -> Tensor:
-        """:return: [B] -> beam"""
-        scores = scores_of(self, source, beam)
-        time_dims = [dim for dim in source.dims if beam.dim in _length_dims(dim)]
-        if self.length_normalization and time_dims:
-            lengths = time_dims[0].get_size_tensor()
-            scores = rf.combine_bc(scores, "/", rf.cast(rf.maximum(lengths, 1), scores.dtype))
-        return rf.reduce_argmax(scores, axis=beam.dim)
+    @classmethod
+    def decide(
+        cls,
+        src: LayerBase,
+        output: Tensor | None = None,
+        owner: LayerBase | None = None,
+        name: str | None = None,
+        length_normalization: bool = False,
+    ) -> tuple[Tensor, SearchChoices | None]:
+        """
+        :param src: layer with hypotheses: [B, beam, ...]
+        :param output: template of the result
+        :param owner: the layer that decides. Default: `src`
+        :param name: of the result
+        :param length_normalization: compare the scores divided by the lengths
+        :return: [B, ...]: of the best hypothesis; the decision, None if there are no hypotheses
+        """
+        owner = owner or src
+        if owner.network.beams.of(src.output) is None:
+            return src.output, None
+        result = _decided(owner, src.output, length_normalization=length_normalization)
+        result = result.copy(name=name or (output.name if output is not None else f"{src.name}_decided"))
+        return result, SearchChoices(owner=owner, beam_size=1, is_decided=True)
 
 
 class DecideKeepBeamLayer(BaseChoiceLayer):
@@ -134,6 +146,19 @@ class SplitBatchBeamLayer(BaseChoiceLayer):
         if self.beam_dim is not None and dim.dimension is None:
             dim.declare_same_as(self.new_dim("beam", beam.dim.dimension))
         return rf.replace_dim(source, in_dim=beam.dim, out_dim=dim)[0]
+
+
+def _decided(layer: LayerBase, source: Tensor, *, length_normalization: bool) -> Tensor:
+    """:return: the best hypothesis of the source; as it is if it has none"""
+    beam = layer.network.beams.of(source)
+    if beam is None:
+        return source
+    scores = scores_of(layer, source, beam)
+    time_dims = [dim for dim in source.dims if beam.dim in _length_dims(dim)]
+    if length_normalization and time_dims:
+        lengths = time_dims[0].get_size_tensor()
+        scores = rf.combine_bc(scores, "/", rf.cast(rf.maximum(lengths, 1), scores.dtype))
+    return take_hypothesis(layer, source, beam, rf.reduce_argmax(scores, axis=beam.dim))
 
 
 def take_hypothesis(layer: LayerBase, source: Tensor, beam: Beam, index: Tensor) -> Tensor:

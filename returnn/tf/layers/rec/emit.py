@@ -22,6 +22,7 @@ from returnn.tf.layers.rec.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.rec.frames import KeptLayer, SequenceFrame, StepFrame, kept_as_layer
 from returnn.tf.layers.rec.initial import initial_value
 from returnn.tf.layers.rec.time_axis import new_array, stacked, traced_back, unstacked
+from returnn.tf.layers.search_choices import SearchChoices
 
 if TYPE_CHECKING:
     from returnn.tf.layers.rec.infer import InferredLoop
@@ -133,7 +134,9 @@ class LoopEmitter:
             dims = self._dims_outside(self.dims_of_hypotheses)
             scores = Tensor("scores", dims, "float32", raw_tensor=final["scores"])
             beam = self.inferred.beam
-            self.beams.register(Beam(beam.dim, beam.choice, None, None, self._normalized(scores)))
+            choices = SearchChoices(self.inputs.cell.rec_layer, beam.dim.dimension or 0)
+            choices.set_beam(Beam(beam.dim, beam.choice, None, None, self._normalized(scores)))
+            self.inputs.cell.rec_layer.search_choices = choices
         layers = {}
         for path, kept in self.kept.items():
             frames = stacked(final["kept"][path], kept.template, self.inputs.time_dim)

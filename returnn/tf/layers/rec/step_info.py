@@ -38,7 +38,20 @@ class RecStepInfoLayer(LayerBase):
         return rf.convert_to_tensor(self.step, dims=(), dtype="int32")
 
     def get_prev_end_flag(self, target_search_choices: Any) -> Any:
-        """:return: raw (B,): whether the sequence had ended before this frame"""
+        """
+        :param target_search_choices: the result is for the hypotheses after this choice
+        :return: raw (B,) or (B * beam,): whether the sequence had ended before this frame; None if that cannot be
+        """
         if self._prev_end_flag is not None:
             return self._prev_end_flag
-        return None if self.prev_end_layer is None else self.prev_end_layer.output.raw_tensor
+        frame = self.network.innermost_frame()
+        ended = self.prev_end_layer.output if self.prev_end_layer is not None else frame and frame.ended_before()
+        if ended is None or ended.raw_tensor is None:
+            return None
+        beams = self.network.beams
+        if target_search_choices is not None:
+            ended = beams.translate(ended, target_search_choices.beam)
+        beam = beams.of(ended)
+        if beam is None:
+            return ended.raw_tensor
+        return ended.copy_merge_into_batch([ended.batch_dim_axis, ended.dims.index(beam.dim)]).raw_tensor
