@@ -32,7 +32,15 @@ def first_non_finite_layer(network: Any, session: tf.compat.v1.Session, feed: di
         raw = layer.output.raw_tensor if layer.output is not None else None
         if isinstance(raw, tf.Tensor) and raw.dtype.is_floating and raw.graph is session.graph:
             outputs.setdefault(layer.get_absolute_name(), tf.reduce_all(tf.math.is_finite(raw)))
-    for name, is_finite in session.run(outputs, feed).items():
-        if not numpy.all(is_finite):
-            return repr(name)
-    return None
+    return next((repr(name) for name, is_finite in session.run(outputs, feed).items() if not is_finite), None)
+
+
+def non_finite_losses(network: Any, session: tf.compat.v1.Session, feed: dict[Any, Any]) -> list[str]:
+    """
+    :param network: with its parameters as they were in the step
+    :param feed: of the step
+    :return: names of the losses which are not finite
+    """
+    losses = {name: loss.get_loss_value_for_fetch() for name, loss in network.losses_dict.items()}
+    values = session.run({name: value for name, value in losses.items() if value is not None}, feed)
+    return [name for name, value in values.items() if not numpy.isfinite(value).all()]

@@ -13,7 +13,7 @@ from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
 from returnn.tf.engine.feed import DEFAULT_CAPACITY, BatchFeeder, FeedBatch
 from returnn.tf.engine.interrupts import Interrupts
-from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer
+from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer, non_finite_losses
 from returnn.tf.engine.progress import Progress
 from returnn.tf.engine.scores import Scores, score_fetches
 from returnn.tf.engine.tensorboard import META_PREFIX
@@ -198,8 +198,13 @@ class Runner:
         return f"{self.dataset_name}, epoch {self.engine.epoch}, step {self.num_steps}, sequences {tags}"
 
     def _non_finite_error(self, feed: dict[Any, Any], batch: FeedBatch) -> NonFiniteError:
-        layer = first_non_finite_layer(self.engine.network, self.engine.tf_session, feed)
-        first = f"The first layer with a value that is not finite: {layer}." if layer else "All layers are finite."
+        state = (self.engine.network, self.engine.tf_session, feed)
+        layer = first_non_finite_layer(*state)
+        if layer:
+            first = f"The first layer with a value that is not finite: {layer}."
+        else:
+            names = ", ".join(non_finite_losses(*state)) or "constraints"
+            first = f"All layers are finite, but not the losses: {names}."
         return NonFiniteError(
             f"{self._where(batch)}: the loss is not finite. The parameters are those of before the step.\n  {first}\n"
             "  Lower 'learning_rate', set 'gradient_clip_global_norm', or look at the data."

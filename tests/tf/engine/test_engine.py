@@ -98,6 +98,18 @@ def test_huge_learning_rate_names_step_and_sequences_and_keeps_parameters(tmp_pa
     assert all(numpy.isfinite(value).all() for value in parameters(tmp_path / broken).values())
 
 
+def test_loss_that_is_not_finite_is_named_if_all_layers_are(tmp_path):
+    network = {
+        "output": {"class": "softmax", "from": "data", "loss": "ce", "target": "classes"},
+        "log": {
+            "class": "eval", "from": "data", "loss": "as_is",
+            "eval": "tf.where(source(0) > 1e9, source(0), 1e38 * tf.ones_like(source(0)))",
+        },
+    }  # fmt: skip
+    with pytest.raises(NonFiniteError, match="All layers are finite, but not the losses: log\\."):
+        train(tmp_path, network=network)
+
+
 def test_nan_in_the_data_names_the_sequence(tmp_path):
     def seq(value):
         return {"data": numpy.full((4, 9), value, "float32"), "classes": numpy.zeros(4, "int32")}
