@@ -25,6 +25,7 @@ from returnn.datasets.dataset import Dataset
 from returnn.datasets.static import StaticDataset
 from returnn.engine.attention_picture import PictureAxis, draw_attention
 from returnn.engine.data import dataset_option, make_dataset
+from returnn.engine.net_outputs import with_kept_layer
 from returnn.log import log
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.engine.engine import Engine
@@ -32,7 +33,6 @@ from returnn.tf.engine.runner import Runner
 from returnn.util.errors import ConfigError, check_known
 
 NetDict = dict[str, Any]
-_INNER_NETS = ("unit", "subnetwork")
 _WEIGHTS, _LABELS = "attention_plot/weights", "attention_plot/labels"  # layers that are added
 
 
@@ -99,23 +99,10 @@ def net_with_weights(net_dict: NetDict, plot: AttentionPlot) -> NetDict:
     """
     kind = "decide" if plot.search else "copy"
     return {
-        **_with_output(net_dict, plot.layer.split("/"), where=f"option 'attention_plot', layer {plot.layer!r}"),
+        **with_kept_layer(net_dict, plot.layer.split("/"), where=f"option 'attention_plot', layer {plot.layer!r}"),
         _WEIGHTS: {"class": kind, "from": plot.layer, "is_output_layer": True},
         _LABELS: {"class": kind, "from": plot.loop, "is_output_layer": True},
     }
-
-
-def _with_output(net_dict: NetDict, path: Sequence[str], *, where: str) -> NetDict:
-    """:return: the same, but all frames of the layer are kept"""
-    name, *rest = path
-    check_known("layer", name, net_dict, where=where)
-    options = net_dict[name]
-    if not rest:
-        return {**net_dict, name: {**options, "is_output_layer": True}}
-    inner = next((key for key in _INNER_NETS if isinstance(options.get(key), dict)), None)
-    if inner is None:
-        raise ConfigError(f"{where}: {name!r} has no net dict.")
-    return {**net_dict, name: {**options, inner: _with_output(options[inner], rest, where=where)}}
 
 
 def _first_seqs(config: Config, plot: AttentionPlot) -> Dataset:

@@ -1,0 +1,136 @@
+"""The graph of a network as a file, to be run by TensorFlow alone, without this toolkit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from returnn.config import Config
+from returnn.engine.net_outputs import with_kept_layer
+from returnn.tensor import Tensor, batch_dim
+from returnn.tf.engine.engine import Engine
+from returnn.tf.network import TFNetwork
+from returnn.util.atomic_file import write_atomic
+from returnn.util.errors import ConfigError, check_known
+
+tf1 = tf.compat.v1
+
+GRAPH_FORMATS = {
+    ".pb": "graph, binary", ".pbtxt": "graph, as text",
+    ".meta": "meta graph, binary", ".metatxt": "meta graph, as text",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GraphMode:
+    """What the graph is for."""
+
+    train_flag: bool | None = False  # None: a placeholder decides
+    eval_flag: bool = False
+    search_flag: bool = False
+
+
+@dataclass
+class ExportedGraph:
+    """A graph, and the names of the tensors that somebody outside needs."""
+
+    graph: tf.Graph
+    network: TFNetwork
+    inputs: dict[str, str] = field(default_factory=dict)  # what it is -> name of the tensor
+    outputs: dict[str, str] = field(default_factory=dict)
+    params: list[str] = field(default_factory=list)  # names of all variables that a checkpoint has
+
+    def __str__(self) -> str:
+        lines = [f"input {name}: {tensor}" for name, tensor in self.inputs.items()]
+        lines += [f"output {name}: {tensor}" for name, tensor in self.outputs.items()]
+        return "\n".join([*lines, f"{len(self.graph.get_operations())} operations, {len(self.params)} parameters"])
+
+
+def build_graph(
+    config: Config, mode: GraphMode, *, epoch: int = 1, device: str = "cpu", summaries_name: str | None = None
+) -> ExportedGraph:
+    """
+    :param config: with the network
+    :param mode: what it is for
+    :param epoch: whose network
+    :param device: "cpu" or "gpu"
+    :param summaries_name: of a tensor with all summaries, which is added
+    :raises ConfigError: if the network is wrong
+    """
+    check_known("device", device, ("cpu", "gpu"), where="option 'device'")
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(f"/device:{device.upper()}:0"):
+        batch_dim.reset_raw()
+        tf1.set_random_seed(config.int("random_seed", 42))
+        train_flag = mode.train_flag
+        if train_flag is None:
+            train_flag = tf1.placeholder_with_default(tf.constant(False), (), name="train_flag")
+        network, updater = Engine.create_network(
+            config, rnd_seed=config.int("random_seed", 42), train_flag=train_flag, eval_flag=mode.eval_flag,
+            search_flag=mode.search_flag, net_dict=_net_dict(config, mode, epoch=epoch),
+            initial_learning_rate=config.float("learning_rate", 1.0),
+        )  # fmt: skip
+        exported = ExportedGraph(graph, network)
+        exported.params += [variable.name.split(":")[0] for variable in network.get_saveable_params_list()]
+        _add_names(exported, mode)
+        if updater is not None:
+            exported.outputs["update of the parameters"] = updater.get_optim_op().name
+        if summaries_name:
+            exported.outputs["summaries"] = tf1.summary.merge_all(name=summaries_name).name
+    return exported
+
+
+def write_graph(exported: ExportedGraph, filename: str) -> None:
+    """
+    :param exported: from `build_graph`
+    :param filename: the suffix is one of `GRAPH_FORMATS`
+    :raises ConfigError: if it is another one
+    """
+    suffix = os.path.splitext(filename)[1]
+    if suffix not in GRAPH_FORMATS:
+        possible = ", ".join(f"{name} ({what})" for name, what in GRAPH_FORMATS.items())
+        raise ConfigError(f"graph file {filename!r}: unknown suffix {suffix!r}.\n  Possible: {possible}.")
+    with exported.graph.as_default():
+        is_meta = suffix.startswith(".meta")
+        proto = tf1.train.export_meta_graph() if is_meta else exported.graph.as_graph_def(add_shapes=True)
+    write_atomic(filename, str(proto) if suffix.endswith("txt") else proto.SerializeToString())
+
+
+def _net_dict(config: Config, mode: GraphMode, *, epoch: int) -> dict[str, Any]:
+    net_dict = Engine(config).get_net_dict_for_epoch(epoch=epoch)
+    option = "search_output_layer" if mode.search_flag else "forward_output_layer"
+    names = config.opt_typed_value(option, None) or []
+    for name in [names] if isinstance(names, str) else names:
+        net_dict = with_kept_layer(net_dict, name.split("/"), where=f"option {option!r}")
+    return net_dict
+
+
+def _add_names(exported: ExportedGraph, mode: GraphMode) -> None:
+    network = exported.network
+    used = network.get_used_data_keys()
+    for key, data in network.extern_data.get_sorted_data_items():
+        if key in used:
+            exported.inputs[key] = data.raw_tensor.name
+            exported.inputs.update(_lengths(key, data))
+    if batch_dim.dyn_size is not None:
+        exported.inputs["size of the batch"] = batch_dim.dyn_size.name
+    for layer in network.get_output_layers():
+        exported.outputs[layer.name] = layer.output.raw_tensor.name
+        exported.outputs.update(_lengths(layer.name, layer.output))
+    if mode.eval_flag or mode.train_flag is not False:
+        losses, _, _ = network.get_losses_initialized()
+        for name, loss in losses.items():
+            for kind, value in (("loss", loss.get_loss_value()), ("error", loss.get_error_value())):
+                if value is not None:
+                    exported.outputs[f"{kind} {name}"] = value.name
+
+
+def _lengths(name: str, data: Tensor) -> dict[str, str]:
+    return {
+        f"{name}, lengths of axis {axis}": dim.dyn_size.name
+        for axis, dim in enumerate(data.dims)
+        if dim.size is None and not dim.is_batch_dim() and dim.dyn_size is not None
+    }

@@ -1,0 +1,126 @@
+"""Scripts that run a network."""
+
+import numpy
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+import returnn.__main__ as rnn
+from returnn.util.backend_engine import BackendEngine
+
+tf1 = tf.compat.v1
+LOOP = {
+    "s": {"class": "rnn_cell", "unit": "LSTMBlock", "n_out": 3, "from": ["data:source", "prev:s"]},
+    "output": {"class": "linear", "activation": "sigmoid", "n_out": 2, "from": "s"},
+}
+OPTIONS = {
+    "extern_data": {"data": {"dim": 9}, "classes": {"dim": 2, "sparse": True}},
+    "train": {"class": "Task12AXDataset", "num_seqs": 6},
+    "network": {
+        "loop": {"class": "rec", "from": "data", "unit": LOOP},
+        "output": {"class": "softmax", "from": "loop", "loss": "ce"},
+    },
+    "batch_size": 150,
+    "behavior_version": 21,
+}
+
+
+@pytest.fixture
+def config(config_file, tmp_path):
+    """A model with random parameters, as of epoch 1."""
+    path = config_file(**OPTIONS, model=str(tmp_path / "net"))
+    assert rnn.main(["rnn.py", str(path), "++task", "initialize_model", "-v", "1"]) == 0
+    for file in tmp_path.glob("net.000.*"):
+        file.rename(str(file).replace(".000.", ".001."))
+    yield path
+    BackendEngine.selected_engine = None
+
+
+def test_outputs_of_some_sequences(tool, config):
+    status, out, err = tool("dump-forward", config, "--startseq", 1, "--endseq", 3)
+    assert (status, err) == (0, "")
+    assert "seq-1: output float32[15, 2]\n[[" in out
+    assert "seq-2: output float32[65, 2]\n[[" in out
+    assert out.count("output float32") == 2
+    values = numpy.array([line.strip(" []").split() for line in out.split("\n") if line.strip().startswith("[")], float)
+    numpy.testing.assert_allclose(values.sum(axis=1), 1.0, rtol=1e-4)
+
+
+def test_statistics_of_a_layer_inside_of_a_loop(tool, config, tmp_path):
+    options = ["--layer", "loop/s", "--stats", "--dump_stats", tmp_path / "stats"]
+    status, out, err = tool("dump-forward-stats", config, *options)
+    assert (status, err) == (0, "")
+    assert "loop/s: Stats(mean=[" in out
+    assert "seqs=6, frames=" in out
+    assert numpy.loadtxt(tmp_path / "stats.std_dev.txt").shape == (3,)
+    load = ["--load", tmp_path / "net.001"]
+    again = tool("dump-forward-stats", config, *options[:3], *load, "--reset_seq_ordering", "default")[1]
+    means = [text[text.index("mean=[") + 6 : text.index("]")].split() for text in (out, again)]
+    numpy.testing.assert_allclose(*numpy.array(means, float), rtol=1e-5)
+
+
+def test_wrong_names(tool, config):
+    assert tool("dump-forward-stats", config, "--layer", "loop/t", "--stats")[2] == (
+        "error: layer 'loop/t': there is no layer 't'.\n  Possible: output, s.\n"
+    )
+    assert tool("dump-forward-stats", config, "--layer", "loop/s", "--stats", "--epoch", 7)[0] == 1
+    assert tool("dump-forward-stats", config, "--layer", "loop/s")[0] == 1
+
+
+@pytest.mark.parametrize("suffix", [".pb", ".metatxt"])
+def test_an_exported_graph_runs_without_the_toolkit(tool, config, tmp_path, suffix):
+    graph_file, names_file = tmp_path / f"graph{suffix}", tmp_path / "names"
+    status, out, err = tool(
+        "compile_tf_graph", config, "--output_file", graph_file, "--output_file_model_params_list", names_file,
+        "--verbosity", 1,
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    assert "output output: output/Softmax:0\n" in out
+    names = names_file.read_text().split("\n")[:-1]
+    assert names == sorted(
+        name for name, _ in tf.train.list_variables(str(tmp_path / "net.001")) if name != "global_step"
+    )
+    tensors = dict(line.split(": ", 1) for line in out.split("\n") if line.startswith(("input", "output")))
+    data = numpy.random.RandomState(1).normal(size=(2, 5, 9)).astype("float32")
+    feed = {"input data": data, "input data, lengths of axis 1": [5, 3], "input size of the batch": 2}
+    with tf.Graph().as_default(), tf1.Session() as session:
+        _import(graph_file, suffix)
+        session.run([_assign(name, value) for name, value in _values(tmp_path / "net.001", names).items()])
+        feed = {tensors[key]: value for key, value in feed.items() if key in tensors}
+        output = session.run(tensors["output output"], feed)
+    assert sorted(output.shape) == [2, 2, 5]
+    numpy.testing.assert_allclose(output.sum(axis=-1), 1.0, rtol=1e-5)
+
+
+def _values(checkpoint, names):
+    reader = tf.train.load_checkpoint(str(checkpoint))
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def _assign(name, value):
+    handle = tf1.get_default_graph().get_operation_by_name(name).outputs[0]
+    return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+
+def _import(filename, suffix):
+    if suffix == ".pb":
+        tf1.import_graph_def(tf1.GraphDef.FromString(filename.read_bytes()), name="")
+    else:
+        tf1.train.import_meta_graph(text_format.Parse(filename.read_bytes(), tf1.MetaGraphDef()))
+
+
+def test_a_graph_for_training(tool, config):
+    options = ["--verbosity", 1, "--train", -1, "--eval", 1]
+    out = tool("compile_tf_graph", config, *options)[1]
+    for name in ("loss output", "error output", "update of the parameters"):
+        assert f"output {name}: " in out
+
+
+def test_another_format(tool, config, tmp_path):
+    status, _, err = tool("compile_tf_graph", config, "--output_file", tmp_path / "graph.onnx", "--verbosity", 1)
+    assert status == 1
+    assert err == (
+        f"error: graph file '{tmp_path / 'graph.onnx'}': unknown suffix '.onnx'.\n"
+        "  Possible: .pb (graph, binary), .pbtxt (graph, as text), .meta (meta graph, binary), "
+        ".metatxt (meta graph, as text).\n"
+    )
