@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from returnn.log import log
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.better_repr import better_repr
 from returnn.util.bleu import compute_bleu
 from returnn.util.bool_text import to_bool
+from returnn.util.broadcasting import validate_broadcast_all_sources
 from returnn.util.cache_manager import cf
 from returnn.util.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
 from returnn.util.commands import (
@@ -20,7 +22,16 @@ from returnn.util.commands import (
 )
 from returnn.util.dicts import CollectionReadCheckCovered, DictAsObj, DictRefKeys, FrozenDict, ObjAsDict, RefIdEq
 from returnn.util.entity import Entity
-from returnn.util.env import cleanup_env_var_path, eval_shell_env, eval_shell_str, expand_env_vars, override_env_var
+from returnn.util.env import (
+    TheanoFlags,
+    cleanup_env_var_path,
+    eval_shell_env,
+    eval_shell_str,
+    expand_env_vars,
+    override_env_var,
+)
+from returnn.util.exceptions import OptionalNotImplementedError, traceback_clear_frames, try_and_ignore_exception
+from returnn.util.export import get_global_inf_value, is_onnx_export_global
 from returnn.util.file_lock import LockFile
 from returnn.util.folders import (
     get_cache_dir,
@@ -32,6 +43,7 @@ from returnn.util.folders import (
 )
 from returnn.util.fwd_compat import fwd_compatibility_rng, get_fwd_compat_kwargs
 from returnn.util.gpu import get_gpu_names, get_num_gpu_devices, have_gpu
+from returnn.util.hdf5 import hdf5_dimension, hdf5_group, hdf5_shape, hdf5_strings
 from returnn.util.human_readable import hms, hms_fraction, human_bytes_size, human_size
 from returnn.util.introspect import (
     attr_chain,
@@ -60,6 +72,8 @@ from returnn.util.machine import (
     read_sge_num_procs,
     slurm_time_left_sec,
 )
+from returnn.util.modules import ReportImportedDevModules, generic_import_module
+from returnn.util.native_code_compiler import NativeCodeCompiler
 from returnn.util.nested import deep_update_dict_values, deepcopy, is_namedtuple, make_hashable, make_seq_of_type
 from returnn.util.not_specified import NotSpecified
 from returnn.util.numbers_dict import NumbersDict
@@ -79,8 +93,27 @@ from returnn.util.pickle_file import (
     serialize_object,
     write_pickled_object,
 )
+from returnn.util.pretty_print import pretty_print, set_pretty_print_as_bytes, set_pretty_print_default_limit
+from returnn.util.process_exec import (
+    auto_prefix_os_exec_prefix_ubuntu,
+    close_all_fds_except,
+    get_lsb_release,
+    get_patch_atfork_lib,
+    get_ubuntu_major_version,
+    is_valid_fd,
+    maybe_restart_returnn_with_atfork_patch,
+    overwrite_os_exec,
+    restart_returnn,
+)
 from returnn.util.py_exec import custom_exec
 from returnn.util.recursion_guard import InfiniteRecursionDetected, guard_infinite_recursion
+from returnn.util.run_info import (
+    get_model_filename_postfix,
+    get_utc_start_time_filename_part,
+    log_runtime_info_to_dir,
+    should_write_to_disk,
+    start_time,
+)
 from returnn.util.sequences import (
     binary_search_any,
     dict_joined,
@@ -91,6 +124,17 @@ from returnn.util.sequences import (
     sorted_values_from_dict,
     uniq,
     uniq_generic,
+)
+from returnn.util.shared_libs import (
+    collect_proc_maps_exec_files,
+    dummy_numpy_gemm_call,
+    find_lib,
+    find_libcudart_from_runtime,
+    find_sgemm_libs_from_runtime,
+    find_sym_in_exec,
+    get_ld_paths,
+    make_dll_name,
+    parse_ld_conf_file,
 )
 from returnn.util.stats import Stats
 from returnn.util.terminal import confirm, is_tty, progress_bar, progress_bar_with_time, terminal_size
@@ -135,13 +179,18 @@ __all__ = [
     "FrozenDict",
     "InfiniteRecursionDetected",
     "LockFile",
+    "NativeCodeCompiler",
     "NotSpecified",
     "NumbersDict",
     "ObjAsDict",
+    "OptionalNotImplementedError",
     "RefIdEq",
+    "ReportImportedDevModules",
     "Stats",
+    "TheanoFlags",
     "as_str",
     "attr_chain",
+    "auto_prefix_os_exec_prefix_ubuntu",
     "available_physical_memory_in_bytes",
     "betterRepr",
     "better_repr",
@@ -150,8 +199,10 @@ __all__ = [
     "cf",
     "class_idx_seq_to_1_of_k",
     "cleanup_env_var_path",
+    "close_all_fds_except",
     "collect_class_init_kwargs",
     "collect_mandatory_class_init_kwargs",
+    "collect_proc_maps_exec_files",
     "compute_bleu",
     "confirm",
     "custom_exec",
@@ -164,24 +215,37 @@ __all__ = [
     "deserialize_object",
     "dict_joined",
     "dict_zip",
+    "dummy_numpy_gemm_call",
     "ensure_list_of_type",
     "escape_c_str",
     "eval_shell_env",
     "eval_shell_str",
     "expand_env_vars",
+    "find_lib",
+    "find_libcudart_from_runtime",
     "find_ranges",
+    "find_sgemm_libs_from_runtime",
+    "find_sym_in_exec",
     "fwd_compatibility_rng",
+    "generic_import_module",
     "get_cache_dir",
     "get_checkpoint_filepattern",
     "get_cpu_model_name",
     "get_fwd_compat_kwargs",
+    "get_global_inf_value",
     "get_gpu_names",
     "get_hostname",
+    "get_ld_paths",
     "get_login_username",
+    "get_lsb_release",
+    "get_model_filename_postfix",
     "get_num_gpu_devices",
     "get_number_available_cpus",
+    "get_patch_atfork_lib",
     "get_temp_dir",
     "get_tensorflow_version_tuple",
+    "get_ubuntu_major_version",
+    "get_utc_start_time_filename_part",
     "getargspec",
     "git_commit_date",
     "git_commit_rev",
@@ -190,6 +254,10 @@ __all__ = [
     "guard_infinite_recursion",
     "guess_requested_max_num_threads",
     "have_gpu",
+    "hdf5_dimension",
+    "hdf5_group",
+    "hdf5_shape",
+    "hdf5_strings",
     "help_on_type_error_wrong_args",
     "hms",
     "hms_fraction",
@@ -201,25 +269,34 @@ __all__ = [
     "interrupt_main",
     "is_64bit_platform",
     "is_namedtuple",
+    "is_onnx_export_global",
     "is_quitting",
     "is_running_on_cluster",
     "is_tty",
+    "is_valid_fd",
     "json_remove_comments",
     "load_json",
     "load_txt_vector",
+    "log",
+    "log_runtime_info_to_dir",
     "long",
+    "make_dll_name",
     "make_hashable",
     "make_seq_of_type",
     "maybe_make_dirs",
+    "maybe_restart_returnn_with_atfork_patch",
     "model_epoch_from_filename",
     "next_type_attrib_in_mro_chain",
     "obj_diff_list",
     "obj_diff_str",
     "override_env_var",
+    "overwrite_os_exec",
+    "parse_ld_conf_file",
     "parse_orthography",
     "parse_orthography_into_symbols",
     "pip_check_is_installed",
     "pip_install",
+    "pretty_print",
     "prod",
     "progress_bar",
     "progress_bar_with_time",
@@ -228,14 +305,19 @@ __all__ = [
     "read_bytes_to_new_buffer",
     "read_pickled_object",
     "read_sge_num_procs",
+    "restart_returnn",
     "returnn_root_dir",
     "serialize_object",
+    "set_pretty_print_as_bytes",
+    "set_pretty_print_default_limit",
+    "should_write_to_disk",
     "simple_obj_repr",
     "slice_pad_zeros",
     "slurm_time_left_sec",
     "softmax",
     "sorted_values_from_dict",
     "start_daemon_thread",
+    "start_time",
     "str_is_number",
     "sys_cmd_out_lines",
     "sys_exec_out",
@@ -243,6 +325,8 @@ __all__ = [
     "terminal_size",
     "to_bool",
     "touch_file",
+    "traceback_clear_frames",
+    "try_and_ignore_exception",
     "try_get_caller_name",
     "try_get_stack_frame",
     "try_run",
@@ -251,6 +335,7 @@ __all__ = [
     "unicode_to_str",
     "uniq",
     "uniq_generic",
+    "validate_broadcast_all_sources",
     "which",
     "which_pip",
     "wrap_async_func",

@@ -55,3 +55,8 @@ def cleanup_env_var_path(env_var: str, path_prefix: str) -> None:
     """
     entries = os.environ.get(env_var, "").split(":")
     os.environ[env_var] = ":".join(entry for entry in entries if not entry.startswith(path_prefix))
+
+
+# Options that old configs look at, of a framework that is not used any more: "floatX=float32,device=gpu".
+_THEANO_FLAGS = os.environ.get("THEANO_FLAGS", "").split(",")
+TheanoFlags = dict(flag.split("=", 1) for flag in _THEANO_FLAGS if "=" in flag)
