@@ -31,6 +31,7 @@ class ConfigReport:
     looked_at: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)  # by what they were spent on
     networks: list[NetReport] = field(default_factory=list)
+    last_networks: list[NetReport] = field(default_factory=list)  # those of the last epoch
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -142,10 +143,13 @@ def _check_options(config: Config, report: ConfigReport) -> None:
 
 
 def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, report: ConfigReport) -> None:
-    modes = {"training": net_dict}
+    modes = {}
+    if not has_search(net_dict) or dataset_option(config, "train"):  # some configs are for search alone
+        modes["training"] = net_dict
     if has_search(net_dict):
         modes["search"] = report.attempt(lambda: for_search(net_dict, config)) or net_dict
     used: set[str] = set()
+    report.last_networks = []
     for mode, mode_dict in modes.items():
         network = report.attempt(
             lambda mode=mode, net=mode_dict: inspect_network(
@@ -155,6 +159,7 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
         if network is None:
             return
         report.networks.append(network)
+        report.last_networks.append(network)
         report.looked_at.append(network.title)
         used |= network.used_layers
         if mode == "search":

@@ -77,7 +77,7 @@ def _default_file(config: Config) -> str:
 def _show_networks(report: ConfigReport) -> None:
     """Shows the network in full that the last epoch has, and what is different there in search."""
     shown: set[object] = set()
-    for network in report.networks[-2:]:
+    for network in report.last_networks:
         rows = [row for row in network.rows if row not in shown]
         shown.update(rows)
         title = network.title if len(rows) == len(network.rows) else f"{network.title}: what is different there"

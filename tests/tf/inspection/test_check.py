@@ -113,10 +113,9 @@ def test_what_needs_a_wrong_layer_is_no_error_of_its_own():
 def test_wrong_dims_inside_of_a_loop():
     config = options()
     config["network"]["output"]["unit"]["s"]["initial_state"] = "base:data"
-    assert errors_of(**config) == [
-        "layer 'output/s' (class 'rnn_cell'): the initial value 'data' [B, T|time:var:extern_data:data[B], "
-        "F|feature:extern_data:data(9)] does not fit 'state' [B, F|output/s:feature-dense(6)]."
-    ]
+    (error,) = errors_of(**config)
+    assert error.startswith("layer 'output/s' (class ")
+    assert error.endswith("does not fit 'state' [B, F|output/s:feature-dense(6)].")
 
 
 def test_an_error_in_search_alone():
@@ -127,6 +126,18 @@ def test_an_error_in_search_alone():
         "in search: layer 'decision': there is no layer 'outputt'.\n  Did you mean 'output'?",
         "in search: layer 'report': there is no layer 'decisio'.\n  Did you mean 'decision'?",
     ]
+
+
+def test_a_config_for_search_alone():
+    config = options()
+    del config["train"]
+    config["network"]["score"] = {"class": "choice_get_beam_scores", "from": "output", "is_output_layer": True}
+    report = check_config(Config(config))
+    assert report.errors == []
+    assert report.looked_at == ["options", "optimizer", "network for search"]
+    config["train"] = DATA
+    (error,) = check_config(Config(config)).errors
+    assert error.startswith("layer 'score' (class 'choice_get_beam_scores'): the source 'output' [")
 
 
 def test_a_layer_that_needs_itself():
