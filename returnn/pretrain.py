@@ -240,16 +240,20 @@ def _custom_steps(algo: ConstructionAlgo, net: NetDict) -> list[NetDict]:
 
 def _repetitions(option: Repetitions | None, step: int, num_steps: int, net: NetDict) -> int:
     """:return: how many epochs this step has"""
+    number: Any = 1 if option is None else option
     if "#repetition" in net:
-        return int(net["#repetition"])
-    if option is None:
-        return 1
-    if isinstance(option, Mapping):
+        number = net["#repetition"]
+    elif isinstance(option, Mapping):
         default = option.get("final", option.get("default", 1)) if step == num_steps - 1 else option.get("default", 1)
-        return int(option.get(step, default))
-    if isinstance(option, Sequence):
-        return int(option[min(step, len(option) - 1)])
-    return int(option)
+        number = option.get(step, default)
+    elif isinstance(option, Sequence) and not isinstance(option, str) and option:
+        number = option[min(step, len(option) - 1)]
+    if not isinstance(number, int) or number < 0:
+        raise ConfigError(
+            f"option 'pretrain': the repetitions of step {step} are {number!r}.\n"
+            "  Possible: a number of epochs, a list of them by step, or a dict by step, 'default' and 'final'."
+        )
+    return number
 
 
 def demo() -> None:

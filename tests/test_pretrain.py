@@ -123,6 +123,9 @@ def test_from_config():
             {"construction_algo": "from_inputs"},
             "option 'pretrain': there is no construction algorithm 'from_inputs'.\n  Did you mean 'from_input' or ",
         ),
+        ({"repetitions": "x"}, "option 'pretrain': the repetitions of step 0 are 'x'.\n  Possible: a number of epochs"),
+        ({"repetitions": {"default": 1, "final": -1}}, "option 'pretrain': the repetitions of step 2 are -1."),
+        ({"repetitions": []}, "option 'pretrain': the repetitions of step 0 are []."),
         (
             {"output_layers": "outputs"},
             "option 'pretrain': there is no output layer 'outputs'.\n  Did you mean 'output'?",

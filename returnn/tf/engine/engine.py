@@ -129,6 +129,7 @@ class Engine(EngineTasks):
         if self.epoch > self.final_epoch:
             print(f"finished already: epoch {self.epoch - 1} of {self.final_epoch}", file=log.v1)
             return
+        self._check_options()
         self._check_model_folder()
         self.check_last_epoch()
         self._save_initial_model()
@@ -143,6 +144,12 @@ class Engine(EngineTasks):
             self.tf_session.run(end_op)
             self.save_model()
         print(f"finished training at epoch {self.final_epoch}", file=log.v1)
+
+    def _check_options(self) -> None:
+        """:raises ConfigError: now, if options make no sense that are needed later"""
+        cleanup_policy(self.config.bool_or_other("cleanup_old_models", None))
+        best_model_options(self.config)
+        _number_from_0("start_batch", self.config.value("start_batch", "auto"))
 
     def _check_model_folder(self) -> None:
         """:raises ConfigError: now, if model files cannot be written, and not after the first epoch"""
@@ -233,9 +240,11 @@ class Engine(EngineTasks):
 
     def _training_batches(self) -> BatchSetGenerator:
         batches = self.batches_of(self.train_data, train=True)
-        start = self.config.value("start_batch", "auto")
-        if start != "auto" and self.epoch == self._first_epoch:
-            batches.advance(_number_from_0("start_batch", start))
+        if self.epoch == self._first_epoch:
+            start = _number_from_0("start_batch", self.config.value("start_batch", "auto"))
+            if len(batches.peek_next_n(start)) < start:
+                raise ConfigError(f"option 'start_batch': is {start}, but epoch {self.epoch} has fewer batches.")
+            batches.advance(start)
         return batches
 
     def _run_training(self, runner: Runner, prefix: str) -> None:
@@ -283,6 +292,8 @@ class Engine(EngineTasks):
 
 
 def _number_from_0(option: str, text: str) -> int:
+    if text == "auto":
+        return 0
     if not text.isdigit():
         raise ConfigError(f"option {option!r}: is {text!r}, expected 'auto' or a number from 0.")
     return int(text)

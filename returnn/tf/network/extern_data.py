@@ -267,7 +267,7 @@ def _create_placeholders(key: str, tensor: Tensor) -> None:
 
 def _description_of_old_config(config: Any) -> dict[str, Any]:
     """:return: from `num_inputs`, which is the dim of a frame without its `window`, `sparse_input`, `num_outputs`"""
-    outputs = config.typed_value("num_outputs")
+    outputs = config.typed_value("num_outputs") or config.int("num_outputs", None)
     if outputs is None:
         raise ConfigError("option 'extern_data' is required: a dict with a description of the data for each key.")
     if not isinstance(outputs, Mapping):
@@ -275,7 +275,7 @@ def _description_of_old_config(config: Any) -> dict[str, Any]:
     description = {}
     for key, value in outputs.items():
         description[key] = [value, 1] if isinstance(value, int) and key != "data" else value
-    num_inputs = config.typed_value("num_inputs")
+    num_inputs = config.int("num_inputs", 0)
     if "data" not in description and num_inputs:
         is_sparse = config.bool("sparse_input", False)
         description["data"] = [

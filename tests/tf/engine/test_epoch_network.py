@@ -277,6 +277,8 @@ def test_start_in_the_middle_of_an_epoch(tmp_path):
     assert parameters(tmp_path / "net.001")["global_step"] == 1
     with pytest.raises(ConfigError, match="option 'start_batch': is 'x', expected 'auto' or a number from 0"):
         train(tmp_path / "2", start_batch="x")
+    with pytest.raises(ConfigError, match="option 'start_batch': is 3, but epoch 1 has fewer batches"):
+        train(tmp_path / "2", start_batch=3)
 
 
 @pytest.mark.parametrize(
@@ -290,6 +292,7 @@ def test_start_in_the_middle_of_an_epoch(tmp_path):
         ),
         ({"get_network": lambda epoch: None}, "option 'get_network': returned None for epoch 1."),
         ({"use_last_best_model": 3}, "option 'use_last_best_model' is 3."),
+        ({"cleanup_old_models": {"keep_bst": 1}}, "Did you mean 'keep_best_n'"),
         ({"use_last_best_model": {"modul": 3}, "num_epochs": 1}, "Did you mean 'modulo'"),
         ({"pretrain": {"copy_param_mode": "subsets"}, "network": DEEP, "num_epochs": 2}, "Did you mean 'subset'"),
     ],
