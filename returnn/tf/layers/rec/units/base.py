@@ -63,6 +63,7 @@ class RecUnit(BaseRNNCell):
         """
         super().__init__()
         self.num_units = num_units
+        self._parts_of_dims: dict[Dim, list[int]] = {}  # dims of parameters that consist of parts: gates, inputs
         self.trainable: bool | None = None  # whether training changes the parameters; None: as the layer says
 
     def use(
@@ -222,7 +223,9 @@ class RecUnit(BaseRNNCell):
 
     def gates_dim(self, num: int) -> Dim:
         """:return: dim of `num` times the size of the output"""
-        return self.layer.new_dim(f"gates{num}", num * self.num_units, kind=Dim.Types.Feature, auto_generated=False)
+        gates = self.layer.new_dim(f"gates{num}", num * self.num_units, kind=Dim.Types.Feature, auto_generated=False)
+        self._parts_of_dims[gates] = [self.num_units] * num
+        return gates
 
     def matmul(self, source: Tensor, weights: Tensor) -> Tensor:
         """:return: source times a matrix [in_dim, P]; for sparse data, the rows of the matrix"""
@@ -232,8 +235,9 @@ class RecUnit(BaseRNNCell):
         return rf.matmul(source, weights, reduce=axis, use_mask=False)
 
     def parameter(self, name: str, dims: Sequence[Dim], initial: Any) -> Tensor:
-        """:return: parameter of the layer"""
-        return self.layer.parameter(name, dims, initial=initial, trainable=self.trainable)
+        """:return: parameter of the layer, of which it is known what its axes consist of"""
+        parts = [self._parts_of_dims.get(dim) or self.layer.parts_of(dim) for dim in dims]
+        return self.layer.parameter(name, dims, initial=initial, trainable=self.trainable, axes_split_info=parts)
 
     def forward_weights(self, name: str, gates: Dim) -> Tensor:
         """:return: parameter [in_dim, gates]"""
@@ -248,6 +252,7 @@ class RecUnit(BaseRNNCell):
         num_in = self.in_dim.dimension
         assert num_in is not None
         both = self.layer.new_dim(f"{name}:in", num_in + self.num_units, kind=Dim.Types.Feature, auto_generated=False)
+        self._parts_of_dims[both] = [*(self.layer.parts_of(self.in_dim) or [num_in]), self.num_units]
         return self.parameter(name, [both, gates], self.inits.recurrent or self.inits.forward or "glorot_uniform")
 
     def split_weights(self, weights: Tensor, order: Sequence[int] | None = None) -> tuple[Tensor, tf.Tensor]:

@@ -11,6 +11,7 @@ from returnn.frontend import get_run_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.util.initializers import get_initializer
+from returnn.tf.util.param_split import parts_of_dim, set_param_axes_split_info
 
 tf1 = tf.compat.v1
 
@@ -41,8 +42,18 @@ class CellOwner:
         """:return: dim under this key"""
         return self._dims.setdefault(key, Dim(size, name=f"{self.unit}:{key}", **options))
 
+    def parts_of(self, dim: Dim) -> list[int] | None:
+        """:return: sizes of the parts of a dim; nothing is known of the input"""
+        return parts_of_dim(dim)
+
     def parameter(
-        self, name: str, dims: Sequence[Dim], *, initial: Any = "glorot_uniform", trainable: bool | None = None
+        self,
+        name: str,
+        dims: Sequence[Dim],
+        *,
+        initial: Any = "glorot_uniform",
+        trainable: bool | None = None,
+        axes_split_info: Any = None,
     ) -> Tensor:
         """:return: parameter in the current variable scope"""
         shape = [dim.dimension for dim in dims]
@@ -51,6 +62,7 @@ class CellOwner:
                 name, shape=shape, initializer=get_initializer(initial), trainable=trainable is not False,
                 use_resource=True,
             )  # fmt: skip
+        set_param_axes_split_info(variable, axes_split_info or [None] * len(shape))
         return Tensor(name, dims=dims, dtype="float32", raw_tensor=variable)
 
     def random_seed(self) -> int:
