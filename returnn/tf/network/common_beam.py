@@ -14,6 +14,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.layer_options import map_layers
 from returnn.tf.layers.search_choices import on_beam
+from returnn.tf.util.activations import OutputWithActivation
 
 if TYPE_CHECKING:
     from returnn.tf.network.network import TFNetwork
@@ -37,10 +38,15 @@ def merge_beams(network: TFNetwork) -> None:
     networks = (network, *network.all_extra_nets())  # a choice can search in each of them, whatever `search_flag` says
     layers = {id(layer): layer for net in networks for layer in net.get_all_layers_deep()}
     for layer in layers.values():
-        if layer.network.innermost_step_of_loop() or layer.output is None or layer.output.raw_tensor is None:
+        is_in_step = any(net.inside_rec_time_dim is not None for net in layer.network.get_network_hierarchy())
+        if is_in_step or layer.output is None or layer.output.raw_tensor is None:
             continue
         if any(dim.is_beam_dim() for dim in layer.output.dims):
             layer.output = merged_beam(layer.output, merged_dims)
+            act = layer.output_before_activation
+            if layer.loss is not None and act is not None and act.before is not None:
+                before = merged_beam(act.before, merged_dims)
+                layer.output_before_activation = OutputWithActivation(before, act.act_func, act.act_func_opts)
 
 
 def merged_beam(x: Tensor, merged_dims: dict[Any, Dim] | None = None) -> Tensor:

@@ -182,11 +182,13 @@ def take_hypothesis(layer: LayerBase, source: Tensor, beam: Beam, index: Tensor)
 
 def scores_of(layer: LayerBase, source: Tensor, beam: Beam) -> Tensor:
     """:return: [B, beam]"""
-    if beam.scores is None and get_selected_backend() == "template":
+    frame = layer.network.innermost_frame()
+    scores = frame.scores_before() if frame is not None and beam.choice is None else beam.scores
+    if scores is None and get_selected_backend() == "template":
         return _template_of_beam(source, beam, "float32")
-    if beam.scores is None:
+    if scores is None:
         raise ConfigError(f"{layer.where()}: the scores of {beam.dim} are not known here.")
-    return beam.scores
+    return scores
 
 
 def _template_of_beam(source: Tensor, beam: Beam, dtype: str) -> Tensor:

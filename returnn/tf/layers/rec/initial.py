@@ -78,7 +78,7 @@ def _fitted(value: Tensor, template: Tensor, layer: LayerBase) -> Tensor:
     """:return: value with all dims of the template"""
     for dim in list(value.dims):
         if dim not in template.dims:
-            free = [d for d in template.dims if d not in value.dims and not d.is_beam_dim()]
+            free = [d for d in template.dims if d not in value.dims and d.is_beam_dim() == dim.is_beam_dim()]
             other = [d for d in free if d.size == dim.size and d.size is not None]
             if len(other) != 1:
                 raise ConfigError(f"{layer.where()}: the initial value {value} does not fit {template}.")

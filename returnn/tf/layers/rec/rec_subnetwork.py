@@ -85,19 +85,23 @@ class RecSubnetwork(LayerBase):
     def _search_decides_length(self: RecLayer) -> bool:
         """:return: whether the layer "end" says how long hypotheses are; not if they follow the target"""
         assert isinstance(self.unit, dict)
-        choices = [desc for desc in self.unit.values() if isinstance(desc, dict) and desc.get("class") == "choice"]
+        choices = _choices_in(self.unit)
         follows_target = any(desc.get("cheating") or desc.get("search") is False for desc in choices)
         searches = any(desc.get("search", self.network.search_flag) for desc in choices)
         return searches and "end" in self.unit and not follows_target
 
     def _target_with_length(self: RecLayer) -> Tensor | None:
         assert isinstance(self.unit, dict)
-        targets = [d.get("target") for d in self.unit.values() if isinstance(d, dict) and d.get("class") == "choice"]
+        targets = [desc.get("target") for desc in _choices_in(self.unit)]
         key = self.size_target or self.target or (self.unit.get("output") or {}).get("target") or (targets or [None])[0]
         key = key[0] if isinstance(key, (list, tuple)) else key
-        if key is None or (not self.network.get_root_network().extern_data.has_data(key) and ":" not in key):
+        if key is not None and key.startswith("layer:"):
+            name = key.removeprefix("layer:").removeprefix("base:")  # as a layer of the time step would say it
+            target = self.network.construct_layer(self.network.layers_desc, name).output
+        elif key is not None and (":" in key or self.network.get_root_network().extern_data.has_data(key)):
+            target = self.get_target_value(key)
+        else:
             return None
-        target = self.get_target_value(key)
         return target if target is not None and target.have_time_axis() else None
 
     def _max_seq_len(self: RecLayer) -> int | Tensor | None:
@@ -193,17 +197,25 @@ class RecSubnetwork(LayerBase):
 
     def get_losses_initialized(self: RecLayer, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
         """
-        :return: its own loss, and those of the layers of the time step, named by their path. In search without those
-            that would compare frames of hypotheses with the reference: there is no frame of it that belongs to them.
+        :return: its own loss, and those of the layers of the time step, named by their path; in search without those
+            that would compare frames of hypotheses with the target, if there is no frame of it that belongs to them
         """
         losses = super().get_losses_initialized(reduce_func=reduce_func)
         for layer in self._layers_of_all_frames():
-            if self.network.search_flag and self.network.beams.has_hypotheses(layer.output):
+            if not self._has_frames_of_target(layer):
                 continue
             for loss in layer.get_losses_initialized(reduce_func=reduce_func):
                 loss.name = f"{self.name}/{loss.name}"
                 losses.append(loss)
         return losses
+
+    def _has_frames_of_target(self: RecLayer, layer: LayerBase) -> bool:
+        """:return: whether the target has all frames that the loss of a layer of the time step is about"""
+        loss = layer.loss
+        if loss is None or loss.recurrent or not loss.need_target:
+            return True
+        assert self.cell is not None
+        return self.cell.has_known_length or not self.network.beams.has_hypotheses(layer.output)
 
     def get_constraints_value(self: RecLayer) -> Any:
         """:return: raw scalar, for this layer and those of the time step"""
@@ -214,3 +226,14 @@ class RecSubnetwork(LayerBase):
             if layer.L2 and layer.params:
                 total += layer.L2 * layer.get_params_l2_norm()
         return total
+
+
+def _choices_in(unit: dict[str, Any]) -> list[dict[str, Any]]:
+    """:return: options of all choices of the time step, also of those in subnetworks"""
+    found: list[dict[str, Any]] = []
+    for desc in unit.values():
+        if isinstance(desc, dict) and desc.get("class") == "choice":
+            found.append(desc)
+        elif isinstance(desc, dict) and isinstance(desc.get("subnetwork"), dict):
+            found += _choices_in(desc["subnetwork"])
+    return found

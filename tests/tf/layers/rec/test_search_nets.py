@@ -1,0 +1,135 @@
+"""Searches of other kinds of nets: with losses, in subnetworks, over other loops."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+from returnn.tf.util.data import FeatureDim, SpatialDim, batch_dim
+from tests.tf.layers.rec.search_net import NUM_LABELS, SearchNet, decoder, inputs, labels
+from tests.tf.layers.rec.test_choice import OTHERS, two_sources
+from tests.tf.layers.rec.test_search import FETCH, assert_same
+
+CE = {"class": "softmax", "from": "s", "n_out": NUM_LABELS, "loss": "ce", "target": "classes"}
+
+
+def losses(net_dict, **options):
+    net = SearchNet(net_dict, **options)
+    return net.run({name: loss for name, loss in net.losses.items() if loss is not None}, data=inputs())
+
+
+def test_losses_of_forced_hypotheses_are_those_of_training():
+    net_dict = decoder(choice={"search": False}, unit={"p": CE})
+    searched, trained = (losses(net_dict, search=search)["output/p"] for search in (True, False))
+    assert searched == pytest.approx(3 * trained, rel=1e-5)  # for each of 3 hypotheses
+
+
+def test_frames_of_free_hypotheses_are_not_compared_with_the_target():
+    unit = {"p": CE, "norm": {"class": "eval", "from": "s", "eval": "source(0) ** 2", "loss": "as_is"}}
+    assert set(losses(decoder(unit=unit))) == {"output/norm"}
+    assert set(losses(decoder(unit=unit), search=False)) == {"output/norm", "output/p"}
+
+
+def test_loss_of_each_hypothesis_over_known_frames():
+    time = SpatialDim("time")
+    extern_data = {
+        "data": {"dim_tags": (batch_dim, time, FeatureDim("in", 3))},
+        "classes": {"dim_tags": (batch_dim, time), "sparse_dim": FeatureDim("labels", NUM_LABELS)},
+    }
+    unit = {
+        "emb": {"class": "linear", "from": "prev:output", "n_out": 3, "activation": None},
+        "p": {**CE, "from": ["data:source", "emb"], "is_output_layer": True},
+        "output": {"class": "choice", "from": "p", "target": "classes", "beam_size": 2, "initial_output": 0},
+    }
+    net = SearchNet(
+        {"output": {"class": "rec", "from": "data", "unit": unit}}, extern_data=extern_data, fetch=["output/p"]
+    )
+    data, lengths = inputs(n_batch=2, max_len=4)
+    target = numpy.array([[0, 1, 2, 3], [3, 1, 0, 0]], "int32")
+    fetches = (net.fetches["output/p"][0], net.losses["output/p"])
+    found, loss = net.run(fetches, data=(data, lengths), classes=(target, lengths))
+    picked = [
+        numpy.log(found[2 * b + k, t, target[b, t]]) for b in range(2) for k in range(2) for t in range(lengths[b])
+    ]
+    assert loss == pytest.approx(-sum(picked), rel=1e-4)
+
+
+def test_expected_errors_are_trained():
+    net_dict = decoder(choice={"search": True, "beam_size": 4})
+    options = {"loss": {"class": "edit_distance"}, "loss_kind": "error"}
+    net_dict["loss"] = {
+        "class": "copy", "from": "output", "loss": "expected_loss", "target": "classes", "loss_opts": options,
+        "is_output_layer": True,
+    }  # fmt: skip
+    net = SearchNet(net_dict, search=False, train=True, with_grads=True, scale=1.0)
+    grads = net.run(net.grads, data=inputs())
+    assert "output/rec/p/W" in grads
+    assert all(numpy.isfinite(grad).all() for grad in grads.values())
+
+
+@pytest.mark.parametrize("search", [True, False])
+def test_choice_in_a_subnetwork_of_the_step(search):
+    choice = decoder()["output"]["unit"]["output"]
+    inner = {"choice": {**choice, "from": "data"}, "output": {"class": "copy", "from": "choice"}}
+    unit = {
+        "sub": {"class": "subnetwork", "from": "p", "subnetwork": inner},
+        "output": {"class": "copy", "from": "sub", "initial_output": 0},
+    }
+    wanted, found = (
+        SearchNet(d, search=search, fetch=FETCH if search else ["output"]) for d in (decoder(), decoder(unit=unit))
+    )
+    data = inputs()
+    if search:
+        for entry, want in zip(found.hypotheses(3, data=data), wanted.hypotheses(3, data=data), strict=True):
+            assert_same(entry, want)
+    else:
+        numpy.testing.assert_array_equal(found.run(data=data)["output"][0], labels()[0])
+
+
+@pytest.mark.parametrize("search", [True, False])
+def test_target_of_a_layer_outside(search):
+    net_dict = decoder(choice={"target": "layer:base:reference"})
+    net_dict["reference"] = {"class": "copy", "from": "data:classes"}
+    wanted, found = (SearchNet(d, search=search, fetch=["output"]) for d in (decoder(), net_dict))
+    numpy.testing.assert_array_equal(found.run(data=inputs())["output"][0], wanted.run(data=inputs())["output"][0])
+
+
+def test_labels_of_the_step_before_of_each_source():
+    net_dict, via_copies = two_sources(beam_size=3), two_sources(beam_size=3)
+    for d, first, second in (
+        (net_dict, "prev:both/out_0", "prev:both/out_1"),
+        (via_copies, "prev:output", "prev:other"),
+    ):
+        emb = {"class": "linear", "n_out": 3, "activation": None}
+        d["output"]["unit"].update(emb={**emb, "from": first}, emb2={**emb, "from": second})
+        d["output"]["unit"]["s"]["from"] = ["emb", "emb2", "prev:s", "base:ctx"]
+        d["output"]["unit"]["other"]["initial_output"] = 0
+    found, wanted = (SearchNet(d, fetch=("output", "scores"), extern_data=OTHERS) for d in (net_dict, via_copies))
+    for entry, want in zip(found.hypotheses(3, data=inputs()), wanted.hypotheses(3, data=inputs()), strict=True):
+        assert_same(entry, want)
+
+
+def test_scores_of_the_step_before():
+    unit = {"before": {"class": "choice_get_beam_scores", "from": "prev:output", "is_output_layer": True}}
+    unit["now"] = {"class": "choice_get_beam_scores", "from": "output", "is_output_layer": True}
+    choice = {"beam_size": 1}
+    net = SearchNet(decoder(unit=unit, choice=choice), fetch=("output/before", "output/now"))
+    found = net.run(data=inputs())
+    (before, _), (now, _) = found["output/before"], found["output/now"]
+    numpy.testing.assert_allclose(before[:, 0], 0)
+    numpy.testing.assert_allclose(before[:, 1:], now[:, :-1])
+
+
+def test_a_loop_inside_of_the_search():
+    unit = {
+        "inner": {"class": "rec", "from": "base:encoder", "unit": {
+            "output": {"class": "linear", "from": ["data:source", "base:s", "prev:output"], "n_out": 3}}},
+        "inner_mean": {"class": "reduce", "mode": "mean", "axis": "T", "from": "inner"},
+        "p": {"class": "softmax", "from": ["s", "inner_mean"], "n_out": NUM_LABELS},
+    }  # fmt: skip
+    net_dict = {**decoder(unit=unit), "encoder": {"class": "linear", "from": "data", "n_out": 3}}
+    net = SearchNet(net_dict, fetch=FETCH)
+    data, lengths = inputs(n_batch=4)
+    found = net.hypotheses(3, data=(data, lengths))
+    for b, n in enumerate(lengths):
+        assert_same(found[b], net.hypotheses(3, data=(data[b : b + 1, :n], [n]))[0])
