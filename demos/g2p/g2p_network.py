@@ -65,9 +65,7 @@ def attention_network(
                 },
             },
         },
-        "decision": {
-            "class": "decide", "from": "output", "loss": "edit_distance", "target": "classes", "only_on_search": True,
-        },
+        "decision": {"class": "decide", "from": "output", "only_on_search": True},
     }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def main(args: list[str]) -> int:
         print(f"\n=== {title}", flush=True)
         status = subprocess.run(command, env=_environment(), check=False).returncode
         if status:
-            print(f"{title}: stopped. The same command again goes on from here.", file=sys.stderr)
+            print(f"{title}: ended early. The same command again goes on from here.", file=sys.stderr)
             return status
     print(f"\nIn {os.path.abspath(folder)}:")
     for name, what in [

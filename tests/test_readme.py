@@ -1,0 +1,40 @@
+"""What the README says can be done."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture(scope="module")
+def readme():
+    with open(os.path.join(ROOT, "README.md"), encoding="utf8") as file:
+        return file.read()
+
+
+def test_its_files_and_tasks_exist(readme):
+    names = re.findall(r"\]\(([\w/.]+)\)|`((?:demos|docs|benchmarks)/[\w/.-]*)`", readme)
+    assert names
+    for name in (link or code for link, code in names):
+        assert os.path.exists(os.path.join(ROOT, name)), name
+
+
+@pytest.mark.slow
+def test_first_config_trains_and_its_commands_work(readme, tmp_path):
+    (config,) = re.findall(r"```python\n(#!rnn\.py.*?)```", readme, flags=re.DOTALL)
+    (tmp_path / "first.config").write_text(config.replace("num_epochs = 5", "num_epochs = 1"))
+    commands = re.findall(r"^    python rnn\.py (first\.config.*?)(?: *#.*)?$", readme, flags=re.MULTILINE)
+    assert len(commands) == 4
+    for command in [commands[1], commands[0], *commands[2:]]:
+        result = subprocess.run(
+            [sys.executable, os.path.join(ROOT, "rnn.py"), *command.split()], cwd=tmp_path, timeout=600,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, check=False,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stdout
+    assert (tmp_path / "first" / "learning_curve.png").exists()
+    assert (tmp_path / "first.hdf").exists()
