@@ -1,9 +1,17 @@
 """What all tests share."""
 
+import contextlib
 import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples each time, and no limits of time: how fast the machine is says nothing about the code.
+settings.register_profile(
+    "project", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("project")
 
 
 @pytest.fixture(autouse=True)
@@ -12,5 +20,6 @@ def eager_code_afterwards() -> Iterator[None]:
     yield
     tf = sys.modules.get("tensorflow")
     if tf is not None and not tf.executing_eagerly():
-        tf.compat.v1.reset_default_graph()
-        tf.compat.v1.enable_eager_execution()
+        with contextlib.suppress(AssertionError):  # it is not the default graph, but one that a fixture has entered
+            tf.compat.v1.reset_default_graph()
+            tf.compat.v1.enable_eager_execution()
