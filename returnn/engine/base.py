@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import os
 
 from returnn.config import Config, get_global_config
+from returnn.datasets.dataset import Dataset
+from returnn.forward_iface import ForwardCallbackIface
 from returnn.learning_rate_control import LearningRateControl, load_learning_rate_control_from_config
 from returnn.pretrain import Pretrain, pretrain_from_config
 from returnn.util.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
@@ -13,8 +16,8 @@ from returnn.util.errors import ConfigError
 _DEFAULT_NUM_EPOCHS = 5
 
 
-class EngineBase:
-    """Which epoch is next, and which model file belongs to it."""
+class EngineBase(abc.ABC):
+    """Which epoch is next, and which model file belongs to it. The engine of a backend adds the network."""
 
     def __init__(self, config: Config | None = None) -> None:
         """:param config: default: the global one"""
@@ -72,6 +75,35 @@ class EngineBase:
     def get_epoch_str(self) -> str:
         """:return: for people"""
         return f"{'pretrain ' if self.is_pretrain_epoch() else ''}epoch {self.epoch}"
+
+    # What needs a network.
+
+    @abc.abstractmethod
+    def init_train_from_config(self, config: Config | None = None) -> None:
+        """Makes data and network for a training."""
+
+    @abc.abstractmethod
+    def init_network_from_config(self, config: Config | None = None) -> None:
+        """Makes the network, and loads its parameters."""
+
+    @abc.abstractmethod
+    def forward_with_callback(
+        self, *, dataset: Dataset, callback: ForwardCallbackIface, dataset_init_epoch: bool = True
+    ) -> None:
+        """
+        :param dataset: what goes in
+        :param callback: gets the outputs of each sequence
+        :param dataset_init_epoch: whether an epoch of the data set begins
+        """
+
+    @abc.abstractmethod
+    def cleanup_old_models(self, ask_for_confirmation: bool = False) -> None:
+        """Deletes model files as `cleanup_old_models` says."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def delete_model(filename: str) -> int:
+        """:return: bytes that are free now"""
 
     # Model files.
 
