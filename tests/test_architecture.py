@@ -18,7 +18,15 @@ UTIL = ("returnn.util",)
 TENSOR = (*UTIL, "returnn.tensor")
 FRONTEND = (*TENSOR, "returnn.frontend")
 LOW_LEVEL = (*FRONTEND, "returnn.tf.frontend_low_level", "returnn.tf.util", "returnn.native")
-LAYERS = (*LOW_LEVEL, "returnn.tf.native_op", "returnn.tf.layers", "returnn.config", "returnn.log", "returnn.datasets")
+LAYERS = (
+    *LOW_LEVEL,
+    "returnn.tf.native_op",
+    "returnn.tf.sprint",
+    "returnn.tf.layers",
+    "returnn.config",
+    "returnn.log",
+    "returnn.datasets",
+)
 NETWORK = (*LAYERS, "returnn.tf.network", "returnn.tf.checkpoint")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.util": (),
@@ -33,6 +41,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.torch.frontend": (*FRONTEND, "returnn.native"),
     "returnn.tf.util": LOW_LEVEL,
     "returnn.tf.native_op": LOW_LEVEL,
+    "returnn.sprint": ("returnn.util", "returnn.datasets"),
+    "returnn.tf.sprint": ("returnn.util", "returnn.sprint"),
     "returnn.tf.checkpoint": (*UTIL, "returnn.log", "returnn.tf.util.assign"),
     "returnn.tf.layers": LAYERS,
     "returnn.tf.network": NETWORK,
