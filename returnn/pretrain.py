@@ -271,5 +271,8 @@ def demo() -> None:
         print(f"epoch {epoch}: {', '.join(_layer_names(net))}", file=log.v1)
 
 
+pretrainFromConfig = pretrain_from_config  # as old configs import it
+
+
 if __name__ == "__main__":
     demo()

@@ -98,9 +98,9 @@ class ReuseParams:
         self,
         base_layer: Any,
         name: str,
+        shape: Any,
+        dtype: Any,
         getter: Callable[..., Any],
-        shape: Any = None,
-        dtype: Any = None,
         **kwargs: Any,
     ) -> Any:
         """:return: variable or raw tensor, instead of the variable which `getter` would make for `base_layer`"""

@@ -27,24 +27,20 @@ class _WithTensorFlow(NativeCodeCompiler):
 
     def __init__(
         self,
-        base_name: str,
-        *,
         include_paths: Sequence[str] = (),
         ld_flags: Sequence[str] = (),
         c_macro_defines: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         """
-        :param base_name: name of the library
         :param include_paths: in addition to those of TensorFlow
         :param ld_flags: in addition to those of TensorFlow
         :param c_macro_defines: in addition to those of TensorFlow
-        :param kwargs: see `NativeCodeCompiler`
+        :param kwargs: see `NativeCodeCompiler`: `base_name`, `code` and more
         """
         folders, macros = _flags_of_tensorflow()
         use_new_abi = str(macros.pop("_GLIBCXX_USE_CXX11_ABI", "1")) == "1"
         super().__init__(
-            base_name,
             include_paths=[*include_paths, *folders],
             ld_flags=[*ld_flags, *tf.sysconfig.get_link_flags()],
             c_macro_defines={**macros, "NDEBUG": 1, **(c_macro_defines or {})},
@@ -59,7 +55,6 @@ class OpCodeCompiler(_WithTensorFlow):
 
     def __init__(
         self,
-        base_name: str,
         use_cuda_if_available: bool = True,
         cuda_auto_min_compute_capability: bool = True,
         include_paths: Sequence[str] = (),
@@ -68,19 +63,17 @@ class OpCodeCompiler(_WithTensorFlow):
         **kwargs: Any,
     ) -> None:
         """
-        :param base_name: name of the library
         :param use_cuda_if_available: whether it is CUDA code, if there is a GPU and a compiler
         :param cuda_auto_min_compute_capability: compile for the oldest GPU which is there
         :param include_paths: in addition to those of TensorFlow
         :param ld_flags: in addition to those of TensorFlow
         :param c_macro_defines: in addition to GOOGLE_CUDA, CUDA_CAPABILITY_MAJOR and so on
-        :param kwargs: see `NativeCodeCompiler`
+        :param kwargs: see `NativeCodeCompiler`: `base_name`, `code` and more
         """
         self._with_cuda = use_cuda_if_available and self.cuda_available()
         self._capability = get_available_gpu_cuda_min_compute_capability() if cuda_auto_min_compute_capability else None
         macros = {"GOOGLE_CUDA": 1} if self._with_cuda else {}
         super().__init__(
-            base_name,
             include_paths=include_paths,
             ld_flags=ld_flags,
             c_macro_defines={**macros, **(c_macro_defines or {})},

@@ -46,5 +46,5 @@ def test_an_operation_from_code_in_a_config(tmp_path, monkeypatch):
 
 def test_code_beside_tensorflow(tmp_path, monkeypatch):
     monkeypatch.setenv("RETURNN_CACHE_DIR", str(tmp_path))
-    lib = TFNativeUtilCompiler("test_util", code='extern "C" int three() { return 3; }').load_lib_ctypes()
+    lib = TFNativeUtilCompiler(base_name="test_util", code='extern "C" int three() { return 3; }').load_lib_ctypes()
     assert lib.three() == 3

@@ -1,0 +1,5 @@
+"""The loss of recurrent neural aligners, under the name of the package that had it."""
+
+from returnn.tf.util.transducer_loss import rna_loss
+
+__all__ = ["rna_loss"]

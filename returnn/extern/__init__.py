@@ -1,0 +1,1 @@
+"""Names of packages beside the toolkit, under which configs import what is part of it now."""

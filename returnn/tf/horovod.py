@@ -1,0 +1,104 @@
+"""
+Training in several processes with Horovod: how it is set up, for those who have to know, such as a config.
+
+    ctx = returnn.tf.horovod.get_ctx()
+    learning_rate = 0.001 * (ctx.size() if ctx else 1)
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from returnn.config import Config, get_global_config
+from returnn.util.errors import check_known
+from returnn.util.optional_import import import_optional
+
+
+class HorovodContext:
+    """The options of the config about it, and which of the processes this one is."""
+
+    def __init__(self, config: Config) -> None:
+        """
+        :param config: with `use_horovod`
+        """
+        self._config = config
+
+    @functools.cached_property
+    def _horovod(self) -> Any:
+        horovod = import_optional("horovod.tensorflow", needed_for="use_horovod")
+        horovod.init()
+        return horovod
+
+    def rank(self) -> int:
+        """:return: number of this process, from 0 on"""
+        return int(self._horovod.rank())
+
+    def size(self) -> int:
+        """:return: number of processes"""
+        return int(self._horovod.size())
+
+    def local_rank(self) -> int:
+        """:return: number of this process on its machine"""
+        return int(self._horovod.local_rank())
+
+    def local_size(self) -> int:
+        """:return: number of processes on this machine"""
+        return int(self._horovod.local_size())
+
+    def get_reduce_type(self) -> str:
+        """:return: `horovod_reduce_type`: "grad": gradients are exchanged; "param": parameters, from time to time"""
+        return self._choice("horovod_reduce_type", "grad", ("grad", "param"))
+
+    def is_reduce_type_grad(self) -> bool:
+        """:return: whether gradients are exchanged"""
+        return self.get_reduce_type() == "grad"
+
+    def is_reduce_type_param(self) -> bool:
+        """:return: whether parameters are exchanged"""
+        return self.get_reduce_type() == "param"
+
+    def get_param_sync_step(self) -> int:
+        """:return: `horovod_param_sync_step`: parameters are exchanged after so many steps"""
+        return self._config.int("horovod_param_sync_step", 1)
+
+    def get_param_sync_time_diff(self) -> float | None:
+        """:return: `horovod_param_sync_time_diff`: parameters are exchanged after so many seconds"""
+        return self._config.float("horovod_param_sync_time_diff", None)
+
+    def should_sync_every_step(self) -> bool:
+        """:return: whether the processes wait for each other in every step"""
+        is_rare = self.get_param_sync_step() > 1 or self.get_param_sync_time_diff() is not None
+        return not (self.is_reduce_type_param() and is_rare)
+
+    def get_dataset_distribution_type(self) -> str:
+        """:return: `horovod_dataset_distribution`: "random_seed_offset" or "shard", see the methods below"""
+        known = ("random_seed_offset", "shard")
+        return self._choice("horovod_dataset_distribution", "random_seed_offset", known)
+
+    def is_dataset_distribution_random_seed_offset(self) -> bool:
+        """:return: whether each process goes over all data, in an order of its own"""
+        return self.get_dataset_distribution_type() == "random_seed_offset"
+
+    def is_dataset_distribution_shard(self) -> bool:
+        """:return: whether each process takes its part of the batches"""
+        return self.get_dataset_distribution_type() == "shard"
+
+    def get_dataset_shard_batch_slice(self) -> slice:
+        """:return: the batches which this process takes"""
+        assert self.is_dataset_distribution_shard()
+        return slice(self.rank(), None, self.size())
+
+    def _choice(self, option: str, default: str, known: tuple[str, ...]) -> str:
+        value = self._config.value(option, default)
+        check_known("value", value, known, where=f"option {option!r}")
+        return value
+
+
+def get_ctx(config: Config | None = None) -> HorovodContext | None:
+    """
+    :param config: default: the global one
+    :return: None if the config does not use Horovod
+    """
+    config = config or get_global_config(raise_exception=False)
+    return HorovodContext(config) if config is not None and config.is_true("use_horovod") else None

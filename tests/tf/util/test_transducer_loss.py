@@ -1,0 +1,60 @@
+import itertools
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy
+import pytest
+import tensorflow as tf
+
+from returnn.extern.HawkAaronWarpTransducer import rnnt_loss
+from returnn.extern.WarpRna import rna_loss
+
+tf1 = tf.compat.v1
+BLANK = 2
+
+
+def paths_rnnt(num_frames, num_labels):
+    """:return: ways through the lattice: True is a label, False a blank, which is the last one"""
+    steps = num_frames - 1 + num_labels
+    for chosen in itertools.combinations(range(steps), num_labels):
+        yield [*(i in chosen for i in range(steps)), False]
+
+
+def paths_rna(num_frames, num_labels):
+    for chosen in itertools.combinations(range(num_frames), num_labels):
+        yield [i in chosen for i in range(num_frames)]
+
+
+def brute_force(log_probs, labels, paths, label_uses_frame):
+    scores = []
+    for path in paths(len(log_probs), len(labels)):
+        t = u = score = 0
+        for is_label in path:
+            score += log_probs[t, u, labels[u] if is_label else BLANK]
+            u += is_label
+            t += label_uses_frame or not is_label
+        scores.append(score)
+    return -numpy.logaddexp.reduce(scores)
+
+
+@pytest.mark.parametrize(
+    ("loss", "paths", "label_uses_frame"), [(rnnt_loss, paths_rnnt, False), (rna_loss, paths_rna, True)]
+)
+def test_sum_over_all_paths(loss, paths, label_uses_frame):
+    random = numpy.random.RandomState(1)
+    logits = random.normal(size=(3, 5, 4, 5))
+    labels, num_frames, num_labels = numpy.array([[0, 1, 3], [4, 0, 0], [3, 3, 1]]), [5, 4, 3], [3, 1, 2]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        acts = tf1.placeholder(tf.float64, (None, None, None, 5))
+        costs = loss(acts, tf.constant(labels), tf.constant(num_frames), tf.constant(num_labels), blank_label=BLANK)
+        (gradient,) = tf1.gradients(costs, acts)
+        costs, gradient = session.run([costs, gradient], {acts: logits})
+    log_probs = logits - numpy.logaddexp.reduce(logits, axis=-1, keepdims=True)
+    for b in range(3):
+        valid = log_probs[b, : num_frames[b], : num_labels[b] + 1]
+        expected = brute_force(valid, labels[b, : num_labels[b]], paths, label_uses_frame)
+        assert costs[b] == pytest.approx(expected)
+        assert not gradient[b, num_frames[b] :].any()
+        assert not gradient[b, :, num_labels[b] + 1 :].any()
+    assert numpy.isfinite(gradient).all()
