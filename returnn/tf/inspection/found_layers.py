@@ -33,9 +33,14 @@ class FoundLayer:
 
     @property
     def class_name(self) -> str:
-        """The name of its class, as in a net dict."""
-        name = self.layer.layer_class
+        """The name of its class, as in a net dict; of a class of a user, its name in Python."""
+        name = self.layer.layer_class or self.class_of_user
         return str(name[0] if isinstance(name, (list, tuple)) else name or type(self.layer).__name__)
+
+    @property
+    def class_of_user(self) -> str:
+        """The class of a user that this template stands for, which works on values alone; "" if it is none."""
+        return getattr(self.layer, "debug_type_name", None) or ""
 
 
 def found_layers(network: Any) -> list[FoundLayer]:

@@ -53,4 +53,6 @@ def _cells(row: LayerRow) -> Sequence[str]:
 def _total(report: NetReport) -> str:
     fixed = report.num_params - report.num_trainable_params
     fixed_text = f", {fixed:,} of them not trained" if fixed else ""
-    return f"{len(report.rows)} layers, {report.num_params:,} parameters{fixed_text}"
+    own = sorted({found.class_of_user for found in report.layers} - {""})
+    own_text = f"; what {', '.join(own)} may have is not known before there is a graph" if own else ""
+    return f"{len(report.rows)} layers, {report.num_params:,} parameters{fixed_text}{own_text}"

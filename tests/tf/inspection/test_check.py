@@ -240,6 +240,24 @@ def test_table_and_exit_status(tmp_path, capsys):
     assert out.endswith("no errors\n")
 
 
+def test_a_layer_class_of_a_user(tmp_path, capsys):
+    text = """
+from returnn.tf.layers.layer_base import LayerBase
+
+class MyLayer(LayerBase):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.output.placeholder = self.sources[0].output.placeholder * 2
+
+network = {"mine": {"class": MyLayer, "from": "data"}, "output": {"class": "linear", "from": "mine", "n_out": 3}}
+extern_data = {"data": {"dim": 9}}
+"""
+    assert run(tmp_path, text) == 0
+    out = capsys.readouterr().out
+    assert "  mine    MyLayer  [B, time:data, 9]\n" in out
+    assert "2 layers, 30 parameters; what MyLayer may have is not known before there is a graph\n" in out
+
+
 def test_errors_and_exit_status(tmp_path, capsys):
     config = options()
     config["network"]["keys"]["n_outt"] = 3
