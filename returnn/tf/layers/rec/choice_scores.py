@@ -78,11 +78,18 @@ def combined(layer: ChoiceLayer, scores: Tensor, base: Tensor, ended: Tensor | N
         total = _combined_by_user(layer, scores, base, ended, dim)
     else:
         scores = scores if layer.prob_scale == 1 else scores * layer.prob_scale
-        base = base if layer.base_beam_score_scale == 1 else base * layer.base_beam_score_scale
+        base = _scaled(base, layer.base_beam_score_scale)
         total = rf.combine_bc(scores, "+", base)
     if layer.random_sample_scale:
         total = total + gumbel_noise(total) * layer.random_sample_scale
     return total
+
+
+def _scaled(base: Tensor, scale: float) -> Tensor:
+    """:return: base times scale; a hypothesis that does not exist, with the score -inf, does not begin to, by 0"""
+    if scale == 1:
+        return base
+    return base * scale if scale else rf.where(rf.compare(base, "==", float("-inf")), base, 0.0)
 
 
 def _combined_by_user(layer: ChoiceLayer, scores: Tensor, base: Tensor, ended: Tensor | None, dim: Dim) -> Tensor:

@@ -71,6 +71,14 @@ def test_base_beam_score_scale_discounts_the_past():
             assert score == pytest.approx(sum(p * 0.5 ** (4 - t) for t, p in enumerate(parts)), abs=1e-5)
 
 
+def test_without_the_past_only_the_last_label_counts():
+    found, all_models = hypotheses(3, choice={"base_beam_score_scale": 0.0}, max_seq_len=1, include_eos=True)
+    for entry, model in zip(found, all_models, strict=True):
+        assert_same(entry, model.all(1)[:3])
+    found, _ = hypotheses(3, choice={"base_beam_score_scale": 0.0})
+    assert all(numpy.isfinite(score) for entry in found for _, score in entry)
+
+
 def test_random_sample_scale_draws_from_the_distribution():
     count = 2000
     options = {"random_sample_scale": 1.0, "base_beam_score_scale": 0.0}
