@@ -21,11 +21,14 @@ _SAMPLERS: dict[str, Any] = {
 }
 
 
+_ACTIVATIONS = (None, "", "identity", "linear", "softmax", "log_softmax")  # the loss takes what comes before
+
+
 class SamplingBasedLoss(Loss):
     """
     Sampled softmax (Jean et al. 2014) or noise contrastive estimation (Gutmann & Hyvaerinen 2010).
 
-    The layer has to be linear, without an activation function. The full output is not computed then.
+    The layer has to be linear, without an activation function or with softmax. The full output is not computed then.
     """
 
     class_name = "sampling_loss"
@@ -66,13 +69,16 @@ class SamplingBasedLoss(Loss):
     def get_value(self) -> Any:
         """:return: raw scalar"""
         layer, target = self.layer, self.require_target()
-        if not isinstance(layer, LinearLayer) or layer.activation or layer.input_data is None:
-            raise ConfigError(f"{self.where()}: is only possible for a linear layer without activation function.")
+        if not isinstance(layer, LinearLayer) or layer.activation not in _ACTIVATIONS or layer.input_data is None:
+            raise ConfigError(
+                f"{self.where()}: is only possible for a linear layer, without activation or with softmax."
+            )
         if not target.sparse:
             raise ConfigError(f"{self.where()}: the target has to be sparse, not {target}.")
         labels = self.target_flat
         if self.use_full_softmax:
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=self.output_flat)
+            logits = self.output_flat if self.output_before_softmax_flat is None else self.output_before_softmax_flat
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         else:
             inputs = layer.input_data.copy_with_feature_last().get_placeholder_flattened()
             losses = self._sampled(layer, inputs, tf.cast(labels, tf.int64)[:, None])

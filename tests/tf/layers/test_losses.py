@@ -46,6 +46,9 @@ CASES = {
         "class": "linear", "activation": None, **{**LABELS, "loss": "sampling_loss"},
         "loss_opts": {"use_full_softmax": True},
     },
+    "sampling_softmax": {
+        "class": "softmax", **{**LABELS, "loss": "sampling_loss"}, "loss_opts": {"use_full_softmax": True},
+    },
     "triplet": {
         "class": "linear", "activation": None, "n_out": 6, "from": "data:vec", "loss": "triplet_loss",
         "target": "layer:triple", "loss_opts": {"margin": 0.5},
@@ -228,7 +231,7 @@ def compute_loss(desc):
         ({"class": "copy", "from": "data", "loss": "edit_distance", "target": "ids"}, ["sparse", "ctc_decode"]),
         ({"class": "copy", "from": "data", "loss": "search_score"}, ["search"]),
         ({"class": "copy", "from": "data", "loss": "via_layer"}, ["error_signal_layer", "align_layer"]),
-        ({"class": "softmax", **{**LABELS, "loss": "sampling_loss"}}, ["without activation"]),
+        ({"class": "linear", "activation": "tanh", **{**LABELS, "loss": "sampling_loss"}}, ["without activation"]),
     ],
 )  # fmt: skip
 def test_wrong_use_is_explained(desc, words):
