@@ -23,7 +23,8 @@ class ConvTFOps(ConvArrayOps):
         num_in = filter.shape[-2] * groups
         if groups == num_in and len(moved) <= 2 and len(set(strides)) == 1:
             out = _depthwise(raw_tensor, filter, **options)
-        elif groups > 1 and len(moved) == 3:
+        elif groups > 1 and (len(moved) == 3 or not tf.config.list_physical_devices("GPU")):
+            # On the CPU, TensorFlow has no gradient of grouped convolutions, and in 3D no grouped ones at all.
             parts = zip(tf.split(raw_tensor, groups, axis=-1), tf.split(filter, groups, axis=-1), strict=True)
             out = tf.concat([tf.nn.convolution(x, w, **options) for x, w in parts], axis=-1)
         else:

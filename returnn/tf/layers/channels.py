@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.merged_lengths import merge_dims
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 
@@ -37,7 +38,7 @@ class SplitConcatMultiChannel(_ConcatInputLayer):
         own = self.output_feature_dim(feature.dimension // self.nr_of_channels)
         batch = source.get_batch_dim_tag()
         split = rf.split_dims(source, axis=feature, dims=[channel, own])
-        output, _ = rf.merge_dims(split, dims=[batch, channel])
+        output, _ = merge_dims(self, split, [batch, channel])
         output.feature_dim = own
         return output
 

@@ -28,6 +28,7 @@ from returnn.tf.layers.layer_params import LayerParams
 from returnn.tf.layers.layer_rec import LayerRec
 from returnn.tf.layers.loop_state import UndefinedSource
 from returnn.tf.layers.output_checks import check_output
+from returnn.tf.util.cached import CollectionKeys
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -45,7 +46,7 @@ class _ComputesOutput(type):
 class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, metaclass=_ComputesOutput):
     """What all layers have in common. See the head of this module."""
 
-    layer_class: ClassVar[str | None] = None
+    layer_class: ClassVar[str | tuple[str, ...] | None] = None
     recurrent: ClassVar[bool] = False  # whether the order of the frames matters
     allow_inf_in_output: ClassVar[bool] = False
     fixed_options: ClassVar[tuple[str, ...]] = ()  # options of a base class which this class sets itself
@@ -85,7 +86,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         need_last: bool = False,
         rec_previous_layer: LayerBase | None = None,
         encapsulate: bool = False,
-        collocate_with: list[str] | None = None,
+        collocate_with: str | list[str] | None = None,
         trainable: bool | None = None,
         custom_param_importer: str | Callable[..., Any] | None = None,
         register_as_extern_data: str | None = None,
@@ -177,7 +178,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         self.need_last = need_last
         self._rec_previous_layer = rec_previous_layer
         self.encapsulate = encapsulate
-        self.collocate_with = collocate_with or []
+        self.collocate_with = [collocate_with] if isinstance(collocate_with, str) else list(collocate_with or [])
         self.trainable = trainable if trainable is not None else True
         self.custom_param_importer = custom_param_importer
         self.register_as_extern_data = register_as_extern_data
@@ -265,7 +266,13 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
 
     def where(self) -> str:
         """:return: the layer, as an error message begins with it"""
-        return f"layer {self.get_absolute_name()!r} (class {self.layer_class or type(self).__name__!r})"
+        return f"layer {self.get_absolute_name()!r} (class {self.class_name()!r})"
+
+    @classmethod
+    def class_name(cls) -> str:
+        """:return: the first of its names in the option "class"; for internal layers, the one of the Python class"""
+        names = cls.layer_class or cls.__name__
+        return names if isinstance(names, str) else names[0]
 
     def is_output_layer(self) -> bool:
         """:return: whether it is to be computed although no other layer needs it"""
@@ -279,9 +286,19 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         if type(self).compute is not LayerBase.compute and (self.output is None or self.output.raw_tensor is None):
             declared = self.output
             with self.network.compute_scope(self):
-                self.output = self._finished(self.compute(*self.compute_inputs()), declared)
+                inputs = self.compute_inputs()
+                self._check_number_of_inputs(inputs)
+                self.output = self._finished(self.compute(*inputs), declared)
             if self.copy_output_loss_from_source_idx is not None:
                 self.output_loss = self.sources[self.copy_output_loss_from_source_idx].output_loss
+
+    def _check_number_of_inputs(self, inputs: Sequence[Tensor]) -> None:
+        names, any_number = _inputs_of(type(self))
+        if len(inputs) != len(names) and not (any_number and len(inputs) > len(names)):
+            expected = f"{'at least ' if any_number else ''}{len(names)} ({', '.join(names)})"
+            raise ConfigError(
+                f"{self.where()}: the number of sources has to be {expected}, not {len(inputs)} (option 'from')."
+            )
 
     def _finished(self, output: Tensor, declared: Tensor | None) -> Tensor:
         output = output.copy(name=self.name)
@@ -321,7 +338,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         :param network: the network
         :param get_layer: function that gives the layer of a name, and makes it if necessary
         """
-        where = f"layer {network.get_absolute_name_prefix()}{d.get('_name', '?')!s} (class {cls.layer_class!r})"
+        where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name', '?'))!r} (class {cls.class_name()!r})"
         d["sources"] = _resolve_sources(d, get_layer, where, takes_sources=_takes_sources(cls))
         cls._transform_targets_and_loss(d, network, get_layer)
         resolve_layers(cls, d, get_layer)
@@ -415,6 +432,18 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         """:return: name scope for a layer of this name: what TensorFlow allows as such"""
         return "".join(char if char.isalnum() or char in "_.-/" else "_" for char in name.replace(":", "__"))
 
+    @classmethod
+    def get_global_layer_list(cls) -> list[LayerBase]:
+        """:return: all layers of the current graph, in the order in which they were made"""
+        return tf.compat.v1.get_collection_ref(CollectionKeys.RETURNN_LAYERS)  # type: ignore[no-any-return]
+
+    @classmethod
+    def get_recent_layer(cls) -> LayerBase:
+        """:return: the layer of the current graph that was made last"""
+        layers = cls.get_global_layer_list()
+        assert layers, "there is no layer in this graph"
+        return layers[-1]
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.get_absolute_name()!r} out_type={self.output}>"
 
@@ -466,6 +495,14 @@ def _resolve_sources(
 def _takes_sources(layer_class: type[LayerBase]) -> bool:
     """:return: whether `compute` has a parameter for sources; other classes may do with them what they like"""
     return len(inspect.signature(layer_class.compute).parameters) > 1
+
+
+@functools.cache
+def _inputs_of(layer_class: type[LayerBase]) -> tuple[list[str], bool]:
+    """:return: names of the sources that `compute` takes; whether it takes more"""
+    _, *parameters = inspect.signature(layer_class.compute).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return names, any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
 def _out_data_of_source(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from returnn.tf.layers.option_types import allows_none, annotation_of, check_type, params_in_docstring
 from returnn.util.errors import ConfigError, nearest_hint
 
 _INTERNAL = {"self", "name", "network", "output", "sources", "rec_previous_layer"}
@@ -26,11 +27,28 @@ class Option:
     default: Any  # inspect.Parameter.empty if it is required
     holds_layer: bool
     may_be_text: bool  # a text is not always the name of a layer
+    init: Callable[..., Any]  # where it is declared
 
     @property
     def is_required(self) -> bool:
         """Whether there is no default."""
         return self.default is inspect.Parameter.empty
+
+    def is_missing_in(self, given: Mapping[str, Any]) -> bool:
+        """:return: whether it is required, and has no value"""
+        if not self.is_required or given.get(self.name) is not None:
+            return False
+        return self.name not in given or not allows_none(annotation_of(self.init, self.name))
+
+    @property
+    def meaning(self) -> str:
+        """What its documentation says; empty if there is none."""
+        return params_in_docstring(self.init).get(self.name, "")
+
+    def check(self, value: Any, *, where: str) -> None:
+        """:raises ConfigError: if it cannot have this value"""
+        annotation = annotation_of(self.init, self.name)
+        check_type(self.name, value, annotation, where=where, meaning=self.meaning)
 
 
 @functools.cache
@@ -47,7 +65,7 @@ def options_of(layer_class: type) -> Mapping[str, Option]:
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
             if parameter.name not in fixed:
-                options.setdefault(parameter.name, _as_option(parameter))
+                options.setdefault(parameter.name, _as_option(parameter, init))
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             break
     return options
@@ -60,13 +78,15 @@ def public_options_of(layer_class: type) -> list[str]:
 
 
 def check_options(layer_class: type, given: Mapping[str, Any], *, where: str) -> None:
-    """:raises ConfigError: if an option does not exist, or a required one is missing"""
+    """:raises ConfigError: if there is no such option, a required one is missing, or one cannot have its value"""
     options = options_of(layer_class)
-    for name in given:
+    for name, value in given.items():
         if name not in options:
             hint = nearest_hint(name, public_options_of(layer_class))
             raise ConfigError(f"{where}: there is no option {name!r}.\n  {hint}")
-    missing = [name for name, option in options.items() if option.is_required and name not in given | _always_given()]
+        if name not in _INTERNAL:
+            options[name].check(value, where=where)
+    missing = [name for name, option in options.items() if name not in _INTERNAL and option.is_missing_in(given)]
     if missing:
         raise ConfigError(f"{where}: the option {missing[0]!r} is required.")
 
@@ -96,11 +116,11 @@ def _map(value: Any, function: Callable[[Any], Any]) -> Any:
     return value
 
 
-def _as_option(parameter: inspect.Parameter) -> Option:
+def _as_option(parameter: inspect.Parameter, init: Callable[..., Any]) -> Option:
     annotation = parameter.annotation if isinstance(parameter.annotation, str) else ""
     holds_layer = "LayerBase" in annotation
     words = annotation.replace("[", " ").replace("]", " ").replace("|", " ").replace(",", " ").split()
-    return Option(parameter.name, parameter.default, holds_layer, may_be_text=holds_layer and "str" in words)
+    return Option(parameter.name, parameter.default, holds_layer, may_be_text=holds_layer and "str" in words, init=init)
 
 
 def _resolve(value: Any, get_layer: Callable[[str], Any], option: Option) -> Any:
@@ -111,8 +131,3 @@ def _resolve(value: Any, get_layer: Callable[[str], Any], option: Option) -> Any
     if isinstance(value, dict):
         return {key: _resolve(item, get_layer, option) for key, item in value.items()}
     return value
-
-
-@functools.cache
-def _always_given() -> dict[str, None]:
-    return dict.fromkeys(_INTERNAL)

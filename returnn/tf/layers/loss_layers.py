@@ -41,7 +41,8 @@ class LossLayer(LayerBase):
     @classmethod
     def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
         """See `LayerBase.transform_config_dict`."""
-        loss_class = get_loss_class(d["loss_"]) if not isinstance(d.get("loss_"), Loss) else None
+        is_name = d.get("loss_") is not None and not isinstance(d["loss_"], Loss)
+        loss_class = get_loss_class(d["loss_"]) if is_name else None
         options = dict(d.pop("loss_opts_", None) or {})
         target = d.get("target_")
         if target is None and loss_class is not None and loss_class.need_target:

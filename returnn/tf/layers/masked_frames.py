@@ -19,7 +19,7 @@ class BooleanMaskLayer(LayerBase):
 
     layer_class = "boolean_mask"
 
-    def __init__(self, mask: LayerBase, dims: Sequence[Dim], out_dim: Dim | None = None, **kwargs: Any) -> None:
+    def __init__(self, mask: LayerBase, dims: Sequence[str | Dim], out_dim: Dim | None = None, **kwargs: Any) -> None:
         """
         :param mask: bools
         :param dims: the dims to select from, the outermost first
@@ -62,7 +62,7 @@ class RemoveLayer(LayerBase):
         return _selected(self, source, rf.compare(source, "!=", self.symbol), [axis], self.selected_dim)
 
 
-def _selected(layer: LayerBase, source: Tensor, mask: Tensor, dims: Sequence[Dim], out_dim: Dim | None) -> Tensor:
+def _selected(layer: LayerBase, source: Tensor, mask: Tensor, dims: Sequence[str | Dim], out_dim: Dim | None) -> Tensor:
     out, dim = rf.masked_select(source, mask=mask, dims=dims, out_dim=out_dim or layer.new_dim("selected"))
     time_axis = source.time_dim_axis
     if time_axis is not None and source.dims[time_axis] in dims:

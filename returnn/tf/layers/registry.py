@@ -59,6 +59,12 @@ def get_layer_class_name_list() -> list[str]:
     return sorted(_layer_classes)
 
 
+def get_loss_class_name_list() -> list[str]:
+    """:return: all names of loss classes"""
+    _load_all()
+    return sorted(_loss_classes)
+
+
 def auto_register_layer_classes(vars_values: Any) -> None:
     """
     Makes all layer and loss classes known which are defined somewhere.

@@ -106,6 +106,8 @@ class RepeatLayer(_ConcatInputLayer):
         repeats, out_dim = self.repetitions, self._out_dim
         if isinstance(repeats, LayerBase):
             repeats, out_dim = repeats.output, out_dim or self.new_dim("repeated", kind=axis.kind)
+            if not repeats.dtype.startswith(("int", "uint")):
+                raise ConfigError(f"{self.where()}: option 'repetitions': integers are required, not {repeats}.")
         return rf.repeat(source, in_spatial_dim=axis, repeats=repeats, out_spatial_dim=out_dim)[0]
 
 

@@ -24,7 +24,7 @@ class ReshapeLayer(LayerBase):
 
     def __init__(
         self,
-        in_dims: Sequence[Dim],
+        in_dims: Sequence[str | Dim],
         out_dims: Sequence[Dim],
         extra_deps: list[LayerBase] | tuple[LayerBase, ...] = (),
         **kwargs: Any,

@@ -72,7 +72,7 @@ class ClassesToLengthDistributionLayer(_ConcatInputLayer):
         """:return: [B, T, W]"""
         length = self.output_feature_dim(self.window)
         remaining = remaining_frames(self, labels_of(self, source), self.window)
-        candidates = rf.cast(rf.range_over_dim(length), "float32") + 1.0
+        candidates = rf.cast(rf.range_over_dim(length), rf.get_default_float_dtype()) + 1.0
         scores = rf.abs(rf.combine_bc(remaining, "-", candidates)) * -self.scale
         output = rf.softmax(scores, axis=length, use_mask=False)
         output.feature_dim = length
@@ -118,7 +118,7 @@ class ClassesToLengthDistributionGlobalLayer(_ConcatInputLayer):
         index = rf.set_sparse_dim(rf.cast(remaining_frames(self, labels, self.window), "int32") - 1, length)
         counts = rf.reduce_sum(rf.one_hot(index), axis=labels.dims)
         weights = [self.weight_falloff**i if i + 1 >= self.min_length else 0.0 for i in range(self.window)]
-        counts = counts * rf.convert_to_tensor(weights, dims=[length], dtype="float32") + 1e-10
+        counts = counts * rf.convert_to_tensor(weights, dims=[length], dtype=counts.dtype) + 1e-10
         output = counts / rf.reduce_sum(counts, axis=length)
         if self.target_smoothing:
             output = output * (1.0 - self.target_smoothing) + self.target_smoothing / self.window

@@ -12,7 +12,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.not_specified import NotSpecified
 
 
@@ -161,4 +161,6 @@ def _dropout_axes(data: Tensor, dropout_axis: Any, noise_shape: Any) -> list[Dim
                     sizes[axis] = size
     else:
         sizes = list(noise_shape)
+        if len(sizes) != len(data.dims):
+            raise UserError(f"option 'dropout_noise_shape': {sizes} does not have one size for each axis of {data}.")
     return [dim for dim, size in zip(data.dims, sizes, strict=True) if size != 1]

@@ -174,7 +174,7 @@ class MelFilterbankLayer(_ConcatInputLayer):
             num_filters=self.nr_of_filters, fft_size=self.fft_size, sampling_rate=self.sampling_rate,
             f_min=self.f_min, f_max=self.f_max,
         )  # fmt: skip
-        matrix = rf.convert_to_tensor(filters, dims=[feature, out_dim], dtype="float32")
+        matrix = rf.convert_to_tensor(filters, dims=[feature, out_dim], dtype=source.dtype)
         output = rf.matmul(source, matrix, reduce=feature, use_mask=False)
         output.feature_dim = out_dim
         return output

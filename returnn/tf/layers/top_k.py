@@ -114,5 +114,9 @@ class SearchSortedLayer(NoSourcesLayer):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: like the values"""
         sorted_sequence = self.sorted_sequence.output
-        axis = self.dim_of(sorted_sequence, self.axis)
-        return rf.search_sorted(sorted_sequence, self.values.output, axis=axis, side=self.side)
+        axis, values = self.dim_of(sorted_sequence, self.axis), self.values.output
+        if axis in values.dims:
+            raise ConfigError(
+                f"{self.where()}: option 'values': {values} has {axis}, which is the dim of the sorted sequence."
+            )
+        return rf.search_sorted(sorted_sequence, values, axis=axis, side=self.side)

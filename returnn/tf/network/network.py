@@ -269,6 +269,8 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         """
         layer = self._create_layer(name, layer_class, **layer_desc)
         self.layers[name] = layer
+        if not self.only_template:
+            LayerBase.get_global_layer_list().append(layer)
         layer.post_init(layer_desc)
         if not self.only_template and self.get_config().bool("debug_print_layer_output_template", False):
             print(f"layer {layer.get_absolute_name()!r}: {layer.output}", file=log.v1)
@@ -317,8 +319,9 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
             except ConfigError:
                 raise
             except UserError as exc:
-                sources = "".join(f"\n  {source.name!r} has {source.output}." for source in layer.sources)
-                raise ConfigError(f"{layer.where()}: {exc}{sources}") from exc
+                lines = [f"  {source.name!r} has {source.output}." for source in layer.sources]
+                text = f"{layer.where()}: {exc}".splitlines()
+                raise ConfigError("\n".join([*text, *lines[: max(1, 5 - len(text))]])) from exc
 
     @contextlib.contextmanager
     def register_network_scope(self) -> Iterator[None]:

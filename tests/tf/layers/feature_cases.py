@@ -105,5 +105,50 @@ CASES = {
         "class": "forced_align", "align_target": "short", "topology": "rna", "input_type": "log_prob",
         "from": "posteriors",
     },
+    "activation": {"class": "activation", "activation": "relu", "from": "data"},
+    "accumulated_mean": {"class": "accumulate_mean", "exp_average": 0.1, "initial_value": 0.5, "from": "data"},
+    "median": {"class": "batch_median_pooling", "pool_size": 1, "from": "data"},
+    "batch_softmax": {"class": "batch_softmax", "from": "data"},
+    "global_lengths": {"class": "classes_to_length_distribution_global", "window": 3, "from": "data:ids"},
+    "combined_dims": {"class": "combine_dims", "axes": ["dim:4", "F"], "from": "data:image"},
+    "flat_time": {"class": "flatten_time", "from": "data"},
+    "statistics": {"class": "framewise_statistics", "sil_label_idx": 0, "from": []},
+    "channels_stft": {
+        "class": "multichannel_stft_layer", "frame_shift": 1, "frame_size": 2, "fft_size": 4, "nr_of_channels": 6,
+        "from": "data",
+    },
+    "noise_masks": {"class": "linear", "activation": "sigmoid", "n_out": 18, "from": "data"},
+    "mvdr": {
+        "class": "mask_based_mvdrbeamforming", "diag_loading_coeff": 1.0, "from": ["channels_stft", "noise_masks_cut"],
+    },
+    "noise_masks_cut": {"class": "reinterpret_data", "size_base": "channels_stft", "from": "noise_masks_shorter"},
+    "noise_masks_shorter": {"class": "slice", "axis": "T", "slice_end": -1, "from": "noise_masks"},
+    "speech_masks": {"class": "concat", "from": [("noise_masks_cut", "F"), ("noise_masks_cut", "F")]},
+    "gev": {"class": "mask_based_gevbeamforming", "postfilter_id": 1, "from": ["channels_stft", "speech_masks"]},
+    "printed": {"class": "print", "summarize": 0, "from": "data"},
+    "channels": {"class": "split_concatenated_multichannel", "nr_of_channels": 3, "from": "data"},
+    "time_is_feature": {"class": "swap_time_feature", "from": "data"},
+    "synthetic_gradient": {"class": "synthetic_gradient", "gradient": "gating_gradient", "from": "data"},
+    "gating_gradient": {"class": "linear", "activation": None, "n_out": 6, "from": "data"},
+    "tikhonov": {"class": "tikhonov_regularization", "from": "data"},
+    "assigned": {"class": "variable_assign", "var": "counter", "value": "one"},
+    "counter": {"class": "variable", "shape": (), "init": 0.0, "trainable": False},
+    "one": {"class": "constant", "value": 1.0},
+    "read": {"class": "variable_read", "var": "counter", "control_dependencies": ["assigned"]},
+    "gradient": {"class": "gradient", "y": "activation", "x": "data"},
+    "source": {"class": "source", "data_key": "image"},
+    "step": {"class": "global_train_step"},
+    "is_training": {"class": "train_flag"},
+    "subnetwork": {
+        "class": "subnetwork", "from": "data", "subnetwork": {
+            "inner": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data"},
+            "output": {"class": "combine", "kind": "add", "from": ["inner", "base:first_three"]},
+        },
+    },
+    "first_three": {"class": "slice", "axis": "F", "slice_end": 3, "from": "data"},
 }  # fmt: skip
-NOT_PER_SEQUENCE = ("windows", "vec_mean")  # no batch dim, or not the one of the data
+# No batch dim, or not the one of the data, or about the whole batch.
+NOT_PER_SEQUENCE = (
+    "windows", "vec_mean", "accumulated_mean", "median", "batch_softmax", "global_lengths", "flat_time", "statistics",
+    "channels", "assigned", "counter", "one", "read", "step", "is_training",
+)  # fmt: skip

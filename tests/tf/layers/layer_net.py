@@ -24,18 +24,36 @@ EXTERN_DATA = {
     "number": {"shape": (), "dtype": "int32", "dim": None, "sparse": False},
     "sizes": {"shape": (2,), "dtype": "int32", "dim": 2, "sparse": False, "time_dim_axis": None},
 }
+WITH_TIME = ("data", "image", "ids")
 LENGTHS = (5, 3, 4)
 INVALID = {"float32": numpy.nan, "int32": 4}
 
 
-def construct(net_dict: dict[str, Any], *, behavior_version: int = 30, **options: Any) -> TFNetwork:
+def construct(
+    net_dict: dict[str, Any],
+    *,
+    behavior_version: int = 30,
+    time_major: bool = False,
+    float_dtype: str = "float32",
+    **options: Any,
+) -> TFNetwork:
     """:return: network, in the current graph"""
     BehaviorVersion.reset()
     BehaviorVersion.set(behavior_version)
-    config = Config({"extern_data": EXTERN_DATA, "network": net_dict, "behavior_version": behavior_version})
+    extern_data = {key: _extern_data(key, time_major, float_dtype) for key in EXTERN_DATA}
+    config = Config({"extern_data": extern_data, "network": net_dict, "behavior_version": behavior_version})
     net = TFNetwork(config=config, eval_flag=True, **options)
     net.construct_from_dict(net_dict)
     return net
+
+
+def _extern_data(key: str, time_major: bool, float_dtype: str) -> dict[str, Any]:
+    desc = {**EXTERN_DATA[key]}
+    if not desc.get("sparse"):
+        desc.setdefault("dtype", float_dtype)
+    if time_major and key in WITH_TIME:
+        desc.update(time_dim_axis=0, batch_dim_axis=1)
+    return desc
 
 
 class LayerNet:
@@ -90,7 +108,7 @@ def batch_of(lengths: Any = LENGTHS, *, padding: Any = None, seed: int = 1) -> d
         "sizes": numpy.array([[size, 1] for size in lengths], dtype="int32"),
     }
     padding = INVALID if padding is None else padding
-    for key in ("data", "image", "ids"):
+    for key in WITH_TIME:
         for value, length in zip(batch[key], lengths, strict=True):
             value[length:] = padding[batch[key].dtype.name]
     return batch
@@ -100,7 +118,7 @@ def one_of(batch: dict[str, numpy.ndarray], index: int) -> dict[str, numpy.ndarr
     """:return: batch of a single sequence"""
     length = LENGTHS[index]
     one = {key: value[index : index + 1] for key, value in batch.items()}
-    return {key: value[:, :length] if key in ("data", "image", "ids") else value for key, value in one.items()}
+    return {key: value[:, :length] if key in WITH_TIME else value for key, value in one.items()}
 
 
 def _valid(out: Any) -> Any:
