@@ -93,10 +93,7 @@ def _with_target(layer: ChoiceLayer, scores: Tensor, candidates: Candidates, bas
     the continuation which the last one takes.
     """
     gold = candidates.target()
-    last_beam = (base.dim.dimension or 0) - 1
-    step = layer.network.get_rec_step_info().output
-    source = rf.where(rf.compare(step, "==", 0), 0, last_beam)  # before the first step, there is only the first one
-    source.sparse_dim = base.dim
+    source = _hypothesis_of_target(layer, base)
     gold_score = rf.gather(rf.gather(scores, indices=gold, axis=candidates.dim), indices=source, axis=base.dim)
     scores = candidates.without_appended_target(scores)
     if layer.cheating == "exclusive":
@@ -116,6 +113,18 @@ def _with_target(layer: ChoiceLayer, scores: Tensor, candidates: Candidates, bas
         both.sparse_dim = x.sparse_dim
         joined.append(both)
     return _as_selection(joined, dim, beam_dim)
+
+
+def _hypothesis_of_target(layer: ChoiceLayer, base: Beam) -> Tensor:
+    """:return: scalar -> beam: the last place; but before the first step, there is only the first one"""
+    last = (base.dim.dimension or 0) - 1
+    step = layer.network.get_rec_step_info().output
+    if base.choice is None:
+        source = rf.where(rf.compare(step, "==", 0), 0, last)
+    else:
+        source = rf.convert_to_tensor(last, dims=(), dtype="int32")
+    source.sparse_dim = base.dim
+    return source
 
 
 def _with_dims(x: Tensor, dims: Sequence[Dim], more: Dim) -> Tensor:

@@ -126,6 +126,23 @@ def test_cheating_keeps_the_target(cheating, beam):
         assert len({x for x, _ in entry}) == beam
 
 
+def test_cheating_of_two_choices_in_a_step():
+    cheating = {"class": "choice", "target": "classes", "cheating": True, "length_normalization": False}
+    unit = {
+        "first": {**cheating, "from": "p", "beam_size": 2, "is_output_layer": True},
+        "first_emb": {"class": "linear", "from": "first", "n_out": 3},
+        "q": {"class": "softmax", "from": ["s", "first_emb"], "n_out": NUM_LABELS},
+    }
+    net = SearchNet(
+        decoder(unit=unit, choice={"from": "q", "cheating": True}), fetch=("output", "output/first"), scale=1.0
+    )
+    found = net.run(data=inputs())
+    target, lengths = labels()
+    for name in ("output", "output/first"):
+        for b, n in enumerate(lengths):
+            numpy.testing.assert_array_equal(found[name][0][3 * b + 2, :n], target[b, :n])
+
+
 def test_custom_score_combine_gets_scores_and_flags():
     seen = {}
 
