@@ -10,7 +10,6 @@ from __future__ import annotations
 UNSUPPORTED = {
     "use_horovod": "training in several processes is not there: each of them would train a model of its own",
     "distributed_tf": "training in several processes is not there: each of them would train a model of its own",
-    "dataset_pipeline": "pipelines of tf.data are not there; batches are made ahead in a thread anyway",
     "ctc_prior_file": "a layer has to subtract the prior, in the net dict",
     "combine_labels": "labels cannot be merged; a layer has to do that, in the net dict",
     "train_in_eval": "evaluation does not change parameters; use task 'train'",

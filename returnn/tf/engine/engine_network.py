@@ -66,6 +66,7 @@ class EngineNetwork(EngineBase):
         self._net_dict: NetDict = {}
         self._net_epoch = 0  # for which the network was built
         self._net_dict_post_proc: Callable[[NetDict], NetDict] = lambda net_dict: net_dict
+        self._made: dict[Any, Any] = {}  # in this graph
         self._train_flag: tf.Tensor | None = None
         self._writer: CheckpointWriter | None = None
         self._preloaded: set[Any] = set()  # `ref()` of the variables
@@ -268,6 +269,7 @@ class EngineNetwork(EngineBase):
         tf1.reset_default_graph()
         tf1.disable_eager_execution()
         batch_dim.reset_raw()
+        self._made = {}
         self._writer = None
         self._train_flag = None
 
@@ -313,6 +315,17 @@ class EngineNetwork(EngineBase):
         if len(names):
             text = ", ".join(name.decode("utf8") for name in names[:5])
             raise ConfigError(f"{len(names)} variables have no value: {text}.\n  Make them with the network.")
+
+    def made_once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """
+        :param key: what it is
+        :param make: adds to the graph
+        :return: result of `make`, which is called once for each network
+        """
+        if key not in self._made:
+            with self.tf_session.graph.as_default():
+                self._made[key] = make()
+        return self._made[key]
 
     def flags_feed(self, *, train_flag: bool) -> dict[Any, Any]:
         """:return: what to feed so that the network is in training or not"""

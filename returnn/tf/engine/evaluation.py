@@ -9,8 +9,9 @@ from returnn.config import Config
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
 from returnn.engine.batch_options import batch_limits
+from returnn.tf.engine.data_pipeline import DatasetDataProvider, PipelineFeeder
 from returnn.tf.engine.engine_network import EngineNetwork
-from returnn.tf.engine.feed import FeedMaker
+from returnn.tf.engine.feed import DEFAULT_CAPACITY, BatchFeeder, FeedMaker
 from returnn.tf.engine.runner import Runner
 from returnn.tf.engine.seq_scores import SeqScores, write_scores
 
@@ -70,6 +71,24 @@ class EngineEvaluation(EngineNetwork):
             fetches=fetches,
             enforce_min_len1=self.config.is_true("enforce_min_len1", False),
         )
+
+    def feeder(self, dataset: Dataset, batches: BatchSetGenerator, fetches: Any) -> BatchFeeder | PipelineFeeder:
+        """
+        :param dataset: after its `init_seq_order`
+        :param batches: of the epoch; with `dataset_pipeline`, they are made in another way
+        :param fetches: what will be computed
+        :return: context over which to iterate: the batches
+        """
+        maker = self.feed_maker(dataset, fetches)
+        if not self.config.typed_value("dataset_pipeline", None):
+            return BatchFeeder(maker, batches, capacity=self.config.int("tf_data_provider_capacity", DEFAULT_CAPACITY))
+        provider = self.made_once(
+            ("pipeline", id(dataset), *maker.data_keys),
+            lambda: DatasetDataProvider(
+                self.network.extern_data, self.config, {dataset.name: dataset}, data_keys=maker.data_keys
+            ),
+        )
+        return PipelineFeeder(provider, self.tf_session)
 
     def eval_model(
         self,

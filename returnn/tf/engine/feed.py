@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,16 +74,22 @@ class FeedMaker:
         )
         frames = batch.get_all_slices_num_frames()
         return FeedBatch(
-            feed_dict=self._feed_dict(arrays, batch),
+            feed_dict=self.feed_arrays(arrays, num_seqs=batch.num_slices),
             seq_tags=[str(tag) for tag in arrays[SEQ_TAG_KEY]],
             num_frames=int(frames.max_value() or 0),
             complete_frac=self.dataset.get_complete_frac(batch.end_seq - 1 if batch.end_seq else 0),
         )
 
-    def _feed_dict(self, arrays: dict[str, numpy.ndarray], batch: Batch) -> dict[Any, Any]:
+    def feed_arrays(self, arrays: Mapping[str, Any], *, num_seqs: int) -> dict[Any, Any]:
+        """
+        :param arrays: padded arrays by data key, their lengths by `KEY_seq_lens`, and maybe `seq_tag`
+        :param num_seqs: of the batch
+        :return: feed dict
+        :raises ConfigError: if keys with the same time dim have other lengths
+        """
         feed: dict[Any, Any] = {self._placeholders[key]: arrays[key] for key in self.data_keys}
         if self._batch_size_placeholder is not None:
-            feed[self._batch_size_placeholder] = batch.num_slices
+            feed[self._batch_size_placeholder] = num_seqs
         key_of: dict[Any, str] = {}
         for key, placeholder in self._length_placeholders.items():
             if placeholder is None:
@@ -93,7 +99,7 @@ class FeedMaker:
             if not numpy.array_equal(lengths, other_lengths):
                 raise ConfigError(
                     f"extern_data: {other!r} and {key!r} have the same time dim, but the sequences from"
-                    f" {self.dataset.get_tag(batch.start_seq or 0)!r} on have other lengths:"
+                    f" {str(arrays[SEQ_TAG_KEY][0])!r} on have other lengths:"
                     f" {other_lengths.tolist()[:5]} and {lengths.tolist()[:5]}."
                 )
             feed[placeholder] = lengths

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
-from returnn.tf.engine.feed import DEFAULT_CAPACITY, BatchFeeder, FeedBatch
+from returnn.tf.engine.feed import FeedBatch
 from returnn.tf.engine.interrupts import Interrupts
 from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer, non_finite_losses
 from returnn.tf.engine.progress import Progress
@@ -96,9 +96,7 @@ class Runner:
 
     def _run(self, report_prefix: str) -> None:
         fetches = self._fetches()
-        config = self.engine.config
-        maker = self.engine.feed_maker(self.dataset, fetches)
-        feeder = BatchFeeder(maker, self.batches, capacity=config.int("tf_data_provider_capacity", DEFAULT_CAPACITY))
+        feeder = self.engine.feeder(self.dataset, self.batches, fetches)
         summaries, tracer = self.engine.summaries, self.engine.step_tracer
         with (
             tracer.profiled(train=self.train),

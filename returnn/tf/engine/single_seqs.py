@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy
 import tensorflow as tf
 
-from returnn.config import Config
 from returnn.datasets.batch import Batch
 from returnn.datasets.dataset import Dataset
 from returnn.datasets.generating import StaticDataset
@@ -20,28 +19,13 @@ from returnn.util.errors import ConfigError
 class EngineSingleSeqs(EngineEvaluation):
     """Single sequences."""
 
-    def __init__(self, config: Config | None = None) -> None:
-        """:param config: default: the global one"""
-        super().__init__(config)
-        self._made: tuple[Any, dict[Any, Any]] = (None, {})  # network, what was made for it
-
-    def _made_once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """:return: result of `make`, which adds to the graph and is called once for each network"""
-        if self._made[0] is not self.network:
-            self._made = (self.network, {})
-        made = self._made[1]
-        if key not in made:
-            with self.tf_session.graph.as_default():
-                made[key] = make()
-        return made[key]
-
     def get_const_tensor(self, key: str, value: Any) -> tf.Tensor:
         """
         :param key: name
         :param value: number or array
         :return: constant, made once
         """
-        return self._made_once(("const", key), lambda: tf.constant(value, name=f"const_{key}"))
+        return self.made_once(("const", key), lambda: tf.constant(value, name=f"const_{key}"))
 
     def get_specific_feed_dict(self, dataset: Dataset, seq_idx: int) -> tuple[dict[Any, Any], Batch]:
         """
@@ -83,7 +67,7 @@ class EngineSingleSeqs(EngineEvaluation):
         :return: output of the layer for this sequence, without batch axis
         """
         name = output_layer_name or self.config.value("forward_output_layer", None) or "output"
-        output = self._made_once(
+        output = self.made_once(
             ("output", name), lambda: self.network.get_layer(name).output.copy_as_batch_major().raw_tensor
         )
         return self.run_single(dataset, seq_idx, {"output": output})["output"][0]
@@ -96,7 +80,7 @@ class EngineSingleSeqs(EngineEvaluation):
         :return: hypotheses of this sequence
         """
         name = output_layer_name or self.config.value("search_output_layer", "output")
-        reader = self._made_once(("search", name), lambda: HypothesisReader(self, name))
+        reader = self.made_once(("search", name), lambda: HypothesisReader(self, name))
         return reader.read(self.run_single(dataset, seq_idx, reader.fetches), dataset)[0]
 
     def search_single_seq(

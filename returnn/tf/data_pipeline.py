@@ -1,0 +1,12 @@
+"""Documented path: hands on where feed dicts come from. It belongs to the engine, which uses them."""
+
+from __future__ import annotations
+
+from returnn.tf.engine.data_pipeline import (
+    DataProviderBase,
+    DatasetDataProvider,
+    FeedDictDataProvider,
+    InputContext,
+)
+
+__all__ = ["DataProviderBase", "DatasetDataProvider", "FeedDictDataProvider", "InputContext"]
