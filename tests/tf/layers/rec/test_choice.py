@@ -158,6 +158,21 @@ def test_custom_score_combine_gets_scores_and_flags():
     assert seen == {"shapes": [[3, NUM_LABELS], [3, 1]], "layer": "output", "flags": "bool", "t": "int32"}
 
 
+def test_explicit_search_sources_are_on_the_beam_of_the_choice():
+    seen = []
+
+    def combine(*, layer, scores_in, scores_base, **_other):
+        seen.append(layer.explicit_search_sources[0].output.copy_as_batch_major().raw_tensor.shape.as_list())
+        return scores_in + scores_base
+
+    wanted, _ = hypotheses()
+    for name, value in (("explicit_search_sources", ["prev:s"]), ("explicit_search_source", "prev:s")):
+        found, _ = hypotheses(choice={name: value, "custom_score_combine": combine})
+        for entry, want in zip(found, wanted, strict=True):
+            assert_same(entry, want)
+    assert seen == [[None, 3, 4]] * 2
+
+
 def two_sources(**options):
     unit = {
         "q": {"class": "softmax", "from": "s", "n_out": 3},
@@ -260,6 +275,17 @@ def test_scheduled_sampling_in_training_alone(sampling, is_target):
     keep = sampling.get("gold_mixin_prob", 0) if isinstance(sampling, dict) else 0
     assert (agreement == 1) == is_target
     assert agreement == pytest.approx(keep + (1 - keep) / NUM_LABELS, abs=0.12)
+
+
+def test_scheduled_sampling_of_several_sources():
+    values = {"classes": labels([[0, 1, 2, 3] * 2] * 40), "others": labels([[0, 1, 2, 0] * 2] * 40)}
+    values["data"] = (numpy.zeros((40, 1, 3), "float32"), [1] * 40)
+    net_dict = two_sources(beam_size=3, scheduled_sampling=True)
+    net = SearchNet(net_dict, search=False, train=True, fetch=("output", "output/other"), extern_data=OTHERS, scale=0.3)
+    found = net.run(**values)
+    for name, key, count in (("output", "classes", NUM_LABELS), ("output/other", "others", 3)):
+        assert set(numpy.unique(found[name][0])) == set(range(count))
+        assert (found[name][0] == values[key][0]).mean() == pytest.approx(1 / count, abs=0.15)
 
 
 def test_gold_mixin_axis_decides_for_all_labels_of_an_entry():
