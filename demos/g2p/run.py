@@ -7,6 +7,7 @@ Results go to a folder in the working directory. The same command again goes on 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -29,7 +30,7 @@ def main(args: list[str]) -> int:
         ("Scores", [sys.executable, os.path.join(HERE, "score.py"), f"{folder}/hypotheses.py"]),
     ]:
         print(f"\n=== {title}", flush=True)
-        status = subprocess.run(command, env=_environment(), check=False).returncode
+        status = _run(command)
         if status:
             print(f"{title}: ended early. The same command again goes on from here.", file=sys.stderr)
             return status
@@ -45,13 +46,13 @@ def main(args: list[str]) -> int:
     return 0
 
 
-def _environment() -> dict[str, str]:
-    """:return: with less of TensorFlow's own log"""
-    return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
+def _run(command: list[str]) -> int:
+    """:return: exit status; Ctrl-C goes to the command, which saves first"""
+    process = subprocess.Popen(command, env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ})  # less of TensorFlow's log
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):
+            return process.wait()
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:  # the training has said what there is to say
-        sys.exit(130)
+    sys.exit(main(sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import signal
 import subprocess
 import sys
 
@@ -92,6 +93,22 @@ def test_command_of_the_readme_leaves_everything(folder, tmp_path):
     assert {path.name for path in (tmp_path / "g2p-attention" / "attention").iterdir()} <= {"bac.png", "bab.png"}
 
 
+@pytest.mark.slow
+def test_interrupt_lets_the_training_end_on_its_own(folder, tmp_path):
+    command = [sys.executable, os.path.join(DEMO, "run.py"), "++num_epochs", "100000"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    lines = iter(process.stdout.readline, "")
+    assert any(line.startswith("epoch 1,") for line in lines)
+    os.killpg(process.pid, signal.SIGINT)
+    rest = "".join(lines)
+    assert process.wait(timeout=600) == 130
+    process.stdout.close()
+    assert rest.endswith("Training: ended early. The same command again goes on from here.\n")
+
+
 def test_full_config_trains(folder, tmp_path):
     config = os.path.join(DEMO, "attention-full.config")
     output = run([os.path.join(ROOT, "rnn.py"), config, "++num_epochs", "1"], folder, tmp_path)
@@ -99,10 +116,13 @@ def test_full_config_trains(folder, tmp_path):
 
 
 def run(command, folder, working_directory):
-    env = {**os.environ, "G2P_DATA": str(folder), "CUDA_VISIBLE_DEVICES": ""}
     result = subprocess.run(
-        [sys.executable, *command], cwd=working_directory, env=env, timeout=1200, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, check=False,
+        [sys.executable, *command], cwd=working_directory, env=environment(folder), timeout=1200,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout
     return result.stdout
+
+
+def environment(folder):
+    return {**os.environ, "G2P_DATA": str(folder), "CUDA_VISIBLE_DEVICES": ""}
