@@ -23,6 +23,13 @@ GRAPH_FORMATS = {
     ".meta": "meta graph, binary", ".metatxt": "meta graph, as text",
 }  # fmt: skip
 
+_COLLECTIONS = tuple(
+    getattr(tf1.GraphKeys, name)
+    for name in (
+        "GLOBAL_VARIABLES", "TRAINABLE_VARIABLES", "LOCAL_VARIABLES", "SUMMARIES", "WHILE_CONTEXT", "COND_CONTEXT",
+    )
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class GraphMode:
@@ -95,7 +102,12 @@ def write_graph(exported: ExportedGraph, filename: str) -> None:
         raise ConfigError(f"graph file {filename!r}: unknown suffix {suffix!r}.\n  Possible: {possible}.")
     with exported.graph.as_default():
         is_meta = suffix.startswith(".meta")
-        proto = tf1.train.export_meta_graph() if is_meta else exported.graph.as_graph_def(add_shapes=True)
+        known = [key for key in exported.graph.get_all_collection_keys() if key in _COLLECTIONS]
+        proto = (
+            tf1.train.export_meta_graph(collection_list=known)
+            if is_meta
+            else exported.graph.as_graph_def(add_shapes=True)
+        )
     write_atomic(filename, str(proto) if suffix.endswith("txt") else proto.SerializeToString())
 
 
