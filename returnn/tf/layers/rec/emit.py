@@ -8,8 +8,9 @@ arrays. Layers after the loop are computed for all frames at once again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -19,8 +20,11 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.rec.beam import Beam, as_beam_of_frame_before
+from returnn.tf.layers.rec.final_state import last_frame
 from returnn.tf.layers.rec.frames import KeptLayer, SequenceFrame, StepFrame, kept_as_layer
 from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.rec.kept_state import KeptInitial, is_word
+from returnn.tf.layers.rec.prev_layer import hidden_state_names
 from returnn.tf.layers.rec.time_axis import new_array, stacked, traced_back, unstacked
 from returnn.tf.layers.search_choices import SearchChoices
 
@@ -44,6 +48,7 @@ class LoopInputs:
     max_seq_len: Callable[[], int | Tensor | None] | None
     unroll: bool
     back_prop: bool
+    kept_outputs: dict[str, KeptInitial] = field(default_factory=dict)  # "prev:" of these goes on in the next batch
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ def emit(inputs: LoopInputs, inferred: InferredLoop, plan: LoopPlan) -> EmittedL
     for path in [*inputs.cell.wanted, *plan.at("after")]:
         if plan.place_of(path) != "inside" or path in known:
             after.make(path)
+    for path, kept in inputs.kept_outputs.items():
+        kept.keep(last_frame(after.make(path).output, inputs.time_dim, kept.kept.before))
     return EmittedLoop(after.make("output").output, before, after, step_network)
 
 
@@ -98,6 +105,8 @@ class LoopEmitter:
         self.inside = plan.at("inside")
         self.prev_paths = [path for path in inferred.prev if path in self.inside]
         self.state_paths = [path for path in self.inside if inferred.states.get(path)]
+        self.kept_states = {path: self._states_to_keep(path) for path in self.state_paths}
+        self.initial_states: dict[str, dict[str, Tensor]] = {}
         self.kept = self._kept_layers()
         self.reads = self._make_reads()
         self.step_network: Any = None
@@ -137,15 +146,38 @@ class LoopEmitter:
             choices = SearchChoices(self.inputs.cell.rec_layer, beam.dim.dimension or 0)
             choices.set_beam(Beam(beam.dim, beam.choice, None, None, self._normalized(scores)))
             self.inputs.cell.rec_layer.search_choices = choices
-        layers = {}
-        for path, kept in self.kept.items():
-            frames = stacked(final["kept"][path], kept.template, self.inputs.time_dim)
-            if hypotheses is not None and self.inferred.beam.dim in kept.template.dims:
+
+        def all_frames(array: Any, template: Tensor) -> Tensor:
+            frames = stacked(array, template, self.inputs.time_dim)
+            if hypotheses is not None and self.inferred.beam.dim in template.dims:
                 frames.raw_tensor = tf.gather(frames.raw_tensor, hypotheses, axis=2, batch_dims=2)
             if length is not None:
                 frames.raw_tensor = frames.raw_tensor[:length]
-            layers[path] = kept_as_layer(kept, frames, self.before.network)
-        return layers
+            return frames
+
+        states = self._final_states(final["kept_states"], all_frames)
+        return {
+            path: kept_as_layer(
+                kept, all_frames(final["kept"][path], kept.template), self.before.network,
+                states=states.get(path, {}), initial=self.initial_states.get(path, {}),
+            )
+            for path, kept in self.kept.items()
+        }  # fmt: skip
+
+    def _final_states(
+        self, arrays: dict[str, dict[str, Any]], all_frames: Callable[[Any, Tensor], Tensor]
+    ) -> dict[str, dict[str, Tensor]]:
+        """:return: hidden states of all frames, as far as they are kept; those for the next batch are updated"""
+        states = {
+            path: {key: all_frames(array, self.kept_states[path][key]) for key, array in parts.items()}
+            for path, parts in arrays.items()
+        }
+        for path, parts in states.items():
+            for key, frames in parts.items():
+                initial = self.inferred.states[path][key].initial
+                if isinstance(initial, KeptInitial):
+                    initial.keep(last_frame(frames, self.inputs.time_dim, self.initial_states[path][key]))
+        return states
 
     def _dims_outside(self, dims: list[Dim]) -> list[Dim]:
         """:return: the dims, with the beam of the last choice in place of the one of the frame before"""
@@ -192,8 +224,8 @@ class LoopEmitter:
             return tf.TensorShape([])
         if name in ("scores", "ended", "lengths"):
             return tf.TensorShape([dim.size for dim in self.dims_of_hypotheses])
-        if name == "kept":
-            return dict.fromkeys(value, tf.TensorShape([]))
+        if name in ("kept", "kept_states"):
+            return tf.nest.map_structure(lambda _: tf.TensorShape([]), value)
         return value.shape
 
     def _go_on(self, variables: dict[str, Any]) -> Any:
@@ -209,13 +241,19 @@ class LoopEmitter:
         self.step_network = frame.network
         for path in self.inside:
             frame.make(path)
+        with tf.control_dependencies(self._prints(frame) if self.inputs.cell.debug else []):
+            next_i = i + 1
         result = {
-            "i": i + 1,
+            "i": next_i,
             "prev": {
                 path: self._raw_prev(path, self._after_choices(frame.layers[path].output)) for path in self.prev_paths
             },
             "state": {path: self._raw_states(path, frame.layers[path]) for path in self.state_paths},
             "kept": {path: self._write(variables["kept"][path], i, path, frame) for path in self.kept},
+            "kept_states": {
+                path: {key: self._write_state(array, i, frame.layers[path], path, key) for key, array in arrays.items()}
+                for path, arrays in variables["kept_states"].items()
+            },
         }
         if self.inferred.beam is not None:
             result.update(self._search_variables(frame, variables))
@@ -238,6 +276,16 @@ class LoopEmitter:
             return ended
         number = rf.convert_to_tensor(number, dims=(), dtype="int32")
         return tf.logical_or(ended, self._fit(rf.compare_bc(self.limits, "<=", number), self.dims_of_hypotheses))
+
+    def _prints(self, frame: StepFrame) -> list[Any]:
+        """:return: operations that print the outputs of all layers of the step, one after the other"""
+        prints: list[Any] = []
+        for path in self.inside:
+            output = frame.layers[path].output
+            with tf.control_dependencies(prints[-1:]):
+                name = f"{self.inputs.cell.prefix}{path}, step"
+                prints.append(tf.print(name, frame.i, ":", output.raw_tensor, output_stream=sys.stdout))
+        return prints
 
     # Search.
 
@@ -287,9 +335,14 @@ class LoopEmitter:
         kept = self.kept[path]
         layer = frame.layers[path]
         value = layer.output_before_activation.before if kept.is_before_activation else layer.output
-        if self.inferred.beam is not None:
-            value = self.beams.translate(value, self.beams.get(self.inferred.beam.dim))
-        return array.write(i, self._fit(value, kept.template.dims))
+        return array.write(i, self._fit(self._of_last_beam(value), kept.template.dims))
+
+    def _write_state(self, array: Any, i: Any, layer: LayerBase, path: str, key: str) -> Any:
+        return array.write(i, self._fit(self._of_last_beam(layer.new_states[key]), self.kept_states[path][key].dims))
+
+    def _of_last_beam(self, x: Tensor) -> Tensor:
+        beam = self.inferred.beam
+        return x if beam is None else self.beams.translate(x, self.beams.get(beam.dim))
 
     # What goes from frame to frame.
 
@@ -301,6 +354,14 @@ class LoopEmitter:
             "kept": {
                 path: new_array(kept.template, self.length if self.inputs.has_known_length else None)
                 for path, kept in self.kept.items()
+            },
+            "kept_states": {
+                path: {
+                    key: new_array(template, self.length if self.inputs.has_known_length else None)
+                    for key, template in parts.items()
+                }
+                for path, parts in self.kept_states.items()
+                if parts
             },
         }
         dims = self.dims_of_hypotheses
@@ -329,6 +390,7 @@ class LoopEmitter:
         result = {}
         for key, state in self.inferred.states[path].items():
             value = initial_value(state.initial, state.template, layer=layer, get_layer=self.before.get_layer)
+            self.initial_states.setdefault(path, {})[key] = value
             result[key] = value.copy_compatible_to_dims_raw(state.template.dims)
         return result
 
@@ -353,9 +415,19 @@ class LoopEmitter:
         """:return: frame of data of the network around, or all of it if it does not have the dim of the loop"""
         if self.inputs.time_dim not in data.dims:
             return data
-        return unstacked(data, self.inputs.time_dim)(i)
+        return unstacked(self.inputs.cell.in_order(data), self.inputs.time_dim)(i)
 
     # What is kept for the outside.
+
+    def _states_to_keep(self, path: str) -> dict[str, Tensor]:
+        """:return: templates of the parts of the hidden state which have to be known of all frames, by name"""
+        names = hidden_state_names(path, self.inputs.cell.unit)
+        is_asked_for = path in self.inputs.cell.asked_for_states
+        return {
+            key: self._template_to_keep(state.template)
+            for key, state in self.inferred.states[path].items()
+            if (is_asked_for and key in names) or isinstance(state.initial, KeptInitial)
+        }
 
     def _kept_layers(self) -> dict[str, KeptLayer]:
         """:return: what has to be known of all frames, by path"""
@@ -369,7 +441,8 @@ class LoopEmitter:
         for path in self.inside:
             layer = self.inferred.layers[path]
             is_wanted = path in self.inputs.cell.wanted and not (path == "end" and not layer.is_output_layer())
-            if is_wanted or path in used:
+            goes_on = path in self.prev_paths and is_word(layer._initial_output)
+            if is_wanted or goes_on or path in used:
                 act = layer.output_before_activation
                 is_before = act is not None and act.before is not None
                 template = act.before if is_before else layer.output

@@ -60,6 +60,10 @@ class Frame:
         """:return: what a layer sees of data of the network around"""
         return data
 
+    def in_order(self, x: Any) -> Any:
+        """:return: the frames of a sequence in the order of the loop, which may go backward"""
+        return x
+
     def state_before(self, path: str, key: str, template: Any) -> Any:
         """:return: state of a layer after the frame before"""
         raise ConfigError(f"layer {self.prefix + path!r}: has state, which there is none of outside of the loop.")

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.rec.final_state import KeptFrames
 from returnn.tf.layers.rec.frame import Frame
 from returnn.tf.layers.rec.initial import initial_value, zeros_like_template
+from returnn.tf.layers.rec.kept_state import KeptInitial, KeptState, is_word
 from returnn.tf.layers.rec.prev_layer import PrevLayer, hidden_state_names
 from returnn.tf.layers.rec.time_axis import shifted
 from returnn.tf.util.activations import OutputWithActivation
@@ -35,15 +37,25 @@ _TAKEN_OVER = (
 )  # fmt: skip
 
 
-def kept_as_layer(kept: KeptLayer, frames: Tensor, network: Any) -> LayerBase:
-    """:return: layer that stands for all frames of a layer inside of the loop, with its loss"""
+def kept_as_layer(
+    kept: KeptLayer, frames: Tensor, network: Any, *, states: dict[str, Tensor], initial: dict[str, Tensor]
+) -> LayerBase:
+    """
+    :param frames: [T, ...], of what is kept
+    :param states: [T, ..., F], parts of the hidden state, as far as they are kept, too
+    :param initial: the same before the first frame, [..., F]
+    :return: layer that stands for all frames of a layer inside of the loop, with its loss
+    """
     act = None
     if kept.is_before_activation:
         old = kept.layer.output_before_activation
         act = OutputWithActivation(frames, old.act_func, old.act_func_opts)
         frames = act.after
     frames.version = 1
-    layer = InternalLayer(name=kept.path, network=network, output=frames, debug_type_name="all frames")
+    layer = KeptFrames(
+        name=kept.path, network=network, output=frames, debug_type_name="all frames", time_dim=frames.dims[0],
+        states=states, initial=initial,
+    )  # fmt: skip
     for name in _TAKEN_OVER:
         setattr(layer, name, getattr(kept.layer, name))
     layer.output_before_activation = act
@@ -73,6 +85,14 @@ class SequenceFrame(Frame):
     def make(self, path: str) -> LayerBase:
         """:return: layer of the time step, for all frames"""
         return self.get_layer(path)
+
+    def step_data(self, key: str, data: Tensor) -> Tensor:
+        """:return: data of the network around, in the order of the loop"""
+        return self.in_order(data)
+
+    def in_order(self, x: Tensor) -> Tensor:
+        """:return: the frames of a sequence in the order of the loop"""
+        return self.inputs.cell.in_order(x)
 
     def get_layer(self, name: str) -> LayerBase:
         """:return: layer by a name as it stands in the time step"""
@@ -107,6 +127,12 @@ class SequenceFrame(Frame):
         """:return: output before the first frame"""
         layer = self.layer_for_parameters(path)
         template = self.inferred.prev[path]
+        kept = self.inputs.kept_outputs
+        if path not in kept and is_word(layer._initial_output):
+            kept[path] = KeptInitial(KeptState(layer, "output", layer._initial_output), lambda: template)
+            kept[path]()
+        if path in kept:
+            return kept[path].kept.before
         return initial_value(
             layer._initial_output, template, layer=layer, get_layer=self.get_layer,
             apply_on_zeros=lambda: self._applied_on_zeros(path),
@@ -183,6 +209,10 @@ class StepFrame(Frame):
     def step_data(self, key: str, data: Tensor) -> Tensor:
         """:return: frame of data of the network around"""
         return self.loop.extern_data_of_step(key, data, self.i)
+
+    def in_order(self, x: Tensor) -> Tensor:
+        """:return: the frames of a sequence in the order of the loop"""
+        return self.loop.inputs.cell.in_order(x)
 
     def state_before(self, path: str, key: str, template: Tensor) -> Tensor:
         """:return: state after the frame before"""

@@ -69,6 +69,7 @@ def infer(
         found = {path: as_beam_of_frame_before(frame.template_of(path), prev_beam) for path in frame.asked_for_prev}
         is_stable = prev_beam is used_prev_beam and all(_same(found[path], prev.get(path)) for path in found)
         if is_stable and not frame.has_undefined:
+            _note_initial_outputs(network, [frame.layers[path] for path in found])
             edges = {path: tuple(edges) for path, edges in frame.edges.items()}
             return InferredLoop(dict(frame.layers), edges, found, _states(frame, prev_beam), beam, prev_beam)
         last, prev = prev, found
@@ -77,6 +78,15 @@ def infer(
         f"layer {prefix + path!r}: its dims contradict those of its own past.\n"
         f"  From 'prev:{path}' with {last.get(path)} follows {prev[path]}."
     )
+
+
+def _note_initial_outputs(network: Any, layers: Sequence[LayerBase]) -> None:
+    """Makes the layers around the loop that initial outputs are taken from, so that it is known who uses them."""
+    for layer in layers:
+        name = layer._initial_output
+        if isinstance(name, str) and name.startswith("base:"):
+            with backend_ctx("template"):
+                network.construct_layer(network.layers_desc, name)
 
 
 class _TemplateFrame(Frame):

@@ -30,7 +30,7 @@ class RecLayer(RecSubnetwork, UnitLayer):
 
     def __init__(
         self,
-        unit: str | dict[str, Any] = "lstm",
+        unit: str | dict[str, Any] | type = "lstm",
         unit_opts: dict[str, Any] | None = None,
         direction: int | None = None,
         input_projection: bool = True,
@@ -52,7 +52,7 @@ class RecLayer(RecSubnetwork, UnitLayer):
         **kwargs: Any,
     ) -> None:
         """
-        :param unit: name of a unit; or the layers of one time step, by name
+        :param unit: name or class of a unit; or the layers of one time step, by name
         :param unit_opts: options of the unit
         :param direction: 1 forward; -1 backward, from the last frame of each sequence to its first
         :param input_projection: whether native LSTMs multiply the input with a matrix. Without it, the source has to
@@ -123,6 +123,19 @@ class RecLayer(RecSubnetwork, UnitLayer):
         if self.axis is single_step_dim or (isinstance(self.axis, Dim) and self.axis == loop_dim):
             return dim_of_step
         return source.get_dim_tag_from_description(self.axis)
+
+    def has_hidden_state(self) -> bool:
+        """:return: whether the unit has one; of a subnetwork, whether its output has one"""
+        if self.has_unit:
+            return True
+        output = None if self.cell is None else self.get_sub_layer("output")
+        return output is not None and output.has_hidden_state()
+
+    def hidden_state_parts(self) -> dict[str, Tensor]:
+        """:return: see `UnitLayer.hidden_state_parts`; of a subnetwork, that of its output after the last frame"""
+        if self.has_unit or self.cell is None:
+            return super().hidden_state_parts()
+        return self.last_states_of_output()
 
     def weight_inits(self) -> WeightInits:
         """See `UnitLayer.weight_inits`."""

@@ -31,8 +31,8 @@ class RecSubnetwork(LayerBase):
         """:return: output of the loop over the subnetwork"""
         if self.use_global_rec_step_offset:
             raise ConfigError(
-                f"{self.where()}: option 'use_global_rec_step_offset' is not supported: the steps of a loop are counted "
-                "from 0.\n  Use the option 'initial_state' or 'initial_output' to go on from another run."
+                f"{self.where()}: option 'use_global_rec_step_offset' is not supported: the steps of a loop are "
+                "counted from 0.\n  Use the option 'initial_state' or 'initial_output' to go on from another run."
             )
         time_dim, has_known_length = self._time_dim_of_loop(source)
         if self.is_backward() and not has_known_length:
@@ -191,9 +191,21 @@ class RecSubnetwork(LayerBase):
         found: dict[int, LayerBase] = {}
         for network in (before, after):
             for name, layer in network.layers.items():
-                if not name.startswith(("data", ":i", "prev:")):
+                if not name.startswith(("data", ":i", "prev:")) and "/" not in name:
                     found.setdefault(id(layer), layer)
-        return list(found.values())
+        in_subnetworks = [layer for path, layer in self.cell.emitted.after.known.items() if "/" in path]
+        return [*found.values(), *(layer for layer in in_subnetworks if isinstance(layer, KeptFrames))]
+
+    def _losses_of_moved_subnetworks(self: RecLayer, reduce_func: Callable[[Any], Any] | None) -> list[Any]:
+        """:return: of layers in subnetworks which are not, as a whole, where these layers are"""
+        if self.cell is None or self.cell.emitted is None:
+            return []
+        return [
+            _renamed(loss, f"{name}/{loss.name}")
+            for network in (self.cell.emitted.before.network, self.cell.emitted.after.network)
+            for name, inner in network.subnets_without_layer().items()
+            for loss in inner.get_losses_initialized(reduce_func=reduce_func)[0].values()
+        ]
 
     def get_losses_initialized(self: RecLayer, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
         """
@@ -204,9 +216,13 @@ class RecSubnetwork(LayerBase):
         for layer in self._layers_of_all_frames():
             if not self._has_frames_of_target(layer):
                 continue
-            for loss in layer.get_losses_initialized(reduce_func=reduce_func):
-                loss.name = f"{self.name}/{loss.name}"
-                losses.append(loss)
+            of_step = layer.get_losses_initialized(reduce_func=reduce_func)
+            losses += [_renamed(loss, f"{self.name}/{loss.name}") for loss in of_step]
+        known = {id(loss.get_layer()) for loss in losses}
+        for loss in self._losses_of_moved_subnetworks(reduce_func):
+            if id(loss.get_layer()) not in known:
+                known.add(id(loss.get_layer()))
+                losses.append(_renamed(loss, f"{self.name}/{loss.name}"))
         return losses
 
     def _has_frames_of_target(self: RecLayer, layer: LayerBase) -> bool:
@@ -226,6 +242,11 @@ class RecSubnetwork(LayerBase):
             if layer.L2 and layer.params:
                 total += layer.L2 * layer.get_params_l2_norm()
         return total
+
+
+def _renamed(loss: Any, name: str) -> Any:
+    loss.name = name
+    return loss
 
 
 def _choices_in(unit: dict[str, Any]) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ class RnnCellLayer(UnitLayer):
     def __init__(
         self,
         n_out: int,
-        unit: str,
+        unit: str | type,
         unit_opts: dict[str, Any] | None = None,
         initial_output: None = None,
         weights_init: Any = "xavier",
@@ -37,7 +37,7 @@ class RnnCellLayer(UnitLayer):
     ) -> None:
         """
         :param n_out: size of the output
-        :param unit: name of the unit, such as "LSTMBlock" or "gru"
+        :param unit: name of the unit, such as "LSTMBlock" or "gru"; or its class
         :param unit_opts: options of the unit
         :param initial_output: only None: it follows from `initial_state`
         :param weights_init: initial value of the weights

@@ -6,13 +6,16 @@ A loop over a subnetwork, which describes one time step: parse, infer, plan, emi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.rec.blocks import members_of_blocks, with_members, with_whole_blocks
 from returnn.tf.layers.rec.emit import EmittedLoop, LoopInputs, emit
+from returnn.tf.layers.rec.final_state import asked_for_states
 from returnn.tf.layers.rec.frame import Frame
 from returnn.tf.layers.rec.infer import InferredLoop, frame_of, infer
 from returnn.tf.layers.rec.plan import LoopGraph, LoopNode, LoopPlan, check_plan, make_plan
@@ -35,6 +38,8 @@ class SubnetworkRecCell:
         max_seq_len: Any = None,
         unroll: bool = False,
         back_prop: bool = True,
+        backward: bool = False,
+        debug: bool = False,
     ) -> None:
         """
         :param rec_layer: the layer
@@ -47,13 +52,17 @@ class SubnetworkRecCell:
         :param max_seq_len: function of no arguments: largest number of frames, of all sequences or of each [B]
         :param unroll: no loop in the graph, but its frames one after the other
         :param back_prop: whether there will be gradients
+        :param backward: from the last frame of each sequence to the first
+        :param debug: print the outputs of all layers in each step
         """
         if "output" not in unit:
             raise ConfigError(f"{rec_layer.where()}: option 'unit': there is no layer 'output' in the subnetwork.")
         self.rec_layer = rec_layer
         self.unit = unit
-        self.source = source
         self.time_dim = time_dim
+        self.backward = backward
+        self.debug = debug
+        self.source = None if source is None else self.in_order(source)
         self.has_known_length = has_known_length
         self.optimize = optimize
         self.include_eos = include_eos
@@ -67,12 +76,25 @@ class SubnetworkRecCell:
                 "  Give a source (option 'from'), a target, or a layer 'end' in the unit."
             )
         self.has_end = "end" in unit and not has_known_length
+        net_dict = rec_layer.network.get_root_network().layers_desc
+        self.asked_for_states = asked_for_states(net_dict, rec_layer.name, unit) | self._with_need_last()
         self.wanted = self._wanted()
         self.inferred: InferredLoop = infer(
             self.prefix, unit, self._make_template_network, self.wanted, time_dim=time_dim
         )
         self.plan: LoopPlan = self._make_plan()
         self.emitted: EmittedLoop | None = None
+
+    def in_order(self, x: Tensor) -> Tensor:
+        """
+        :param x: data of the network around, or something that the loop made
+        :return: the frames in the order of the loop, or back; as it is if it does not have the dim of the loop
+        """
+        if not self.backward or self.time_dim not in x.dims:
+            return x
+        out = rf.reverse_sequence(x, axis=self.time_dim)
+        out.feature_dim = x.feature_dim
+        return out
 
     def output_template(self) -> Tensor:
         """:return: template of the output of the loop"""
@@ -94,21 +116,35 @@ class SubnetworkRecCell:
         """:return: output of the loop: a template if we only infer dims"""
         if get_selected_backend() == "template":
             return self.output_template()
-        return self.emit().output
+        return self.in_order(self.emit().output)
 
     def _wanted(self) -> list[str]:
         """:return: layers of the time step which the outside needs, "output" first"""
-        network = self.rec_layer.network
-        names = ["output"]
-        for name, desc in self.unit.items():
-            if name in names or name.startswith("#") or not isinstance(desc, dict):
+        names = [
+            "output",
+            *(["end"] if self.has_end else []),
+            *self._wanted_of(self.unit),
+            *sorted(self.asked_for_states),
+        ]
+        return list(dict.fromkeys(names))
+
+    def _wanted_of(self, descriptions: dict[str, Any], prefix: str = "") -> Iterator[str]:
+        """
+        :return: paths of layers that say themselves that they are needed; also of those in subnetworks with losses
+        """
+        for name, desc in descriptions.items():
+            if name.startswith("#") or not isinstance(desc, dict):
                 continue
-            if desc.get("only_on_search") and not network.search_flag:
+            if desc.get("only_on_search") and not self.rec_layer.network.search_flag:
                 continue
-            is_end = name == "end" and self.has_end
-            if is_end or desc.get("is_output_layer") or desc.get("need_last") or desc.get("loss") is not None:
-                names.append(name)
-        return names
+            has_loss = desc.get("loss") is not None
+            if has_loss or (not prefix and (desc.get("is_output_layer") or desc.get("need_last"))):
+                yield prefix + name
+            if desc.get("class") == "subnetwork":
+                yield from self._wanted_of(desc.get("subnetwork") or {}, f"{prefix}{name}/")
+
+    def _with_need_last(self) -> set[str]:
+        return {name for name, desc in self.unit.items() if isinstance(desc, dict) and desc.get("need_last")}
 
     def _make_plan(self) -> LoopPlan:
         nodes = {

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.rec import kept_state
 from returnn.tf.layers.rec.initial import initial_value
@@ -74,7 +74,7 @@ class UnitLayer(_ConcatInputLayer):
         self.unit_opts = unit_opts or {}
         self.initial_state = initial_state
         self._scanned: _Scanned | None = None
-        self._kept: dict[str, kept_state.KeptState] = {}
+        self._kept: dict[str, kept_state.KeptInitial] = {}
         self._parts: dict[str, Tensor] = {}
         if self.has_unit:
             self.unit_class = get_unit_class(
@@ -156,7 +156,7 @@ class UnitLayer(_ConcatInputLayer):
         output, states = unit.scan(x, tuple(before.values()), num_unrolled=self.num_unrolled())
         self._scanned = _Scanned(frames, unit.out_dim, before, dict(zip(before, states, strict=True)))
         for name, kept in self._kept.items():
-            kept.keep(self._scanned.last(name), initial[name])
+            kept.keep(self._scanned.last(name))
         return frames.unflat(output, unit.out_dim)
 
     def _single_step(self, unit: RecUnit, source: Tensor) -> Tensor:
@@ -218,12 +218,12 @@ class UnitLayer(_ConcatInputLayer):
             if isinstance(parts[name], str) and parts[name] == "var":
                 parts[name] = InitialParameter(self, name if len(names) > 1 else "var")
             elif isinstance(parts[name], str) and parts[name] in kept_state.WORDS:
-                self._kept[name] = kept_state.KeptState(self, name, parts[name])
-                parts[name] = self._kept_initial(name)
+                kept = kept_state.KeptState(self, name, parts[name])
+                self._kept[name] = parts[name] = kept_state.KeptInitial(kept, self._template_of_kept)
         return {**parts, **dict.fromkeys(self.unit_class.hidden_state_names, 0)}
 
-    def _kept_initial(self, name: str) -> Callable[[], Tensor]:
-        return lambda: self._kept[name].initial(self.output_feature_dim())
+    def _template_of_kept(self) -> Tensor:
+        return _template([batch_dim], self.output_feature_dim())
 
     def _initial_values(self, dims: list[Dim], out_dim: Dim) -> dict[str, Tensor]:
         values = {name: _as_tensor(value) for name, value in self._initial_state.items()}
@@ -244,7 +244,11 @@ class UnitLayer(_ConcatInputLayer):
         if not self._is_in_loop:
             return self._initial_values(dims, out_dim)
         for value in self._initial_state.values():
-            if callable(value) and not isinstance(value, LayerBase) and rf.get_selected_backend() != "template":
+            if (
+                callable(value)
+                and not isinstance(value, (LayerBase, kept_state.KeptInitial))
+                and rf.get_selected_backend() != "template"
+            ):
                 value()  # so that its parameter belongs to this layer
         template = _template(dims, out_dim)
         return {name: self.previous_state(name, template, initial=value) for name, value in self._initial_state.items()}
@@ -273,6 +277,12 @@ class UnitLayer(_ConcatInputLayer):
             part = self._scanned.all_frames if is_loop else self._scanned.last
             self._parts = {name: part(name) for name in self.unit_class.state_names}
         return {name: self._parts[name] for name in self.unit_class.state_names}
+
+    def last_hidden_state_parts(self) -> dict[str, Tensor]:
+        """:return: [..., F] each: state after the last frame of each sequence"""
+        if self._scanned is None:
+            return self.hidden_state_parts()
+        return {name: self._scanned.last(name) for name in self.unit_class.state_names}
 
 
 def _feature_axis(source: Tensor) -> Dim:

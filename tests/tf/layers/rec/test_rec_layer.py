@@ -215,7 +215,7 @@ ERRORS = [
         rec("nativlstm"),
         "layer 'output' (class 'rec'): option 'unit': there is no unit 'nativlstm'.\n  Did you mean 'nativelstm'",
     ),
-    (rec(3), "layer 'output' (class 'rec'): option 'unit': expected the name of a unit, got 3."),
+    (rec(3), "layer 'output' (class 'rec'): option 'unit' has to be a text or a dict, not 3."),
     (
         rec("rhn", unit_opts={"dept": 3}),
         "layer 'output' (class 'rec'): unit 'rhn': unit_opts: there is no option 'dept'.\n  Did you mean 'depth'?",

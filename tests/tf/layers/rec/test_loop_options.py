@@ -1,0 +1,173 @@
+"""Options of loops with a subnetwork, and loops in each other."""
+
+import numpy
+import pytest
+
+from returnn.util.errors import ConfigError
+from tests.tf.layers.rec.recurrent_net import RecurrentNet, construct, sequences, tf, valid, weights_for
+from tests.tf.layers.rec.test_units import assert_close
+
+UNITS = {
+    "inside": {"s": {"class": "linear", "activation": "tanh", "n_out": 4, "from": ["data:source", "prev:s"]},
+               "output": {"class": "copy", "from": "s"}},
+    "moved out": {"s": {"class": "linear", "activation": "tanh", "n_out": 4, "from": "data:source"},
+                  "output": {"class": "combine", "kind": "sub", "from": ["s", "prev:s"]}},
+    "both": {"x": {"class": "linear", "activation": None, "n_out": 4, "from": "data:source"},
+             "s": {"class": "combine", "kind": "mul", "from": ["x", "prev:s"], "initial_output": 1.0},
+             "output": {"class": "activation", "activation": "sigmoid", "from": "s"}},
+    "extern data": {"output": {"class": "combine", "kind": "sub", "from": ["data", "prev:output"]}},
+    "unstacked": {"frame": {"class": "rec_unstack", "from": "base:data"},
+                  "output": {"class": "combine", "kind": "sub", "from": ["frame", "prev:output"]}},
+}  # fmt: skip
+
+
+def loop(unit, **options):
+    return {"output": {"class": "rec", "from": "data", "unit": unit, **options}}
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("name", UNITS)
+def test_backward_is_forward_on_reversed_sequences(name, optimize):
+    data, lengths = sequences(n_batch=3, max_len=5)
+    order = numpy.stack([[n - 1 - t if t < n else t for t in range(5)] for n in lengths])[..., None]
+    forward = RecurrentNet(loop(UNITS[name])).run(numpy.take_along_axis(data, order, axis=1), lengths).output
+    backward = RecurrentNet(loop(UNITS[name], direction=-1, optimize_move_layers_out=optimize)).run(data, lengths)
+    assert_close(valid(backward.output, lengths), valid(numpy.take_along_axis(forward, order, axis=1), lengths))
+
+
+def test_layers_of_a_backward_loop_are_in_the_order_of_the_source():
+    data, lengths = sequences()
+    unit = {"s": {"class": "copy", "from": "data:source", "is_output_layer": True},
+            "output": {"class": "combine", "kind": "add", "from": ["s", "prev:output"]}}  # fmt: skip
+    result = RecurrentNet(loop(unit, direction=-1), fetch=("output/s",)).run(data, lengths)
+    assert_close(valid(result.out["output/s"], lengths), valid(data, lengths))
+
+
+@pytest.mark.parametrize("name", ["inside", "moved out", "both"])
+def test_unrolled_is_looped(name):
+    data, lengths = sequences(n_batch=2, max_len=4)
+    results, num_loops = [], []
+    for unroll in (False, True):
+        net_dict = {  # of each frame and its neighbours, as the number of frames has to be known
+            "windows": {"class": "window", "window_size": 3, "from": "data"},
+            "loop": {**loop(UNITS[name])["output"], "from": "windows", "axis": "stag:window", "unroll": unroll},
+            "output": {"class": "reduce", "mode": "sum", "axis": "stag:window", "from": "loop"},
+        }
+        net = RecurrentNet(net_dict, with_grads=True, train=True)
+        num_loops.append(sum(op.type in ("While", "StatelessWhile") for op in net.graph.get_operations()))
+        results.append(net.run(data, lengths, weights=weights_for(lengths, 4)))
+    assert num_loops[1] == 0
+    assert (num_loops[0] > 0) is (name != "moved out")
+    assert_close(valid(results[1].output, lengths), valid(results[0].output, lengths))
+    assert_close(results[1].grads, results[0].grads, tol=1e-4)
+
+
+def test_without_back_prop_there_are_no_gradients_through_the_loop():
+    data, lengths = sequences(n_batch=2, max_len=3)
+    net = RecurrentNet(loop(UNITS["inside"], back_prop=False), train=True)
+    with net.graph.as_default():
+        (weights,) = [p for name, p in net.variables.items() if name.endswith("W")]
+        assert tf.compat.v1.gradients(net.fetches["out"]["output"], [weights]) == [None]
+    assert numpy.isfinite(net.run(data, lengths).output).all()
+
+
+def test_debug_prints_the_layers_of_each_step(capfd):
+    data, _ = sequences(n_batch=1, max_len=2)
+    RecurrentNet(loop(UNITS["inside"], debug=True)).run(data, [2])
+    printed = [line.split(" :")[0] for line in capfd.readouterr().out.splitlines() if " :" in line]
+    assert printed == ["output/s, step 0", "output/s, step 1"]
+
+
+# Loops in loops, over another dim.
+
+OTHER = {"other": {"class": "slice", "axis": "T", "slice_start": 1, "from": "data"}}
+
+
+def sum_over_other(query, state):
+    """:return: layers of a step: a loop inside of it, over another dim, whose frames depend on the step"""
+    cell = {"class": "linear", "activation": "tanh", "n_out": 4, "from": ["data:source", "prev:s", *query]}
+    inner = {"s": {**cell, **state}, "output": {"class": "copy", "from": "s"}}
+    return {
+        "q": {"class": "linear", "activation": None, "n_out": 4, "from": ["data:source", "prev:output"]},
+        "inner": {"class": "rec", "from": "base:other", "unit": inner},
+        "output": {"class": "reduce", "mode": "sum", "axis": "T", "from": "inner"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "state"), [(["base:q"], {}), ([], {"initial_output": "base:q"})], ids=["step", "state"]
+)
+def test_a_loop_in_a_loop(query, state):
+    data, lengths = sequences(n_batch=2, max_len=4)
+    lengths[:] = [4, 3]
+    net_dict = {**OTHER, **loop(sum_over_other(query, state))}
+    result = RecurrentNet(net_dict, with_grads=True, train=True).run(data, lengths, weights=weights_for(lengths, 4))
+    p = {name.removeprefix("output/rec/"): value for name, value in result.params.items()}
+    for b, n in enumerate(lengths):
+        before = numpy.zeros(4)
+        for t in range(n):
+            q = numpy.concatenate([data[b, t], before]) @ p["q/W"] + p["q/b"]
+            s, total = (q if state else numpy.zeros(4)), numpy.zeros(4)
+            for x in data[b, 1:n]:
+                frame = numpy.concatenate([x, s, *([q] if query else [])])
+                s = numpy.tanh(frame @ p["inner/rec/s/W"] + p["inner/rec/s/b"])
+                total += s
+            before = total
+            assert_close(result.output[b, t], total, tol=1e-4)
+    assert all(numpy.abs(grad).max() > 0 for grad in result.grads.values())
+
+
+def test_a_loop_in_a_subnetwork_and_a_subnetwork_in_a_loop():
+    data, lengths = sequences()
+    whole = RecurrentNet(loop(UNITS["inside"])).run(data, lengths)
+    sub = {"class": "subnetwork", "from": "data", "subnetwork": loop(UNITS["inside"])}
+    in_sub = RecurrentNet({"output": sub}, fetch=("output",))
+    in_sub.set_params({name: whole.params[name.removeprefix("output/")] for name in in_sub.variables})
+    assert_close(in_sub.run(data, lengths).output, whole.output)
+    layers = {"s": {**UNITS["inside"]["s"], "from": ["data", "prev:s"]}, "output": UNITS["inside"]["output"]}
+    unit = {"sub": {"class": "subnetwork", "from": "data:source", "subnetwork": layers},
+            "output": {"class": "copy", "from": "sub"}}  # fmt: skip
+    in_loop = RecurrentNet(loop(unit))
+    in_loop.set_params({name: whole.params[name.replace("sub/", "")] for name in in_loop.variables})
+    assert_close(valid(in_loop.run(data, lengths).output, lengths), valid(whole.output, lengths))
+
+
+def test_losses_in_a_subnetwork_in_a_loop():
+    data, lengths = sequences(n_batch=2, max_len=3)
+    linear = {"class": "linear", "activation": None, "n_out": 1, "from": "data", "loss": "as_is"}
+    layers = {"score": linear, "output": {"class": "copy", "from": "score"}}
+    for sources in (["data:source"], ["data:source", "prev:output"]):
+        unit = {"sub": {"class": "subnetwork", "from": sources, "subnetwork": layers},
+                "output": {"class": "copy", "from": "sub"}}  # fmt: skip
+        net = RecurrentNet(loop(unit), train=True)
+        with net.graph.as_default():
+            losses = net.net.get_losses_initialized()[0]
+            assert list(losses) == ["output/sub/score"]
+            net.fetches["out"]["loss"] = losses["output/sub/score"].get_loss_value()
+        result = net.run(data, lengths)
+        assert_close(result.out["loss"], valid(result.output, lengths).sum())
+
+
+# What cannot be.
+
+WHERE = "layer 'output' (class 'rec')"
+NUMBER = {"dtype": "int32", "shape": (), "dim": None, "feature_dim_axis": None}
+END = {
+    "end": {"class": "compare", "from": "prev:n", "value": 3},
+    "n": {"class": "eval", "from": "prev:n", "eval": "source(0) + 1", "out_type": NUMBER, "initial_output": 0},
+    "output": {"class": "copy", "from": "n"},
+}
+
+
+@pytest.mark.parametrize(
+    ("unit", "options", "message"),
+    [
+        (UNITS["inside"], {"use_global_rec_step_offset": True}, "option 'use_global_rec_step_offset' is not supported"),
+        (END, {"from": [], "max_seq_len": 3, "direction": -1}, "direction -1: the loop has to know its length"),
+    ],
+)
+def test_error(unit, options, message):
+    with tf.Graph().as_default(), pytest.raises(ConfigError) as info:
+        construct(loop(unit, **options))
+    assert str(info.value).startswith(f"{WHERE}: {message}"), str(info.value)
+    assert len(str(info.value).splitlines()) <= 5
