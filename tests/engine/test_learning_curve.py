@@ -62,7 +62,7 @@ def test_hint_comes_once_without_matplotlib(tmp_path, capsys, monkeypatch):
     for _ in range(2):
         update_learning_curve(str(tmp_path / "curve.png"), EPOCHS)
     assert capsys.readouterr().out.splitlines() == [
-        "WARNING: The package 'matplotlib' is needed for learning_curve.png. pip install \"returnn[plot]\""
+        "WARNING: The package 'matplotlib' is needed for learning_curve.png. pip install matplotlib"
     ]
     assert not list(tmp_path.iterdir())
 
