@@ -27,3 +27,11 @@ def test_a_script_starts_in_another_folder(tmp_path):
     command = [sys.executable, str(TOOLS / "dump-dataset.py"), "Task12AXDataset:num_seqs=2", "--get_num_seqs"]
     shown = subprocess.run([*command, "--verbosity", "1"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert shown.stdout == "2\n"
+
+
+def test_all_scripts_are_documented():
+    lines = (TOOLS.parent / "docs" / "tools.md").read_text(encoding="utf8").split("\n")
+    documented = {
+        line.split("|")[1].strip(" `"): line.split("|")[2].strip() for line in lines if line.startswith("| `")
+    }
+    assert documented == {f"{name}.py": load_tool(name).__doc__.split("\n")[0] for name in NAMES}
