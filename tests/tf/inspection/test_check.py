@@ -1,14 +1,18 @@
 """`++task check`: all errors of a config at once, each short, and the table of layers."""
 
 import copy
+import io
 
 import pytest
 import tensorflow as tf
+from rich.console import Console
 
 import returnn.__main__ as rnn
 from returnn.config import Config, set_global_config
 from returnn.log import log
 from returnn.tf.inspection.config_check import check_config
+from returnn.tf.inspection.report import inspect_network
+from returnn.tf.inspection.table import print_table
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.behavior_version import BehaviorVersion
 
@@ -266,3 +270,14 @@ def test_errors_and_exit_status(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert err == "error: the check found 2 errors, see above.\n"
     assert out.count("Did you mean") == 2
+
+
+def test_table_in_a_terminal():
+    report = inspect_network(NETWORK, Config(options()), title="network")
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=200, color_system="standard")
+    print_table(report, report.rows, "network", console)
+    text = stream.getvalue()
+    assert "[time:data, B, 8]" in text  # and not markup
+    assert "\x1b[33minside: depends on its own past, by 'prev:att'" in text
+    assert "12 layers, 1,194 parameters" in text
