@@ -82,17 +82,22 @@ def check_config(config: Config) -> ConfigReport:
 
 def net_dicts_by_epoch(config: Config) -> dict[int, dict[str, Any]]:
     """
-    :return: the net dict of the first epoch, and of each one that changes it
+    :return: the net dict of the first epoch, and of later ones that change it
     :raises ConfigError: if there is none
     """
     engine = Engine(config)
     found: dict[int, dict[str, Any]] = {}
     last: dict[str, Any] | None = None
-    for epoch in range(1, max(Engine.config_get_final_epoch(config), 1) + 1):
+    for epoch in _epochs_to_ask(max(Engine.config_get_final_epoch(config), 1)):
         net_dict = engine.get_net_dict_for_epoch(epoch=epoch)
         if last is None or not is_same_net(net_dict, last):
             found[epoch] = last = net_dict
     return found
+
+
+def _epochs_to_ask(final: int) -> list[int]:
+    """:return: the first ones, where networks usually grow, then one in ten, as asking takes time; and the last one"""
+    return sorted({*range(1, min(final, 20) + 1), *range(30, final, 10), final})
 
 
 def has_search(net_dict: Any) -> bool:

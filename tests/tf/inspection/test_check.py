@@ -203,6 +203,17 @@ def test_each_network_of_a_pretraining_is_checked():
     ]
 
 
+def test_a_change_in_the_last_epoch_is_found():
+    config = options(
+        get_network=lambda epoch: {**NETWORK, "output": NETWORK["keys" if epoch < 95 else "output"]}, num_epochs=95
+    )
+    del config["network"]
+    looked_at = check_config(Config(config)).looked_at
+    assert [name for name in looked_at if "training" in name] == [
+        f"network of epoch {epoch} for training" for epoch in (1, 95)
+    ]
+
+
 # The command line.
 
 # ruff: noqa: E501 (a table)
