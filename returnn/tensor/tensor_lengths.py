@@ -7,11 +7,11 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor._frontend import frontend
+from returnn.tensor.dim import Dim
 from returnn.util.errors import DimError
 from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
-    from returnn.tensor.dim import Dim
     from returnn.tensor.tensor import Tensor
 
 
@@ -37,12 +37,19 @@ class TensorLengths:
 
     def set_dynamic_size(self: Tensor, axis: int, sizes: Any) -> None:
         """
+        If the dim has other lengths already, which may be those of other tensors, the axis gets a new dim.
+
         :param axis: counted with the batch axis
         :param sizes: raw lengths, (B,)
         """
         dim = self.dims[axis]
         if dim.size is not None:
             raise DimError(f"{self}: the axis {dim} has a fixed size.")
+        if dim.dyn_size is sizes:
+            return
+        if dim.dyn_size is not None:
+            dim = Dim(None, name=dim.name, kind=dim.kind)
+            self._dims = (*self.dims[:axis], dim, *self.dims[axis + 1 :])
         known = dim.get_tag_from_size_tensor(sizes)
         if known is not None and known != dim:
             dim.declare_same_as(known)

@@ -166,3 +166,13 @@ def test_sizes_by_axis() -> None:
     assert x.get_sequence_lengths().tolist() == [3, 2]
     assert x.dims[1].dyn_size.tolist() == [3, 2]
     assert {axis: value.tolist() for axis, value in x.size_placeholder.items()} == {0: [3, 2]}
+
+
+def test_other_lengths_for_an_axis_are_those_of_this_tensor_alone() -> None:
+    x = Data("x", shape=(None, 4))
+    x.size_placeholder = {0: numpy.array([3, 2], dtype="int32")}
+    y = x.copy_template()
+    y.size_placeholder = {0: numpy.array([2, 1], dtype="int32")}
+    assert [list(data.get_sequence_lengths()) for data in (x, y)] == [[3, 2], [2, 1]]
+    assert x.dims[1] != y.dims[1]
+    assert x.dims[2] == y.dims[2]

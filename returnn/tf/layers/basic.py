@@ -24,6 +24,7 @@ from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.length import LengthLayer
 from returnn.tf.layers.linear import ActivationLayer, CopyLayer, LinearLayer, SoftmaxLayer
 from returnn.tf.layers.loss import Loss
+from returnn.tf.layers.loss_holder import LossHolder
 from returnn.tf.layers.loss_layers import CtcLossLayer, LossLayer, SparseSoftmaxCrossEntropyWithLogitsLayer
 from returnn.tf.layers.losses import BinaryCrossEntropyLoss, CrossEntropyLoss, GenericCELoss
 from returnn.tf.layers.losses_rasr import ExternSprintLoss, FastBaumWelchLoss
@@ -53,10 +54,12 @@ from returnn.tf.layers.registry import (
     get_layer_class_name_list,
     get_loss_class,
     register_layer_class,
+    register_loss_class,
 )
 from returnn.tf.layers.reinterpret_data import ReinterpretDataLayer
 from returnn.tf.layers.resample import RepeatLayer, ResizeLayer, ShiftAxisLayer
 from returnn.tf.layers.reshape import ReshapeLayer, UnflattenNdLayer
+from returnn.tf.layers.reuse_params import ReuseParams
 from returnn.tf.layers.search_choices import SearchChoices, SelectSearchSourcesLayer
 from returnn.tf.layers.seq_len_mask import SeqLenMaskLayer
 from returnn.tf.layers.size_one_dims import ExpandDimsLayer, SqueezeLayer
@@ -81,6 +84,7 @@ from returnn.tf.layers.time_chunking import TimeChunkingLayer, TimeUnChunkingLay
 from returnn.tf.layers.top_k import SearchSortedLayer, TopKLayer
 from returnn.tf.layers.trained_weights import ElemwiseProdLayer, WeightedSumLayer
 from returnn.tf.layers.window import FoldLayer, WindowLayer
+from returnn.tf.util.activations import OutputWithActivation
 from returnn.tf.util.data import Data
 from returnn.util.not_specified import NotSpecified
 
@@ -140,6 +144,7 @@ __all__ = [
     "LengthLayer",
     "LinearLayer",
     "Loss",
+    "LossHolder",
     "LossLayer",
     "MathNormLayer",
     "MeanL1Loss",
@@ -147,6 +152,7 @@ __all__ = [
     "MergeDimsLayer",
     "NormLayer",
     "NotSpecified",
+    "OutputWithActivation",
     "PadLayer",
     "PoolLayer",
     "PostfixInTimeLayer",
@@ -165,6 +171,7 @@ __all__ = [
     "RepeatLayer",
     "ReshapeLayer",
     "ResizeLayer",
+    "ReuseParams",
     "SamplingBasedLoss",
     "ScaledGradientLayer",
     "ScatterNdLayer",
@@ -212,4 +219,5 @@ __all__ = [
     "get_layer_class_name_list",
     "get_loss_class",
     "register_layer_class",
+    "register_loss_class",
 ]

@@ -76,13 +76,14 @@ def call_user_code(
             return data.copy_as_batch_major().raw_tensor
         return broadcast_raw(fitting[i], common) if auto_convert else data.raw_tensor
 
-    if layer.output is None:
+    if layer.output is None or layer.output.raw_tensor is None:
         layer.output = template.copy_template()  # the code may want to know what it looks like
     known = {"source": source, "self": layer, "network": layer.network, "name": layer.name, "output": template, **names}
     value = code(**known) if callable(code) else _evaluate(layer, code, {**_names_in_eval(), **known})
     if isinstance(value, Tensor):
         return value
-    out = template.copy_template()
+    # The code may have set other lengths in `self.output`.
+    out = (template if layer.output is None else layer.output).copy_template()
     value = tf.convert_to_tensor(value)
     dtype = value.dtype.base_dtype.name
     if dtype != out.dtype:

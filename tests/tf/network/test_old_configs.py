@@ -142,3 +142,21 @@ def test_unknown_names_in_eval_say_where():
 
 def test_network_class_of_old_module_is_the_same():
     assert load("from TFNetwork import TFNetwork\n").typed_dict["TFNetwork"] is TFNetwork
+
+
+def test_layers_which_set_lengths_and_losses_of_their_own():
+    net = ConfigNet("own_lengths", with_loss=True)
+    x = numpy.random.RandomState(2).normal(size=(3, 7, 6)).astype("float32")
+    with net.graph.as_default():
+        lengths = [net.net.get_layer(name).output.get_sequence_lengths() for name in ("third", "halves", "lstm")]
+    lengths = [value.tolist() for value in net.run(lengths)]
+    assert lengths == [[3, 2, 2], [4, 2, 3], [3, 2, 2]]
+    third, halves, mean, lstm, att = net.run(["third", "halves", "mean_of_halves", "lstm", "att"], values={"data": x})
+    numpy.testing.assert_array_equal(third, numpy.concatenate([x, x], axis=-1)[:, ::3])
+    numpy.testing.assert_allclose(mean[1], x[1, :4:2].mean(axis=0), rtol=1e-5)
+    assert halves.shape == (3, 4, 6)
+    assert numpy.all(att[1] <= lstm[1, :2].max(axis=0) + 1e-6)
+    classes = numpy.random.RandomState(3).randint(0, 5, size=(3, 7))
+    loss, probs = net.run([net.loss, "softmax"], values={"data": x, "classes": classes})
+    error = ((probs - numpy.eye(5)[classes]) ** 2).sum(axis=-1)
+    assert loss == pytest.approx(2 * sum(row[:n].sum() for row, n in zip(error, LENGTHS, strict=True)), rel=1e-4)
