@@ -12,7 +12,7 @@ from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.engine.batch_options import batch_limits
 from returnn.pretrain import pretrain_from_config
 from returnn.tools.batch_statistics import BatchStatistics
-from returnn.tools.command_line import add_verbosity, init_config, open_dataset, run_tool
+from returnn.tools.command_line import init_config, open_dataset, run_tool
 from returnn.util.errors import UserError, check_known
 
 
@@ -25,7 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--endseq", type=int, default=-1, help="last sequence, exclusive; below 0 for all")
     parser.add_argument("--key", default="data", help="data key whose frames count")
     parser.add_argument("--use_pretrain", action="store_true", help="with the options of the network of the epoch")
-    add_verbosity(parser, default=5)
+    parser.add_argument("--verbosity", type=int, default=5, help="of the log, 1 to 5")
     return parser
 
 

@@ -6,7 +6,7 @@ import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.tools.command_line import add_verbosity, init_config, open_dataset, run_tool
+from returnn.tools.command_line import init_config, open_dataset, run_tool
 from returnn.tools.dataset_dump import Selection
 from returnn.tools.seq_texts import seq_texts
 from returnn.tools.text_dict import read_text_dict
@@ -27,7 +27,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--endseq", type=int, default=-1, help="last sequence, exclusive; below 0 for all")
     parser.add_argument("--expect_full", action="store_true", help="each reference must have a hypothesis")
     parser.add_argument("--out", help="file for the rate alone, as a number of percent")
-    add_verbosity(parser)
+    parser.add_argument("--verbosity", type=int, default=4, help="of the log, 1 to 5")
     return parser
 
 

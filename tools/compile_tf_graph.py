@@ -8,7 +8,7 @@ import sys
 import _setup_returnn_env  # noqa: F401
 
 from returnn.tf.graph_export import GRAPH_FORMATS, GraphMode, build_graph, write_graph
-from returnn.tools.command_line import add_verbosity, init_config, run_tool
+from returnn.tools.command_line import init_config, run_tool
 from returnn.util.atomic_file import write_atomic
 
 
@@ -25,7 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output_file", help=f"for the graph, by its suffix: {formats}")
     parser.add_argument("--output_file_model_params_list", help="for the names of the parameters of a checkpoint")
     parser.add_argument("--summaries_tensor_name", help="adds a tensor of this name with all summaries")
-    add_verbosity(parser)
+    parser.add_argument("--verbosity", type=int, default=4, help="of the log, 1 to 5")
     return parser
 
 

@@ -7,7 +7,7 @@ import time
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.tools.command_line import add_verbosity, init_config, open_dataset, run_tool
+from returnn.tools.command_line import init_config, open_dataset, run_tool
 from returnn.tools.dataset_dump import DUMP_TYPES, Dump, Selection, default_prefix, in_words, parse_lengths, parse_tags
 from returnn.util.stats import Stats
 
@@ -33,7 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--dump_postfix", default=".txt.gz", help="of text files")
     parser.add_argument("--stats", action="store_true", help="mean and standard deviation over all frames")
     parser.add_argument("--dump_stats", help="the same, into files with this prefix")
-    add_verbosity(parser)
+    parser.add_argument("--verbosity", type=int, default=4, help="of the log, 1 to 5")
     return parser
 
 

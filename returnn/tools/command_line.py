@@ -46,11 +46,6 @@ def run_tool(
     return 1
 
 
-def add_verbosity(parser: argparse.ArgumentParser, default: int = 4) -> None:
-    """Adds `--verbosity`."""
-    parser.add_argument("--verbosity", type=int, default=default, metavar="N", help="of the log, 1 to 5")
-
-
 def init_config(text: str | None, *, verbosity: int = 4, **options: Any) -> Config:
     """
     :param text: file of a config; or the dict of a data set, or its name as `init_dataset_via_str` takes it, which is
