@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from returnn.tensor._frontend import frontend
+import numpy
+
 from returnn.tensor.dim import Dim, batch_dim
 from returnn.tensor.dim_types import DimKind
 from returnn.util.errors import DimError
@@ -107,8 +108,9 @@ class TensorTemplates:
         old_axes = [*range(axis), *[axis if part.is_batch_dim() else None for part in parts]]
         return self._with_axes(dims, [*old_axes, *range(axis + 1, len(self.dims))])
 
-    @staticmethod
+    @classmethod
     def template_from_constant(
+        cls,
         x: Any,
         name: str,
         dtype: str | None = None,
@@ -119,13 +121,23 @@ class TensorTemplates:
     ) -> Tensor:
         """
         :param x: number, text, numpy array, ...
+        :param name: of the template
+        :param dtype: default: that of `x`, where numbers of Python are int32 or float32
         :param shape: its dims, or sizes; default: made from the shape of `x`
         :param with_batch_dim: with a batch axis in front, which `x` itself does not have
+        :param sparse_dim: what the values are indices into
+        :param feature_dim: of the template
         """
-        return frontend().template_of_constant(
-            x, name=name, dtype=dtype, shape=shape, with_batch_dim=with_batch_dim, sparse_dim=sparse_dim,
-            feature_dim=feature_dim,
-        )  # fmt: skip
+        if not hasattr(x, "shape"):
+            is_of_python = not isinstance(x, numpy.generic)
+            x = numpy.asarray(x)
+            dtype = dtype or (_DTYPES_OF_PYTHON.get(x.dtype.kind) if is_of_python else None)
+        sizes = [int(size) for size in x.shape] if shape is None else shape
+        dims = [_as_dim(size, name=f"{name}:dim{i}") for i, size in enumerate(sizes)]
+        if with_batch_dim and batch_dim not in dims:
+            dims.insert(0, batch_dim)
+        dtype = dtype or getattr(x.dtype, "name", str(x.dtype))
+        return cls(name, dims, dtype, sparse_dim=sparse_dim, feature_dim=feature_dim)  # type: ignore[call-arg, return-value]
 
     @classmethod
     def get_common_data(
@@ -163,3 +175,10 @@ class TensorTemplates:
 def _without_feature(x: Tensor) -> Tensor:
     axis = x.feature_dim_axis
     return x.copy_template() if axis is None else x.copy_template_excluding_axis(axis)
+
+
+_DTYPES_OF_PYTHON = {"b": "bool", "i": "int32", "f": "float32", "U": "string", "S": "string", "c": "complex64"}
+
+
+def _as_dim(size: Dim | int, *, name: str) -> Dim:
+    return size if isinstance(size, Dim) else Dim(size, name=name, auto_generated=True)

@@ -176,3 +176,24 @@ def test_other_lengths_for_an_axis_are_those_of_this_tensor_alone() -> None:
     assert [list(data.get_sequence_lengths()) for data in (x, y)] == [[3, 2], [2, 1]]
     assert x.dims[1] != y.dims[1]
     assert x.dims[2] == y.dims[2]
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "shape"),
+    [
+        (3, "int32", ()),
+        (2.5, "float32", ()),
+        (True, "bool", ()),
+        ("text", "string", ()),
+        ([1.0, 2.0], "float32", (2,)),
+        (numpy.zeros((2, 3), dtype="int64"), "int64", (2, 3)),
+        (numpy.float64(1), "float64", ()),
+    ],
+    ids=str,
+)
+def test_template_of_a_constant(value: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    template = Data.template_from_constant(value, name="c")
+    assert (template.dtype, template.batch_shape) == (dtype, shape)
+    with_batch = Data.template_from_constant(value, name="c", with_batch_dim=True)
+    assert with_batch.dims[0] == batch_dim
+    assert with_batch.batch_ndim == len(shape) + 1
