@@ -82,6 +82,8 @@ class SubnetworkRecCell:
         self.inferred: InferredLoop = infer(
             self.prefix, unit, self._make_template_network, self.wanted, time_dim=time_dim
         )
+        if self.has_end:
+            self._check_end()
         self.plan: LoopPlan = self._make_plan()
         self.emitted: EmittedLoop | None = None
 
@@ -145,6 +147,17 @@ class SubnetworkRecCell:
 
     def _with_need_last(self) -> set[str]:
         return {name for name, desc in self.unit.items() if isinstance(desc, dict) and desc.get("need_last")}
+
+    def _check_end(self) -> None:
+        """:raises ConfigError: if "end" is not one bool for each sequence or hypothesis"""
+        end = self.inferred.layers["end"].output
+        batch = self.rec_layer.network.batch_dims_of_frame()
+        more = [dim for dim in end.dims if dim not in batch and not dim.is_batch_dim() and not dim.is_beam_dim()]
+        if end.dtype != "bool" or more:
+            raise ConfigError(
+                f"layer {self.prefix + 'end'!r}: says whether a sequence has ended: it has to be [B], bool.\n"
+                f"  It is {end} {end.dtype}."
+            )
 
     def _make_plan(self) -> LoopPlan:
         nodes = {

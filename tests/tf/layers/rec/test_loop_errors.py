@@ -1,0 +1,72 @@
+"""What a loop says about a time step that cannot be: one message with the layer, the edge and the dims."""
+
+import pytest
+
+from returnn.util.errors import ConfigError
+from tests.tf.layers.rec.recurrent_net import construct, tf
+
+LINEAR = {"class": "linear", "activation": None, "n_out": 4}
+CELL = {"class": "rnn_cell", "unit": "gru", "n_out": 4}
+FREE = {"from": [], "max_seq_len": 3}
+END = "layer 'output/end': says whether a sequence has ended: it has to be [B], bool.\n  It is 'end' "
+CASES = {
+    "dims that depend on themselves": (
+        {"a": {"class": "copy", "from": "prev:a"}, "output": {"class": "copy", "from": "a"}},
+        {},
+        "layer 'output/a': its dims cannot be inferred, as they depend on themselves.\n"
+        "  Give 'n_out' or 'out_type', or an 'initial_output'.",
+    ),
+    "initial output of another size": (
+        {"output": {**LINEAR, "from": ["data:source", "prev:output"], "initial_output": "base:v"}},
+        {},
+        "layer 'output/output' (class 'InternalLayer'): the initial value 'v' [B, F|feature:extern_data:vec(5)] "
+        "does not fit 'output' [B, F|output/output:feature-dense(4)].",
+    ),
+    "initial output that is no layer": (
+        {"output": {**LINEAR, "from": ["data:source", "prev:output"], "initial_output": "zeross"}},
+        {},
+        "layer 'output': there is no layer 'output/zeross'.",
+    ),
+    "end with features": (
+        {"output": {**CELL, "from": "prev:output"}, "end": {"class": "compare", "from": "output", "value": 1}},
+        FREE,
+        END + "[B, F|output/output:feature-dense(4)] bool",
+    ),
+    "end that is no bool": (
+        {
+            "output": {**CELL, "from": "prev:output"},
+            "end": {"class": "reduce", "mode": "sum", "axis": "F", "from": "output"},
+        },
+        FREE,
+        END + "[B] float32.",
+    ),
+    "a reduction over the frames of the loop": (
+        {"s": {**CELL, "from": "data:source"}, "output": {"class": "reduce", "mode": "sum", "axis": "T", "from": "s"}},
+        {},
+        "layer 'output/output' (class 'reduce'): 's' [B, F|output/s:feature-dense(4)]: there is no axis 'T'.",
+    ),
+    "a backward layer over the frames of the loop": (
+        {"output": {"class": "rec", "unit": "nativelstm2", "direction": -1, "n_out": 4, "from": "data:source"}},
+        {},
+        "layer 'output/output' (class 'rec'): direction -1: the source",
+    ),
+    "no length": (
+        {"output": {**CELL, "from": "prev:output"}},
+        {"from": []},
+        "layer 'output' (class 'rec'): it is not known how many frames there are.",
+    ),
+    "no output": ({"s": LINEAR}, {}, "layer 'output' (class 'rec'): option 'unit': there is no layer 'output'"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_error(name):
+    unit, options, message = CASES[name]
+    net_dict = {
+        "v": {"class": "copy", "from": "data:vec"},
+        "output": {"class": "rec", "from": "data", "unit": unit, **options},
+    }
+    with tf.Graph().as_default(), pytest.raises(ConfigError) as info:
+        construct(net_dict)
+    assert str(info.value).startswith(message), str(info.value)
+    assert len(str(info.value).splitlines()) <= 5
