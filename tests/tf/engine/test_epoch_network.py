@@ -62,7 +62,7 @@ def test_the_state_of_the_optimizer_goes_on(tmp_path):
     assert numpy.abs(first[slot]).sum() > 0
     assert second["global_step"] == 2 * first["global_step"]
     (beta,) = (name for name in second if "beta1_power" in name)
-    assert second[beta] == pytest.approx(0.9 ** (second["global_step"] + 1)) or second[beta] < first[beta]
+    assert second[beta] == pytest.approx(first[beta] * 0.9 ** int(second["global_step"] - first["global_step"]))
 
 
 def test_resuming_inside_of_the_pretraining_changes_nothing(tmp_path):
