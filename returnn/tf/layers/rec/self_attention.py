@@ -95,14 +95,17 @@ class SelfAttentionLayer(_ConcatInputLayer):
 
     def _queries_keys_values(self, source: Tensor, out_dim: Dim) -> tuple[Tensor, Tensor, Tensor]:
         """:return: [..., heads, key] twice, the queries scaled; [..., heads, value]"""
-        in_dim = source.feature_dim
+        in_dim = source.feature_dim_or_sparse_dim
         if in_dim is None:
             raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
         heads, key, value = self._head_dims(out_dim)
         per_head = self.new_dim("per head", 2 * key.size + value.size, kind=Dim.Types.Feature)
         joined = self.new_dim("qkv", self.num_heads * per_head.size, kind=Dim.Types.Feature)
         weights = self.parameter("QKV", [in_dim, joined], initial=self.forward_weights_init)
-        qkv = rf.matmul(source, weights, reduce=weights.dims[0], use_mask=False)
+        if source.sparse:
+            qkv = rf.gather(weights, indices=source, axis=weights.dims[0])
+        else:
+            qkv = rf.matmul(source, weights, reduce=weights.dims[0], use_mask=False)
         qkv = rf.split_dims(qkv, axis=weights.dims[1], dims=[heads, per_head])
         query, keys, values = rf.split(qkv, axis=per_head, out_dims=[key, key, value])
         return query * key.size**-0.5, keys, values

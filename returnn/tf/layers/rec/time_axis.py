@@ -24,6 +24,8 @@ def unstacked(x: Tensor, time_dim: Dim) -> Callable[[Any], Tensor]:
     template = x.copy_template_excluding_axis(axis)
     raw = x.copy_move_axis(axis, 0).raw_tensor
     array = tf.TensorArray(x.dtype, size=tf.shape(raw)[0], element_shape=raw.shape[1:]).unstack(raw)
+    if hasattr(array, "mark_used"):
+        array.mark_used()  # or else TensorFlow complains, if there is an error before the loop
 
     def read(i: Any) -> Tensor:
         frame = template.copy_template()

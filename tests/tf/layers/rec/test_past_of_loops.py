@@ -80,6 +80,21 @@ def test_self_attention_to_all_frames_sees_the_future():
     assert (abs(net.run(data, lengths).output - before)[0, 0] > 1e-4).all()
 
 
+def test_self_attention_on_labels_is_the_one_on_their_one_hot_vectors():
+    data, lengths = sequences()
+    out_type = {"sparse": True, "dim": 7, "shape": (None,), "dtype": "int32"}
+    code = "tf.cast(tf.abs(3.0 * source(0)[:, :, 0]), tf.int32) % 7"
+    labels = {"class": "eval", "from": "data", "eval": code, "out_type": out_type}
+    one_hot = {"class": "eval", "from": "labels", "eval": "tf.one_hot(source(0), 7)",
+               "out_type": {"sparse": False, "dim": 7, "shape": (None, 7), "dtype": "float32"}}  # fmt: skip
+    nets = [
+        RecurrentNet({"labels": labels, "vectors": one_hot, "output": self_attention(**{"from": name})})
+        for name in ("labels", "vectors")
+    ]
+    sparse, dense = (valid(net.run(data, lengths).output, lengths) for net in nets)
+    numpy.testing.assert_allclose(sparse, dense, atol=1e-5)
+
+
 def test_relative_positions_are_those_of_the_frames():
     encoding = {"class": "relative_positional_encoding", "from": "data", "n_out": 4, "clipping": 2}
     net = RecurrentNet({"output": {"class": "copy", "from": "data"}, "encoding": {**encoding, "is_output_layer": True}})
