@@ -10,7 +10,7 @@ from returnn.frontend._extreme import extreme_value
 from returnn.frontend._num_elements import num_elements_of_shape
 from returnn.frontend._out_dims import out_dim_for
 from returnn.frontend._template_backend.core import as_dims
-from returnn.frontend._template_backend.rules import fail, require_dims
+from returnn.frontend._template_backend.rules import fail, require_dims, require_numbers
 from returnn.frontend.math_ import combine, log, maximum
 from returnn.tensor import Dim, Tensor
 
@@ -133,6 +133,7 @@ def top_k(
     """
     axes = as_dims(axis)
     require_dims("top_k", source, axes)
+    require_numbers("top_k", source)
     if k is None:
         if k_dim is None:
             raise fail(f"top_k: {source}: give k or k_dim.")

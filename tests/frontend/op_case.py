@@ -100,6 +100,7 @@ class Inputs:
         *,
         layout: int = 0,
         variant: Variant | None = None,
+        float_dtype: str = "float32",
     ) -> None:
         """
         :param case: it is part of the seed
@@ -107,12 +108,14 @@ class Inputs:
         :param make_raw: (array, dims) -> raw tensor of a backend; None for a template
         :param layout: seed for the orders of axes in memory; 0: as the case names them
         :param variant: the values to begin with
+        :param float_dtype: of floats for which the case names none
         """
         self._seed = (seed, zlib.crc32(case.name.encode()))
         self._random = numpy.random.RandomState(self._seed)
         self._layout = numpy.random.RandomState((*self._seed, layout)) if layout and not case.same_order else None
         self._make_raw = make_raw
         self._variant = variant or Variant()
+        self._float_dtype = float_dtype
         self._lengths: dict[Dim, tuple[numpy.ndarray, tuple[Dim, ...]]] = {}  # of the whole batch, with their dims
         self._counts: dict[str, int] = {}
         self._batch: Dim | None = None
@@ -191,7 +194,7 @@ class Inputs:
         *,
         low: float | None = None,
         high: float | None = None,
-        dtype: str = "float32",
+        dtype: str | None = None,
         feature_dim: Dim | None = None,
         name: str = "floats",
     ) -> Tensor:
@@ -199,6 +202,8 @@ class Inputs:
         :param low: with `high`, values are uniform in between; otherwise normally distributed
         :return: tensor with NaN in padded frames
         """
+
+        dtype = dtype or self._float_dtype
 
         def draw(random: numpy.random.RandomState, shape: Sequence[int]) -> numpy.ndarray:
             if low is None or high is None:

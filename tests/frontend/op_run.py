@@ -77,10 +77,12 @@ def axis_order(dims: Sequence[str], order: Sequence[str]) -> list[int]:
     return axes
 
 
-def run_numpy(case: OpCase, seed: int, *, layout: int = 0, variant: Variant | None = None) -> Result:
+def run_numpy(
+    case: OpCase, seed: int, *, layout: int = 0, variant: Variant | None = None, float_dtype: str = "float32"
+) -> Result:
     """:return: what the reference gives"""
-    with rf.backend_ctx("numpy"):
-        inputs = Inputs(case, seed, lambda value, dims: value, layout=layout, variant=variant)
+    with rf.backend_ctx("numpy"), rf.set_default_float_dtype_ctx(float_dtype):
+        inputs = Inputs(case, seed, lambda value, dims: value, layout=layout, variant=variant, float_dtype=float_dtype)
         return Result([describe(x, lambda raw: raw) for x in outputs_of(case, inputs)])
 
 
@@ -108,6 +110,7 @@ def run_torch(
     layout: int | None = None,
     variant: Variant | None = None,
     with_gradients: bool = True,
+    float_dtype: str = "float32",
 ) -> Result:
     """:return: values, and gradients if the case has them"""
 
@@ -115,8 +118,8 @@ def run_torch(
         return torch.tensor(value, requires_grad=value.dtype.kind == "f")
 
     layout = EVAL_LAYOUT["torch"] if layout is None else layout
-    with rf.backend_ctx("torch"):
-        inputs = Inputs(case, seed, raw, layout=layout, variant=variant)
+    with rf.backend_ctx("torch"), rf.set_default_float_dtype_ctx(float_dtype):
+        inputs = Inputs(case, seed, raw, layout=layout, variant=variant, float_dtype=float_dtype)
         outputs = outputs_of(case, inputs)
         result = Result([describe(x, _from_torch) for x in outputs])
     is_whole_batch = variant is None or variant.entry is None

@@ -88,6 +88,64 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         "  Use rf.cast first, or logical_and / logical_or.",
     ),
     (
+        "maximum of bool",
+        lambda: rf.maximum(mask, mask),
+        DtypeError,
+        "maximum: 'mask' [B, time[?]] bool and 'mask' [B, time[?]] bool are bool.\n"
+        "  Use rf.cast first, or logical_and / logical_or.",
+    ),
+    (
+        "order of bool",
+        lambda: mask < mask,
+        DtypeError,
+        "less: 'mask' [B, time[?]] bool should not be bool.\n  Use rf.cast first.",
+    ),
+    (
+        "function of numbers on bool",
+        lambda: -mask,
+        DtypeError,
+        "neg: 'mask' [B, time[?]] bool should not be bool.\n  Use rf.cast first, or rf.logical_not.",
+    ),
+    (
+        "sum of bool",
+        lambda: rf.reduce_sum(mask, axis=time),
+        DtypeError,
+        "reduce_sum: 'mask' [B, time[?]] bool should not be bool.\n"
+        "  Use rf.cast first, or rf.reduce_any or rf.reduce_all.",
+    ),
+    (
+        "logsumexp of integers",
+        lambda: rf.reduce_logsumexp(labels, axis=time),
+        DtypeError,
+        f"reduce_logsumexp: {LABELS} is int32, but should be a float. Use rf.cast first.",
+    ),
+    (
+        "matmul of bool",
+        lambda: rf.matmul(mask, mask, reduce=time),
+        DtypeError,
+        "matmul: 'mask' [B, time[?]] bool and 'mask' [B, time[?]] bool are bool.\n  Use rf.cast on both first.",
+    ),
+    *(
+        (
+            f"{name} of bool",
+            make,
+            DtypeError,
+            f"{name}: 'mask' [B, time[?]] bool should not be bool.\n  Use rf.cast first.",
+        )
+        for name, make in (
+            ("cumsum", lambda: rf.cumsum(mask, spatial_dim=time)),
+            ("sort", lambda: rf.sort(mask, axis=time)),
+            ("top_k", lambda: rf.top_k(mask, axis=time, k=1)),
+            ("clip_by_value", lambda: rf.clip_by_value(mask, False, True)),
+        )
+    ),
+    (
+        "padding with a value of another dtype",
+        lambda: rf.pad(mask, axes=[time], padding=1, value=0),
+        DtypeError,
+        "pad: the dtypes of 'mask' [B, time[?]] bool and the value 0 differ.\n  Use rf.cast on one of them.",
+    ),
+    (
         "logical operation on floats",
         lambda: rf.logical_and(x, x),
         DtypeError,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,14 @@ def test_torch_equals_numpy(case: OpCase, seed: int) -> None:
     needs(case, "torch", "numpy")
     got = op_run.run_torch(case, seed, with_gradients=False)
     assert_same_values(case, got, op_run.run_numpy(case, seed))
+
+
+@for_all_cases
+def test_torch_equals_numpy_in_float64(case: OpCase) -> None:
+    needs(case, "torch", "numpy")
+    got = op_run.run_torch(case, 3, with_gradients=False, float_dtype="float64")
+    precise = dataclasses.replace(case, rtol=1e-9, atol=1e-11)
+    assert_same_values(precise, got, op_run.run_numpy(case, 3, float_dtype="float64"))
 
 
 @for_all_cases

@@ -56,6 +56,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "argmax over labels": (lambda: rf.reduce_argmax(logits, axis=labels_dim), "[B, time[B]] int32 -> labels(9)"),
     "argmax over time": (lambda: rf.reduce_argmax(x, axis=time), "[B, F|feature(6)] int32 -> time[B]"),
     "max of labels": (lambda: rf.reduce_max(labels, axis=time), "[B] int32 -> labels(9)"),
+    "mean of labels": (lambda: rf.reduce_mean(labels, axis=time), "[B]"),
     "any": (lambda: rf.reduce_any(mask, axis=time), "[B] bool"),
     "sum where only the lengths know the batch": (
         lambda: rf.reduce_sum(Tensor("p", [time, feature], "float32", feature_dim=feature), axis=time),

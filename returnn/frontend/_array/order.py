@@ -6,7 +6,7 @@ from returnn.frontend._array.gather import gather
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._extreme import extreme_value
 from returnn.frontend._ranges import positions
-from returnn.frontend._template_backend.rules import require_dims
+from returnn.frontend._template_backend.rules import require_dims, require_numbers
 from returnn.frontend.math_ import combine_bc, compare_bc, logical_or
 from returnn.tensor import Dim, Tensor
 
@@ -20,6 +20,7 @@ def sort(source: Tensor, *, axis: Dim, descending: bool = False, stable: bool = 
     :return: sorted values {..., axis}; where they were {..., axis}, int32, indices into `axis`
     """
     require_dims("sort", source, [axis])
+    require_numbers("sort", source)
     masked = source.copy_masked(extreme_value(source.dtype, highest=not descending), dims=[axis])
     return get_backend_of(masked).sort(masked, axis=axis, descending=descending, stable=stable)
 

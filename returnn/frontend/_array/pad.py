@@ -12,6 +12,8 @@ from returnn.frontend._template_backend.rules import expand_for_mask, fail, requ
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import at_least
 
+_ZERO_OF = {"bool": False, "string": ""}
+
 
 def pad(
     source: Tensor,
@@ -30,7 +32,7 @@ def pad(
     :param out_dims: for the axes; default: computed from these
     :param mode: what to pad with: "constant"; "reflect" (`c b | a b c | b a`), "symmetric" (`b a | a b c | c b`),
         "replicate" (`a a | a b c | c c`), "circular" (`b c | a b c | a b`)
-    :param value: for "constant": number or tensor; default 0
+    :param value: for "constant": number or tensor; default 0, or False, or an empty string
     :param handle_dynamic_dims: whether frames come right behind the end of each sequence. Otherwise they come behind
         the longest one, and padded frames before them count as frames. Default: True
     :return: {..., out_dims...}; out_dims
@@ -43,6 +45,8 @@ def pad(
     new_dims = []
     for i, (axis, (left, right)) in enumerate(zip(axes, pairs, strict=True)):
         new_dims.append(out_dim_for("pad", given[i] if given else None, left + axis + right))
+    if value is None:
+        value = _ZERO_OF.get(source.dtype, 0)
     backend = get_backend_of(source, value)
     if handle_dynamic_dims is not False:
         ends = [axis for axis, (_, right) in zip(axes, pairs, strict=True) if right != 0 or mode != "constant"]

@@ -243,6 +243,8 @@ class CoreArrayOps(Backend[Any]):
         if needs_mask:
             source = expand_for_mask(cls, source, dims)
         out = TemplateBackend.reduce(source, mode=mode, axis=dims, use_mask=False)
+        if mode == "mean":
+            source = cls.cast(source, out.dtype)
         axes = [source.get_axis_from_description(dim) for dim in dims]
         if not needs_mask or mode != "mean":
             raw = masked_raw(source, dims, _neutral_value(mode, source.dtype)) if needs_mask else source._raw_tensor
@@ -271,6 +273,7 @@ class CoreArrayOps(Backend[Any]):
         a, b = cls.as_tensor(a), cls.as_tensor(b)
         needs_mask = [dim for dim in dims if dim.need_masking()] if use_mask else []
         if needs_mask:  # both operands, as 0 * NaN is NaN
+            TemplateBackend.matmul(a, b, reduce=dims, use_mask=False)  # errors show the operands as they are
             a, b = (expand_for_mask(cls, x, needs_mask).copy_masked(0, dims=needs_mask) for x in (a, b))
         axes = matmul_axes(a, b, dims)
         out = matmul_template(a, b, axes)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from returnn.frontend._template_backend.rules import as_operand, common_template, expand_for_mask, fail, require_dims
+from returnn.frontend._template_backend.rules import (
+    as_operand,
+    common_template,
+    expand_for_mask,
+    fail,
+    require_dims,
+    require_float,
+    require_numbers,
+)
+from returnn.frontend.dtype import get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 
-_NEEDS_NUMBERS = frozenset(
-    ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "squared_difference", "logaddexp")
-)
+_NEEDS_NUMBERS = frozenset((
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "squared_difference", "logaddexp", "maximum", "minimum",
+))  # fmt: skip
 _KEEPS_SPARSE = frozenset(("add", "sub", "floordiv", "mod", "maximum", "minimum"))
+_NOT_FOR_MATMUL = ("bool", "string", "int8", "uint8", "int16", "uint16", "uint32", "uint64")  # of some backend
 _INDEX_MODES = ("argmin", "argmax")
 _BOOL_MODES = ("any", "all")
 REDUCE_MODES = ("sum", "max", "min", "mean", "logsumexp", "any", "all", "argmin", "argmax")
@@ -50,7 +60,7 @@ class CoreRules:
         out = common_template(
             kind, [a, b], allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
         )
-        out.dtype = "float32" if kind == "truediv" and a.dtype.startswith(("int", "uint")) else a.dtype
+        out.dtype = get_default_float_dtype() if kind == "truediv" and _is_int(a) else a.dtype
         out.sparse_dim = _common_sparse_dim(a, b) if kind in _KEEPS_SPARSE and out.dtype == a.dtype else None
         return out
 
@@ -67,6 +77,8 @@ class CoreRules:
         """:return: template"""
         a, b = _operands(a, b)
         _check_same_dtype(kind, a, b)
+        if kind not in ("equal", "not_equal"):
+            require_numbers(kind, a)
         out = common_template(
             kind, [a, b], allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
         )
@@ -80,6 +92,8 @@ class CoreRules:
             raise DtypeError(f"{func}: {tensor} should be a float. Use rf.cast first.")
         if func == "logical_not" and tensor.dtype != "bool":
             raise DtypeError(f"{func}: {tensor} should be bool. Compare with something first, such as `x > 0`.")
+        if func not in ("logical_not", "identity"):
+            require_numbers(func, tensor, otherwise=", or rf.logical_not" if func == "neg" else "")
         out = tensor.copy_template()
         if func == "abs" and tensor.dtype.startswith("complex"):
             out.dtype = "float32" if tensor.dtype == "complex64" else "float64"
@@ -141,8 +155,7 @@ class CoreRules:
             raise fail(f"reduce: there is no mode {mode!r}.", f"Possible: {', '.join(REDUCE_MODES)}.")
         axes = as_dims(axis)
         removed = require_dims(f"reduce_{mode}: axis", source, axes)
-        if mode in _BOOL_MODES and source.dtype != "bool":
-            raise DtypeError(f"reduce_{mode}: {source} should be bool. Compare with something first, such as `x > 0`.")
+        _check_dtype_of_reduction(source, mode)
         if mode in _INDEX_MODES and len(axes) != 1:
             shown = ", ".join(map(str, axes))
             raise fail(f"reduce_{mode}: an index is into one dim, got {shown}.", "Use rf.merge_dims first.")
@@ -153,6 +166,8 @@ class CoreRules:
         out = source._with_axes([source.dims[i] for i in keep], keep)
         if mode in _INDEX_MODES:
             out.dtype, out.sparse_dim = "int32", axes[0]
+        elif mode == "mean" and _is_int(source):
+            out.dtype, out.sparse_dim = get_default_float_dtype(), None
         return out
 
     @classmethod
@@ -181,6 +196,7 @@ class CoreRules:
         x: Tensor, clip_value_min: Any, clip_value_max: Any, *, allow_broadcast_all_sources: bool = False
     ) -> Tensor:
         """:return: template"""
+        require_numbers("clip_by_value", x)
         bounds = [as_operand(value, like=x) for value in (clip_value_min, clip_value_max)]
         for bound in bounds:
             _check_same_dtype("clip_by_value", x, bound)
@@ -246,6 +262,8 @@ def matmul_axes(a: Tensor, b: Tensor, reduce: Sequence[Dim]) -> MatmulAxes:
 def matmul_template(a: Tensor, b: Tensor, axes: MatmulAxes) -> Tensor:
     """:return: template of the product"""
     _check_same_dtype("matmul", a, b)
+    if a.dtype in _NOT_FOR_MATMUL:
+        raise DtypeError(f"matmul: {a} and {b} are {a.dtype}.\n  Use rf.cast on both first.")
     dims = [a._dims[i] for i in (*axes.common_a, *axes.only_a)] + [b._dims[i] for i in axes.only_b]
     out = Tensor("matmul", dims=dims, dtype=a.dtype, version=min(a.version, b.version))
     for operand in (b, a):
@@ -268,6 +286,19 @@ def _operands(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     if isinstance(b, Tensor):
         return as_operand(a, like=b), b
     return as_operand(a), as_operand(b)
+
+
+def _check_dtype_of_reduction(source: Tensor, mode: str) -> None:
+    if mode in _BOOL_MODES and source.dtype != "bool":
+        raise DtypeError(f"reduce_{mode}: {source} should be bool. Compare with something first, such as `x > 0`.")
+    if mode not in _BOOL_MODES:
+        require_numbers(f"reduce_{mode}", source, otherwise=", or rf.reduce_any or rf.reduce_all")
+    if mode == "logsumexp":
+        require_float("reduce_logsumexp", source)
+
+
+def _is_int(x: Tensor) -> bool:
+    return x.dtype.startswith(("int", "uint"))
 
 
 def _common_sparse_dim(a: Tensor, b: Tensor) -> Dim | None:

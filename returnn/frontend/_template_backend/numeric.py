@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from returnn.frontend._template_backend.rules import as_operand, common_template, fail, require_dims
+from returnn.frontend._template_backend.rules import as_operand, common_template, fail, require_dims, require_numbers
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 
@@ -21,6 +21,7 @@ class NumericRules:
     def cumsum(source: Tensor, *, spatial_dim: Dim) -> Tensor:
         """:return: template"""
         require_dims("cumsum", source, [spatial_dim])
+        require_numbers("cumsum", source)
         out = source.copy_template()
         out.sparse_dim = None
         return out

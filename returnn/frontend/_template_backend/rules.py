@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from returnn.frontend.dtype import get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.tensor_axes import hint_for_missing_axis
 from returnn.util.errors import DimError, DtypeError
@@ -69,11 +70,16 @@ def as_operand(value: Any, *, like: Tensor | None = None) -> Tensor:
 def dtype_of_number(value: Any, *, like: Tensor | None = None) -> str:
     """:return: dtype for a number, beside a tensor: that of the tensor, unless the number does not fit into it"""
     kind = _KIND_OF_TYPE.get(type(value)) or numpy.asarray(value).dtype.kind
-    default = {"b": "bool", "i": "int32", "u": "int32", "f": "float32", "c": "complex64"}.get(kind, "string")
     if like is None:
-        return default
+        return _default_dtype(kind)
     fits = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}.get(kind, "S")
-    return like.dtype if _kind_of_dtype(like.dtype) in fits else default
+    return like.dtype if _kind_of_dtype(like.dtype) in fits else _default_dtype(kind)
+
+
+def _default_dtype(kind: str) -> str:
+    if kind == "f":
+        return get_default_float_dtype()
+    return {"b": "bool", "i": "int32", "u": "int32", "c": "complex64"}.get(kind, "string")
 
 
 _KIND_OF_TYPE: dict[type, str] = {bool: "b", int: "i", float: "f"}
@@ -134,6 +140,17 @@ def _has_all_but_beams(operands: Sequence[Tensor], dims: Sequence[Dim]) -> bool:
 def has_dim(dims: Sequence[Dim], dim: Dim) -> bool:
     """:return: `dim in dims`, but looks for the very object first, as this is most often found and compared fastest"""
     return any([d is dim for d in dims]) or dim in dims  # noqa: C419 - a list is faster here
+
+
+def require_numbers(operation: str, source: Tensor, *, otherwise: str = "") -> None:
+    """
+    :param operation: for the message
+    :param source: operand
+    :param otherwise: what else may have been meant, for the message
+    :raises DtypeError: if it is bool
+    """
+    if source.dtype == "bool":
+        raise DtypeError(f"{operation}: {source} should not be bool.\n  Use rf.cast first{otherwise}.")
 
 
 def require_float(operation: str, source: Tensor) -> None:

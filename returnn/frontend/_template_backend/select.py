@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._template_backend.core import as_dims
-from returnn.frontend._template_backend.rules import common_template, fail, require_dims, shown
+from returnn.frontend._template_backend.rules import common_template, fail, require_dims, require_numbers, shown
 from returnn.frontend._template_backend.shape import axes_of
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
@@ -53,6 +53,7 @@ class SelectRules:
             raise fail(f"scatter: there is no mode {mode!r}.", f"Possible: {', '.join(SCATTER_MODES)}.")
         if not indices.dtype.startswith(("int", "uint")):
             raise DtypeError(f"scatter: the indices {indices} should be integers. Use rf.cast first.")
+        require_numbers("scatter", source)
         reduced = as_dims(indices_dim)
         require_dims("scatter", indices, reduced)
         require_dims("scatter", source, reduced)

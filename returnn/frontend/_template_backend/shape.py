@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from returnn.frontend._template_backend.rules import common_template, fail, require_dims, shown
+from returnn.frontend._template_backend.rules import as_operand, common_template, fail, require_dims, shown
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 
@@ -132,7 +132,8 @@ class ShapeRules:
         if mode not in PAD_MODES:
             raise fail(f"pad: there is no mode {mode!r}.", f"Possible: {', '.join(PAD_MODES)}.")
         require_dims("pad", source, axes)
-        if isinstance(value, Tensor) and value.dtype != source.dtype:
+        fill = value if value is None or isinstance(value, Tensor) else as_operand(value, like=source)
+        if fill is not None and fill.dtype != source.dtype:
             raise DtypeError(
                 f"pad: the dtypes of {source} and the value {value} differ.\n  Use rf.cast on one of them."
             )

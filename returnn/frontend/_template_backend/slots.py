@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from returnn.frontend._template_backend.match_dims import match_dims
+from returnn.frontend._template_backend.rules import dtype_of_number
 from returnn.frontend.tensor_array import TensorArray
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError, DtypeError, UserError
@@ -104,10 +105,7 @@ def number_as_tensor(value: Any, backend: Any, dtype: str | None = None) -> Any:
     """:return: a number as scalar; anything else as it is"""
     if not isinstance(value, _NUMBERS):
         return value
-    kind = numpy.asarray(value).dtype.kind
-    return backend.convert_to_tensor(
-        value, dims=(), dtype=dtype or {"b": "bool", "i": "int32", "u": "int32", "f": "float32"}[kind]
-    )
+    return backend.convert_to_tensor(value, dims=(), dtype=dtype or dtype_of_number(value))
 
 
 def check_kinds(what: str, first: dict[str, Any], second: dict[str, Any]) -> None:
