@@ -42,7 +42,7 @@ class ConvNumpyOps:
         groups = groups or 1
         total: Any = 0
         for offset, part in _positions(x, moved, 0):
-            part = part.reshape(*part.shape[:-1], groups, -1)
+            part = part.reshape(*part.shape[:-1], groups, part.shape[-1] // groups)
             w = weights[offset].reshape(weights.shape[-2], groups, -1)
             total = total + numpy.einsum("...gi,igo->...go", part, w)
         out.raw_tensor = _with_bias(total.reshape([int(d.get_dim_value()) for d in out.dims]), bias)

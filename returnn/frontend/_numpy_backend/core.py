@@ -177,6 +177,8 @@ class CoreNumpyOps:
                 value = numpy.logaddexp.reduce(x, axis=axes) if len(axes) == 1 else _logsumexp(x, axes)
             elif mode.startswith("arg"):
                 value = getattr(numpy, mode)(x, axis=axes[0])
+            elif mode in ("max", "min"):
+                value = getattr(numpy, mode)(x, axis=axes, initial=_neutral_value(mode, x.dtype.name))
             else:
                 value = getattr(numpy, mode)(x, axis=axes)
         out.raw_tensor = numpy.asarray(value, dtype=out.dtype)

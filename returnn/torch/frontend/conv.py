@@ -30,6 +30,9 @@ class ConvTorchOps(ConvArrayOps):
     def conv_raw(raw_tensor: torch.Tensor, filter: torch.Tensor, moved: Sequence[Window], groups: int) -> torch.Tensor:
         """:return: convolution"""
         pads = _paddings(raw_tensor, moved)
+        if _is_shorter_than_window(raw_tensor, pads, moved):
+            empty = _empty(_padded(raw_tensor, pads, 0.0), moved)
+            return empty.new_zeros(len(empty), len(filter), *empty.shape[2:])
         is_symmetric = all(left == right for left, right in pads)
         if not is_symmetric:
             raw_tensor = _padded(raw_tensor, pads, 0.0)
@@ -58,10 +61,7 @@ class ConvTorchOps(ConvArrayOps):
     def pool_raw(raw_tensor: torch.Tensor, mode: str, moved: Sequence[Window]) -> torch.Tensor:
         """:return: maximum or average"""
         pads = _paddings(raw_tensor, moved)
-        if any(
-            left + size + right == w.extent
-            for w, size, (left, right) in zip(moved, raw_tensor.shape[2:], pads, strict=True)
-        ):
+        if _is_shorter_than_window(raw_tensor, pads, moved):
             return _empty(_padded(raw_tensor, pads, 0.0), moved)
         options = {"kernel_size": [w.size for w in moved], "stride": [w.stride for w in moved]}
         if mode == "max":
@@ -74,8 +74,13 @@ class ConvTorchOps(ConvArrayOps):
         return average / _average(inside, moved, options)
 
 
+def _is_shorter_than_window(x: torch.Tensor, pads: Sequence[tuple[int, int]], moved: Sequence[Window]) -> bool:
+    """:return: whether nothing comes out, as the window does not fit into some padded axis"""
+    return any(left + size + right == w.extent for w, size, (left, right) in zip(moved, x.shape[2:], pads, strict=True))
+
+
 def _empty(padded: torch.Tensor, moved: Sequence[Window]) -> torch.Tensor:
-    """:return: what comes out if an axis is shorter than its window. PyTorch pools nothing into nothing."""
+    """:return: what comes out then. PyTorch itself makes an error of it."""
     for axis, window in enumerate(moved, start=2):
         number = (padded.shape[axis] - window.extent - 1) // window.stride + 1
         padded = padded.narrow(axis, 0, number)

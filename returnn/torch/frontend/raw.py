@@ -66,6 +66,15 @@ def _clamp_or(function: Callable[..., torch.Tensor], bound: str, a: Any, b: Any)
     return function(a, b)
 
 
+def _extreme_of_nothing(x: torch.Tensor, mode: str, axes: Sequence[int]) -> torch.Tensor:
+    """:return: the lowest value of the dtype for "max", the highest for "min", as TensorFlow has it"""
+    sizes = [size for axis, size in enumerate(x.shape) if axis not in axes]
+    if x.dtype.is_floating_point:
+        return x.new_full(sizes, -torch.inf if mode == "max" else torch.inf)
+    limits = torch.iinfo(x.dtype)
+    return x.new_full(sizes, limits.min if mode == "max" else limits.max)
+
+
 class RawTorchOps:
     """Operations on raw PyTorch tensors. For their meaning see `returnn.frontend._interface.raw`."""
 
@@ -205,6 +214,8 @@ class RawTorchOps:
             return raw_tensor
         if mode in ("any", "all"):
             return getattr(torch, mode)(raw_tensor, dim=tuple(axes))
+        if mode in ("max", "min") and not all(raw_tensor.shape[axis] for axis in axes):
+            return _extreme_of_nothing(raw_tensor, mode, axes)
         if mode == "sum":
             return torch.sum(raw_tensor, dim=tuple(axes), dtype=raw_tensor.dtype)
         return _REDUCE[mode](raw_tensor, dim=tuple(axes))

@@ -321,3 +321,10 @@ def matmul_of_a_dim_with_itself(inputs: Inputs) -> Tensor:
     columns = feature.copy(match_priority=1)
     matrix = inputs.floats([rows, columns])
     return rf.matmul(inputs.floats([inputs.batch, feature]), matrix, reduce=feature)
+
+
+@op_case("reduce")
+def extremes_of_nothing(inputs: Inputs) -> list[Tensor]:
+    empty = Dim(0, name="empty")
+    x, n = inputs.floats([inputs.batch, empty]), inputs.ints([empty, inputs.batch])
+    return [rf.reduce(value, mode=mode, axis=empty) for value in (x, n) for mode in ("max", "min", "sum")]

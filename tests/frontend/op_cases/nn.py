@@ -167,6 +167,18 @@ def transposed_conv(inputs: Inputs) -> Any:
     return results
 
 
+@op_case("conv", "pool", backends=("numpy", "torch", "template"))  # TensorFlow's kernels fail if nothing comes out
+def windows_longer_than_all_sequences(inputs: Inputs) -> list[Tensor]:
+    time, feature, out = inputs.dynamic(low=1, high=2), inputs.static("feature"), inputs.static("feature-out")
+    window = inputs.static("window", 4)
+    x = inputs.floats([inputs.batch, time, feature])
+    weights = inputs.floats([feature, out, window])
+    options = {"padding": "valid", "in_spatial_dims": [time]}
+    conv, _ = rf.conv(x, in_dim=feature, out_dim=out, filter=weights, filter_size=[window], **options)
+    pool, _ = rf.pool(x, mode="max", pool_size=[4], strides=1, **options)
+    return [conv, pool]
+
+
 @op_case("pool", rtol=1e-3)
 def pool(inputs: Inputs) -> Any:
     results = []
