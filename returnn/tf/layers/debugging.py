@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.output_print import print_op
 from returnn.util.errors import ConfigError
 
 
@@ -72,15 +73,7 @@ class PrintLayer(_PassThrough):
 
     def operations(self, source: Tensor) -> list[Any]:
         """:return: prints name, shape and values"""
-        lengths = [dim.dyn_size for dim in source.dims if dim.is_dynamic_seq_length()]
-        summarize = -1 if self.summarize is None else self.summarize
-        return [
-            tf.print(
-                f"layer {self.get_absolute_name()!r}: {source}", "shape:", tf.shape(source.raw_tensor),
-                *(["lengths:", *lengths] if lengths else []), *self.extra_print_args, "values:", source.raw_tensor,
-                summarize=summarize,
-            )
-        ]  # fmt: skip
+        return [print_op(self, source, summarize=self.summarize, extra_print_args=self.extra_print_args)]
 
 
 class ImageSummaryLayer(_PassThrough):

@@ -28,9 +28,10 @@ from returnn.tf.layers.layer_params import LayerParams
 from returnn.tf.layers.layer_rec import LayerRec
 from returnn.tf.layers.loop_state import UndefinedSource
 from returnn.tf.layers.output_checks import check_output
+from returnn.tf.layers.output_print import with_print
 from returnn.tf.util.cached import CollectionKeys
 from returnn.util.behavior_version import BehaviorVersion
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, check_known
 from returnn.util.not_specified import NotSpecified
 
 
@@ -135,7 +136,8 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         :param custom_param_importer: function, or name of one, that brings values from elsewhere into the parameters
         :param register_as_extern_data: key under which the output becomes data of the network
         :param control_dependencies_on_output: function from layer to operations which run before the output is used
-        :param debug_print_layer_output: print the output in each step
+        :param debug_print_layer_output: print the output in each step; a dict has options of the layer "print".
+            Default: as the option of the config with this name says
         :param _network: same as `network`
         :param _name: same as `name`
         :param _src_common_search_choices: the search that all sources belong to
@@ -304,11 +306,17 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         output = output.copy(name=self.name)
         output.version = 1
         if self.use_batch_norm and self.layer_class != "batch_norm":
-            options = dict(self.use_batch_norm) if isinstance(self.use_batch_norm, dict) else {}
-            output = self.batch_norm(output, **options)
+            output = self.batch_norm(output, **self._batch_norm_options())
             self.output_before_activation = None
         check_output(self, output, declared)
         return output
+
+    def _batch_norm_options(self) -> dict[str, Any]:
+        options = dict(self.use_batch_norm) if isinstance(self.use_batch_norm, dict) else {}
+        known = [name for name in inspect.signature(self.batch_norm).parameters if name != "data"]
+        for option in options:
+            check_known("option", option, known, where=f"{self.where()}: option 'batch_norm'")
+        return options
 
     def _check_size_of_out_dim(self) -> None:
         n_out, out_dim = self._n_out, self._out_dim
@@ -318,14 +326,23 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
     def post_init(self, layer_desc: dict[str, Any]) -> None:
         """Called after the layer was made, with the options it was made of."""
         self.kwargs = {**layer_desc, "name": self.name, "network": self.network, "output": self.output}
-        if self.control_dependencies_on_output is not None and self.output.raw_tensor is not None:
-            with tf.control_dependencies(self.control_dependencies_on_output(self)):
-                self.output.raw_tensor = tf.identity(self.output.raw_tensor)
+        if self.output.raw_tensor is not None:
+            self._add_operations_before_output()
         if self.register_as_extern_data:
             self.network.extern_data.extra_added_keys.add(self.register_as_extern_data)
             self.network.extern_data.data[self.register_as_extern_data] = self.output
         for hook in self.post_init_hooks:
             hook()
+
+    def _add_operations_before_output(self) -> None:
+        if self.control_dependencies_on_output is not None:
+            with tf.control_dependencies(self.control_dependencies_on_output(self)):
+                self.output.raw_tensor = tf.identity(self.output.raw_tensor)
+        options = self.debug_print_layer_output
+        if options is None:
+            options = self.network.get_config().bool_or_other("debug_print_layer_output", False)
+        if options:
+            self.output.raw_tensor = with_print(self, self.output, options)
 
     # The documented protocol of layer classes.
 

@@ -195,7 +195,11 @@ class LayerParams:
     @classmethod
     def _transform_reuse_params(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
         if d.get("reuse_params") is not None:
-            d["reuse_params"] = ReuseParams.from_config_dict(d["reuse_params"], network=network, get_layer=get_layer)
+            where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name', '?'))!r}"
+            try:
+                d["reuse_params"] = ReuseParams.from_config_dict(d["reuse_params"], network, get_layer)
+            except ConfigError as exc:
+                raise ConfigError(str(exc) if str(exc).startswith("layer") else f"{where}: {exc}") from exc
 
     def get_param_values_dict(self, session: Any) -> dict[str, numpy.ndarray]:
         """:return: values of the parameters, by name"""

@@ -66,8 +66,8 @@ class SubnetworkLayer(LayerBase):
 
     @classmethod
     def cls_get_sub_network(cls, name: str, network: Any, layer_desc: dict[str, Any]) -> Any:
-        """:return: the network inside, of which no layer need exist"""
-        return network.make_subnetwork(name, layer_desc)
+        """:return: the network inside, of which no layer need exist; None if it is encapsulated"""
+        return None if layer_desc.get("encapsulate") else network.make_subnetwork(name, layer_desc)
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: the output of the layer "output" inside"""

@@ -378,6 +378,8 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         root = self.get_root_network()
         if key in ("seq_tag", "seq_idx"):
             root.extern_data.add_seq_info(key)
+        elif key not in self.extern_data.data:
+            self.make_layer_that_registers(key)
         if key in self.extern_data.data or root is self:
             data = self.extern_data.get_data(key)
             is_own = self.extern_data is not root.extern_data

@@ -28,6 +28,8 @@ class NetworkLosses:
         if not (self.eval_flag or self.is_training_objective):
             return False
         keys = [target] if isinstance(target, str) else list(target or [])
+        for key in keys:
+            self.make_layer_that_registers(key)
         return all(key.startswith("layer:") or self.get_root_network().extern_data.has_data(key) for key in keys)
 
     def get_losses_initialized(

@@ -181,12 +181,23 @@ class NetworkTree:
         with self.constructing_in_frame(name):
             self._data_of_sources()
         key = name.partition(":")[2] or self.extern_data.default_input
+        self.make_layer_that_registers(key)
         datas = [self.extern_data, self.get_root_network().extern_data]
         if key not in ("seq_tag", "seq_idx") and not any(data.has_data(key) for data in datas):
             known = {known_key for data in datas for known_key in data.data}
             raise DataNotFound(f"{where_it_is_needed(self)}there is no data {key!r}.\n  {nearest_hint(key, known)}")
         layer_class = get_layer_class("source")
         return self.add_layer(name, layer_class, data_key=key, sources=[])
+
+    def make_layer_that_registers(self: TFNetwork, key: str) -> None:
+        """Makes the layer whose option `register_as_extern_data` is this key, if there is no such data yet."""
+        root = self.get_root_network()
+        if root.extern_data.has_data(key):
+            return
+        for name, desc in root.layers_desc.items():
+            is_it = isinstance(desc, dict) and desc.get("register_as_extern_data") == key
+            if is_it and name not in root.layers and name not in root._constructing:
+                root.construct_layer(root.layers_desc, name)
 
     # Loops.
 

@@ -85,6 +85,8 @@ OTHER_GRADIENT = {
     "synthetic_gradient": "is a prediction",
     "gradient": "is that of a gradient of ReLU, which jumps",
     "tikhonov": "has a part from a loss",
+    "variable": "is in float32",
+    "counter": "changes in each run",
 }
 
 
@@ -109,7 +111,8 @@ class GradientNet:
             key: value.astype("float64") if value.dtype == "float32" else value
             for key, value in batch_of(padding=PADDING).items()
         }
-        self.params = net.get_trainable_params()
+        with self.net.graph.as_default():
+            self.params = net.get_trainable_params()
         values = [self.batch[key] for key in ("data", "image", "vec")]
         self.direction = [random.normal(size=value.shape) for value in values]
         self.direction_of_params = [random.normal(size=param.shape.as_list()) for param in self.params]
@@ -124,8 +127,7 @@ class GradientNet:
         return tf.reduce_sum(tf.reshape(out, [-1]) * weights)
 
     def _slope(self, total):
-        xs = [*self.inputs, *[self.net.net.value_of_param(param) for param in self.params]]
-        gradients = tf1.gradients(total, xs)
+        gradients = tf1.gradients(total, [*self.inputs, *self.params])
         directions = [*self.direction, *self.direction_of_params]
         parts = [tf.reduce_sum(g * d) for g, d in zip(gradients, directions, strict=True) if g is not None]
         return tf.add_n(parts) if parts else tf.zeros((), total.dtype)
@@ -141,8 +143,9 @@ class GradientNet:
         batch = dict(self.batch)
         for key, direction in zip(("data", "image", "vec"), self.direction, strict=True):
             batch[key] = batch[key] + step * direction
-        for param, value, direction in zip(self.params, self.start_values, self.direction_of_params, strict=True):
-            param.load(value + step * direction, self.net.session)
+        with self.net.graph.as_default():
+            for param, value, direction in zip(self.params, self.start_values, self.direction_of_params, strict=True):
+                param.load(value + step * direction, self.net.session)
         return self.net.run(batch)
 
 
