@@ -18,6 +18,7 @@ class ConvTFOps(ConvArrayOps):
     def conv_raw(raw_tensor: tf.Tensor, filter: tf.Tensor, moved: Sequence[Window], groups: int) -> tf.Tensor:
         """:return: convolution. TensorFlow has no stride with dilation: then all positions, and every n-th of them."""
         strides, dilations, skip = _strides(moved)
+        sizes = _spatial_sizes(raw_tensor)
         raw_tensor, padding = _padded(raw_tensor, moved, 0.0, explicit=skip is not None)
         options = {"strides": strides, "padding": padding, "dilations": dilations}
         num_in = filter.shape[-2] * groups
@@ -29,7 +30,7 @@ class ConvTFOps(ConvArrayOps):
             out = tf.concat([tf.nn.convolution(x, w, **options) for x, w in parts], axis=-1)
         else:
             out = tf.nn.convolution(raw_tensor, filter, **options)
-        return out[skip] if skip else out
+        return _without_overhang(out[skip] if skip else out, moved, sizes)
 
     @staticmethod
     def transposed_conv_raw(
@@ -58,11 +59,12 @@ class ConvTFOps(ConvArrayOps):
         strides, dilations, skip = _strides(moved, limited=True)
         # With dilation, TensorFlow does no padding.
         is_explicit = skip is not None or any(w.dilation > 1 for w in moved)
-        sizes = [w.size for w in moved]
+        window = [w.size for w in moved]
+        sizes = _spatial_sizes(raw_tensor)
 
         def pool(x: tf.Tensor, padding: str) -> tf.Tensor:
-            out = tf.nn.pool(x, sizes, mode.upper(), strides=strides, padding=padding, dilations=dilations)
-            return out[skip] if skip else out
+            out = tf.nn.pool(x, window, mode.upper(), strides=strides, padding=padding, dilations=dilations)
+            return _without_overhang(out[skip] if skip else out, moved, sizes)
 
         pad_value = -float("inf") if mode == "max" else 0.0
         padded, padding = _padded(raw_tensor, moved, pad_value, explicit=is_explicit)
@@ -106,13 +108,12 @@ def _padded(x: tf.Tensor, moved: Sequence[Window], value: float, *, explicit: bo
     """
     :param explicit: leave no padding to TensorFlow
     :return: raw tensor, with padding if needed; "SAME" or "VALID" for what is left to do. An axis which is shorter than
-        the window becomes so long that nothing comes out.
+        the window becomes as long as it: TensorFlow's kernels for the CPU end the process if nothing comes out.
     """
     is_same = all(w.padding == "same_dynamic" or (w.padding == "same_static" and w.stride == 1) for w in moved)
     if is_same and not explicit:
         return x, "SAME"
-    sizes = [tf.shape(x)[i] if n is None else n for i, n in enumerate(x.shape[1:-1], start=1)]
-    pads = [_sides(w, size) for w, size in zip(moved, sizes, strict=True)]
+    pads = [_sides(w, size) for w, size in zip(moved, _spatial_sizes(x), strict=True)]
     if all(isinstance(side, int) and side == 0 for sides in pads for side in sides):
         return x, "VALID"
     return tf.pad(x, [[0, 0], *pads, [0, 0]], constant_values=tf.constant(value, x.dtype)), "VALID"
@@ -126,7 +127,34 @@ def _sides(window: Window, size: Any) -> list[Any]:
         total = max(total, 0) if isinstance(size, int) else tf.maximum(total, 0)
         return [total // 2, total - total // 2]
     left, right = static
-    missing = window.extent - left - right
-    if missing <= 0:
+    too_long = _overhang(window)
+    if too_long < 0:
         return [left, right]
-    return [left, right + (max(missing - size, 0) if isinstance(size, int) else tf.maximum(missing - size, 0))]
+    more = max(too_long + 1 - size, 0) if isinstance(size, int) else tf.maximum(too_long + 1 - size, 0)
+    return [left, right + more]
+
+
+def _overhang(window: Window) -> int:
+    """:return: an axis of at most so many frames is shorter than the window"""
+    static = window.static_padding()
+    return -1 if static is None else window.extent - sum(static)
+
+
+def _without_overhang(out: tf.Tensor, moved: Sequence[Window], sizes: Sequence[Any]) -> tf.Tensor:
+    """
+    :param out: (B, spatial..., O)
+    :param sizes: of the axes before `_padded`
+    :return: without the position which is there only because the axis is too short
+    """
+    cut = [slice(None)] * len(out.shape)
+    for axis, (window, size) in enumerate(zip(moved, sizes, strict=True), start=1):
+        too_long = _overhang(window)
+        if too_long < 0 or (isinstance(size, int) and size > too_long):
+            continue
+        rest = 0 if isinstance(size, int) else tf.maximum(size - too_long, 0)
+        cut[axis] = slice(-(-rest // window.stride) if window.stride > 1 else rest)
+    return out[tuple(cut)] if any(part != slice(None) for part in cut) else out
+
+
+def _spatial_sizes(x: tf.Tensor) -> list[Any]:
+    return [tf.shape(x)[i] if n is None else n for i, n in enumerate(x.shape[1:-1], start=1)]
