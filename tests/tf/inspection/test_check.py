@@ -189,7 +189,8 @@ def test_unused_layers_are_a_warning():
 def test_each_network_of_a_pretraining_is_checked():
     def get_network(epoch):
         net = copy.deepcopy(NETWORK)
-        net["keys"]["n_out" if epoch != 3 else "n_outt"] = net["keys"].pop("n_out") + (epoch > 4)
+        net["keys"]["n_out" if epoch != 3 else "n_outt"] = net["keys"].pop("n_out")
+        net["encoder"]["n_out"] += epoch > 4
         return net
 
     config = options(get_network=get_network, num_epochs=6)
