@@ -7,11 +7,20 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from returnn.util.behavior_version import BehaviorVersion
+
 # The same examples each time, and no limits of time: how fast the machine is says nothing about the code.
 settings.register_profile(
     "project", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("project")
+
+
+@pytest.fixture(autouse=True)
+def default_behavior_version_afterwards() -> Iterator[None]:
+    """The behavior version is one of the process."""
+    yield
+    BehaviorVersion.reset()
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -156,7 +157,8 @@ class Summaries:
             try:
                 os.makedirs(folder, exist_ok=True)
                 with tf.Graph().as_default():  # where eager mode is off, as the writer wants it
-                    self._writers[dataset_name] = tf1.summary.FileWriter(folder)
+                    # A training that starts again in the same second must not replace the file.
+                    self._writers[dataset_name] = tf1.summary.FileWriter(folder, filename_suffix=f".{time.time_ns()}")
             except (OSError, tf.errors.OpError) as exc:
                 raise UserError(
                     f"option 'tf_log_dir': no file can be written to the folder {folder!r}: {exc}."
