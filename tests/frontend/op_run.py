@@ -138,15 +138,15 @@ def run_torch(
 class TFRuns:
     """Cases in one graph, each with several fed values. Making sessions takes long, so there is one for all."""
 
-    def __init__(self, cases: Sequence[OpCase], seed: int) -> None:
+    def __init__(self, cases: Sequence[OpCase], seed: int, *, float_dtype: str = "float32") -> None:
         self._seed = seed
         self._graph = tf.Graph()
         self._built: dict[str, _BuiltTF | Exception] = {}
-        with self._graph.as_default(), rf.backend_ctx("tf"):
+        with self._graph.as_default(), rf.backend_ctx("tf"), rf.set_default_float_dtype_ctx(float_dtype):
             for case in cases:
                 try:
                     with tf.name_scope(re.sub(r"\W", "_", case.name)):
-                        self._built[case.name] = _build_tf(case, seed)
+                        self._built[case.name] = _build_tf(case, seed, float_dtype)
                 except Exception as exc:  # noqa: BLE001 - the test of the case raises it
                     self._built[case.name] = exc
         options = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
@@ -214,17 +214,17 @@ class _BuiltTF:
     initializer: Any
 
 
-def _build_tf(case: OpCase, seed: int) -> _BuiltTF:
+def _build_tf(case: OpCase, seed: int, float_dtype: str) -> _BuiltTF:
     def placeholder(value: numpy.ndarray, dims: Sequence[Dim]) -> tf.Tensor:
         return tf.compat.v1.placeholder(value.dtype, [dim.size for dim in dims])
 
     num_variables = len(tf.compat.v1.global_variables())
-    inputs = Inputs(case, seed, placeholder, layout=EVAL_LAYOUT["tf"])
+    inputs = Inputs(case, seed, placeholder, layout=EVAL_LAYOUT["tf"], float_dtype=float_dtype)
     outputs = outputs_of(case, inputs)
     variables = tf.compat.v1.global_variables()[num_variables:]
     raws = [x.raw for x in _float_inputs(inputs)]
     gradients: Sequence[Any] = [None] * len(raws)
-    if case.differentiable and not case.random and raws:
+    if case.differentiable and not case.random and raws and float_dtype == "float32":
         terms = [
             tf.reduce_sum(tf.where(mask, _tf_real(x.raw_tensor), tf.zeros([], x.dtype)) * weights)
             for x, mask, weights in _loss_terms(case, seed, outputs)

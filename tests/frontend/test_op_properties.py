@@ -52,9 +52,22 @@ def on_random_inputs(test: Any) -> Any:
 @pytest.fixture(scope="session")
 def tf_runs(request: pytest.FixtureRequest) -> Iterator[dict[int, op_run.TFRuns]]:
     """All selected cases in one graph, by seed."""
-    selected = {item.callspec.params["case"].name for item in request.session.items if "tf_runs" in item.fixturenames}
-    cases = [case for case in CASES if case.name in selected and "tf" in case.backends]
+    selected = _selected(request, "tf_runs")
+    cases = [case for case in CASES if case.name in selected]
     return {seed: op_run.TFRuns(cases, seed) for seed in op_run.TF_SEEDS}
+
+
+@pytest.fixture(scope="session")
+def tf_runs_in_float64(request: pytest.FixtureRequest) -> op_run.TFRuns:
+    """As `tf_runs`, with one seed."""
+    selected = _selected(request, "tf_runs_in_float64")
+    return op_run.TFRuns([case for case in CASES if case.name in selected], 3, float_dtype="float64")
+
+
+def _selected(request: pytest.FixtureRequest, fixture: str) -> set[str]:
+    """:return: names of the cases that are backed by TensorFlow, of all tests in this session which use the fixture"""
+    items = [item for item in request.session.items if fixture in item.fixturenames]
+    return {c.name for c in (item.callspec.params["case"] for item in items) if "tf" in c.backends}
 
 
 def needs(case: OpCase, *backends: str) -> None:
@@ -84,6 +97,17 @@ def test_tensorflow_equals_the_reference(case: OpCase, tf_runs: dict[int, op_run
     needs(case, "tf")
     for seed, runs in tf_runs.items():
         assert_same_values(case, runs.result(case, Variant()), op_run.reference(case, seed))
+
+
+@for_all_cases
+def test_tensorflow_equals_numpy_in_float64(case: OpCase, tf_runs_in_float64: op_run.TFRuns) -> None:
+    needs(case, "tf", "numpy")
+    if case.name == "pool":
+        pytest.skip("TensorFlow has no maximum over 3D windows in float64")
+    precise = dataclasses.replace(case, rtol=1e-9, atol=1e-11)
+    assert_same_values(
+        precise, tf_runs_in_float64.result(case, Variant()), op_run.run_numpy(case, 3, float_dtype="float64")
+    )
 
 
 @for_all_cases

@@ -34,7 +34,7 @@ _COMBINE: dict[str, Callable[..., Any]] = {
 _ACTIVATION: dict[str, Callable[[Any], Any]] = {
     "identity": lambda x: x,
     "neg": tf.negative,
-    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
+    "gelu": lambda x: 0.5 * x * (1 + tf.math.erf(x * 0.5**0.5)),  # tf.nn.gelu has float32 constants in it
     "silu": tf.nn.silu,
     "swish": tf.nn.silu,
     "relu": tf.nn.relu,
