@@ -130,11 +130,6 @@ RAW_ACTIVATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def register_activation(name: str, function: Callable[..., Any]) -> None:
-    """Makes an activation function on raw tensors known under a name."""
-    RAW_ACTIVATIONS[name] = function
-
-
 def get_activation_function(s: str) -> Callable[..., Any]:
     """
     :param s: name; or an expression of names and numbers with "+", "*" and so on, such as "10.0 * sigmoid"; or a lambda

@@ -181,10 +181,6 @@ def check_base_op_type_and_replace(x: tf.Tensor, op_type: str, new_op_type: str)
     return None if source is None else copy_op(op, inputs=[source, *op.inputs[1:]]).outputs[0]
 
 
-def _shape_text(x: tf.Tensor) -> str:
-    return f"{x.dtype.name}{x.shape.as_list() if x.shape.ndims is not None else '?'}"
-
-
 def _as_tensor(x: Any) -> tf.Tensor:
     return x if isinstance(x, tf.Tensor) else tf.convert_to_tensor(x)
 

@@ -44,10 +44,6 @@ class Scope:
         """Adds a loss."""
         self.losses.append(loss)
 
-    def losses_as_dict(self) -> dict[str, tf.Tensor]:
-        """:return: values by name, without scale"""
-        return {loss.name: loss.value for loss in self.losses}
-
     def summed_loss_for_optimization(self) -> tf.Tensor:
         """:return: raw scalar: sum of all, scaled; 0 if there are none"""
         return tf.add_n([loss.scaled() for loss in self.losses]) if self.losses else tf.zeros(())

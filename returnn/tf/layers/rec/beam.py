@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
@@ -130,8 +130,3 @@ def as_beam_of_frame_before(x: Tensor, prev_beam: Dim | None) -> Tensor:
     if x.raw_tensor is not None:
         out.raw_tensor = x.raw_tensor
     return out
-
-
-def without_beam(dims: Iterable[Dim]) -> list[Any]:
-    """:return: the dims but beams"""
-    return [dim for dim in dims if not dim.is_beam_dim()]
