@@ -284,7 +284,7 @@ class EngineNetwork(EngineBase):
         )  # fmt: skip
         self._preloaded = {var.ref() for var in variables}
         self.make_tf_session()
-        self.network.initialize_params(self.tf_session)
+        self.network.initialize_params(self.tf_session, are_loaded_next=model.filename is not None)
         if self.updater is not None:
             self.updater.init_optimizer_vars(self.tf_session)
         if model.filename is not None:

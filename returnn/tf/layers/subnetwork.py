@@ -26,7 +26,7 @@ class SubnetworkLayer(LayerBase):
         self,
         subnetwork: dict[str, Any],
         concat_sources: bool = True,
-        load_on_init: Any = None,
+        load_on_init: str | dict[str, Any] | None = None,
         dropout: float = 0,
         dropout_noise_shape: Any = None,
         _subnet: Any = None,
@@ -38,7 +38,7 @@ class SubnetworkLayer(LayerBase):
         """
         :param subnetwork: options of the layers inside, by name
         :param concat_sources: "data" is all sources, joined in their feature dim; otherwise they are "data:0", "data:1"
-        :param load_on_init: checkpoint, or options of `preload_from_files`, that the parameters inside start from
+        :param load_on_init: checkpoint that the parameters inside start from; or options of `CustomCheckpointLoader`
         :param dropout: on the joined sources, in training
         :param dropout_noise_shape: see `_ConcatInputLayer`
         """
@@ -68,6 +68,11 @@ class SubnetworkLayer(LayerBase):
     def cls_get_sub_network(cls, name: str, network: Any, layer_desc: dict[str, Any]) -> Any:
         """:return: the network inside, of which no layer need exist; None if it is encapsulated"""
         return None if layer_desc.get("encapsulate") else network.make_subnetwork(name, layer_desc)
+
+    def checkpoint_on_init(self) -> dict[str, Any] | None:
+        """:return: options of the `CustomCheckpointLoader` which gives the parameters inside their first values"""
+        option = self.load_on_init
+        return {"filename": option} if isinstance(option, str) else option and dict(option)
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: the output of the layer "output" inside"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,9 @@ import tensorflow as tf
 
 from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, run_custom_post_inits
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+from returnn.tf.layers.subnetwork import SubnetworkLayer
 from returnn.tf.util.variables import VariableAssigner
-from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.errors import ConfigError, check_known, nearest_hint
 
 if TYPE_CHECKING:
     from returnn.tensor import Tensor
@@ -185,12 +187,34 @@ class NetworkParams:
         """Other variables are to be saved than before."""
         self._writer = None
 
-    def initialize_params(self: TFNetwork, session: Any) -> None:
-        """Gives all variables their initial values, and then those that come from elsewhere, such as other models."""
+    def initialize_params(self: TFNetwork, session: Any, *, are_loaded_next: bool = False) -> None:
+        """
+        Gives all variables their initial values, and then those that come from elsewhere, such as other models.
+
+        :param session: session to write the values in
+        :param are_loaded_next: a checkpoint of the whole network comes next, so no file of a part of it is needed
+        """
         _ = self.global_train_step_var  # is made when it is needed, which can be later
+        if not are_loaded_next:
+            for layer in self.get_all_layers_deep():
+                if isinstance(layer, SubnetworkLayer):
+                    _set_load_on_init(layer)
         variables = tf1.global_variables()
         session.run(tf1.variables_initializer(variables))
         run_custom_post_inits(variables, session)
+
+
+def _set_load_on_init(layer: SubnetworkLayer) -> None:
+    """The parameters inside get their values from another checkpoint, if the option `load_on_init` says so."""
+    options = layer.checkpoint_on_init()
+    if options is None:
+        return
+    for name in options:
+        known = inspect.signature(CustomCheckpointLoader).parameters
+        check_known("option", name, known, where=f"{layer.where()}: option 'load_on_init'")
+    prefix = options.setdefault("params_prefix", layer.get_absolute_name_scope_prefix())
+    params = [param for param in layer.all_params.values() if param.op.name.startswith(prefix)]
+    CustomCheckpointLoader(**{"saveable_params": params, **options}).set_as_custom_init()
 
 
 def _is_in(param: Any, params: list[Any]) -> bool:
