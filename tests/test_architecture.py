@@ -45,9 +45,17 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.tf.sprint": ("returnn.util", "returnn.sprint"),
     "returnn.tf.checkpoint": (*UTIL, "returnn.log", "returnn.tf.util.assign"),
     "returnn.tf.layers": LAYERS,
+    "returnn.tf.layers.loop": FRONTEND,  # the loop compiler, as far as it makes no graph
     "returnn.tf.network": NETWORK,
 }
-WITHOUT_FRAMEWORK = ("returnn.util", "returnn.tensor", "returnn.frontend", "returnn.datasets", "returnn.config")
+WITHOUT_FRAMEWORK = (
+    "returnn.util",
+    "returnn.tensor",
+    "returnn.frontend",
+    "returnn.datasets",
+    "returnn.config",
+    "returnn.tf.layers.loop",
+)
 FRAMEWORKS = {"tensorflow", "torch", "keras"}
 # Documented names which live a floor above, in modules of re-exports alone.
 RE_EXPORTS = {"returnn.util.basic"}
@@ -153,6 +161,8 @@ def test_modules_import_each_other_in_no_circle() -> None:
         ("returnn.tensor", ["tensorflow", "torch", "returnn.frontend"]),
         ("returnn.frontend", ["tensorflow", "torch"]),
         ("returnn.datasets.registry", ["tensorflow", "torch"]),
+        ("returnn.tf.layers.loop.infer", ["tensorflow", "torch"]),
+        ("returnn.tf.layers.loop.plan", ["tensorflow", "torch"]),
         ("returnn.tf.frontend_low_level", ["torch"]),
         ("returnn.torch.frontend", ["tensorflow"]),
     ],

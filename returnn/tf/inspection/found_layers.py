@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.rec.plan import Placement
+from returnn.tf.layers.loop.plan import Placement
 from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
 
 _INTERNAL = ("prev:", "data:", ":i")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.rec.frame import Frame
+from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.rec.initial import initial_value
 from returnn.tf.layers.rec.initial_parameter import InitialParameter
 

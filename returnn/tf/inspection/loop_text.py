@@ -10,7 +10,7 @@ from returnn.tf.inspection.found_layers import FoundLayer
 
 if TYPE_CHECKING:
     from returnn.tensor import Tensor
-    from returnn.tf.layers.rec.frame import Edge
+    from returnn.tf.layers.loop.frame import Edge
     from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
 
 _PLACES = {

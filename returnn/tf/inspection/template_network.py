@@ -18,7 +18,7 @@ from returnn.tf.inspection.found_layers import found_layers
 from returnn.tf.inspection.initial_values import infer_initial_values
 from returnn.tf.inspection.losses import check_loss
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.loop_state import UndefinedSource
+from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.tf.layers.reuse_params import ReuseParams
 from returnn.tf.network import TFNetwork
 from returnn.tf.network.extern_data import ExternData

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
 from returnn.tf.layers.hidden_state import select_state, side_by_side
-from returnn.tf.layers.loop_state import StateTemplate
+from returnn.tf.layers.loop.state import StateTemplate
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.loop.beam import Beam
 from returnn.tf.layers.loss import Loss
-from returnn.tf.layers.rec.beam import Beam
 from returnn.tf.layers.registry import get_loss_class
 from returnn.util.errors import ConfigError, check_known
 

@@ -1,7 +1,7 @@
 """
 What a search chose, as layers and code of users know it.
 
-The search itself works with beams (`returnn.tf.layers.rec.beam`), named dims beside the batch dim. `SearchChoices` is
+The search itself works with beams (`returnn.tf.layers.loop.beam`), named dims beside the batch dim. `SearchChoices` is
 the view on one of them by the layer that made the choice, also as raw tensors.
 """
 
@@ -16,7 +16,7 @@ from returnn.tf.layers.layer_base import InternalLayer, LayerBase, WrappedIntern
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.rec.beam import Beam
+    from returnn.tf.layers.loop.beam import Beam
 
 
 class SearchChoices:

@@ -15,8 +15,8 @@ from returnn.log import log
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.loop_state import UndefinedSource
-from returnn.tf.layers.rec.beam import Beams
+from returnn.tf.layers.loop.beam import Beams
+from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.network.common_beam import merge_beams, on_common_beam
 from returnn.tf.network.extern_data import ExternData

@@ -29,7 +29,7 @@ class NetworkTree:
         self.extra_layers_with_params: list[LayerBase] = []  # not found by name, as for initial outputs of a loop
         self._is_dict_trainable = True  # key "#trainable" of the net dict
         self._owner_options: dict[str, Any] | None = None  # of the subnetwork layer that this network is inside of
-        self.frame: Any = None  # returnn.tf.layers.rec.frame.Frame, if this network is the step of a loop
+        self.frame: Any = None  # returnn.tf.layers.loop.frame.Frame, if this network is the step of a loop
 
     def make_subnetwork(self: TFNetwork, name: str, options: dict[str, Any]) -> TFNetwork:
         """

@@ -14,7 +14,7 @@ from returnn.tf.layers.rec.choice_scores import gumbel_noise
 from returnn.util.errors import ConfigError, check_known
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.rec.beam import Beam
+    from returnn.tf.layers.loop.beam import Beam
     from returnn.tf.layers.rec.choice import ChoiceLayer
     from returnn.tf.layers.rec.choice_candidates import Candidates
 

@@ -8,7 +8,7 @@ import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.rec.beam import Beam
+from returnn.tf.layers.loop.beam import Beam
 from returnn.tf.layers.rec.choice import BaseChoiceLayer
 from returnn.tf.layers.rec.time_axis import with_time_dim
 from returnn.tf.layers.search_choices import SearchChoices

@@ -19,7 +19,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.rec.beam import Beam, as_beam_of_frame_before
+from returnn.tf.layers.loop.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.rec.final_state import last_frame
 from returnn.tf.layers.rec.frames import KeptLayer, SequenceFrame, StepFrame, kept_as_layer
 from returnn.tf.layers.rec.initial import initial_value
@@ -29,8 +29,8 @@ from returnn.tf.layers.rec.time_axis import new_array, stacked, traced_back, uns
 from returnn.tf.layers.search_choices import SearchChoices
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.rec.infer import InferredLoop
-    from returnn.tf.layers.rec.plan import LoopPlan
+    from returnn.tf.layers.loop.infer import InferredLoop
+    from returnn.tf.layers.loop.plan import LoopPlan
     from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
 
 tf1 = tf.compat.v1

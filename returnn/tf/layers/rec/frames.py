@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.rec.final_state import KeptFrames
-from returnn.tf.layers.rec.frame import Frame
 from returnn.tf.layers.rec.initial import initial_value, zeros_like_template
 from returnn.tf.layers.rec.kept_state import KeptInitial, KeptState, is_word
 from returnn.tf.layers.rec.prev_layer import PrevLayer, hidden_state_names
@@ -17,8 +17,8 @@ from returnn.tf.layers.rec.time_axis import shifted
 from returnn.tf.util.activations import OutputWithActivation
 
 if TYPE_CHECKING:
+    from returnn.tf.layers.loop.infer import InferredLoop
     from returnn.tf.layers.rec.emit import LoopEmitter, LoopInputs
-    from returnn.tf.layers.rec.infer import InferredLoop
 
 
 @dataclass(frozen=True)

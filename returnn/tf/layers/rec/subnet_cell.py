@@ -13,12 +13,13 @@ import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.rec.blocks import members_of_blocks, with_members, with_whole_blocks
+from returnn.tf.layers.loop.frame import Frame
+from returnn.tf.layers.loop.graph import LoopGraph
+from returnn.tf.layers.loop.infer import InferredLoop, frame_of, graph_of, infer
+from returnn.tf.layers.loop.plan import LoopPlan, check_plan, make_plan
 from returnn.tf.layers.rec.emit import EmittedLoop, LoopInputs, emit
 from returnn.tf.layers.rec.final_state import asked_for_states
-from returnn.tf.layers.rec.frame import Frame
-from returnn.tf.layers.rec.infer import InferredLoop, frame_of, infer
-from returnn.tf.layers.rec.plan import LoopGraph, LoopNode, LoopPlan, check_plan, make_plan
+from returnn.tf.layers.rec.prev_layer import PrevLayer, hidden_state_names
 from returnn.util.errors import ConfigError
 
 
@@ -80,11 +81,15 @@ class SubnetworkRecCell:
         self.asked_for_states = asked_for_states(net_dict, rec_layer.name, unit) | self._with_need_last()
         self.wanted = self._wanted()
         self.inferred: InferredLoop = infer(
-            self.prefix, unit, self._make_template_network, self.wanted, time_dim=time_dim
+            self.prefix, unit, self._make_template_network, self._make_prev_template, self.wanted, time_dim=time_dim
         )
         if self.has_end:
             self._check_end()
-        self.plan: LoopPlan = self._make_plan()
+        self.graph: LoopGraph = graph_of(
+            self.inferred, self.wanted, conditions=["end"] if self.has_end else [], length_is_known=has_known_length
+        )
+        self.plan: LoopPlan = make_plan(rec_layer.get_absolute_name(), self.graph, optimize=optimize)
+        check_plan(self.plan, self.graph)
         self.emitted: EmittedLoop | None = None
 
     def in_order(self, x: Tensor) -> Tensor:
@@ -159,32 +164,6 @@ class SubnetworkRecCell:
                 f"  It is {end} {end.dtype}."
             )
 
-    def _make_plan(self) -> LoopPlan:
-        nodes = {
-            path: LoopNode(
-                path=path,
-                layer_class=str(layer.layer_class),
-                edges=self.inferred.edges.get(path, ()),
-                output=str(layer.output),
-                has_state=bool(self.inferred.states.get(path)),
-                works_on_sequences=layer.works_on_sequences,
-                must_be_inside=layer.must_be_in_loop(),
-                collocate_with=tuple(layer.collocate_with),
-                selects_frames=layer.selects_frames,
-                restores_frames=layer.restores_frames,
-            )
-            for path, layer in self.inferred.layers.items()
-            if not (path.startswith(("data", "prev:")) and layer.layer_class in ("source", None))
-        }
-        blocks = [path for path in nodes if self.inferred.layers[path].is_one_block]
-        members = members_of_blocks(nodes, blocks)
-        nodes = with_whole_blocks(nodes, members)
-        conditions = ("end",) if self.has_end else ()
-        graph = LoopGraph(nodes, tuple(self.wanted), conditions, self.has_known_length)
-        plan = make_plan(self.rec_layer.get_absolute_name(), graph, optimize=self.optimize)
-        check_plan(plan, graph)
-        return with_members(plan, members)
-
     def make_network(self, frame: Frame, *, is_step: bool, data: dict[str, Tensor]) -> Any:
         """
         :param frame: what the network stands for
@@ -213,3 +192,12 @@ class SubnetworkRecCell:
         network.only_template = True
         network.set_rec_step_info(i=None)
         return network
+
+    def _make_prev_template(self, network: Any, path: str, template: Tensor) -> PrevLayer:
+        return PrevLayer(
+            name=f"prev:{path}",
+            network=network,
+            output=template.copy_template(),
+            state_names=hidden_state_names(path, self.unit),
+            state_before=lambda _name: template.copy_template(),
+        )

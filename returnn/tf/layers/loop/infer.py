@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.loop_state import StateTemplate, UndefinedSource
-from returnn.tf.layers.rec.beam import Beam, as_beam_of_frame_before
-from returnn.tf.layers.rec.frame import Edge, Frame
-from returnn.tf.layers.rec.prev_layer import PrevLayer, hidden_state_names
+from returnn.tf.layers.loop.beam import Beam, as_beam_of_frame_before
+from returnn.tf.layers.loop.frame import Edge, Frame
+from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
+from returnn.tf.layers.loop.state import StateTemplate, UndefinedSource
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.layer_base import LayerBase
 
 _MAX_ROUNDS = 10
 
@@ -41,6 +43,7 @@ def infer(
     prefix: str,
     descriptions: dict[str, Any],
     make_network: Callable[[Frame], Any],
+    make_prev_layer: Callable[[Any, str, Tensor], LayerBase],
     wanted: Sequence[str],
     *,
     time_dim: Dim,
@@ -50,13 +53,15 @@ def infer(
     :param prefix: absolute name of the loop, with "/" at the end
     :param descriptions: options of the layers of the time step
     :param make_network: function that makes a network for one frame
+    :param make_prev_layer: function of such a network, the path of a layer, and what it looked like in the frame
+        before: the layer that "prev:" means
     :param wanted: the layers that are needed; they, and all that they need, are looked at
     :raises ConfigError: if the templates contradict each other
     """
     prev: dict[str, Tensor] = {}
     prev_beam: Dim | None = None
     for _ in range(_MAX_ROUNDS):
-        frame = _TemplateFrame(prefix, descriptions, prev, time_dim, prev_beam)
+        frame = _TemplateFrame(prefix, descriptions, prev, time_dim, prev_beam, make_prev_layer)
         with backend_ctx("template"):
             network = make_network(frame)
             frame.network = network
@@ -80,6 +85,40 @@ def infer(
     )
 
 
+def graph_of(
+    inferred: InferredLoop, wanted: Sequence[str], *, conditions: Sequence[str], length_is_known: bool
+) -> LoopGraph:
+    """
+    :param inferred: the time step
+    :param wanted: layers of which all frames are needed outside
+    :param conditions: layers that the loop itself needs
+    :param length_is_known: before the loop starts
+    :return: the layers as values, without what the frame is given
+    """
+    nodes = {
+        path: _node_of(path, layer, inferred)
+        for path, layer in inferred.layers.items()
+        if not (path.startswith(("data", "prev:")) and layer.layer_class in ("source", None))
+    }
+    return LoopGraph(nodes, tuple(wanted), tuple(conditions), length_is_known)
+
+
+def _node_of(path: str, layer: LayerBase, inferred: InferredLoop) -> LoopNode:
+    return LoopNode(
+        path=path,
+        layer_class=str(layer.layer_class),
+        edges=inferred.edges.get(path, ()),
+        output=str(layer.output),
+        has_state=bool(inferred.states.get(path)),
+        works_on_sequences=layer.works_on_sequences,
+        must_be_inside=layer.must_be_in_loop(),
+        collocate_with=tuple(layer.collocate_with),
+        selects_frames=layer.selects_frames,
+        restores_frames=layer.restores_frames,
+        is_one_block=layer.is_one_block,
+    )
+
+
 def _note_initial_outputs(network: Any, layers: Sequence[LayerBase]) -> None:
     """Makes the layers around the loop that initial outputs are taken from, so that it is known who uses them."""
     for layer in layers:
@@ -97,8 +136,10 @@ class _TemplateFrame(Frame):
         prev: dict[str, Tensor],
         time_dim: Dim,
         prev_beam: Dim | None,
+        make_prev_layer: Callable[[Any, str, Tensor], LayerBase],
     ) -> None:
         super().__init__(prefix)
+        self.make_prev_layer = make_prev_layer
         self.prev_beam = prev_beam
         self.time_dim = time_dim
         self.descriptions = descriptions
@@ -118,14 +159,7 @@ class _TemplateFrame(Frame):
         if template is None:
             self.has_undefined = True
             template = self._guess(path)
-        names = hidden_state_names(path, self.descriptions)
-        return PrevLayer(
-            name=f"prev:{path}",
-            network=self.network,
-            output=template.copy_template(),
-            state_names=names,
-            state_before=lambda _name: template.copy_template(),
-        )
+        return self.make_prev_layer(self.network, path, template)
 
     def scores_before(self) -> Tensor | None:
         """:return: template of the scores"""

@@ -8,40 +8,16 @@ here knows TensorFlow.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Literal
 
-from returnn.tf.layers.rec.frame import Edge
+from returnn.tf.layers.loop.blocks import members_of_blocks, with_whole_blocks
+from returnn.tf.layers.loop.frame import Edge
+from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
 
 Place = Literal["before", "inside", "after"]
-
-
-@dataclass(frozen=True)
-class LoopNode:
-    """A layer of the time step, as far as the plan has to know it."""
-
-    path: str
-    layer_class: str
-    edges: tuple[Edge, ...] = ()
-    output: str = ""  # the template of its output, for people
-    has_state: bool = False  # it keeps something from frame to frame
-    works_on_sequences: bool = True  # it computes the same for all frames at once
-    must_be_inside: str = ""  # a reason, if there is one
-    collocate_with: tuple[str, ...] = ()
-    selects_frames: bool = False  # for all frames at once, the output only has some of them
-    restores_frames: bool = False  # the way back from there
-
-
-@dataclass(frozen=True)
-class LoopGraph:
-    """The layers of the time step, and what the outside wants of them."""
-
-    nodes: Mapping[str, LoopNode]
-    wanted: Sequence[str] = ("output",)  # layers of which all frames are needed outside
-    conditions: Sequence[str] = ()  # layers that the loop itself needs, such as "end"
-    length_is_known: bool = True  # before the loop starts
 
 
 @dataclass(frozen=True)
@@ -84,9 +60,29 @@ def make_plan(name: str, graph: LoopGraph, *, optimize: bool = True) -> LoopPlan
     :param graph: its layers
     :param optimize: whether layers are moved out of the loop
     """
-    if not optimize:
+    members = members_of_blocks(graph)
+    graph = with_whole_blocks(graph, members)
+    if optimize:
+        placements = _placements(graph)
+    else:
         reason = "option optimize_move_layers_out=False"
-        return LoopPlan(name, {path: Placement(path, "inside", reason) for path in graph.nodes})
+        placements = {path: Placement(path, "inside", reason) for path in graph.nodes}
+    for path, block in members.items():
+        placements[path] = Placement(path, placements[block].place, f"inside of {block!r}")
+    return LoopPlan(name, placements)
+
+
+def check_plan(plan: LoopPlan, graph: LoopGraph) -> None:
+    """Asserts that every layer is computed before those that use it."""
+    order = {"before": 0, "inside": 1, "after": 2}
+    for path, node in graph.nodes.items():
+        for edge in node.edges:
+            if edge.kind in ("same", "prev") and edge.path in graph.nodes:
+                used, user = order[plan.place_of(edge.path)], order[plan.place_of(path)]
+                assert used <= user, f"{plan.name}: {path!r} uses {edge}, which is computed later"
+
+
+def _placements(graph: LoopGraph) -> dict[str, Placement]:
     before = _before(graph)
     inside = _inside(graph, before)
     while unreadable := _read_in_loop(graph, before, inside):
@@ -101,17 +97,7 @@ def make_plan(name: str, graph: LoopGraph, *, optimize: bool = True) -> LoopPlan
             placements[path] = Placement(path, "inside", inside[path])
         else:
             placements[path] = Placement(path, "after", "nothing in the loop needs it")
-    return LoopPlan(name, placements)
-
-
-def check_plan(plan: LoopPlan, graph: LoopGraph) -> None:
-    """Asserts that every layer is computed before those that use it."""
-    order = {"before": 0, "inside": 1, "after": 2}
-    for path, node in graph.nodes.items():
-        for edge in node.edges:
-            if edge.kind in ("same", "prev") and edge.path in graph.nodes:
-                used, user = order[plan.place_of(edge.path)], order[plan.place_of(path)]
-                assert used <= user, f"{plan.name}: {path!r} uses {edge}, which is computed later"
+    return placements
 
 
 def _before(graph: LoopGraph, *, without: AbstractSet[str] = frozenset()) -> dict[str, str]:
