@@ -9,7 +9,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.layer_options import map_layers
+from returnn.tf.layers.layer_options import layers_in_options
 from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.util.errors import ConfigError
 
@@ -144,9 +144,7 @@ class _Branch:
         """:return: the layer, or what it depends on"""
         if self.layer is not None:
             return [self.layer]
-        found: list[LayerBase] = []
-        map_layers(self.layer_class, dict(self.options or {}), lambda layer: found.append(layer) or layer)
-        return found
+        return layers_in_options(self.options or {})
 
 
 def _resolve(value: Any, name: str, network: Any, get_layer: Callable[[str], Any], *, option: str) -> _Branch:

@@ -20,10 +20,11 @@ import tensorflow as tf
 
 from returnn.frontend import backend_ctx, get_selected_backend
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.derived_class import InferredInInit, bases_with_output
 from returnn.tf.layers.layer_axes import LayerAxes
 from returnn.tf.layers.layer_batch_norm import LayerBatchNorm
 from returnn.tf.layers.layer_losses import LayerLosses
-from returnn.tf.layers.layer_options import check_options, options_of, resolve_layers
+from returnn.tf.layers.layer_options import check_options, layers_in, options_of, resolve_layers
 from returnn.tf.layers.layer_params import LayerParams
 from returnn.tf.layers.layer_rec import LayerRec
 from returnn.tf.layers.loop.state import UndefinedSource
@@ -38,8 +39,14 @@ from returnn.util.not_specified import NotSpecified
 class _ComputesOutput(type):
     """After `__init__`, which keeps the options, the output is computed. So no layer has to care about the order."""
 
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        return super().__new__(mcs, name, bases_with_output(bases, namespace), namespace)
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        layer = super().__call__(*args, **kwargs)
+        try:
+            layer = super().__call__(*args, **kwargs)
+        except InferredInInit as exc:
+            return exc.layer
         layer._compute_output()
         return layer
 
@@ -422,7 +429,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         layers = list(self.sources)
         for name, option in options_of(type(self)).items():
             if option.holds_layer and name not in ("sources", "rec_previous_layer"):
-                layers += _layers_in(self.kwargs.get(name))
+                layers += layers_in(self.kwargs.get(name))
         return list(dict.fromkeys(layers))
 
     def get_normalized_layer(self) -> LayerBase:
@@ -560,14 +567,6 @@ def _out_data_of_source(
         source = source._insert_dim(feature, len(source.dims))
         source.feature_dim_axis = len(source.dims) - 1
     return source.copy_template(dtype=options.get("dtype"))
-
-
-def _layers_in(value: Any) -> list[LayerBase]:
-    if isinstance(value, LayerBase):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [layer for item in value for layer in _layers_in(item)] if isinstance(value, (list, tuple)) else []
 
 
 class InternalLayer(LayerBase):

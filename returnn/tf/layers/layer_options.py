@@ -17,6 +17,7 @@ from returnn.tf.layers.option_types import allows_none, annotation_of, check_typ
 from returnn.util.errors import ConfigError, nearest_hint
 
 _INTERNAL = {"self", "name", "network", "output", "sources", "rec_previous_layer"}
+_NOT_SOURCES = {"network", "_network", "rec_previous_layer"}
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,26 @@ def resolve_layers(layer_class: type, given: dict[str, Any], get_layer: Callable
             given[name] = _resolve(given[name], get_layer, option)
 
 
-def map_layers(layer_class: type, given: dict[str, Any], function: Callable[[Any], Any]) -> None:
+def map_layers(given: dict[str, Any], function: Callable[[Any], Any]) -> None:
     """Replaces each layer in the options by `function(layer)`, in place."""
-    names = ["sources", *(name for name, option in options_of(layer_class).items() if option.holds_layer)]
-    for name in names:
-        if given.get(name) is not None and name != "rec_previous_layer":
-            given[name] = _map(given[name], function)
+    for name, value in given.items():
+        if name not in _NOT_SOURCES and layers_in(value):
+            given[name] = _map(value, function)
+
+
+def layers_in_options(given: Mapping[str, Any]) -> list[Any]:
+    """:return: all layers in the options, each once"""
+    found = [layer for name, value in given.items() if name not in _NOT_SOURCES for layer in layers_in(value)]
+    return list(dict.fromkeys(found))
+
+
+def layers_in(value: Any) -> list[Any]:
+    """:return: the layers in a nested structure"""
+    if hasattr(value, "get_absolute_name"):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [layer for item in value for layer in layers_in(item)] if isinstance(value, (list, tuple)) else []
 
 
 def _map(value: Any, function: Callable[[Any], Any]) -> Any:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import tensorflow as tf
 
-import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.beam_axis import BeamAxis
 from returnn.tf.layers.broadcasting import without_broadcast_dims
 from returnn.tf.util import basic
 from returnn.tf.util.activations import RAW_ACTIVATIONS
@@ -54,11 +54,9 @@ def call_user_code(
     :param names: more names for the code
     :return: what it returns, as tensor
     """
-    beam = next((dim for x in sources for dim in x.dims if dim.is_beam_dim()), None)
+    beam = BeamAxis.of(sources)
     if beam is not None:
-        batch = next(x.get_batch_dim_tag() for x in sources if beam in x.dims)
-        merged = [_with_merged_beam(x, batch, beam) for x in sources]
-        return _with_split_beam(call_user_code(layer, code, merged, names=names), batch, beam)
+        return beam.split(call_user_code(layer, code, [beam.merge(x) for x in sources], names=names))
     template = template_of_user_code(layer, sources)
     if get_selected_backend() == "template":
         return template
@@ -101,30 +99,6 @@ def call_user_code(
 def broadcast_raw(x: Tensor, common: Tensor) -> Any:
     """:return: raw tensor with all axes of `common`, of size 1 where x does not have them"""
     return x.copy_compatible_to_dims_raw(common.dims)
-
-
-def _with_merged_beam(x: Tensor, batch: Dim, beam: Dim) -> Tensor:
-    """:return: x with one axis for batch and beam, which is how user code knows them"""
-    if batch not in x.dims and beam not in x.dims:
-        return x
-    for dim in (batch, beam):
-        if dim not in x.dims:
-            x = rf.expand_dim(x, dim)
-    axis = x.dims.index(batch)
-    out, both = rf.merge_dims(x, dims=[batch, beam], out_dim=batch * beam)
-    if x.feature_dim is not None:
-        out.feature_dim = x.feature_dim
-    return out.copy_move_axis(out.dims.index(both), min(axis, len(out.dims) - 1))
-
-
-def _with_split_beam(x: Tensor, batch: Dim, beam: Dim) -> Tensor:
-    both = batch * beam
-    if both not in x.dims:
-        return x
-    out = rf.split_dims(x, axis=both, dims=[batch, beam])
-    if x.feature_dim is not None:
-        out.feature_dim = x.feature_dim
-    return out
 
 
 @functools.cache

@@ -14,7 +14,8 @@ from returnn.config import get_global_config
 from returnn.log import log
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.control_flow_ctx import ControlFlowContext
-from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.derived_class import is_built_in
+from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.loop.beam import Beams
 from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.tf.layers.registry import get_layer_class
@@ -26,6 +27,7 @@ from returnn.tf.network.network_losses import NetworkLosses
 from returnn.tf.network.network_params import NetworkParams
 from returnn.tf.network.network_run import NetworkRun
 from returnn.tf.network.network_tree import NetworkTree
+from returnn.tf.network.raw_layers import create_raw_layer, is_raw_class, with_unknown_past
 from returnn.tf.network.subnet_access import Subnetwork
 from returnn.tf.network.train_flag import train_flag_ctx
 from returnn.tf.util.tf1_names import add_tf1_names
@@ -255,9 +257,11 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
             raise ConfigError(f"{where}: {exc}") from exc
         options = {key: value for key, value in desc.items() if key != "class"}
         options.update(_name=name, _network=self)
+        if is_raw_class(layer_class):
+            get_layer = with_unknown_past(get_layer, self)
         layer_class.transform_config_dict(options, network=self, get_layer=get_layer)
         layer_class.check_options(options, where=f"{where} (class {desc['class']!r})")
-        on_common_beam(layer_class, options, network=self)
+        on_common_beam(options, network=self)
         return layer_class, options
 
     def add_layer(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:
@@ -281,25 +285,22 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         return layer
 
     def _create_layer(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:
-        if layer_class.compute is not LayerBase.compute:
+        if is_raw_class(layer_class):
+            return create_raw_layer(self, name, layer_class, layer_desc)
+        if is_built_in(layer_class.__module__):
             return layer_class(name=name, network=self, **layer_desc)
-        desc = dict(layer_desc)
-        output = desc.pop("output", None)
-        if output is None:
-            output = layer_class.get_out_data_from_opts(name=name, network=self, **desc)
-            output = layer_class.fixup_out_data(
-                output, network=self, **{k: desc[k] for k in ("out_shape",) if k in desc}
-            )
-        if self.only_template:  # code of a user works on values
-            return InternalLayer(name=name, network=self, output=output, debug_type_name=layer_class.__name__)
-        with self.layer_creation_scope(layer_class, name=name, **desc):
-            return layer_class(name=name, network=self, output=output, **desc)
+        with self.layer_creation_scope(layer_class, name=name, **layer_desc):
+            return layer_class(name=name, network=self, **layer_desc)
 
     @contextlib.contextmanager
     def layer_creation_scope(self, layer_class: type[LayerBase] = LayerBase, **kwargs: Any) -> Iterator[None]:
-        """Name scope for the operations of a layer, and this network as the current one."""
+        """What `__init__` of a user's layer class runs in: name scope, train flag, this network as the current one."""
         name = kwargs.get("name", "")
-        with self.register_network_scope(), layer_class.cls_setup_scope(name=name, name_scope=kwargs.get("name_scope")):
+        with (
+            self.register_network_scope(),
+            train_flag_ctx(self.train_flag),
+            layer_class.cls_setup_scope(name=name, name_scope=kwargs.get("name_scope")),
+        ):
             yield
 
     @contextlib.contextmanager

@@ -68,6 +68,10 @@ class Frame:
         """:return: state of a layer after the frame before"""
         raise ConfigError(f"layer {self.prefix + path!r}: has state, which there is none of outside of the loop.")
 
+    def state_templates(self, path: str) -> dict[str, Any]:
+        """:return: what the state of a layer looks like, by the names of its parts"""
+        return {}
+
     def output_before(self, path: str) -> Any:
         """:return: output of a layer in the frame before, as far as that is kept; otherwise None"""
         return None

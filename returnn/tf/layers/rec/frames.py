@@ -221,6 +221,10 @@ class StepFrame(Frame):
         beams = self.network.beams
         return beams.translate(state, beams.of(template))
 
+    def state_templates(self, path: str) -> dict[str, Tensor]:
+        """:return: what the state of a layer looks like, by the names of its parts"""
+        return {key: state.template for key, state in self.loop.inferred.states.get(path, {}).items()}
+
     def scores_before(self) -> Tensor | None:
         """:return: [B, beam]: scores of the hypotheses after the frame before"""
         return self._of_prev_beam("scores", "float32")

@@ -1,0 +1,65 @@
+"""
+Layer classes of users which derive from a built-in one.
+
+A built-in class keeps its options in `__init__`, and its output is computed after that. The `__init__` of a user's
+class goes on with raw values as soon as `super().__init__(...)` is through. So between the two stands one more class,
+whose `__init__` ends with the output. While dims are inferred, there is no value to go on with: all that is known of
+the layer is known there, and the rest of the user's `__init__` is left out.
+
+A user's class with a `compute` of its own is like a built-in one, and nothing of this is about it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from returnn.frontend import get_selected_backend
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class InferredInInit(BaseException):
+    """Ends the `__init__` of a user's class. It is no error, so that no code of a user takes it for one."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__(layer)
+        self.layer = layer
+
+
+def is_built_in(module_name: str) -> bool:
+    """:return: whether what is defined in this module belongs to the toolkit, and not to a user"""
+    return module_name.partition(".")[0] == _PACKAGE
+
+
+def bases_with_output(bases: tuple[type, ...], namespace: Mapping[str, Any]) -> tuple[type, ...]:
+    """
+    :param bases: of a new layer class
+    :param namespace: what it defines
+    :return: its bases, with the output computed in `__init__` of those which are built in, if a user's `__init__` may
+        want it
+    """
+    if is_built_in(namespace["__module__"]) or "__init__" not in namespace or "compute" in namespace:
+        return bases
+    return tuple(_with_output(base) if _computes(base) and is_built_in(base.__module__) else base for base in bases)
+
+
+def _computes(base: type) -> bool:
+    """:return: whether it computes an output, beside the root of all layer classes, which only says how it is done"""
+    return len([cls for cls in base.__mro__ if "compute" in vars(cls)]) > 1
+
+
+@functools.cache
+def _with_output(base: Any) -> type:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        super(with_output, self).__init__(*args, **kwargs)
+        if type(self).compute is not base.compute:
+            return
+        self._compute_output()
+        if get_selected_backend() == "template":
+            raise InferredInInit(self)
+
+    namespace = {"__init__": __init__, "__module__": base.__module__, "__doc__": base.__doc__}
+    with_output = type(base)(base.__name__, (base,), namespace)
+    return with_output

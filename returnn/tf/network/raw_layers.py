@@ -1,0 +1,284 @@
+"""
+Layers of users' own classes, whose code works on raw tensors.
+
+Such a class says by `get_out_data_from_opts` what its output looks like, and sets `self.output.placeholder` in
+`__init__`. It sees what the protocol promises: batch and beam are one axis. In a loop, it can have a state: what
+`get_rec_initial_extra_outputs` says is there before the first frame; then `self._rec_previous_layer.rec_vars_outputs`
+is what the layer has set as `self.rec_vars_outputs` in the frame before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from returnn.frontend import backend_ctx
+from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tf.layers.beam_axis import BeamAxis
+from returnn.tf.layers.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
+from returnn.tf.layers.layer_options import layers_in_options, map_layers, options_of
+from returnn.tf.layers.layer_rec import LayerRec
+from returnn.tf.layers.loop.state import StateTemplate, UndefinedSource
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.network.network import TFNetwork
+
+tf1 = tf.compat.v1
+
+
+def is_raw_class(layer_class: type[LayerBase]) -> bool:
+    """:return: whether the class works on raw tensors"""
+    return layer_class.compute is LayerBase.compute
+
+
+def create_raw_layer(
+    network: TFNetwork, name: str, layer_class: type[LayerBase], options: Mapping[str, Any]
+) -> LayerBase:
+    """
+    :param network: the network
+    :param name: of the layer
+    :param layer_class: see `is_raw_class`
+    :param options: with layers in place of their names
+    :return: the layer; while dims are inferred, one that stands for it
+    """
+    axis = BeamAxis.of(layer.output for layer in known_layers_in(options))
+    seen = dict(options) if axis is None else _with_merged_beam(options, axis)
+    output = seen.pop("output", None)
+    if output is None:
+        output = layer_class.get_out_data_from_opts(name=name, network=network, **seen)
+        shape = {key: seen[key] for key in ("out_shape",) if key in seen}
+        output = layer_class.fixup_out_data(output, network=network, **shape)
+    arguments = {**seen, "name": name, "network": network, "output": output}
+    if network.only_template:
+        return RawLayerTemplate(layer_class, arguments, axis)
+    past = _past(network, name, axis)
+    if past is not None:
+        arguments["rec_previous_layer"] = past
+    with network.layer_creation_scope(layer_class, name=name, **seen):
+        layer = layer_class(**arguments)
+    layer.output = layer.output if axis is None else axis.split(layer.output)
+    if past is not None:
+        _take_new_state(layer, past)
+    return layer
+
+
+def _with_merged_beam(options: Mapping[str, Any], axis: BeamAxis) -> dict[str, Any]:
+    def merged(layer: LayerBase) -> LayerBase:
+        output = axis.merge(layer.output)
+        if output is layer.output:
+            return layer
+        return WrappedInternalLayer(
+            base_layer=layer, name=layer.name, network=layer.network, output=output, sources=[layer]
+        )
+
+    result = dict(options)
+    map_layers(result, lambda layer: layer if isinstance(layer, UnknownPast) else merged(layer))
+    return result
+
+
+class RawLayerTemplate(InternalLayer):
+    """What is known of a layer of a user's own class while dims are inferred."""
+
+    def __init__(self, raw_class: type[LayerBase], arguments: Mapping[str, Any], axis: BeamAxis | None) -> None:
+        """
+        :param raw_class: the class
+        :param arguments: for its `__init__`
+        :param axis: batch and beam as the class knows them; None if there is no beam
+        """
+        common = {key: value for key, value in arguments.items() if key in options_of(LayerBase)}
+        super().__init__(debug_type_name=raw_class.__name__, **common)
+        self.raw_class = raw_class
+        self.arguments = dict(arguments)
+        self.layer_class = raw_class.layer_class
+        if axis is not None:
+            self.output = axis.split(self.output)
+        if self.network.innermost_frame() is not None:
+            self._find_state(axis)
+        self.works_on_sequences = not raw_class.recurrent and not self.state_templates
+
+    def where(self) -> str:
+        """:return: the layer, as an error message begins with it"""
+        return f"layer {self.get_absolute_name()!r} (class {self.raw_class.class_name()!r})"
+
+    def get_dep_layers(self) -> list[LayerBase]:
+        """:return: all layers that its options have"""
+        return known_layers_in(self.arguments)
+
+    def _find_state(self, axis: BeamAxis | None) -> None:
+        if _overrides(self.raw_class, "get_rec_initial_output"):
+            self._initial_output = self._output_before_first_frame
+        if not _overrides(self.raw_class, "get_rec_initial_extra_outputs"):
+            return
+        shapes = self._call("get_rec_initial_extra_outputs_shape_invariants") or {}
+        with _scratch_graph_if(self.network.get_root_network().only_template):
+            for key, raw in self._initial_state().items():
+                dims = self._dims_of_state(key, shapes.get(key, raw.shape), axis)
+                template = Tensor(key, dims=dims, dtype=raw.dtype.base_dtype.name)
+                self.state_templates[key] = StateTemplate(template, self._function_for_initial(key, dims))
+
+    def _dims_of_state(self, key: str, shape: Any, axis: BeamAxis | None) -> list[Dim]:
+        sizes = tf.TensorShape(shape).as_list()
+        has_batch = bool(sizes) and sizes[0] is None
+        dims = [
+            self.new_dim(f"state {key} axis {i}", size, auto_generated=False)
+            for i, size in list(enumerate(sizes))[has_batch:]
+        ]
+        batch = self.network.batch_dims_of_frame() if has_batch else []
+        return [*batch, *([] if axis is None or not has_batch else [axis.beam]), *dims]
+
+    def _function_for_initial(self, key: str, dims: list[Dim]) -> Callable[[], Tensor]:
+        """:return: function that computes the state before the first frame, the same for all hypotheses"""
+        dims = [dim for dim in dims if not dim.is_beam_dim()]
+
+        def initial() -> Tensor:
+            raw = self._initial_state()[key]
+            return Tensor(key, dims=dims, dtype=raw.dtype.base_dtype.name, raw_tensor=raw)
+
+        return initial
+
+    def _initial_state(self) -> dict[str, Any]:
+        with backend_ctx("tf"):
+            state = self._call("get_rec_initial_extra_outputs", batch_dim=_batch_size())
+        return {key: tf.convert_to_tensor(value) for key, value in state.items()}
+
+    def _output_before_first_frame(self) -> Tensor:
+        output = self.output.copy_as_batch_major()
+        dims = [dim for dim in output.dims if not dim.is_beam_dim()]
+        raw = self._call("get_rec_initial_output", batch_dim=_batch_size())
+        return Tensor(output.name, dims=dims, dtype=output.dtype, raw_tensor=raw)
+
+    def _call(self, method: str, **more: Any) -> Any:
+        rec_layer = self.network.get_rec_parent_layer(inside_loop=False)
+        return getattr(self.raw_class, method)(rec_layer=rec_layer, **{**self.arguments, **more})
+
+
+class PreviousRawLayer(InternalLayer):
+    """The layer in the frame before, with its state as raw tensors in `rec_vars_outputs`."""
+
+    def __init__(self, state: Mapping[str, Tensor], **kwargs: Any) -> None:
+        """
+        :param state: [B, beam, ...] each, by name
+        """
+        super().__init__(**kwargs)
+        self.state = dict(state)
+        self.rec_vars_outputs = {key: _with_merged_axes(x) for key, x in state.items()}
+
+
+def _past(network: TFNetwork, name: str, axis: BeamAxis | None) -> PreviousRawLayer | None:
+    """:return: the layer in the frame before; None if this is not a single frame, or there is nothing of it"""
+    frame = network.innermost_frame()
+    if frame is None or not network.innermost_step_of_loop():
+        return None
+    path = frame.path_of(network.get_absolute_name_prefix() + name)
+    beam = None if axis is None else Tensor("hypotheses", dims=[axis.batch, axis.beam], dtype="int32")
+    templates = frame.state_templates(path)
+    state = {key: frame.state_before(path, key, x if beam is None else beam) for key, x in templates.items()}
+    output = frame.output_before(path)
+    if output is None and not state:
+        return None
+    if output is not None and beam is not None:
+        output = axis.merge(network.beams.translate(output, network.beams.of(beam)))
+    return PreviousRawLayer(state, name=f"prev:{name}", network=network, output=output)
+
+
+def _take_new_state(layer: LayerBase, past: PreviousRawLayer) -> None:
+    for key, before in past.state.items():
+        if key not in layer.rec_vars_outputs:
+            raise ConfigError(
+                f"{layer.where()}: it has the state {key!r}, but `self.rec_vars_outputs` does not say what it is after "
+                f"this frame.\n  There is: {', '.join(layer.rec_vars_outputs) or 'nothing'}."
+            )
+        after = before.copy_template()
+        after.raw_tensor = _with_split_axes(tf.convert_to_tensor(layer.rec_vars_outputs[key]), before)
+        layer.new_state(key, after)
+
+
+# A part of a state can have dims that grow from frame to frame, of which nobody knows the lengths.
+
+
+def _with_merged_axes(x: Tensor) -> Any:
+    """
+    :param x: [B, beam, ...] in this order, or without beam
+    :return: raw (B * beam, ...)
+    """
+    if not any(dim.is_beam_dim() for dim in x.dims):
+        return x.raw_tensor
+    merged = tf.reshape(x.raw_tensor, tf.concat([[-1], tf.shape(x.raw_tensor)[2:]], axis=0))
+    merged.set_shape([None, *x.batch_shape[2:]])
+    return merged
+
+
+def _with_split_axes(raw: Any, template: Tensor) -> Any:
+    """
+    :param raw: (B * beam, ...)
+    :param template: [B, beam, ...] in this order, or without beam
+    """
+    beam = next((dim for dim in template.dims if dim.is_beam_dim()), None)
+    if beam is None:
+        return raw
+    split = tf.reshape(raw, tf.concat([[-1, beam.get_dim_value()], tf.shape(raw)[1:]], axis=0))
+    split.set_shape([None, beam.dimension, *raw.shape[1:]])
+    return split
+
+
+def _overrides(layer_class: type[LayerBase], method: str) -> bool:
+    return getattr(layer_class, method).__func__ is not vars(LayerRec)[method].__func__
+
+
+def _batch_size() -> Any:
+    if batch_dim.dyn_size_ext is None:
+        return tf1.placeholder(tf.int32, shape=(), name="batch_size")
+    return batch_dim.get_dim_value()
+
+
+@contextlib.contextmanager
+def _scratch_graph_if(is_needed: bool) -> Iterator[None]:
+    with tf.Graph().as_default() if is_needed else contextlib.nullcontext():
+        yield
+
+
+class UnknownPast(InternalLayer):
+    """A layer in the frame before, as long as nothing is known of it. It may be that nobody wants to know."""
+
+    def __init__(self, cause: UndefinedSource, **kwargs: Any) -> None:
+        """
+        :param cause: why it is not known
+        """
+        self.cause = cause
+        super().__init__(output=None, **kwargs)
+
+    @property
+    def output(self) -> Tensor:
+        """:raises UndefinedSource: always"""
+        raise self.cause
+
+    @output.setter
+    def output(self, output: None) -> None:
+        pass
+
+
+def known_layers_in(options: Mapping[str, Any]) -> list[LayerBase]:
+    """:return: the layers in the options of a layer, as far as something is known of them"""
+    return [layer for layer in layers_in_options(options) if not isinstance(layer, UnknownPast)]
+
+
+def with_unknown_past(get_layer: Callable[[str], LayerBase], network: TFNetwork) -> Callable[[str], LayerBase]:
+    """
+    :param get_layer: function that gives the layer of a name
+    :param network: the network
+    :return: the same function. A layer of the frame before of which nothing is known yet is only missed by who looks
+    """
+
+    def get_layer_or_unknown(name: str) -> LayerBase:
+        try:
+            return get_layer(name)
+        except UndefinedSource as exc:
+            if not name.startswith("prev:"):
+                raise
+            return UnknownPast(exc, name=name, network=network)
+
+    return get_layer_or_unknown
