@@ -149,6 +149,7 @@ class _TemplateFrame(Frame):
 
     def step_data(self, key: str, data: Tensor) -> Tensor:
         """:return: template of one frame of the data"""
+        data = self.network.parent_layer.data_of_frames(key, data, self.time_dim)
         return frame_of(data, self.time_dim) if self.time_dim in data.dims else data
 
     def prev_layer(self, path: str) -> LayerBase:

@@ -413,6 +413,7 @@ class LoopEmitter:
 
     def extern_data_of_step(self, key: str, data: Tensor, i: Any) -> Tensor:
         """:return: frame of data of the network around, or all of it if it does not have the dim of the loop"""
+        data = self.inputs.cell.rec_layer.data_of_frames(key, data, self.inputs.time_dim)
         if self.inputs.time_dim not in data.dims:
             return data
         return unstacked(self.inputs.cell.in_order(data), self.inputs.time_dim)(i)

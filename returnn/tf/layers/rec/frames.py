@@ -88,7 +88,7 @@ class SequenceFrame(Frame):
 
     def step_data(self, key: str, data: Tensor) -> Tensor:
         """:return: data of the network around, in the order of the loop"""
-        return self.in_order(data)
+        return self.in_order(self.inputs.cell.rec_layer.data_of_frames(key, data, self.inputs.time_dim))
 
     def in_order(self, x: Tensor) -> Tensor:
         """:return: the frames of a sequence in the order of the loop"""

@@ -54,7 +54,40 @@ class RecSubnetwork(LayerBase):
             backward=self.is_backward(),
             debug=bool(self.debug),
         )
-        return self.cell.compute()
+        output = self.cell.compute()
+        if source is not None and get_selected_backend() != "template" and not self.network.search_flag:
+            self._check_lengths_of_targets(time_dim)
+        return output
+
+    def data_of_frames(self: RecLayer, key: str, data: Tensor, time_dim: Dim) -> Tensor:
+        """
+        :param key: of data of the network around
+        :param data: its value
+        :param time_dim: of this loop
+        :return: the data, with the dim of the loop if it is the target of frames. Data of two keys have time dims of
+            their own unless the config says otherwise, although a loop over a source has one target for each frame.
+        """
+        own = self._own_dim_of_target(key, data, time_dim)
+        return data if own is None else rf.replace_dim(data, in_dim=own, out_dim=time_dim)[0]
+
+    def _own_dim_of_target(self: RecLayer, key: str, data: Tensor, time_dim: Dim) -> Dim | None:
+        if not self.sources or time_dim in data.dims or key not in self._targets_in_frames():
+            return None
+        own = data.get_time_dim_tag() if data.have_time_axis() else None
+        return own if own is not None and own.is_dynamic_seq_length() else None
+
+    def _targets_in_frames(self: RecLayer) -> set[str]:
+        assert isinstance(self.unit, dict)
+        return {self.size_target or "", *(self.targets or ()), *_targets_in(self.unit)}
+
+    def _check_lengths_of_targets(self: RecLayer, time_dim: Dim) -> None:
+        extern_data = self.network.get_root_network().extern_data
+        for key in sorted(self._targets_in_frames() & self.network.get_root_network().used_data_keys):
+            own = self._own_dim_of_target(key, extern_data.data[key], time_dim) if extern_data.has_data(key) else None
+            if own is not None:
+                is_same = rf.compare_bc(own.get_size_tensor(), "==", time_dim.get_size_tensor())
+                message = f"{self.where()}: the target {key!r} needs as many labels as the source has frames."
+                rf.assert_(is_same, message)  # noqa: PT009 (no unittest)
 
     def _moves_layers_out(self: RecLayer) -> bool:
         if self.optimize_move_layers_out is not None:
@@ -247,6 +280,21 @@ class RecSubnetwork(LayerBase):
 def _renamed(loss: Any, name: str) -> Any:
     loss.name = name
     return loss
+
+
+def _as_list(target: str | list[str] | tuple[str, ...] | None) -> list[str]:
+    return [target] if isinstance(target, str) else list(target or ())
+
+
+def _targets_in(unit: dict[str, Any]) -> set[str]:
+    """:return: targets of all layers of the time step, also of those in subnetworks"""
+    found: set[str] = set()
+    for desc in unit.values():
+        if isinstance(desc, dict):
+            found.update(_as_list(desc.get("target")))
+            inner = desc.get("subnetwork")
+            found |= _targets_in(inner) if isinstance(inner, dict) else set()
+    return found
 
 
 def _choices_in(unit: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,58 @@
+"""A loop over a source has one target for each frame, also if the target has a time dim of its own."""
+
+import numpy
+import pytest
+
+from returnn.config import Config
+from returnn.tf.network import TFNetwork
+from returnn.tf.util.data import SpatialDim
+from tests.tf.layers.rec.recurrent_net import drawn, tf, tf1
+
+NUM_LABELS = 6
+LABELS = numpy.array([[1, 5, 2, 0], [3, 3, 0, 0]], "int32")
+LENGTHS = numpy.array([4, 2], "int32")
+UNIT = {
+    "label": {"class": "linear", "activation": None, "n_out": 3, "from": "prev:output"},
+    "s": {"class": "linear", "activation": "tanh", "n_out": 3, "from": ["data:source", "label", "prev:s"]},
+    "prob": {"class": "softmax", "from": "s", "target": "classes", "loss": "ce"},
+    "output": {"class": "choice", "from": "prob", "target": "classes", "beam_size": 3, "initial_output": 0},
+}
+
+
+def run(*, lengths=LENGTHS, shared_dim=False, **options):
+    """:return: loss, and the output [B, T]"""
+    time_dim = {"same_dim_tags_as": {"t": SpatialDim("time")}} if shared_dim else {}
+    extern_data = {"data": {"dim": 2, **time_dim}, "classes": {"dim": NUM_LABELS, "sparse": True, **time_dim}}
+    net_dict = {"output": {"class": "rec", "from": "data", "target": "classes", "unit": UNIT, **options}}
+    with tf.Graph().as_default(), tf1.Session() as session:
+        net = TFNetwork(config=Config({"extern_data": extern_data, "behavior_version": 21}), train_flag=True)
+        net.construct_from_dict(net_dict)
+        loss = net.get_total_loss()
+        session.run([p.assign(drawn(p.name, p.shape.as_list())) for p in net.get_params_list()])
+        data, classes = (net.extern_data.data[key] for key in ("data", "classes"))
+        feed = {
+            data.placeholder: drawn("data", (2, 4, 2)),
+            data.get_sequence_lengths(): LENGTHS,
+            classes.placeholder: LABELS[:, : max(lengths)],
+            classes.get_sequence_lengths(): lengths,
+            data.batch.dim: 2,
+        }
+        output = net.get_layer("output").output.copy_as_batch_major().placeholder
+        checks = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
+        return session.run([loss, output, checks], feed)[:2]
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+@pytest.mark.parametrize("optimize", [True, False])
+def test_own_time_dim_is_shared_time_dim(optimize, direction):
+    options = {"optimize_move_layers_out": optimize, "direction": direction}
+    loss, output = run(**options)
+    expected, _ = run(shared_dim=True, **options)
+    numpy.testing.assert_allclose(loss, expected, rtol=1e-6)
+    for labels, found, length in zip(LABELS, output, LENGTHS, strict=True):
+        numpy.testing.assert_array_equal(found[:length], labels[:length])
+
+
+def test_target_of_other_length_is_an_error():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs as many labels as the source has frames"):
+        run(lengths=numpy.array([4, 3], "int32"))
