@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
@@ -20,6 +24,7 @@ _KINDS = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "maximum", "minimum", "logical_and", "logical_or",
     "squared_difference", "logaddexp",
 )  # fmt: skip
+_LOGICAL_KINDS = ("logical_and", "logical_or")
 _COMPARE_KINDS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -47,7 +52,8 @@ class CombineLayer(LayerBase):
     ) -> None:
         """
         :param kind: "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "maximum", "minimum", "average",
-            "logical_and", "logical_or", "squared_difference", "logaddexp"; or "eval"
+            "logical_and", "logical_or", "squared_difference", "logaddexp"; "eval"; or a function of two operands in
+            `tf.math` or `tf`, such as "atan2"
         :param activation: on the result, such as "tanh"
         :param with_bias: add a trained bias, before the activation
         :param eval: for kind "eval": Python expression or function, see `EvalLayer`
@@ -64,9 +70,7 @@ class CombineLayer(LayerBase):
         self.eval_locals = eval_locals or {}
         self.eval_for_output_loss = eval_for_output_loss
         self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources)
-        if kind not in (*_KINDS, "average", "eval"):
-            hint = nearest_hint(kind, (*_KINDS, "average", "eval"))
-            raise ConfigError(f"{self.where()}: option 'kind': there is no {kind!r}.\n  {hint}")
+        _check_kind(self, kind, (*_KINDS, "average", "eval"))
         if not self.sources:
             raise ConfigError(f"{self.where()}: a source is required (option 'from').")
 
@@ -88,8 +92,9 @@ class CombineLayer(LayerBase):
         result = sources[0]
         kind = "add" if self.kind == "average" else self.kind
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
+        operation = rf.combine if kind in _KINDS else functools.partial(_combine_by_tensorflow, self)
         for source in sources[1:]:
-            result = rf.combine(result, kind, source, allow_broadcast_all_sources=allow_broadcast)
+            result = operation(result, kind, source, allow_broadcast_all_sources=allow_broadcast)
         return result / len(sources) if self.kind == "average" else result
 
     def _eval(self, sources: Sequence[Tensor]) -> Tensor:
@@ -141,7 +146,7 @@ class CompareLayer(LayerBase):
     ) -> None:
         """
         :param kind: "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"; of bool sources also
-            "logical_and", "logical_or"
+            "logical_and", "logical_or"; or a function of two operands in `tf.math` or `tf`, such as "logical_xor"
         :param value: what to compare with at last
         :param allow_broadcast_all_sources: whether it is fine that no source has all dims. Default: not since behavior
             version 4
@@ -150,10 +155,7 @@ class CompareLayer(LayerBase):
         self.kind = kind
         self.value = value
         self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources)
-        if kind not in (*_COMPARE_KINDS, "logical_and", "logical_or"):
-            raise ConfigError(
-                f"{self.where()}: option 'kind': there is no {kind!r}.\n  {nearest_hint(kind, _COMPARE_KINDS)}"
-            )
+        _check_kind(self, kind, (*_COMPARE_KINDS, *_LOGICAL_KINDS))
         if not self.sources or (len(self.sources) == 1 and value is None):
             raise ConfigError(f"{self.where()}: two sources are required, or one and the option 'value'.")
 
@@ -162,7 +164,11 @@ class CompareLayer(LayerBase):
         operands = without_broadcast_dims(self, [*sources, *([] if self.value is None else [self.value])])
         result = None
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
-        operation = rf.combine if self.kind.startswith("logical") else rf.compare
+        operation: Callable[..., Tensor] = functools.partial(_combine_by_tensorflow, self, dtype="bool")
+        if self.kind in _COMPARE_KINDS:
+            operation = rf.compare
+        elif self.kind in _LOGICAL_KINDS:
+            operation = rf.combine
         for a, b in itertools.pairwise(operands):
             one = operation(a, self.kind, b, allow_broadcast_all_sources=allow_broadcast)
             result = one if result is None else rf.combine_bc(result, "logical_and", one)
@@ -172,3 +178,38 @@ class CompareLayer(LayerBase):
 
 def _allow_broadcast(given: bool | type[NotSpecified]) -> bool:
     return BehaviorVersion.get() < 4 if given is NotSpecified else bool(given)
+
+
+def _check_kind(layer: LayerBase, kind: str, known: Sequence[str]) -> None:
+    """:raises ConfigError: if there is no such operation"""
+    if kind not in known and _function_of_tensorflow(kind) is None:
+        hint = nearest_hint(kind, known)
+        raise ConfigError(f"{layer.where()}: option 'kind': there is no {kind!r}, nor in tf.math or tf.\n  {hint}")
+
+
+def _function_of_tensorflow(name: str) -> Callable[[Any, Any], Any] | None:
+    """:return: function of two operands in `tf.math` or `tf`"""
+    function = getattr(tf.math, name, None) or getattr(tf, name, None)
+    if not callable(function) or inspect.isclass(function):
+        return None
+    parameters = inspect.signature(function).parameters.values()
+    return function if len([p for p in parameters if p.default is p.empty]) == 2 else None
+
+
+def _combine_by_tensorflow(
+    layer: LayerBase, a: Tensor, kind: str, b: Any, *, allow_broadcast_all_sources: bool, dtype: str | None = None
+) -> Tensor:
+    """:return: {...}: the dims of both; function of this name in TensorFlow, with dtype of `a` or the given one"""
+    with rf.backend_ctx("template"):
+        output = rf.compare(a, "equal", b, allow_broadcast_all_sources=allow_broadcast_all_sources)
+    output = output.copy_template(dtype=dtype or a.dtype)
+    if rf.get_selected_backend() == "template":
+        return output
+    function = _function_of_tensorflow(kind)
+    assert function is not None
+    raw = [broadcast_raw(x, output) if isinstance(x, Tensor) else tf.cast(x, a.dtype) for x in (a, b)]
+    try:
+        output.raw_tensor = function(*raw)
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"{layer.where()}: option 'kind': {kind!r} does not work with {a}.") from exc
+    return output

@@ -11,6 +11,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.tf.layers.swap_axes import perm_of_axes, transposed
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, nearest_hint
@@ -121,7 +122,7 @@ class ConvLayer(SpatialLayer):
         :param forward_weights_init: initial value of `W`
         :param bias_init: initial value of `bias`
         :param filter: layer to take `W` from
-        :param filter_perm: for that, which description of its dims stands for which: {"F": "filter", ...}
+        :param filter_perm: transposes that layer first: axis -> axis of it which comes there, both by description
         :param bias: layer to take `bias` from
         :param use_time_mask: frames beyond the end of a sequence are zero
         :param pad_seq_len_to_power: not supported
@@ -129,10 +130,6 @@ class ConvLayer(SpatialLayer):
         super().__init__(in_dim=in_dim, n_out=n_out, out_dim=out_dim, **kwargs)
         if pad_seq_len_to_power is not None:
             raise ConfigError(f"{self.where()}: option 'pad_seq_len_to_power' is not supported. It can be left out.")
-        if filter_perm is not None:
-            raise ConfigError(
-                f"{self.where()}: option 'filter_perm' is not supported: dims are found by what they are."
-            )
         self.filter_size = _sizes(self, filter_size)
         self.padding = self.padding_of(padding)
         self.strides = strides
@@ -149,6 +146,7 @@ class ConvLayer(SpatialLayer):
         self.forward_weights_init = forward_weights_init
         self.bias_init = bias_init
         self.filter = filter
+        self.filter_perm = filter_perm
         self.bias = bias
         self.use_time_mask = use_time_mask
 
@@ -185,9 +183,9 @@ class ConvLayer(SpatialLayer):
         return source, feature
 
     def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:
-        if self.filter is not None:
-            return _like_param(self, self.filter, [*window, self._group_dim(in_dim), out_dim])
         dims = [*window, self._group_dim(in_dim), out_dim]
+        if self.filter is not None:
+            return _like_param(self, self.filter, dims, perm=self.filter_perm)
         return self.parameter("W", dims, initial=self.forward_weights_init)
 
     def _group_dim(self, in_dim: Dim) -> Dim:
@@ -249,15 +247,11 @@ class TransposedConvLayer(SpatialLayer):
         :param forward_weights_init: initial value of the filter
         :param bias_init: initial value of `bias`
         :param filter: layer to take the filter from
-        :param filter_perm: not supported
+        :param filter_perm: transposes that layer first: axis -> axis of it which comes there, both by description
         :param bias: layer to take `bias` from
         :param use_time_mask: frames beyond the end of a sequence are zero
         """
         super().__init__(in_dim=in_dim, out_dim=out_dim, **kwargs)
-        if filter_perm is not None:
-            raise ConfigError(
-                f"{self.where()}: option 'filter_perm' is not supported: dims are found by what they are."
-            )
         self.filter_size = _sizes(self, filter_size)
         self.strides = strides
         self.padding = "same" if str(padding).lower() == "same" else self.padding_of(padding)
@@ -270,6 +264,7 @@ class TransposedConvLayer(SpatialLayer):
         self.forward_weights_init = forward_weights_init
         self.bias_init = bias_init
         self.filter = filter
+        self.filter_perm = filter_perm
         self.bias = bias
         self.use_time_mask = use_time_mask
 
@@ -292,7 +287,7 @@ class TransposedConvLayer(SpatialLayer):
     def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:
         in_dim = in_dim.copy(match_priority=1) if in_dim == out_dim else in_dim
         if self.filter is not None:
-            return _like_param(self, self.filter, [*window, in_dim, out_dim])
+            return _like_param(self, self.filter, [*window, out_dim, in_dim], perm=self.filter_perm)
         one = [self.new_dim("one", 1, auto_generated=False)] if len(window) == 1 else []
         filters = self.parameter(
             "W_native_transposed_conv", [*window, *one, out_dim, in_dim], initial=self.forward_weights_init
@@ -319,11 +314,15 @@ def _activated(layer: Any, output: Tensor) -> Tensor:
     return layer.output_before_activation.after
 
 
-def _like_param(layer: LayerBase, given: LayerBase, dims: Sequence[Dim]) -> Tensor:
+def _like_param(
+    layer: LayerBase, given: LayerBase, dims: Sequence[Dim], *, perm: Mapping[str, str] | None = None
+) -> Tensor:
     """:return: output of another layer as a parameter with these dims; where dims differ, by their order and size"""
     param = given.output
+    if perm:
+        param = transposed(param, perm_of_axes(layer, param, perm, option="filter_perm"))
     sizes, wanted = [dim.dimension for dim in param.dims], [dim.dimension for dim in dims]
-    if set(param.dims) == set(dims):
+    if set(param.dims) == set(dims) and not perm:
         return param
     if sizes != wanted:
         raise ConfigError(f"{layer.where()}: {given.where()} is {param}, but {wanted} is needed.")

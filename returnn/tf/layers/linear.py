@@ -37,7 +37,8 @@ class LinearLayer(_ConcatInputLayer):
         """
         :param activation: such as "relu"; None for none
         :param with_bias: whether there is `b`
-        :param grad_filter: frames with a gradient whose norm is above this get the gradient 0
+        :param grad_filter: sequences where the square of some entry of the gradient is not below this, before the
+            activation, get the gradient 0
         :param forward_weights_init: initial value of `W`
         :param bias_init: initial value of `b`
         :param use_transposed_weights: `W` is [F_out, F_in]
@@ -61,7 +62,8 @@ class LinearLayer(_ConcatInputLayer):
             output = rf.combine_bc(output, "+", self.parameter("b", [out_dim], initial=self.bias_init))
         output.feature_dim = out_dim
         if self.grad_filter:
-            output = filter_grad(output, threshold=self.grad_filter, axis=out_dim)
+            of_sequence = [dim for dim in output.dims if not (dim.is_batch_dim() or dim.is_beam_dim())]
+            output = filter_grad(output, threshold=self.grad_filter, axis=of_sequence)
         if self.activation:
             self.output_before_activation = OutputWithActivation(output, self.activation)
             output = self.output_before_activation.after

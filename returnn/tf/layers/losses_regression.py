@@ -70,7 +70,8 @@ class DeepClusteringLoss(Loss):
     Deep clustering (Hershey et al. 2016): embeddings of the bins of one source are brought near to each other.
 
     The output has an embedding for each bin, one behind the other in the feature dim. The target says for each bin
-    which source it belongs to. `|V V^T - Y Y^T|^2 = |V^T V|^2 - 2 |V^T Y|^2 + |Y^T Y|^2`, over all bins of all frames.
+    which source it belongs to. `|V V^T - Y Y^T|^2 = |V^T V|^2 - 2 |V^T Y|^2 + |Y^T Y|^2`, over all bins of all frames
+    of a sequence.
     """
 
     class_name = "deep_clustering"
@@ -85,7 +86,7 @@ class DeepClusteringLoss(Loss):
         self._source_dim = Dim(nr_of_sources, name="sources", kind=Dim.Types.Feature)
 
     def value_per_frame(self) -> Tensor:
-        """:return: a scalar"""
+        """:return: [B]"""
         axis, target = self.require_axis(), self.require_target()
         bins = axis.div_right(self._embedding_dim)
         embeddings = rf.split_dims(self.output, axis=axis, dims=[bins, self._embedding_dim])
@@ -109,9 +110,10 @@ class DeepClusteringLoss(Loss):
 
     @staticmethod
     def _squared_norm_of_product(a: Tensor, b: Tensor) -> Tensor:
-        common = [dim for dim in a.dims if dim in b.dims and dim != a.feature_dim]
+        """:return: [B]: of `a^T b`, for each sequence"""
+        common = [dim for dim in a.dims if dim in b.dims and dim != a.feature_dim and not dim.is_batch_dim()]
         product = rf.matmul(a, b, reduce=common)
-        return rf.reduce_sum(rf.square(product), axis=product.dims)
+        return rf.reduce_sum(rf.square(product), axis=[dim for dim in product.dims if not dim.is_batch_dim()])
 
 
 class TripletLoss(Loss):

@@ -200,8 +200,9 @@ def _linear_weights(fraction: Tensor) -> dict[int, Tensor]:
     return {0: 1.0 - fraction, 1: fraction}
 
 
-def _cubic_weights(fraction: Tensor, a: float = -0.75) -> dict[int, Tensor]:
+def _cubic_weights(fraction: Tensor, a: float = -0.75, table_size: int = 1024) -> dict[int, Tensor]:
     """:return: see `_linear_weights`. Keys, "Cubic convolution interpolation for digital image processing", 1981"""
+    fraction = rf.round(fraction * table_size) / table_size  # as `tf.image.resize`, which looks the weights up
 
     def near(x: Tensor) -> Tensor:  # distance below 1
         return ((a + 2) * x - (a + 3)) * x * x + 1.0

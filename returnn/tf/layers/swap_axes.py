@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from returnn.tensor import Tensor
+from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -54,18 +55,32 @@ class TransposeLayer(_ConcatInputLayer):
 
     def get_perm_int(self, source: Tensor) -> dict[int, int]:
         """:return: `perm` with numbers of axes"""
-        perm = {}
-        for target, origin in self.perm.items():
-            numbers = [source.get_axis_from_description(self.dim_of(source, axis)) for axis in (target, origin)]
-            perm[numbers[0]] = numbers[1]
-        return perm
+        return perm_of_axes(self, source, self.perm)
 
     def transpose(self, source: Tensor, perm: Mapping[int, int]) -> Tensor:
         """:return: the source with its axes in the order that `perm` says; the others keep theirs"""
-        rest = [axis for axis in range(len(source.dims)) if axis not in perm.values()]
-        if len(set(perm.values())) != len(perm):
-            raise ConfigError(f"{self.where()}: option 'perm': an axis of {source} occurs twice in {self.perm}.")
-        return source.copy_transpose([perm[i] if i in perm else rest.pop(0) for i in range(len(source.dims))])
+        return transposed(source, perm)
+
+
+def perm_of_axes(layer: LayerBase, source: Tensor, perm: Mapping[Any, Any], *, option: str = "perm") -> dict[int, int]:
+    """
+    :param layer: that has the option
+    :param source: to transpose
+    :param perm: axis of the output -> axis of the source which comes there, both by description in the source
+    :param option: name of the option
+    :return: with numbers of axes
+    :raises ConfigError: if an axis occurs twice
+    """
+    pairs = [[source.get_axis_from_description(layer.dim_of(source, axis)) for axis in pair] for pair in perm.items()]
+    if any(len(set(axes)) != len(perm) for axes in zip(*pairs, strict=True)):
+        raise ConfigError(f"{layer.where()}: option {option!r}: an axis of {source} occurs twice in {perm}.")
+    return dict(pairs)
+
+
+def transposed(source: Tensor, perm: Mapping[int, int]) -> Tensor:
+    """:return: the source with its axes in the order that `perm` says; the others keep theirs"""
+    rest = [axis for axis in range(len(source.dims)) if axis not in perm.values()]
+    return source.copy_transpose([perm[i] if i in perm else rest.pop(0) for i in range(len(source.dims))])
 
 
 def _with_last_static_as_feature(out: Tensor) -> Tensor:

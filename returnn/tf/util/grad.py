@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -9,32 +10,32 @@ import tensorflow as tf
 from returnn.tensor import Dim, Tensor
 
 
-def filter_grad(x: Tensor, *, threshold: float, axis: Dim) -> Tensor:
+def filter_grad(x: Tensor, *, threshold: float, axis: Sequence[Dim]) -> Tensor:
     """
-    :param x: {..., axis}
-    :param threshold: where the gradient is larger than this, in its norm over `axis` ...
-    :param axis: a dim
+    :param x: {..., axis...}
+    :param threshold: where the largest square of the gradient over `axis` is not below this ...
+    :param axis: dims
     :return: x; ... the gradient is 0
     """
     out = x.copy()
     if x.raw_tensor is not None:
-        out.raw_tensor = filter_grad_raw(x.raw_tensor, threshold, x.get_axis_from_description(axis))
+        out.raw_tensor = filter_grad_raw(x.raw_tensor, threshold, [x.get_axis_from_description(dim) for dim in axis])
     return out
 
 
-def filter_grad_raw(x: tf.Tensor, threshold: float, axis: int) -> tf.Tensor:
+def filter_grad_raw(x: tf.Tensor, threshold: float, axis: int | Sequence[int]) -> tf.Tensor:
     """
     :param x: (...)
-    :param threshold: where the gradient is larger than this, in its norm over `axis` ...
-    :param axis: of x
+    :param threshold: where the largest square of the gradient over `axis` is not below this ...
+    :param axis: of x, one or several
     :return: x; ... the gradient is 0
     """
 
     @tf.custom_gradient
     def identity(value: tf.Tensor) -> Any:
         def grad(upstream: tf.Tensor) -> tf.Tensor:
-            norm = tf.reduce_sum(tf.square(upstream), axis=axis, keepdims=True)
-            return tf.where(norm > threshold**2, tf.zeros_like(upstream), upstream)
+            largest = tf.reduce_max(tf.square(upstream), axis=axis, keepdims=True)
+            return tf.where(largest < threshold, upstream, tf.zeros_like(upstream))
 
         return tf.identity(value), grad
 

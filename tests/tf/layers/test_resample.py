@@ -1,6 +1,8 @@
 """Examples of `ResizeLayer` and `SliceLayer`."""
 
 import numpy
+import pytest
+import tensorflow as tf
 
 from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of
 
@@ -28,3 +30,17 @@ def test_negative_step_goes_backwards_in_each_sequence():
         expected = x[:length][-1:0:-2]
         numpy.testing.assert_array_equal(out[: len(expected)], expected)
         assert not out[len(expected) :].any()
+
+
+@pytest.mark.parametrize("kind", ["linear", "cubic"])
+@pytest.mark.parametrize("factor", [2, 3, 5])
+def test_interpolation_is_that_of_tensorflow(kind, factor):
+    """As `tf.compat.v1.image.resize`, for which a sequence is an image of one column."""
+    batch = batch_of((5, 5), padding={"float32": 0, "int32": 0})
+    resize = {"class": "resize", "factor": factor, "axis": "T", "kind": kind, "from": "data"}
+    result = LayerNet({"resized": resize}).run(batch, (5, 5))["resized"]
+    method = {"linear": tf.compat.v1.image.ResizeMethod.BILINEAR, "cubic": tf.compat.v1.image.ResizeMethod.BICUBIC}
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        image = tf.constant(batch["data"])[:, :, None]
+        expected = session.run(tf.compat.v1.image.resize_images(image, (5 * factor, 1), method=method[kind]))
+    numpy.testing.assert_allclose(result, expected[:, :, 0], rtol=1e-4, atol=1e-5)

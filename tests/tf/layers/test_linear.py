@@ -1,0 +1,30 @@
+"""Options of `LinearLayer`."""
+
+import numpy
+import pytest
+import tensorflow as tf
+
+import returnn.frontend as rf
+from tests.tf.layers.layer_net import construct
+
+tf1 = tf.compat.v1
+
+
+def gradient_of_input(grad_filter):
+    """:return: for a loss which is larger in the second sequence, and there in its last frame"""
+    with tf.Graph().as_default() as graph, rf.backend_ctx("tf"), tf1.Session(graph=graph) as session:
+        linear = {"class": "linear", "activation": None, "n_out": 6, "from": "data", "grad_filter": grad_filter}
+        net = construct({"output": {**linear, "forward_weights_init": "glorot_uniform"}})
+        data, out = net.extern_data.data["data"], net.get_layer("output").output
+        (gradient,) = tf1.gradients(
+            tf.reduce_sum(out.raw_tensor * [[[1.0]] * 3, [[1.0], [1.0], [2.0]]]), data.raw_tensor
+        )
+        session.run(tf1.global_variables_initializer())
+        feed = {data.raw_tensor: numpy.ones((2, 3, 6)), data.get_time_dim_tag().dyn_size: [3, 3], data.batch.dim: 2}
+        return session.run(gradient, feed_dict=feed)
+
+
+@pytest.mark.parametrize(("threshold", "is_kept"), [(1.0, [False, False]), (2.0, [True, False]), (5.0, [True, True])])
+def test_sequences_with_a_large_gradient_have_none(threshold, is_kept):
+    kept = gradient_of_input(threshold).any(axis=-1)
+    assert kept.tolist() == [[keep] * 3 for keep in is_kept]
