@@ -4,6 +4,8 @@ For every layer class: inside of a loop, frame by frame, it is the same as moved
 Layers which change dims have more cases in `tests/tf/layers/test_shape_layers_in_loops.py`.
 """
 
+import functools
+
 import numpy
 import pytest
 
@@ -138,7 +140,7 @@ STEPS = {
     "window": {"x": one("window", window_size=3, window_right=0)},
 }  # fmt: skip
 # Options that name layers of the step.
-NAMES_LAYERS = ("from", "condition", "true_from", "false_from", "mask", "weights", "key_shift")
+NAMES_LAYERS = ("from", "base", "base_ctx", "condition", "true_from", "false_from", "mask", "weights", "key_shift")
 ELSEWHERE = {  # with the reason, or where there is a test
     "looks at the batch, or at more than a frame": [
         "accumulate_mean", "batch_norm", "batch_softmax", "batch_median_pooling", "framewise_statistics",
@@ -167,6 +169,8 @@ ELSEWHERE = {  # with the reason, or where there is a test
     "calls another one": ["forward", "gradient", "complex_to_alternating_real"],
 }  # fmt: skip
 
+WITHOUT_GRADIENT = ("cast", "edit_distance_table", "optimal_completions")
+
 
 def test_all_layer_classes_are_looked_at():
     named = set(STEPS) | {name for names in ELSEWHERE.values() for name in names}
@@ -177,6 +181,17 @@ def test_all_layer_classes_are_looked_at():
 
 def prefix_of(name):
     return name.replace(":", "step_")
+
+
+# Each class has its own copies of what it reads, so that all gradients come out at once.
+COPIED = {"data": "data", "vec": "data:vec", "other": "other"}
+
+
+def names_of(name, layers):
+    """:return: how a layer class calls its layers, and its copies of what it reads, in a step with all of them"""
+    prefix = prefix_of(name)
+    copied = {f"base:{key}": f"base:{prefix}_{key}" for key in COPIED}
+    return {**{key: f"{prefix}_{key}" for key in layers}, **copied, X: f"{prefix}_source"}
 
 
 def renamed(desc, names):
@@ -196,12 +211,13 @@ def in_loop(steps, *, optimize):
     """:return: a loop over "data", whose step has all of these layers; "name_sum" is a number for each frame"""
     unit = {"output": {"class": "copy", "from": X}}
     for name, layers in steps.items():
-        names = {key: f"{prefix_of(name)}_{key}" for key in layers}
+        names, prefix = names_of(name, layers), prefix_of(name)
+        unit[names[X]] = one("rec_unstack", names["base:data"])
         unit.update({names[key]: renamed(desc, names) for key, desc in layers.items()})
-        curved = f"{prefix_of(name)}_curved"  # so that gradients differ from entry to entry
-        unit[curved] = {"class": "eval", "from": names["x"], "eval": "source(0) + tf.sin(2. * source(0))"}
-        unit[f"{prefix_of(name)}_sum"] = one("reduce", curved, mode="sum", axis="except_batch", is_output_layer=True)
-    return {**one("rec", "data", unit=unit, optimize_move_layers_out=optimize), "is_output_layer": True}
+        # Curved, so that gradients differ from entry to entry.
+        unit[f"{prefix}_curved"] = one("eval", names["x"], eval="source(0) + tf.sin(2. * source(0))")
+        unit[f"{prefix}_sum"] = one("reduce", f"{prefix}_curved", mode="sum", axis="except_batch", is_output_layer=True)
+    return {**one("rec", "data", unit=unit, optimize_move_layers_out=optimize, back_prop=True), "is_output_layer": True}
 
 
 class Loops:
@@ -213,6 +229,11 @@ class Loops:
             "other": {"class": "slice", "axis": "T", "slice_start": 1, "from": "data"},
             "vec": {"class": "copy", "from": "data:vec"},
             "labels": {"class": "slice", "axis": "T", "slice_step": 2, "from": "data:ids"},
+            **{
+                f"{prefix_of(name)}_{key}": one("eval", source, eval="tf.identity(source(0))")
+                for name in steps
+                for key, source in COPIED.items()
+            },
             "inside": in_loop(steps, optimize=False),
             "moved": in_loop(steps, optimize=True),
             "output": {"class": "copy", "from": "data"},
@@ -234,7 +255,10 @@ class Loops:
             self.batch_size = self.extern["data"].batch.dim
             net.construct_from_dict(net_dict)
             self.variables = {p.name.split(":")[0]: p for p in net.get_params_list()}
-            self.fetches = {place: self._of_place(net, place) for place in ("inside", "moved")}
+            copies = [f"{prefix_of(name)}_{key}" for name in steps for key in COPIED]
+            self.copies = {name: net.layers[name].output.raw_tensor for name in copies if name in net.layers}
+            outputs = {place: self._of_place(net, place) for place in ("inside", "moved")}
+            self.fetches = {place: (out, self._gradients(place, out)) for place, out in outputs.items()}
             self.session = tf1.Session(graph=self.graph)
             self.session.run(tf1.global_variables_initializer())
             for name, variable in self.variables.items():
@@ -245,8 +269,21 @@ class Loops:
         sums = [net.get_layer(f"{place}/{prefix_of(name)}_sum").output.copy_masked(0) for name in self.names]
         return {name: x.copy_as_batch_major().raw_tensor for name, x in zip(self.names, sums, strict=True)}
 
+    def _gradients(self, place, outputs):
+        """:return: by name of the parameter without the loop, or of what was read"""
+        params = {
+            name.removeprefix(f"{place}/"): param
+            for name, param in self.variables.items()
+            if name.startswith(f"{place}/")
+        }
+        targets = {**params, **self.copies}
+        frames = tf.reshape(tf.range(1.0, 5.0), [1, 4])  # each counts another time
+        total = tf.add_n([tf.reduce_sum(out * frames) for out in outputs.values()])
+        grads = tf1.gradients(total, list(targets.values()), unconnected_gradients="zero")
+        return {name: tf.convert_to_tensor(grad) for name, grad in zip(targets, grads, strict=True)}
+
     def run(self):
-        """:return: by place: frames of the sums by class"""
+        """:return: by place: frames of the sums by class, and all gradients"""
         rnd = numpy.random.RandomState(3)
         data, ids = rnd.normal(size=(2, 4, 6)).astype("float32"), rnd.randint(0, 5, (2, 4)).astype("int32")
         feed = {
@@ -260,13 +297,33 @@ class Loops:
         return self.session.run(self.fetches, feed)
 
 
-@pytest.fixture(scope="module")
-def results():
-    return Loops(STEPS).run()
+GROUP_SIZE = 12  # so many classes in a graph: gradients of large loops take long to make
+
+
+@functools.cache
+def results_of_group(number):
+    """:return: by place: frames of the sums by class, and all gradients"""
+    return Loops(dict(list(STEPS.items())[number * GROUP_SIZE : (number + 1) * GROUP_SIZE])).run()
+
+
+@pytest.fixture
+def results(name):
+    return results_of_group(list(STEPS).index(name) // GROUP_SIZE)
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_moving_a_layer_out_of_the_loop_changes_nothing(results, name):
-    inside, moved = results["inside"][name], results["moved"][name]
+    inside, moved = (results[place][0][name] for place in ("inside", "moved"))
     assert numpy.isfinite(inside).all()
     numpy.testing.assert_allclose(moved, inside, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_moving_a_layer_out_of_the_loop_changes_no_gradient(results, name):
+    inside, moved = (results[place][1] for place in ("inside", "moved"))
+    assert set(inside) == set(moved)
+    names = [key for key in inside if key.startswith((f"{prefix_of(name)}_", f"rec/{prefix_of(name)}_"))]
+    for key in names:
+        numpy.testing.assert_allclose(moved[key], inside[key], rtol=1e-3, atol=1e-4, err_msg=key)
+    has_gradient = any(inside[key].any() for key in names)
+    assert has_gradient == (name not in WITHOUT_GRADIENT)
