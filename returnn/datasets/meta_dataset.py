@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from returnn.datasets.cached2 import CachedDataset2
 from returnn.datasets.data_dims import DataDim, convert_data_dims
 from returnn.datasets.dataset import Dataset
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
+from returnn.datasets.dataset_seq import DEFAULT_KEY, DatasetSeq
 from returnn.datasets.errors import DataError
+from returnn.datasets.mapped_keys import MappedKeysDataset
 from returnn.datasets.registry import DatasetLike, init_sub_dataset
 from returnn.datasets.seq_order import SeqOrder
 from returnn.datasets.util.seq_lists import load_python_data
@@ -19,7 +19,7 @@ from returnn.util.errors import ConfigError, check_known
 from returnn.util.numbers_dict import NumbersDict
 
 
-class MetaDataset(CachedDataset2):
+class MetaDataset(MappedKeysDataset):
     """
     Its sequences have the same tags in all data sets. `data_map` says which of their data keys become which ones here.
 
@@ -328,28 +328,6 @@ class MetaDataset(CachedDataset2):
 
     def get_target_list(self) -> list[str]:
         return self.target_list
-
-    def get_data_dtype(self, key: str) -> str:
-        if key in self._data_dtypes:
-            return self._data_dtypes[key]
-        dataset, sub_key = self._source(key)
-        return dataset.get_data_dtype(sub_key)
-
-    def get_data_shape(self, data_key: str) -> list[int | None]:
-        dataset, sub_key = self._source(data_key)
-        return dataset.get_data_shape(sub_key)
-
-    def is_data_sparse(self, key: str) -> bool:
-        dataset, sub_key = self._source(key)
-        return dataset.is_data_sparse(sub_key)
-
-    def can_serialize_data(self, key: str) -> bool:
-        dataset, sub_key = self._source(key)
-        return dataset.can_serialize_data(sub_key)
-
-    def serialize_data(self, key: str, data: Array) -> str:
-        dataset, sub_key = self._source(key)
-        return dataset.serialize_data(sub_key, data)
 
 
 def _load_lens(filename: str, *, where: str) -> dict[str, Any]:

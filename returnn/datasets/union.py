@@ -17,6 +17,7 @@ from returnn.datasets.data_dims import DataDim, convert_data_dims
 from returnn.datasets.dataset import Dataset
 from returnn.datasets.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.errors import DataError
+from returnn.datasets.mapped_keys import MappedKeysDataset
 from returnn.datasets.registry import DatasetLike, init_sub_dataset
 from returnn.datasets.seq_order import IntArray, SeqLens, SeqOrder
 from returnn.util.errors import ConfigError, check_known
@@ -249,7 +250,7 @@ class ConcatDataset(_UnionDataset):
         return self.datasets[0].serialize_data(key, data)
 
 
-class CombinedDataset(_UnionDataset):
+class CombinedDataset(MappedKeysDataset, _UnionDataset):
     """
     Each sequence comes from one of several data sets, with data keys of their own.
 
@@ -354,28 +355,6 @@ class CombinedDataset(_UnionDataset):
 
     def get_data_dim(self, key: str) -> int:
         return self.num_outputs[key][0]
-
-    def get_data_dtype(self, key: str) -> str:
-        if key in self._data_dtypes:
-            return self._data_dtypes[key]
-        dataset, sub_key = self._source(key)
-        return dataset.get_data_dtype(sub_key)
-
-    def get_data_shape(self, key: str) -> list[int | None]:
-        dataset, sub_key = self._source(key)
-        return dataset.get_data_shape(sub_key)
-
-    def is_data_sparse(self, key: str) -> bool:
-        dataset, sub_key = self._source(key)
-        return dataset.is_data_sparse(sub_key)
-
-    def can_serialize_data(self, key: str) -> bool:
-        dataset, sub_key = self._source(key)
-        return dataset.can_serialize_data(sub_key)
-
-    def serialize_data(self, key: str, data: Array) -> str:
-        dataset, sub_key = self._source(key)
-        return dataset.serialize_data(sub_key, data)
 
 
 def _dims(dataset: Dataset) -> dict[str, tuple[int, int]]:
