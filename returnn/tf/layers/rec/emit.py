@@ -22,6 +22,7 @@ from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.loop.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.rec.final_state import last_frame
 from returnn.tf.layers.rec.frames import KeptLayer, SequenceFrame, StepFrame, kept_as_layer
+from returnn.tf.layers.rec.history import NoFrames
 from returnn.tf.layers.rec.initial import initial_value
 from returnn.tf.layers.rec.kept_state import KeptInitial, is_word
 from returnn.tf.layers.rec.prev_layer import hidden_state_names
@@ -156,6 +157,7 @@ class LoopEmitter:
             return frames
 
         states = self._final_states(final["kept_states"], all_frames)
+        self._give_all_frames(final["state"])
         return {
             path: kept_as_layer(
                 kept, all_frames(final["kept"][path], kept.template), self.before.network,
@@ -178,6 +180,17 @@ class LoopEmitter:
                 if isinstance(initial, KeptInitial):
                     initial.keep(last_frame(frames, self.inputs.time_dim, self.initial_states[path][key]))
         return states
+
+    def _give_all_frames(self, states: dict[str, dict[str, Any]]) -> None:
+        """Hands the frames which a layer collected in its state to whom they concern after the loop."""
+        for path, parts in states.items():
+            for key, raw in parts.items():
+                initial = self.inferred.states[path][key].initial
+                if isinstance(initial, NoFrames) and initial.after_loop is not None:
+                    axis = initial.template.get_axis_from_description(initial.axis)
+                    frames = initial.template.copy_template_replace_dim_tag(axis, self.inputs.time_dim)
+                    frames.raw_tensor = raw
+                    initial.after_loop(frames, self.inputs.time_dim)
 
     def _dims_outside(self, dims: list[Dim]) -> list[Dim]:
         """:return: the dims, with the beam of the last choice in place of the one of the frame before"""

@@ -8,6 +8,9 @@ of the loop, so that each step sees its own past alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import tensorflow as tf
 
 import returnn.frontend as rf
@@ -16,7 +19,30 @@ from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.ranges import frame_numbers
 
 
-def with_past(layer: LayerBase, key: str, frame: Tensor, *, out_dim: Dim) -> Tensor:
+@dataclass(frozen=True)
+class NoFrames:
+    """What there is before the first frame. After the loop, all frames are given to whom it concerns."""
+
+    template: Tensor
+    axis: Dim  # has size 0
+    after_loop: Callable[[Tensor, Dim], None] | None = None  # function of the frames {..., T} and T
+
+    def __call__(self) -> Tensor:
+        """:return: [dims of template]"""
+        out = self.template.copy_template()
+        sizes = [0 if dim == self.axis else dim.get_dim_value() for dim in out.dims]
+        out.raw_tensor = tf.zeros(sizes, dtype=out.dtype)
+        return out
+
+
+def with_past(
+    layer: LayerBase,
+    key: str,
+    frame: Tensor,
+    *,
+    out_dim: Dim,
+    after_loop: Callable[[Tensor, Dim], None] | None = None,
+) -> Tensor:
     """
     Inside of a loop.
 
@@ -24,6 +50,7 @@ def with_past(layer: LayerBase, key: str, frame: Tensor, *, out_dim: Dim) -> Ten
     :param key: of the state
     :param frame: {...}, of this step
     :param out_dim: the growing dim. It gets the number of frames up to this step
+    :param after_loop: function of all frames, which is called after the loop
     :return: {..., out_dim}: all frames so far
     """
     step = number_of_step(layer)
@@ -31,7 +58,7 @@ def with_past(layer: LayerBase, key: str, frame: Tensor, *, out_dim: Dim) -> Ten
     before.dyn_size_ext = step
     out_dim.dyn_size_ext = step + 1
     template = frame.copy_template()._insert_dim(before, len(frame.dims))
-    past = layer.previous_state(key, template, initial=lambda: _no_frames(template, before))
+    past = layer.previous_state(key, template, initial=NoFrames(template, before, after_loop))
     one = layer.new_dim("frame", 1, auto_generated=False)
     out, _ = rf.concat((past, before), (rf.expand_dim(frame, one), one), out_dim=out_dim, allow_broadcast=True)
     layer.new_state(key, rf.replace_dim(out, in_dim=out_dim, out_dim=before)[0])
@@ -56,10 +83,3 @@ def number_of_step(layer: LayerBase) -> Tensor:
     step = layer.network.get_rec_step_info().output.copy()
     step.sparse_dim = None
     return step
-
-
-def _no_frames(template: Tensor, axis: Dim) -> Tensor:
-    out = template.copy_template()
-    sizes = [0 if dim == axis else dim.get_dim_value() for dim in template.dims]
-    out.raw_tensor = tf.zeros(sizes, dtype=template.dtype)
-    return out

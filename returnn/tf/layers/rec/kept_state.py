@@ -35,20 +35,21 @@ class KeptState:
 
     def initial(self, template: Tensor) -> Tensor:
         """
-        :param template: [B, ...], what it looks like
+        :param template: [B, ...], what it looks like. A dynamic dim has size 0 where there is no batch before
         :return: the same dims: state after the last frame of the batch before
         """
         if rf.get_selected_backend() == "template":
             return template.copy_template()
         batch = [dim for dim in template.dims if dim.is_batch_dim()]
         rest = [dim for dim in template.dims if not dim.is_batch_dim()]
-        if len(batch) != 1 or any(dim.dimension is None or dim.is_beam_dim() for dim in rest):
-            raise ConfigError(f"{self.layer.where()}: only a state [B, features...] can be kept, not {template}.")
+        if len(batch) != 1 or any(dim.is_beam_dim() for dim in rest):
+            raise ConfigError(f"{self.layer.where()}: only a state [B, ...] can be kept, not {template}.")
         self.before = Tensor(self.name, dims=[*batch, *rest], dtype=template.dtype, feature_dim=template.feature_dim)
         sizes = [dim.dimension for dim in rest]
+        at_first = [size or 0 for size in sizes]
         with outermost_graph():
             self.variable = tf.Variable(
-                tf.zeros([0, *sizes], template.dtype), shape=tf.TensorShape([None, *sizes]), trainable=False,
+                tf.zeros([0, *at_first], template.dtype), shape=tf.TensorShape([None, *sizes]), trainable=False,
                 name=f"{self.layer.get_absolute_name_scope_prefix()}kept_{self.name}",
             )  # fmt: skip
         last = self.variable.read_value()
@@ -56,7 +57,9 @@ class KeptState:
         is_usable = tf.equal(tf.shape(last)[0], batch_size)
         if self.is_reset:
             is_usable = tf.logical_and(is_usable, tf.not_equal(self.layer.network.get_epoch_step(), 0))
-        raw = tf.cond(is_usable, lambda: last, lambda: tf.zeros([batch_size, *sizes], template.dtype))
+        raw = tf.cond(
+            is_usable, lambda: last, lambda: tf.zeros([batch_size, *(size or 0 for size in sizes)], template.dtype)
+        )
         raw.set_shape([None, *sizes])
         self.before.raw_tensor = raw
         return self.before

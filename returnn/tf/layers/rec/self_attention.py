@@ -12,6 +12,8 @@ from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.rec.history import number_of_step, with_past
+from returnn.tf.layers.rec.kept_history import KeptHistory
+from returnn.tf.layers.rec.kept_state import WORDS, is_word
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 
@@ -48,9 +50,10 @@ class SelfAttentionLayer(_ConcatInputLayer):
         :param forward_weights_init: initial value of `QKV`
         :param attention_dropout: probability to drop an attention weight, in training
         :param attention_left_only: each frame sees itself and those before it. Inside of a loop, this is required
-        :param initial_state: inside of a loop, there are no frames before the first one: a number, "zeros" and "ones"
-            mean the same
-        :param restrict_state_to_last_seq: for states that are kept from batch to batch, which there are none of
+        :param initial_state: "keep_over_epoch": each sequence goes on in the next batch, and sees its earlier frames
+            there, until the epoch ends; "keep_over_epoch_no_init": also beyond. Otherwise there are no frames before
+            the first one, and a number, "zeros" and "ones" mean the same
+        :param restrict_state_to_last_seq: keep only the frames of the last batch
         :param state_var_lengths: raw (B,), or a function that gives it: inside of a loop, how many of the frames before
             are seen, in each sequence
         """
@@ -62,13 +65,22 @@ class SelfAttentionLayer(_ConcatInputLayer):
         self.attention_dropout = attention_dropout
         self.attention_left_only = attention_left_only
         self.state_var_lengths = state_var_lengths
-        if isinstance(initial_state, str) and initial_state not in ("zeros", "ones"):
+        self.initial_state = initial_state
+        self.restrict_state_to_last_seq = restrict_state_to_last_seq
+        words = ("zeros", "ones", *WORDS)
+        if isinstance(initial_state, str) and initial_state not in words:
             raise ConfigError(
                 f"{self.where()}: option 'initial_state': there is no {initial_state!r}.\n"
-                "  Possible: a number, zeros, ones."
+                f"  Possible: a number, {', '.join(words)}."
             )
-        if restrict_state_to_last_seq:
-            raise ConfigError(f"{self.where()}: option 'restrict_state_to_last_seq': no state is kept between batches.")
+        if restrict_state_to_last_seq and not is_word(initial_state):
+            raise ConfigError(
+                f"{self.where()}: option 'restrict_state_to_last_seq': no state is kept between batches.\n"
+                f"  For that, 'initial_state' is {' or '.join(map(repr, WORDS))}."
+            )
+        if is_word(initial_state) and (key_shift is not None or state_var_lengths is not None):
+            option = "key_shift" if key_shift is not None else "state_var_lengths"
+            raise ConfigError(f"{self.where()}: option {option!r} knows no frames of earlier batches (initial_state).")
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T, F]"""
@@ -78,23 +90,41 @@ class SelfAttentionLayer(_ConcatInputLayer):
                 f"{self.where()}: inside of a loop, only frames of the past are known.\n  Set attention_left_only=True."
             )
         out_dim = self.output_feature_dim()
-        query, keys, values = self._queries_keys_values(source, out_dim)
-        past, mask = None, None
+        query, frames = self._queries_and_frames(source, out_dim)
+        history = self._kept_history() if is_word(self.initial_state) else None
+        mask = None
         if is_frame:
             past = self.new_dim("frames so far")
-            keys, values = (with_past(self, k, x, out_dim=past) for k, x in (("keys", keys), ("values", values)))
+            after_loop = None if history is None else history.keep
+            earlier = None if history is None else history.frames(frames, is_in_loop=True)
+            frames = with_past(self, "frames", frames, out_dim=past, after_loop=after_loop)
             mask = self._seen_of(past)
         else:
-            if axis not in keys.dims:
-                query, keys, values = (rf.expand_dim(x, axis) for x in (query, keys, values))
+            if axis not in frames.dims:
+                query, frames = (rf.expand_dim(x, axis) for x in (query, frames))
             past = self.new_dim_like("keys", axis)
-            keys, values = (rf.replace_dim(x, in_dim=axis, out_dim=past)[0] for x in (keys, values))
-            if self.attention_left_only:
-                mask = rf.compare_bc(frame_numbers(past), "<=", frame_numbers(axis))
-        return self._attend(query, keys, values, past, mask, None if is_frame else axis, out_dim)
+            earlier = None if history is None else history.frames(_frame_of(frames, axis), is_in_loop=False)
+            frames = rf.replace_dim(frames, in_dim=axis, out_dim=past)[0]
+            if history is not None and rf.get_selected_backend() != "template":
+                history.keep(frames, past)
+        if history is not None:
+            frames, past = rf.concat((earlier, history.dim), (frames, past), allow_broadcast=True)
+        if self.attention_left_only and not is_frame:
+            mask = self._left_of(past, axis, history)
+        return self._attend(query, frames, past, mask, None if is_frame else axis, out_dim)
 
-    def _queries_keys_values(self, source: Tensor, out_dim: Dim) -> tuple[Tensor, Tensor, Tensor]:
-        """:return: [..., heads, key] twice, the queries scaled; [..., heads, value]"""
+    def _kept_history(self) -> KeptHistory:
+        return KeptHistory(self, str(self.initial_state), only_last=self.restrict_state_to_last_seq)
+
+    def _left_of(self, past: Dim, axis: Dim, history: KeptHistory | None) -> Tensor:
+        """:return: {past, axis}, bool: which frames each query sees"""
+        position = frame_numbers(axis)
+        if history is not None:
+            position = rf.combine_bc(position, "+", history.dim.get_size_tensor())
+        return rf.compare_bc(frame_numbers(past), "<=", position)
+
+    def _queries_and_frames(self, source: Tensor, out_dim: Dim) -> tuple[Tensor, Tensor]:
+        """:return: queries [..., heads, key], scaled; keys and values side by side [..., heads, key + value]"""
         in_dim = source.feature_dim_or_sparse_dim
         if in_dim is None:
             raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
@@ -107,8 +137,11 @@ class SelfAttentionLayer(_ConcatInputLayer):
         else:
             qkv = rf.matmul(source, weights, reduce=weights.dims[0], use_mask=False)
         qkv = rf.split_dims(qkv, axis=weights.dims[1], dims=[heads, per_head])
-        query, keys, values = rf.split(qkv, axis=per_head, out_dims=[key, key, value])
-        return query * key.size**-0.5, keys, values
+        query, frames = rf.split(qkv, axis=per_head, out_dims=[key, self._key_and_value_dim(key, value)])
+        return query * key.size**-0.5, frames
+
+    def _key_and_value_dim(self, key: Dim, value: Dim) -> Dim:
+        return self.new_dim("key and value", key.size + value.size, kind=Dim.Types.Feature)
 
     def _head_dims(self, out_dim: Dim) -> tuple[Dim, Dim, Dim]:
         """:return: heads; key and value of one head"""
@@ -129,20 +162,21 @@ class SelfAttentionLayer(_ConcatInputLayer):
     def _attend(
         self,
         query: Tensor,
-        keys: Tensor,
-        values: Tensor,
+        frames: Tensor,
         past: Dim,
         mask: Tensor | None,
         axis: Dim | None,
         out_dim: Dim,
     ) -> Tensor:
         """
-        :param past: of keys and values
+        :param frames: {past, heads, key + value}
+        :param past: the frames to attend to
         :param mask: of what is seen; None for all
         :param axis: of the queries; None for a single one
         :return: [..., T, F]
         """
         heads, key, value = self._head_dims(out_dim)
+        keys, values = rf.split(frames, axis=self._key_and_value_dim(key, value), out_dims=[key, value])
         energy = rf.matmul(query, keys, reduce=key, use_mask=False)
         if self.key_shift is not None:
             shift = self._shift(self.key_shift.output, axis, past, key)
@@ -186,3 +220,8 @@ class SelfAttentionLayer(_ConcatInputLayer):
         frames = frame_numbers(past)
         is_seen = rf.compare_bc(frames, "<", lengths)
         return rf.combine_bc(is_seen, "logical_or", rf.compare_bc(frames, "==", number_of_step(self)))
+
+
+def _frame_of(frames: Tensor, axis: Dim) -> Tensor:
+    """:return: template of a single frame"""
+    return frames.copy_template_excluding_axis(frames.get_axis_from_description(axis))
