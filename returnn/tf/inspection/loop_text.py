@@ -51,6 +51,18 @@ def _class_of(cell: SubnetworkRecCell, path: str) -> str:
 
 
 def _length(cell: SubnetworkRecCell) -> str:
+    return _number_of_frames(cell) + (_unroll(cell) if cell.unroll else "")
+
+
+def _unroll(cell: SubnetworkRecCell) -> str:
+    number = cell.time_dim.dimension if cell.has_known_length else None
+    number = number or getattr(cell.rec_layer, "max_seq_len", None)
+    if isinstance(number, int):
+        return f"; unrolled: {number} frames, one after the other"
+    return "; option 'unroll' has no effect, as 'max_seq_len' is no number"
+
+
+def _number_of_frames(cell: SubnetworkRecCell) -> str:
     if cell.has_known_length:
         return "the number of frames is known before" + (", 'end' may end it earlier" if cell.has_end else "")
     longest = getattr(cell.rec_layer, "max_seq_len", None)

@@ -78,6 +78,19 @@ def test_a_loop_with_nothing_inside():
     assert text.endswith("  emit: what goes in and out of the frames\n    there is no loop in the graph")
 
 
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (5, "unrolled: 5 frames, one after the other"),
+        (None, "option 'unroll' has no effect, as 'max_seq_len' is no number"),
+    ],
+)
+def test_an_unrolled_loop(limit, words):
+    unit = {"output": {"class": "linear", "n_out": 3, "from": "data:source"}}
+    net_dict = {"output": {"class": "rec", "from": "data", "unit": unit, "unroll": True, "max_seq_len": limit}}
+    assert _loop_text(net_dict).split("\n")[0].endswith(f": the number of frames is known before; {words}")
+
+
 def _run(tmp_path, monkeypatch, *args, **more):
     monkeypatch.chdir(tmp_path)
     text = "\n".join(f"{key} = {value!r}" for key, value in options(**more).items())

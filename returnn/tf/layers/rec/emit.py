@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -200,10 +201,9 @@ class LoopEmitter:
     # The loop.
 
     def _while(self, variables: dict[str, Any]) -> dict[str, Any]:
-        if self.inputs.unroll and isinstance(self.length, int) and self.inputs.has_known_length:
-            for _ in range(self.length):
-                variables = self._body(variables)
-            return variables
+        num_unrolled = self._num_unrolled()
+        if num_unrolled is not None:
+            return self._unrolled(variables, num_unrolled)
         names = sorted(variables)
 
         def cond(*values: Any) -> Any:
@@ -223,6 +223,28 @@ class LoopEmitter:
             back_prop=self.inputs.back_prop,
         )
         return dict(zip(names, final, strict=True))
+
+    def _num_unrolled(self) -> int | None:
+        """:return: so many frames are in the graph one after the other; None for a loop"""
+        if not self.inputs.unroll:
+            return None
+        if self.length is None or tf.is_tensor(self.length):
+            limit = self.inputs.max_seq_len() if self.inputs.max_seq_len is not None else None
+            return limit if isinstance(limit, int) else None
+        return self.length
+
+    def _unrolled(self, variables: dict[str, Any], num: int) -> dict[str, Any]:
+        if self.inputs.has_known_length and isinstance(self.length, int):
+            for _ in range(num):
+                variables = self._body(variables)
+            return variables
+        if self.inputs.has_known_length:
+            message = f"{self.inputs.cell.prefix}: unroll: there are more frames than max_seq_len={num}"
+            with tf.control_dependencies([tf.debugging.assert_less_equal(self.length, num, message=message)]):
+                variables["i"] = tf.identity(variables["i"])
+        for _ in range(num):
+            variables = tf.cond(self._go_on(variables), partial(self._body, variables), partial(dict, variables))
+        return variables
 
     def _shapes(self, name: str, value: Any) -> Any:
         """:return: shapes of a loop variable, in the same structure: what the templates say"""

@@ -65,7 +65,8 @@ class RecLayer(RecSubnetwork, UnitLayer):
         :param bias_init: initial value of the bias
         :param optimize_move_layers_out: compute layers of a subnetwork outside of the loop if possible. Default: yes
         :param cheating: not used any more, see the option of the layer class "choice"
-        :param unroll: no loop in the graph, but its frames one after the other, if their number is known
+        :param unroll: no loop in the graph, but its frames one after the other, if their number is in the config: by a
+            static time dim, or as `max_seq_len`. Otherwise it is a loop all the same
         :param back_prop: whether there will be gradients. Default: in training
         :param use_global_rec_step_offset: count the steps of a subnetwork on from where the last run ended
         :param include_eos: whether the frame in which "end" is true is part of the sequence

@@ -62,6 +62,22 @@ def test_unrolled_is_looped(name):
     assert_close(results[1].grads, results[0].grads, tol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["inside", "both"])
+def test_with_a_largest_number_of_frames_unrolled_is_looped(name):
+    data, lengths = sequences(n_batch=2, max_len=4)
+    nets = [
+        RecurrentNet(loop(UNITS[name], max_seq_len=5, unroll=unroll), with_grads=True, train=True)
+        for unroll in (False, True)
+    ]
+    looped, unrolled = (net.run(data, lengths, weights=weights_for(lengths, 4)) for net in nets)
+    assert not any("While" in op.type for op in nets[1].graph.get_operations())
+    assert_close(valid(unrolled.output, lengths), valid(looped.output, lengths))
+    assert_close(unrolled.grads, looped.grads, tol=1e-4)
+    data, lengths = sequences(n_batch=1, max_len=6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="more frames than max_seq_len=5"):
+        nets[1].run(data, lengths, weights=weights_for(lengths, 6))
+
+
 def test_without_back_prop_there_are_no_gradients_through_the_loop():
     data, lengths = sequences(n_batch=2, max_len=3)
     net = RecurrentNet(loop(UNITS["inside"], back_prop=False), train=True)

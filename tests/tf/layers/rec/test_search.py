@@ -196,3 +196,14 @@ def test_attention_of_a_batch_is_that_of_each_sequence():
     found = net.hypotheses(5, data=(data, lengths))
     for b, n in enumerate(lengths):
         assert_same(found[b], net.hypotheses(5, data=(data[b : b + 1, :n], [n]))[0])
+
+
+def test_an_unrolled_search_is_the_looped_one():
+    looped = SearchNet(decoder(), fetch=("output", "scores")).hypotheses(3, data=inputs())
+    net = SearchNet(decoder(unroll=True), fetch=("output", "scores"))
+    names = [op.name for op in net.graph.get_operations() if "While" in op.type]
+    assert len(names) == 1, names  # back through the choices
+    unrolled = net.hypotheses(3, data=inputs())
+    for a, b in zip(looped, unrolled, strict=True):
+        assert [labels for labels, _ in a] == [labels for labels, _ in b]
+        numpy.testing.assert_allclose([score for _, score in a], [score for _, score in b], rtol=1e-5)
