@@ -40,9 +40,13 @@ class ConcatLayer(LayerBase):
         if not isinstance(pairs, (list, tuple)) or not all(isinstance(p, (list, tuple)) and len(p) == 2 for p in pairs):
             where = f"layer {network.get_absolute_name_prefix()}{d['_name']} (class 'concat')"
             raise ConfigError(f"{where}: option 'from': expected pairs of source and axis, got {pairs!r}.")
+        known: dict[str, Any] = {}  # in a loop, a layer may not be known yet
         d["from"] = [name for name, _ in pairs]
-        super().transform_config_dict(d, network=network, get_layer=get_layer)
-        d["sources"] = [(layer, axis) for layer, (_, axis) in zip(d["sources"], pairs, strict=True)]
+        super().transform_config_dict(
+            d, network=network, get_layer=lambda name: known.setdefault(name, get_layer(name))
+        )
+        axes = [axis for name, axis in pairs if not isinstance(name, str) or name in known]
+        d["sources"] = list(zip(d["sources"], axes, strict=True))
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: [..., axis_0 + axis_1 + ...]"""

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from returnn.frontend import get_selected_backend
-
-_PACKAGE = __name__.partition(".")[0]
+from returnn.tf.util.error_text import is_of_toolkit
 
 
 class InferredInInit(BaseException):
@@ -28,11 +27,6 @@ class InferredInInit(BaseException):
         self.layer = layer
 
 
-def is_built_in(module_name: str) -> bool:
-    """:return: whether what is defined in this module belongs to the toolkit, and not to a user"""
-    return module_name.partition(".")[0] == _PACKAGE
-
-
 def bases_with_output(bases: tuple[type, ...], namespace: Mapping[str, Any]) -> tuple[type, ...]:
     """
     :param bases: of a new layer class
@@ -40,9 +34,9 @@ def bases_with_output(bases: tuple[type, ...], namespace: Mapping[str, Any]) -> 
     :return: its bases, with the output computed in `__init__` of those which are built in, if a user's `__init__` may
         want it
     """
-    if is_built_in(namespace["__module__"]) or "__init__" not in namespace or "compute" in namespace:
+    if is_of_toolkit(namespace["__module__"]) or "__init__" not in namespace or "compute" in namespace:
         return bases
-    return tuple(_with_output(base) if _computes(base) and is_built_in(base.__module__) else base for base in bases)
+    return tuple(_with_output(base) if _computes(base) and is_of_toolkit(base.__module__) else base for base in bases)
 
 
 def _computes(base: type) -> bool:

@@ -506,6 +506,10 @@ def _resolve_sources(
         names = [names] if names else []
     sources, undefined = [], None
     for name in names:
+        if not isinstance(name, (str, LayerBase)):
+            raise ConfigError(
+                f"{where}: option 'from' has to be the name of a layer, or a list of names, not {name!r}."
+            )
         try:
             sources.append(get_layer(name) if isinstance(name, str) else name)
         except UndefinedSource as exc:  # inside of a loop, where the others may be enough to begin with
@@ -579,6 +583,10 @@ class InternalLayer(LayerBase):
         """
         super().__init__(output=output, **kwargs)
         self.debug_type_name = debug_type_name
+
+    def where(self) -> str:
+        """:return: the layer, as an error message begins with it"""
+        return f"layer {self.get_absolute_name()!r} (class {self.debug_type_name or self.class_name()!r})"
 
     def __repr__(self) -> str:
         kind = f" {self.debug_type_name}" if self.debug_type_name else ""

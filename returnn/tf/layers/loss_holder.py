@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from returnn.tensor import Tensor
+from returnn.tf.layers.layer_errors import naming_layer
 from returnn.tf.layers.loss import Loss
 
 if TYPE_CHECKING:
@@ -79,11 +80,16 @@ class LossHolder:
             return self._given
         layer = self.get_layer()
         self.loss.with_reduce_func(self.reduce_func)
-        with layer.network.compute_scope(layer, suffix="loss"):
+        where = f"{layer.where()}: loss {self.loss.class_name!r}"
+        with layer.network.compute_scope(layer, suffix="loss"), naming_layer(where, self._inputs):
             self.loss.init_by_layer(layer)
             value, error = self._only_where_wanted(self.loss.get_value), self._only_where_wanted(self.loss.get_error)
             norm_factor = self.loss.get_normalization_factor() if value is not None or error is not None else None
         return {"value": value, "error": error, "norm_factor": norm_factor}
+
+    def _inputs(self) -> dict[str, Any]:
+        layer = self.get_layer()
+        return {layer.name: layer.output, str(layer.target): layer.get_target_value()}
 
     def _only_where_wanted(self, compute: Callable[[], Any]) -> Any:
         """:return: raw scalar; 0 in training, if it is only for evaluation"""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Tensor
-from returnn.util.errors import ConfigError
+from returnn.tensor.tensor_from_shape import dims_from_shape
+from returnn.util.errors import ConfigError, check_known
 from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
     from returnn.tf.layers.layer_base import LayerBase
 
-_CHECKED = ("dtype", "sparse", "dim", "shape", "batch_dim_axis", "time_dim_axis", "feature_dim_axis")
+_OPTIONS = {name for function in (Tensor, dims_from_shape) for name in inspect.signature(function).parameters}
 
 
 def check_output(layer: LayerBase, output: Tensor, declared: Tensor | None) -> None:
@@ -34,8 +36,11 @@ def check_output(layer: LayerBase, output: Tensor, declared: Tensor | None) -> N
 
 
 def _check_out_type(layer: LayerBase, output: Tensor) -> None:
-    options = {key: value for key, value in (layer._out_type or {}).items() if key in ("dtype", "sparse", "dim")}
+    options = layer._out_type if isinstance(layer._out_type, dict) else {}
     for key, value in options.items():
+        check_known("option", key, _OPTIONS, where=f"{layer.where()}: option 'out_type'")
+        if key not in ("dtype", "sparse", "dim"):
+            continue  # of other layouts of the same
         actual = getattr(output, key)
         if value is not None and actual != value:
             raise ConfigError(f"{layer.where()}: option 'out_type': {key!r} is {value!r}, but the output is {output}.")

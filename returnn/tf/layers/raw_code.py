@@ -20,6 +20,7 @@ from returnn.tf.layers.beam_axis import BeamAxis
 from returnn.tf.layers.broadcasting import without_broadcast_dims
 from returnn.tf.util import basic
 from returnn.tf.util.activations import RAW_ACTIVATIONS
+from returnn.tf.util.error_text import error_text
 from returnn.tf.util.tf1_names import add_tf1_names
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -114,8 +115,8 @@ def _evaluate(layer: LayerBase, code: str, namespace: dict[str, Any]) -> Any:
         return eval(code, namespace)
     except ConfigError:
         raise
-    except Exception as exc:
-        raise ConfigError(f"{layer.where()}: eval {code!r}: {type(exc).__name__}: {exc}") from exc
+    except Exception as exc:  # whatever the code of a user does
+        raise ConfigError(f"{layer.where()}: eval {code!r}: {error_text(exc)}") from exc
 
 
 def _with_options(layer: LayerBase, common: Tensor, options: dict[str, Any]) -> Tensor:

@@ -14,8 +14,8 @@ from returnn.config import get_global_config
 from returnn.log import log
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.control_flow_ctx import ControlFlowContext
-from returnn.tf.layers.derived_class import is_built_in
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.layer_errors import naming_layer
 from returnn.tf.layers.loop.beam import Beams
 from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.tf.layers.registry import get_layer_class
@@ -27,11 +27,12 @@ from returnn.tf.network.network_losses import NetworkLosses
 from returnn.tf.network.network_params import NetworkParams
 from returnn.tf.network.network_run import NetworkRun
 from returnn.tf.network.network_tree import NetworkTree
-from returnn.tf.network.raw_layers import create_raw_layer, is_raw_class, with_unknown_past
+from returnn.tf.network.raw_layers import create_raw_layer, is_raw_class, known_layers_in, with_unknown_past
 from returnn.tf.network.subnet_access import Subnetwork
 from returnn.tf.network.train_flag import train_flag_ctx
+from returnn.tf.util.error_text import is_of_toolkit
 from returnn.tf.util.tf1_names import add_tf1_names
-from returnn.util.errors import ConfigError, UserError
+from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 from returnn.util.recursion_limit import more_recursion
 
@@ -259,7 +260,8 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         options.update(_name=name, _network=self)
         if is_raw_class(layer_class):
             get_layer = with_unknown_past(get_layer, self)
-        layer_class.transform_config_dict(options, network=self, get_layer=get_layer)
+        with self._naming_layer(name, layer_class, options):
+            layer_class.transform_config_dict(options, network=self, get_layer=get_layer)
         layer_class.check_options(options, where=f"{where} (class {desc['class']!r})")
         on_common_beam(options, network=self)
         return layer_class, options
@@ -271,7 +273,8 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         :param layer_desc: its options, with layers in place of their names
         :return: the layer, which is part of this network now
         """
-        layer = self._create_layer(name, layer_class, **layer_desc)
+        with self._naming_layer(name, layer_class, layer_desc):
+            layer = self._create_layer(name, layer_class, **layer_desc)
         self.layers[name] = layer
         if not self.only_template:
             LayerBase.get_global_layer_list().append(layer)
@@ -287,7 +290,7 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
     def _create_layer(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:
         if is_raw_class(layer_class):
             return create_raw_layer(self, name, layer_class, layer_desc)
-        if is_built_in(layer_class.__module__):
+        if is_of_toolkit(layer_class.__module__):
             return layer_class(name=name, network=self, **layer_desc)
         with self.layer_creation_scope(layer_class, name=name, **layer_desc):
             return layer_class(name=name, network=self, **layer_desc)
@@ -315,14 +318,13 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
                     stack.enter_context(rf.backend_ctx("tf"))
                 scope = f"{layer.cls_get_tf_scope_name(layer.get_absolute_name())}{'/' + suffix if suffix else ''}"
                 stack.enter_context(tf1.name_scope(f"{scope}/"))  # as it is: "b_1" would rename parameters
-            try:
-                yield
-            except ConfigError:
-                raise
-            except UserError as exc:
-                lines = [f"  {source.name!r} has {source.output}." for source in layer.sources]
-                text = f"{layer.where()}: {exc}".splitlines()
-                raise ConfigError("\n".join([*text, *lines[: max(1, 5 - len(text))]])) from exc
+            stack.enter_context(naming_layer(layer.where(), lambda: {x.name: x.output for x in layer.sources}))
+            yield
+
+    def _naming_layer(self, name: str, layer_class: type[LayerBase], options: dict[str, Any]) -> Any:
+        """:return: context: what goes wrong inside becomes an error about the layer"""
+        where = f"layer {self.get_absolute_name_prefix() + name!r} (class {layer_class.class_name()!r})"
+        return naming_layer(where, lambda: {x.name: x.output for x in known_layers_in(options)})
 
     @contextlib.contextmanager
     def register_network_scope(self) -> Iterator[None]:

@@ -60,6 +60,8 @@ def create_raw_layer(
         arguments["rec_previous_layer"] = past
     with network.layer_creation_scope(layer_class, name=name, **seen):
         layer = layer_class(**arguments)
+    if layer.output.raw_tensor is None:
+        raise ConfigError(f"{layer.where()}: `__init__` has to set `self.output.placeholder`.")
     layer.output = layer.output if axis is None else axis.split(layer.output)
     if past is not None:
         _take_new_state(layer, past)
@@ -90,7 +92,7 @@ class RawLayerTemplate(InternalLayer):
         :param axis: batch and beam as the class knows them; None if there is no beam
         """
         common = {key: value for key, value in arguments.items() if key in options_of(LayerBase)}
-        super().__init__(debug_type_name=raw_class.__name__, **common)
+        super().__init__(debug_type_name=raw_class.class_name(), **common)
         self.raw_class = raw_class
         self.arguments = dict(arguments)
         self.layer_class = raw_class.layer_class
@@ -99,10 +101,6 @@ class RawLayerTemplate(InternalLayer):
         if self.network.innermost_frame() is not None:
             self._find_state(axis)
         self.works_on_sequences = not raw_class.recurrent and not self.state_templates
-
-    def where(self) -> str:
-        """:return: the layer, as an error message begins with it"""
-        return f"layer {self.get_absolute_name()!r} (class {self.raw_class.class_name()!r})"
 
     def get_dep_layers(self) -> list[LayerBase]:
         """:return: all layers that its options have"""

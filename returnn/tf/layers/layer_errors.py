@@ -1,0 +1,45 @@
+"""
+Errors while a layer is being made: whatever they are, the author of the config has to know where, and with what.
+
+What helps is on a few lines. The whole traceback is in the log, at verbosity 5.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+
+from returnn.log import log
+from returnn.tensor import Tensor
+from returnn.tf.util.error_text import error_text
+from returnn.util.errors import ConfigError, UserError
+
+_MAX_LINES = 5
+
+
+@contextlib.contextmanager
+def naming_layer(where: str, inputs: Callable[[], Mapping[str, Tensor]]) -> Iterator[None]:
+    """
+    What goes wrong inside becomes a `ConfigError` about the layer.
+
+    :param where: the layer, as the message begins with it
+    :param inputs: function that gives the tensors which go into it, by name
+    """
+    try:
+        yield
+    except ConfigError as exc:
+        if type(exc) is not ConfigError or str(exc).startswith("layer "):
+            raise
+        raise ConfigError(_message(where, str(exc), {})) from exc
+    except UserError as exc:
+        raise ConfigError(_message(where, str(exc), inputs())) from exc
+    except Exception as exc:  # of TensorFlow, Python, or code of a user: they know nothing of layers
+        print("".join(traceback.format_exception(exc)), file=log.v5)
+        raise ConfigError(_message(where, error_text(exc), inputs())) from exc
+
+
+def _message(where: str, text: str, inputs: Mapping[str, Tensor]) -> str:
+    lines = f"{where}: {text}".splitlines()[:_MAX_LINES]
+    known = [f"  {name!r} has {x}." for name, x in inputs.items() if isinstance(x, Tensor)]
+    return "\n".join([*lines, *known[: _MAX_LINES - len(lines)]])
