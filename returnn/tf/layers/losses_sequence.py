@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import tensorflow as tf
@@ -13,7 +14,7 @@ from returnn.tf.layers.loss import Loss
 from returnn.tf.util.labels import bleu_of_labels, collapse_repeated, map_labels
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.behavior_version import BehaviorVersion
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, check_known
 
 tf1 = tf.compat.v1
 
@@ -82,6 +83,36 @@ class SequenceLoss(Loss):
         return tf.SparseTensor(tf.where(mask), tf.boolean_mask(raw, mask), tf.cast(tf.shape(raw), tf.int64))
 
 
+@dataclass(frozen=True)
+class OwnCtcOptions:
+    """The option `ctc_opts` of `CtcLoss` for the own implementation."""
+
+    label_loop: bool | None = None  # whether a label can last several frames. Default: True
+    ctc_merge_repeated: bool | None = None  # the same, as TensorFlow calls it
+    logits_normalize: bool = True  # otherwise, the output of the layer has log probabilities
+    grad_wrt_softmax_in: bool = (
+        True  # the gradient is the one of the input of a softmax, also if not `logits_normalize`
+    )
+    blank_index: int = -1  # negative: counted from the end
+    zero_infinity: bool | None = None  # 0 if there is no alignment. Default: since behavior version 30
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """:return: of all options"""
+        return [field.name for field in fields(cls)]
+
+    def has_label_loop(self) -> bool:
+        """:return: whether a label can last several frames"""
+        given = [option for option in (self.label_loop, self.ctc_merge_repeated) if option is not None]
+        if given == [True, False] or given == [False, True]:
+            raise ConfigError("loss 'ctc': 'ctc_opts': 'label_loop' and 'ctc_merge_repeated' contradict each other.")
+        return given[0] if given else True
+
+    def has_zero_for_infinity(self) -> bool:
+        """:return: whether the loss is 0 if there is no alignment"""
+        return BehaviorVersion.get() >= 30 if self.zero_infinity is None else self.zero_infinity
+
+
 class CtcLoss(SequenceLoss):
     """
     CTC (Graves et al. 2006): negative log probability of the target, over all alignments with the output.
@@ -108,9 +139,8 @@ class CtcLoss(SequenceLoss):
         :param auto_clip_target_len: cut the target where it is longer than the output
         :param output_in_log_space: the output has log probabilities
         :param beam_width: of the decoder for the error; 1: only the best path
-        :param ctc_opts: options of `tf.nn.ctc_loss`: "preprocess_collapse_repeated", "ctc_merge_repeated",
-            "ignore_longer_outputs_than_inputs", "logits_time_major"; with `use_native` or `use_viterbi`: "label_loop",
-            "logits_normalize", "max_approx"
+        :param ctc_opts: options of `tf.compat.v1.nn.ctc_loss`: "preprocess_collapse_repeated", "ctc_merge_repeated",
+            "ignore_longer_outputs_than_inputs"; with `use_native` or `use_viterbi`, see `OwnCtcOptions`
         :param use_native: the own implementation
         :param use_viterbi: the best alignment alone, instead of all
         """
@@ -127,16 +157,11 @@ class CtcLoss(SequenceLoss):
         self._check_options()
 
     def _check_options(self) -> None:
-        known = ("label_loop", "logits_normalize", "logits_normalized", "max_approx", "blank_index")
-        if not (self.use_native or self.use_viterbi):
-            known = (
-                "preprocess_collapse_repeated", "ctc_merge_repeated", "ignore_longer_outputs_than_inputs",
-            )  # fmt: skip
-        unknown = sorted(set(self.ctc_opts) - set(known))
-        if unknown:
-            raise ConfigError(
-                f"loss 'ctc': 'ctc_opts': there is no option {unknown[0]!r}.\n  Possible: {', '.join(known)}."
-            )
+        known = ("preprocess_collapse_repeated", "ctc_merge_repeated", "ignore_longer_outputs_than_inputs")
+        if self.use_native or self.use_viterbi:
+            known = OwnCtcOptions.names()
+        for name in self.ctc_opts:
+            check_known("option", name, known, where="loss 'ctc': 'ctc_opts'")
 
     @classmethod
     def get_auto_output_layer_dim(cls, target_dim: Dim) -> Dim:
@@ -162,7 +187,8 @@ class CtcLoss(SequenceLoss):
     def get_soft_alignment(self) -> Any:
         """:return: raw (T, B, F): probability of each label in each frame, over all alignments with the target"""
         scores = rf.log_softmax(self._logits(), axis=self.require_axis(), use_mask=False)
-        (gradient,) = tf.gradients(tf.reduce_sum(self._own(scores, normalized=True).raw_tensor), scores.raw_tensor)
+        loss = self._negative_log_prob(scores, self._own_options(), normalized=True)
+        (gradient,) = tf.gradients(tf.reduce_sum(without_infinity(loss).raw_tensor), scores.raw_tensor)
         out = scores.copy()
         out.raw_tensor = -gradient
         return self._time_major(out)
@@ -186,22 +212,30 @@ class CtcLoss(SequenceLoss):
     def _logits(self) -> Tensor:
         return self.log_prob_of_output(in_log_space=self.output_in_log_space)
 
-    def _own(self, logits: Tensor, normalized: bool = False) -> Tensor:
-        target, axis = self.require_target(), self.require_axis()
-        options = dict(self.ctc_opts) if self.use_native or self.use_viterbi else {}
-        normalized = normalized or not options.get("logits_normalize", not options.get("logits_normalized", False))
-        blank_index = options.get("blank_index", -1)
-        value = rf.ctc_loss(
+    def _own(self, logits: Tensor) -> Tensor:
+        options = self._own_options()
+        value = self._negative_log_prob(logits, options, normalized=not options.logits_normalize)
+        if not options.logits_normalize and options.grad_wrt_softmax_in:
+            total = rf.reduce_logsumexp(logits, axis=self.require_axis(), use_mask=False)
+            total = rf.reduce_sum(total, axis=self.time_dim_of(logits))
+            value = value + (total - rf.stop_gradient(total))
+        return without_infinity(value) if options.has_zero_for_infinity() else value
+
+    def _own_options(self) -> OwnCtcOptions:
+        return OwnCtcOptions(**self.ctc_opts) if self.use_native or self.use_viterbi else OwnCtcOptions()
+
+    def _negative_log_prob(self, logits: Tensor, options: OwnCtcOptions, *, normalized: bool) -> Tensor:
+        target, blank_index = self.require_target(), options.blank_index
+        return rf.ctc_loss(
             logits=logits,
             logits_normalized=normalized,
             targets=target,
             input_spatial_dim=self.time_dim_of(logits),
             targets_spatial_dim=self.time_dim_of(target),
-            blank_index=blank_index if blank_index >= 0 else axis.get_dim_value() + blank_index,
-            max_approx=options.get("max_approx", self.use_viterbi),
-            label_loop=options.get("label_loop", True),
+            blank_index=blank_index if blank_index >= 0 else self.require_axis().get_dim_value() + blank_index,
+            max_approx=self.use_viterbi,
+            label_loop=options.has_label_loop(),
         )
-        return without_infinity(value) if BehaviorVersion.get() >= 30 else value
 
     def _of_tensorflow(self, logits: Tensor) -> Tensor:
         target = self.require_target()

@@ -1,0 +1,63 @@
+"""Options of the own implementation of CTC."""
+
+import numpy
+import pytest
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.util.errors import ConfigError
+from tests.tf.layers.layer_net import LENGTHS, batch_of, construct
+
+tf1 = tf.compat.v1
+LABELS = {"class": "slice", "axis": "T", "slice_end": 2, "from": "data:ids"}
+
+
+def run(ctc_opts, *, labels=LABELS, behavior_version=30, **loss_opts):
+    """:return: loss; gradient by the output [B, T, F], of which the last class is blank"""
+    with tf.Graph().as_default() as graph, rf.backend_ctx("tf"), tf1.Session(graph=graph) as session:
+        loss_opts = {"use_native": True, "beam_width": 1, "ctc_opts": ctc_opts, **loss_opts}
+        scores = {"class": "copy", "from": "data", "loss": "ctc", "target": "layer:labels", "loss_opts": loss_opts}
+        net_dict = {"output": {**scores, "is_output_layer": True}, "labels": labels}
+        net = construct(net_dict, behavior_version=behavior_version, train_flag=True)
+        losses, _, _ = net.get_losses_initialized()
+        loss, output = losses["output"].get_loss_value(), net.get_layer("output").output.raw_tensor
+        batch = batch_of(padding={"float32": 0.0, "int32": 0})
+        feed = {net.extern_data.data[key].raw_tensor: batch[key] for key in ("data", "ids")}
+        for key in ("data", "ids"):
+            feed[net.extern_data.data[key].get_time_dim_tag().dyn_size] = LENGTHS
+        return session.run((loss, tf1.gradients(loss, output)[0]), feed_dict=feed)
+
+
+def test_merging_of_repeated_labels_has_two_names():
+    without = [run({name: False}, output_in_log_space=True) for name in ("label_loop", "ctc_merge_repeated")]
+    numpy.testing.assert_array_equal(without[0][0], without[1][0])
+    assert without[0][0] > run({}, output_in_log_space=True)[0]  # fewer alignments
+
+
+def test_the_two_names_cannot_contradict_each_other():
+    with pytest.raises(ConfigError, match="'label_loop' and 'ctc_merge_repeated' contradict each other"):
+        run({"label_loop": True, "ctc_merge_repeated": False})
+
+
+@pytest.mark.parametrize("use_viterbi", [False, True])
+def test_without_normalization_the_gradient_can_still_be_that_of_the_input_of_a_softmax(use_viterbi):
+    options = {"use_native": not use_viterbi, "use_viterbi": use_viterbi, "output_in_log_space": True}
+    scores = batch_of(padding={"float32": 0.0, "int32": 0})["data"]
+    loss, of_input = run({"logits_normalize": False}, **options)
+    same_loss, of_scores = run({"logits_normalize": False, "grad_wrt_softmax_in": False}, **options)
+    assert loss == same_loss
+    for x, a, b, length in zip(scores, of_input, of_scores, LENGTHS, strict=True):
+        softmax = numpy.exp(x[:length]) / numpy.exp(x[:length]).sum(axis=-1, keepdims=True)
+        numpy.testing.assert_allclose(a[:length], b[:length] + softmax, atol=1e-5)
+        numpy.testing.assert_allclose(b[:length].sum(axis=-1), -1, atol=1e-5)  # minus a soft alignment
+        assert not a[length:].any()
+
+
+@pytest.mark.parametrize("behavior_version", [21, 30])
+@pytest.mark.parametrize("zero_infinity", [None, True, False])
+def test_loss_of_sequences_without_alignment(behavior_version, zero_infinity):
+    more_than_frames = {"class": "postfix_in_time", "from": "data:ids"}
+    options = {"output_in_log_space": True, "labels": more_than_frames, "behavior_version": behavior_version}
+    loss, _ = run({"zero_infinity": zero_infinity, "blank_index": 5}, **options)
+    is_zero = behavior_version >= 30 if zero_infinity is None else zero_infinity
+    assert loss == (0.0 if is_zero else numpy.inf)
