@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from returnn.frontend import get_selected_backend
+from returnn.tensor import Tensor
 from returnn.tf.util.error_text import is_of_toolkit
+from returnn.util.errors import ConfigError
 
 
 class InferredInInit(BaseException):
@@ -37,6 +39,30 @@ def bases_with_output(bases: tuple[type, ...], namespace: Mapping[str, Any]) -> 
     if is_of_toolkit(namespace["__module__"]) or "__init__" not in namespace or "compute" in namespace:
         return bases
     return tuple(_with_output(base) if _computes(base) and is_of_toolkit(base.__module__) else base for base in bases)
+
+
+def has_own_template(layer_class: type) -> bool:
+    """:return: whether a user has written its `get_out_data_from_opts`"""
+    owner = next(cls for cls in layer_class.__mro__ if "get_out_data_from_opts" in vars(cls))
+    return not is_of_toolkit(owner.__module__)
+
+
+def as_template_says(layer: Any, template: Tensor, *, is_value: bool) -> Tensor:
+    """
+    :param layer: of a class that is derived from a built-in one
+    :param template: what the class says of its output
+    :param is_value: whether the layer has a value; otherwise all that is known of its output is the template
+    :return: the output, with the order of the dims, the time dim and the feature dim of the template
+    :raises ConfigError: if the output has other dims
+    """
+    if not is_value:
+        return template.copy_template(name=layer.name)
+    output = layer.output
+    if set(output.dims) != set(template.dims) or output.dtype != template.dtype:
+        raise ConfigError(f"{layer.where()}: `get_out_data_from_opts` says {template}, but the output is {output}.")
+    result = template.copy_template(name=layer.name)
+    result.raw_tensor = output.copy_compatible_to_dims_raw(template.dims)
+    return result
 
 
 def _computes(base: type) -> bool:

@@ -106,6 +106,35 @@ network = {}
     numpy.testing.assert_allclose(out, -expected)
 
 
+def test_derived_class_with_its_own_template():
+    text = """
+class Last(LinearLayer):
+    layer_class = "last"
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        output = self.output.copy_as_time_major()
+        self.output = output.copy_template_excluding_time_dim()
+        self.output.placeholder = output.placeholder[0]
+
+    @classmethod
+    def get_out_data_from_opts(cls, **kwargs):
+        return super().get_out_data_from_opts(**kwargs).copy_template_excluding_time_dim()
+
+register_layer_class(Last)
+network = {}
+"""
+    layer = {"class": "last", "from": "data", "n_out": 4}
+    assert net_of(text, network={"output": layer}).run().shape == (3, 4)
+    unit = {"output": {"class": "combine", "kind": "add", "from": ["last", "prev:output"], "initial_output": 0}}
+    unit["last"] = {**layer, "from": "base:data"}
+    assert net_of(text, network=in_loop(**unit)).run().shape == (3, 7, 4)
+    without_init = text.replace("__init__", "unused")
+    with pytest.raises(
+        ConfigError, match=r"^layer 'output' \(class 'last'\): `get_out_data_from_opts` says .* but the"
+    ):
+        net_of(without_init, network={"output": layer})
+
+
 def test_derived_class_with_its_own_compute():
     text = """
 import returnn.frontend as rf
