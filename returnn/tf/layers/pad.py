@@ -163,6 +163,8 @@ def added_frames(
     else:
         dim = layer.new_dim("added", number)
     if not isinstance(value, LayerBase):
+        if source.dtype.startswith(("int", "uint")) and value == int(value):
+            value = int(value)
         frames = rf.full(dims=[dim], fill_value=value, dtype=source.dtype)
         frames.sparse_dim = source.sparse_dim
         return frames, dim

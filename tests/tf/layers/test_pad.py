@@ -1,0 +1,14 @@
+"""Options of layers that add frames."""
+
+import numpy
+import pytest
+
+from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of
+
+
+@pytest.mark.parametrize("layer_class", ["prefix_in_time", "postfix_in_time"])
+def test_labels_get_label_zero_by_default(layer_class):
+    result = LayerNet({"x": {"class": layer_class, "from": "data:ids"}}).run(batch_of())["x"]
+    for labels, out, length in zip(batch_of()["ids"], result, LENGTHS, strict=True):
+        parts = [[0], labels[:length]] if layer_class == "prefix_in_time" else [labels[:length], [0]]
+        numpy.testing.assert_array_equal(out[: length + 1], numpy.concatenate(parts))
