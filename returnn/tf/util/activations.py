@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -105,14 +108,14 @@ def apply_activation(x: Tensor, function: Callable[..., Any] | str | None, **opt
         raw = raw_function(x.raw_tensor, **options)
         out.dtype = raw.dtype.base_dtype.name
         out.raw_tensor = raw
-    elif x.dtype.startswith("complex") and function in ("abs", "angle", "real", "imag"):
-        out.dtype = "float32"
+    elif isinstance(function, str):
+        out.dtype = _dtype_of_result(raw_function, x, options)
     return out
 
 
 RAW_ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "identity": lambda x: x,
-    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
+    "gelu": functools.partial(tf.nn.gelu, approximate=False),
     "log_sigmoid": tf.math.log_sigmoid,
     "log": tf.math.log,
     "swish": tf.nn.silu,
@@ -132,7 +135,8 @@ RAW_ACTIVATIONS: dict[str, Callable[..., Any]] = {
 
 def get_activation_function(s: str) -> Callable[..., Any]:
     """
-    :param s: name; or an expression of names and numbers with "+", "*" and so on, such as "10.0 * sigmoid"; or a lambda
+    :param s: name; or an expression of names and numbers with "+", "-", "*", "/", "**", such as "10.0 * sigmoid"; or
+        Python code for a function, with `tf` in it, such as "lambda x: tf.nn.relu(x) * 2"
     :return: function on raw tensors
     :raises ConfigError: if there is no such function
     """
@@ -140,19 +144,39 @@ def get_activation_function(s: str) -> Callable[..., Any]:
         return RAW_ACTIVATIONS["identity"]
     if s.isidentifier():
         return _function_of_name(s)
-    if "*" in s and "lambda" not in s:
-        left, _, right = s.partition("*")
-        functions = [_factor(part.strip()) for part in (left, right)]
-        return lambda x: functions[0](x) * functions[1](x)
-    return eval(s, {"tf": tf, **{name: _function_of_name(name) for name in RAW_ACTIVATIONS}})  # type: ignore[no-any-return]
-
-
-def _factor(text: str) -> Callable[..., Any]:
     try:
-        number = float(text)
-    except ValueError:
-        return get_activation_function(text)
-    return lambda x: number
+        expression = ast.parse(s.strip(), mode="eval").body
+    except SyntaxError as exc:
+        raise ConfigError(f"activation function {s!r}: {exc.msg}.") from exc
+    if isinstance(expression, (ast.Lambda, ast.Attribute, ast.Call)):
+        return eval(s, {"tf": tf, **RAW_ACTIVATIONS})  # type: ignore[no-any-return]
+    return _function_of_expression(expression, s)
+
+
+def _function_of_expression(node: ast.expr, text: str) -> Callable[..., Any]:
+    """:return: function on raw tensors: the operations in the expression, on what the functions in it return"""
+    if isinstance(node, ast.Name):
+        return _function_of_name(node.id)
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        number = node.value
+        return lambda x: number
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        operand = _function_of_expression(node.operand, text)
+        return lambda x: -operand(x)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+        left, right = (_function_of_expression(side, text) for side in (node.left, node.right))
+        operation = _OPERATIONS[type(node.op)]
+        return lambda x: operation(left(x), right(x))
+    raise ConfigError(
+        f"activation function {text!r}: {ast.unparse(node)!r} is not possible.\n"
+        "  Possible: names of functions, numbers, +, -, *, /, **, parentheses; or 'lambda x: ...'."
+    )
+
+
+_OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}  # fmt: skip
 
 
 def _function_of_name(name: str) -> Callable[..., Any]:
@@ -162,5 +186,12 @@ def _function_of_name(name: str) -> Callable[..., Any]:
         function = getattr(module, name, None)
         if callable(function):
             return function  # type: ignore[no-any-return]
-    known = [*RAW_ACTIVATIONS, *_FRONTEND_ACTIVATIONS]
-    raise ConfigError(f"there is no activation function {name!r}.\n  {nearest_hint(name, known)}")
+    known = dict.fromkeys([*RAW_ACTIVATIONS, *_FRONTEND_ACTIVATIONS])
+    raise ConfigError(f"there is no activation function {name!r}.\n  {nearest_hint(name, list(known))}")
+
+
+def _dtype_of_result(function: Callable[..., Any], x: Tensor, options: Mapping[str, Any]) -> str:
+    """:return: dtype of what a function on raw tensors returns"""
+    with tf.Graph().as_default():
+        placeholder = tf.compat.v1.placeholder(x.dtype, [dim.size for dim in x.dims])
+        return function(placeholder, **options).dtype.base_dtype.name  # type: ignore[no-any-return]
