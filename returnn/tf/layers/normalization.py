@@ -82,6 +82,7 @@ class LayerNormLayer(_ConcatInputLayer):
     """
 
     layer_class = "layer_norm"
+    keeps_feature_dim = True
 
     def __init__(
         self, in_dim: Dim | None = None, out_dim: Dim | None = None, epsilon: float = 1e-6, **kwargs: Any

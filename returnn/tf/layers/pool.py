@@ -20,6 +20,7 @@ class PoolLayer(SpatialLayer):
     """
 
     layer_class = "pool"
+    keeps_feature_dim = True
 
     def __init__(
         self,

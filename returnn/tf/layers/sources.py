@@ -7,7 +7,7 @@ Dropout and a choice of the feature dim can be applied to it first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
@@ -74,6 +74,8 @@ def get_concat_sources_data_template(
 class _ConcatInputLayer(LayerBase):
     """Base class of layers with one input. `compute` gets the joined sources, after dropout."""
 
+    keeps_feature_dim: ClassVar[bool] = False  # so the option `out_dim` is another name for `in_dim`
+
     def __init__(
         self,
         in_dim: Dim | None = None,
@@ -121,26 +123,27 @@ class _ConcatInputLayer(LayerBase):
         return [data]
 
     def _make_input_data(self) -> Tensor:
+        in_dim = self._out_dim if self.keeps_feature_dim and self.in_dim is None else self.in_dim
         data = concat_sources_with_opt_dropout(
-            self.sources, dropout=self.dropout, dropout_axis=self.dropout_axis,
-            dropout_noise_shape=self.dropout_noise_shape, dropout_on_forward=self.dropout_on_forward,
+            self.sources, out_dim=in_dim if len(self.sources) > 1 else None, dropout=self.dropout,
+            dropout_axis=self.dropout_axis, dropout_noise_shape=self.dropout_noise_shape,
+            dropout_on_forward=self.dropout_on_forward,
         )  # fmt: skip
-        if self.in_dim is not None:
-            data = _with_feature_dim(data, self.in_dim, self.where())
+        if in_dim is not None and data.feature_dim_or_sparse_dim != in_dim:
+            data = _with_feature_dim(data, in_dim, self.where(), option="in_dim" if self.in_dim else "out_dim")
         if self.mask == "dropout":
             data = rf.dropout(data, 0.5, axis=list(data.dims))
         return data
 
 
-def _with_feature_dim(data: Tensor, in_dim: Dim, where: str) -> Tensor:
-    if data.sparse_dim is not None and data.sparse_dim == in_dim:
-        return data
+def _with_feature_dim(data: Tensor, in_dim: Dim, where: str, *, option: str) -> Tensor:
     axes = [i for i, d in enumerate(data.dims) if d == in_dim]
     if not axes:
-        if data.feature_dim is not None and data.feature_dim.dimension == in_dim.dimension and not in_dim.is_derived():
-            data.feature_dim.declare_same_as(in_dim)
+        own = data.feature_dim_or_sparse_dim
+        if own is not None and own.dimension == in_dim.dimension and not in_dim.is_derived():
+            own.declare_same_as(in_dim)
             return data
-        raise ConfigError(f"{where}: option 'in_dim': {in_dim} is not a dim of the source {data}.")
+        raise ConfigError(f"{where}: option {option!r}: {in_dim} is not a dim of the source {data}.")
     data = data.copy()
     data.feature_dim = in_dim
     return data
