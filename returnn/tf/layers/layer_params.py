@@ -274,8 +274,13 @@ class LayerParams:
         return from_output(self.output)
 
     def get_darc1(self: LayerBase) -> Any:
-        """:return: raw scalar: Kawaguchi et al. 2017, "Generalization in Deep Learning", regularization DARC1"""
-        flat = self.output.get_placeholder_flattened()
+        """
+        :return: raw scalar: Kawaguchi et al. 2017, "Generalization in Deep Learning", regularization DARC1. It is about
+            what comes before the activation function, such as the input of a softmax.
+        """
+        act = self.output_before_activation
+        output = self.output if act is None or act.before is None else act.before
+        flat = output.get_placeholder_flattened()
         return tf.reduce_max(tf.reduce_sum(tf.abs(flat), axis=0))
 
 

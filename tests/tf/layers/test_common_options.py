@@ -86,10 +86,11 @@ def test_l2_is_the_sum_of_the_squares_of_all_parameters():
     numpy.testing.assert_allclose(total, 0.5 * (weights**2).sum(), rtol=1e-5)
 
 
-def test_darc1_is_the_largest_sum_over_the_frames():
-    total, output, _ = constraints_of(darc1=0.5)
-    frames = numpy.concatenate([row[:length] for row, length in zip(output, LENGTHS, strict=True)])
-    numpy.testing.assert_allclose(total, 0.5 * abs(frames).sum(0).max(), rtol=1e-5)
+@pytest.mark.parametrize(("activation", "inverse"), [(None, lambda x: x), ("tanh", numpy.arctanh)])
+def test_darc1_is_the_largest_sum_over_the_frames_before_the_activation(activation, inverse):
+    total, output, _ = constraints_of(darc1=0.5, activation=activation)
+    frames = numpy.concatenate([inverse(row[:length]) for row, length in zip(output, LENGTHS, strict=True)])
+    numpy.testing.assert_allclose(total, 0.5 * abs(frames).sum(0).max(), rtol=1e-4)
 
 
 def test_spatial_smoothing_grows_with_the_differences_of_neighbours():
