@@ -323,10 +323,23 @@ def _with_dims_of(target: Tensor, output: Tensor, where: str) -> Tensor:
     own = [d for d in target.dims if d not in output.dims and d.is_dynamic_seq_length()]
     free = [d for d in output.dims if d not in target.dims and d.is_dynamic_seq_length() and not d.is_batch_dim()]
     if len(own) == len(free) == 1:
-        return rf.replace_dim(target, in_dim=own[0], out_dim=free[0])[0]
+        return rf.replace_dim(_with_lengths_of(target, own[0], free[0], where), in_dim=own[0], out_dim=free[0])[0]
     if len(own) > 1 and free:
         raise ConfigError(f"{where}: it is not clear which dims of the target {target} belong to those of {output}.")
     return target
+
+
+def _with_lengths_of(target: Tensor, own: Dim, frames: Dim, where: str) -> Tensor:
+    """:return: the target, whose value is an error where its dim `own` is not as long as the frames of the output"""
+    if target.raw_tensor is None:
+        return target
+    is_same = rf.compare_bc(own.get_size_tensor(), "==", frames.get_size_tensor())
+    message = f"{where}: the target {target.name!r} needs as many labels as the output has frames."
+    check = tf.debugging.Assert(tf.reduce_all(is_same.raw_tensor), [message])
+    checked = target.copy()
+    with tf.control_dependencies([check]):
+        checked.raw_tensor = tf.identity(target.raw_tensor)
+    return checked
 
 
 def _with_feature_of(target: Tensor, output: Tensor) -> Tensor:

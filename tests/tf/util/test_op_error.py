@@ -35,3 +35,12 @@ def test_error_in_a_loop_and_a_missing_value():
 
     assert "i is too large" in error_of(lambda: tf.while_loop(lambda i: i < 5, body, [0]))
     assert error_of(lambda: tf1.placeholder(tf.float32, (), name="y") + 1).startswith("You must feed a value for")
+
+
+def test_assertion_says_its_message():
+    def make(*values):
+        with tf.control_dependencies([tf.debugging.Assert(tf.constant(False), ["layer 'a': [B] is odd", *values])]):
+            return tf.constant(1)
+
+    assert error_of(make) == "layer 'a': [B] is odd"
+    assert "[3]" in error_of(lambda: make(tf.constant(3)))
