@@ -9,6 +9,7 @@ import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.broadcasting import without_broadcast_dims
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.util.errors import ConfigError
 
 
@@ -48,7 +49,25 @@ class SwitchLayer(LayerBase):
             d["condition"] = condition = bool(condition(network=network, get_layer=get_layer))
         if isinstance(condition, bool):
             d["false_from" if condition else "true_from"] = None
+        cls._resolve_values(d, get_layer)
         super().transform_config_dict(d, network=network, get_layer=get_layer)
+
+    @staticmethod
+    def _resolve_values(d: dict[str, Any], get_layer: Callable[[str], Any]) -> None:
+        """Both values. Inside of a loop, one of them may be this layer in the frame before: the other one says what it
+        looks like then."""
+        undefined: dict[str, UndefinedSource] = {}
+        for option in ("true_from", "false_from"):
+            if isinstance(d.get(option), str):
+                try:
+                    d[option] = get_layer(d[option])
+                except UndefinedSource as exc:
+                    undefined[option] = exc
+        for option, exc in undefined.items():
+            other = d["false_from" if option == "true_from" else "true_from"]
+            if not isinstance(other, LayerBase):
+                raise exc
+            d[option] = other
 
     def compute_inputs(self) -> list[Any]:
         """:return: condition, and the two values"""

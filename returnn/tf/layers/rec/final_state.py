@@ -13,6 +13,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
+from returnn.tf.layers.rec.time_axis import on_beam_of
 
 
 def asked_for_states(net_dict: Mapping[str, Any], loop_name: str, unit: Mapping[str, Any]) -> set[str]:
@@ -128,6 +129,7 @@ def last_frame(frames: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
     lengths = time_dim.get_size_tensor()
     position = rf.maximum(lengths - 1, 0)
     out = rf.gather(frames, indices=position, axis=time_dim, clip_to_valid=True)
+    initial = on_beam_of(initial, out)
     out = rf.where(rf.compare(lengths, ">", 0), out, initial, allow_broadcast_all_sources=True)
     out.feature_dim = frames.feature_dim
     return out

@@ -27,16 +27,19 @@ def initial_value(
     apply_on_zeros: Callable[[], Tensor] | None = None,
 ) -> Tensor:
     """
-    :param value: number; "zeros", "ones", "var" (a trained parameter), "keep_over_epoch" (where the last one ended),
-        "apply(0)" (the layer on zeros); name of a layer; layer; tensor; array; function without arguments
+    :param value: number, of which 0 is also the empty string; "zeros", "ones", "var" (a trained parameter),
+        "keep_over_epoch" (where the last one ended), "apply(0)" (the layer on zeros); name of a layer; layer; tensor;
+        array; function without arguments
     :param template: what it has to look like
     :param layer: the layer that it is for
     :param get_layer: function that gives the layer of a name
     :param apply_on_zeros: function that computes the layer on zeros
     :return: [dims of template]
     """
-    if value is None or value == "zeros":
+    if value is None or (isinstance(value, str) and value == "zeros"):
         value = 0
+    if template.dtype == "string" and isinstance(value, (str, int)) and not value:
+        return zeros_like_template(template)
     if isinstance(value, str) and value == "ones":
         value = 1
     if callable(value) and not hasattr(value, "output"):

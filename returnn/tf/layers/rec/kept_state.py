@@ -69,6 +69,11 @@ class KeptState:
         :param last: state after the last frame
         """
         assert self.before is not None
+        if any(dim.is_beam_dim() for dim in last.dims):
+            raise ConfigError(
+                f"{self.layer.where()}: option 'initial_state': of the hypotheses of a search, no state can be kept.\n"
+                "  Possible there: zeros, ones, var, or a layer."
+            )
         raw = last.copy_compatible_to_dims_raw(self.before.dims)
         with tf.control_dependencies([self.before.raw_tensor]):
             self.layer.network.register_post_control_dependencies([self.variable.assign(raw)])

@@ -52,7 +52,7 @@ class GetLastHiddenStateLayer(LayerBase):
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [..., F]"""
-        parts = [select_state(layer.hidden_state_parts(), self.key, where=layer.where()) for layer in self.sources]
+        parts = [self._parts_of(layer) for layer in self.sources]
         if self.combine == "concat":
             output = side_by_side([part for parts_of_layer in parts for part in parts_of_layer])
         else:
@@ -67,6 +67,12 @@ class GetLastHiddenStateLayer(LayerBase):
             output, _ = rf.replace_dim(output, in_dim=feature, out_dim=given)
             output.feature_dim = given
         return output
+
+    def _parts_of(self, layer: LayerBase) -> list[Tensor]:
+        """:return: [..., F] each: what is asked for of the state of a source"""
+        if isinstance(layer, GetLastHiddenStateLayer):
+            return [layer.output]
+        return select_state(layer.hidden_state_parts(), self.key, where=layer.where())
 
     def get_last_hidden_state(self, key: int | str | None) -> Any:
         """:return: the output, whatever the key"""

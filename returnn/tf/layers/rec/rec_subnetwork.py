@@ -105,7 +105,7 @@ class RecSubnetwork(LayerBase):
         declared = declared_time_dim(self.unit, self.network)
         if declared is not None:
             return declared, True
-        if own is not None and own.is_dim_known() and own.dyn_size_ext is not None:
+        if own is not None and own.is_dim_known():
             return own, True
         target = None if self._search_decides_length() else self._target_with_length()
         if target is not None:
@@ -157,8 +157,7 @@ class RecSubnetwork(LayerBase):
     def _evaluated_max_seq_len(self: RecLayer) -> Any:
 
         def max_len_from(name: str) -> Any:
-            layer = self.network.construct_layer(self.network.layers_desc, name.removeprefix("base:"))
-            return layer.output.get_time_dim_tag().get_dim_value()
+            return self._layer_of_limit(name).output.get_time_dim_tag().get_dim_value()
 
         try:
             return eval(self.max_seq_len, {"max_len_from": max_len_from, "tf": tf, "self": self})
@@ -167,6 +166,12 @@ class RecSubnetwork(LayerBase):
                 f"{self.where()}: option 'max_seq_len': {self.max_seq_len!r}: {exc}.\n"
                 "  Possible: a number, or an expression with max_len_from('base:layer')."
             ) from exc
+
+    def _layer_of_limit(self: RecLayer, name: str) -> LayerBase:
+        """:return: layer next to the loop, named as in the time step; if there is none, "base:" is one further out"""
+        net_dict, inner = self.network.layers_desc, name.removeprefix("base:")
+        is_found = inner.startswith(("data", "base:")) or inner.partition("/")[0] in net_dict
+        return self.network.construct_layer(net_dict, inner if is_found else name)
 
     # What the outside can ask for.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.dim import single_step_dim
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.rec.history import number_of_step
 from returnn.tf.layers.rec.positional_encoding import sinusoids
@@ -44,8 +45,8 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
         :param forward_weights_init: initial value of `encoding_matrix`
         :param clipping: frames further away than this count as at this distance
         :param fixed: sinusoids of the distance, instead of a parameter
-        :param query_spatial_dim: T: dim, or description of one of the source. Default: the time dim. None: a single
-            query, without dim for it
+        :param query_spatial_dim: T: dim, or description of one of the source. Default: the time dim. None, or
+            `single_step_dim`: a single query, without dim for it
         :param key_value_spatial_dim: T': the same. Default: a new dim
         :param query_offset: number of the first query, in frames. Default: 0; inside of a loop, the one of the step
         """
@@ -87,7 +88,7 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
             if is_frame or axis == self.network.get_inside_rec_time_dim(inside_loop=False):
                 return self._positions_in_loop(axis, is_frame=is_frame)
             return frame_numbers(axis), frame_numbers(self.new_dim_like("keys", axis)), [axis]
-        query = None if given_query is None else self._dim(source, given_query)
+        query = None if given_query in (None, single_step_dim) else self._dim(source, given_query)
         if given_keys is NotSpecified:
             keys = self.new_dim_like("keys", self._dim(source, "T") if query is None else query)
         else:

@@ -82,6 +82,10 @@ class SelfAttentionLayer(_ConcatInputLayer):
             option = "key_shift" if key_shift is not None else "state_var_lengths"
             raise ConfigError(f"{self.where()}: option {option!r} knows no frames of earlier batches (initial_state).")
 
+    def must_be_in_loop(self) -> str:
+        """:return: a reason, if it is given how many of the frames before are seen in each step"""
+        return "" if self.state_var_lengths is None else "option state_var_lengths"
+
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T, F]"""
         axis, is_frame = self.sequence_dim_of(source, "T")

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.loop.beam import as_beam_of_frame_before
 
 
 def unstacked(x: Tensor, time_dim: Dim) -> Callable[[Any], Tensor]:
@@ -106,13 +107,22 @@ def shifted(x: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
         x = rf.expand_dim(x, time_dim)
     axis = x.get_axis_from_description(time_dim)
     template = x.copy_template_excluding_axis(axis)
-    first = _unbroadcast(initial, template)
+    first = _unbroadcast(on_beam_of(initial, template), template)
     time_major = x.copy_move_axis(axis, 0)
     out = time_major.copy_template()
     raw = tf.concat([first.copy_compatible_to_dims_raw(template.dims)[None], time_major.raw_tensor[:-1]], axis=0)
     raw.set_shape(out.batch_shape)
     out.raw_tensor = raw
     return out
+
+
+def on_beam_of(initial: Tensor, x: Tensor) -> Tensor:
+    """
+    :param initial: before the first frame of a search, the same for all hypotheses
+    :param x: for the hypotheses after its last frame
+    :return: initial, with their beam in place of its own one
+    """
+    return as_beam_of_frame_before(initial, next((dim for dim in x.dims if dim.is_beam_dim()), None))
 
 
 def _unbroadcast(x: Tensor, template: Tensor) -> Tensor:

@@ -237,10 +237,7 @@ class UnitLayer(_ConcatInputLayer):
 
     def _state_before(self, dims: list[Dim], out_dim: Dim) -> dict[str, Tensor]:
         if self.state is not None:
-            names = self.unit_class.state_names
-            parts = split_state(self.state, names, option="state", where=self.where())
-            hidden = dict.fromkeys(self.unit_class.hidden_state_names, rf.full(dims=[out_dim], fill_value=0.0))
-            return {**{name: _with_feature(_as_tensor(value), out_dim) for name, value in parts.items()}, **hidden}
+            return self._given_state(dims, out_dim)
         if not self._is_in_loop:
             return self._initial_values(dims, out_dim)
         for value in self._initial_state.values():
@@ -252,6 +249,18 @@ class UnitLayer(_ConcatInputLayer):
                 value()  # so that its parameter belongs to this layer
         template = _template(dims, out_dim)
         return {name: self.previous_state(name, template, initial=value) for name, value in self._initial_state.items()}
+
+    def _given_state(self, dims: list[Dim], out_dim: Dim) -> dict[str, Tensor]:
+        """:return: what the option `state` says. The state after the step is kept for others, as always"""
+        names = self.unit_class.state_names
+        parts = split_state(self.state, names, option="state", where=self.where())
+        hidden = dict.fromkeys(self.unit_class.hidden_state_names, rf.full(dims=[out_dim], fill_value=0.0))
+        given = {name: _with_feature(_as_tensor(value), out_dim) for name, value in parts.items()}
+        if self._is_in_loop:
+            template = _template(common_dims([*given.values()], without=[*dims, out_dim]) + dims, out_dim)
+            for name, value in self._initial_state.items():
+                self.previous_state(name, template, initial=value)
+        return {**given, **hidden}
 
     @classmethod
     def cls_hidden_state_names(cls, layer_desc: dict[str, Any]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import numpy
 import pytest
 
+from returnn.tensor import Dim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, construct, sequences, tf, valid, weights_for
 from tests.tf.layers.rec.test_units import assert_close
@@ -85,6 +86,14 @@ def test_without_back_prop_there_are_no_gradients_through_the_loop():
         (weights,) = [p for name, p in net.variables.items() if name.endswith("W")]
         assert tf.compat.v1.gradients(net.fetches["out"]["output"], [weights]) == [None]
     assert numpy.isfinite(net.run(data, lengths).output).all()
+
+
+def test_a_loop_over_a_dim_of_known_size_needs_no_input():
+    unit = {"output": {"class": "eval", "from": ["prev:output", "base:data:vec"], "eval": "source(0) + source(1)"}}
+    net_dict = {"output": {"class": "rec", "from": [], "axis": Dim(4, name="steps"), "unit": unit}}
+    vec = numpy.ones((3, 5), "float32")
+    output = RecurrentNet(net_dict).run(*sequences(), vec=vec).output
+    numpy.testing.assert_array_equal(output[0, :, 0], [1.0, 2.0, 3.0, 4.0])
 
 
 def test_debug_prints_the_layers_of_each_step(capfd):

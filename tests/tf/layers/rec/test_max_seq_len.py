@@ -72,6 +72,22 @@ def test_a_sequence_with_its_own_limit_finds_the_same_alone():
         numpy.testing.assert_allclose([s for _, s in alone], [s for _, s in found[b]], atol=1e-5)
 
 
+def test_a_layer_around_the_network_of_the_loop_can_be_named():
+    unit = {
+        "output": {"class": "eval", "from": "prev:output", "eval": "source(0) + 1", "out_type": {"shape": ()}},
+        "end": {"class": "compare", "from": "output", "kind": "greater", "value": 100},
+    }
+    found = []
+    for name in ("base:x", "base:base:x", "data"):
+        loop = {"class": "rec", "from": [], "unit": unit, "max_seq_len": f"max_len_from('{name}') - 1"}
+        net_dict = {
+            "x": {"class": "copy", "from": "data"},
+            "output": {"class": "subnetwork", "from": "x", "subnetwork": {"output": loop}},
+        }
+        found.append(SearchNet(net_dict, search=False).run(data=inputs())["output"][1][0].tolist())
+    assert found == [[4, 4, 4]] * 3
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 from returnn.tensor import Dim
+from returnn.tensor.dim import single_step_dim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid
 
@@ -105,6 +106,44 @@ def test_relative_positions_are_those_of_the_frames():
     assert out.shape == (5, 5, 4)
     numpy.testing.assert_array_equal(out[1, 2], matrix[3])
     numpy.testing.assert_array_equal(out[4, 0], matrix[0])
+
+
+@pytest.mark.parametrize("source", ["data:source", "x"])
+def test_distances_of_one_query_to_given_keys(source):
+    """`None` and `single_step_dim` both mean a single query."""
+    results = []
+    for query in (None, single_step_dim):
+        past = Dim(None, name="past")
+        encoding = {"class": "relative_positional_encoding", "from": "past", "n_out": 3, "query_offset": 2}
+        unit = {
+            "past": {"class": "cum_concat", "from": source, "out_spatial_dim": past},
+            "encoding": {**encoding, "query_spatial_dim": query, "key_value_spatial_dim": past, "clipping": 1},
+            "sum": {"class": "reduce", "mode": "sum", "axis": past, "from": "encoding"},
+            "x": {"class": "linear", "activation": None, "from": ["data:source", "prev:x"], "n_out": 3},
+            "output": {"class": "copy", "from": ["x", "sum"]},
+        }
+        net = RecurrentNet(in_loop(unit))
+        results.append((net.run(*sequences(n_batch=1, max_len=5)).output, net.params))
+    matrix = results[0][1]["output/rec/encoding/encoding_matrix"]
+    wanted = numpy.cumsum(matrix[[0, 0, 1, 2, 2]], axis=0)  # the distances are -2, -1, 0, 1, 2
+    for output, _ in results:
+        numpy.testing.assert_allclose(output[0, :, 3:], wanted, atol=1e-6)
+
+
+def one_frame():
+    return numpy.array([1], "int32")
+
+
+def test_state_var_lengths_count_also_where_nothing_in_the_loop_needs_them():
+    data, lengths = sequences(n_batch=1)
+    outputs = [
+        RecurrentNet(in_loop({"output": self_attention(**{"from": "data:source", **options})}))
+        .run(data, lengths)
+        .output
+        for options in ({}, {"state_var_lengths": lambda: numpy.array([1], "int32")})
+    ]
+    numpy.testing.assert_allclose(outputs[0][0, :2], outputs[1][0, :2], atol=1e-6)
+    assert abs(outputs[0] - outputs[1])[0, 2:].min() > 0
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,13 @@ def test_state_kept_from_batch_to_batch(word):
     numpy.testing.assert_allclose(net.run(data[:1], [6], feed={epoch_step: 5}).output, whole[:1], rtol=1e-5, atol=1e-6)
 
 
+def test_hidden_state_of_a_hidden_state_is_the_same():
+    data, lengths = sequences()
+    net_dict = {"lstm": rec(), "c": last("lstm", key="c"), "output": last("c", key="h")}
+    out = RecurrentNet(net_dict, fetch=("output", "c")).run(data, lengths).out
+    numpy.testing.assert_array_equal(out["output"], out["c"])
+
+
 def test_hidden_states_side_by_side_and_summed():
     data, lengths = sequences()
     net_dict = {
