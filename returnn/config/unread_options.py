@@ -35,7 +35,7 @@ _WITHOUT_EFFECT = """
     debug_add_check_numerics_on_output debug_print_layer_output
     debug_print_layer_output_shape debug_rec_layer debug_runtime_sanity_checks
     debug_shell_before_train_loop debug_shell_in_runner debug_shell_in_runner_step
-    default_float_dtype epoch_end epoch_start extract file_cache_opts
+    epoch_end epoch_start extract file_cache_opts
     flat_net_construction forward_auto_split_batch_on_oom get_model grad_clip grad_scaler hidden_size ipython
     load_model_post_hooks onnx_export online_shuffle_batches packed_fallback_allowed patch_atfork
     reset_dev_memory_caches restart_after_num_net_reinit rf_native_opt rf_packed_att_fast_paths

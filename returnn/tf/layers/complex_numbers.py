@@ -16,15 +16,15 @@ class AlternatingRealToComplexLayer(_ConcatInputLayer):
     """
     Complex numbers from their parts: real, imaginary, real, imaginary, ...
 
-    Source [..., 2 * F], output [..., F], complex64.
+    Source [..., 2 * F], output [..., F], complex.
     """
 
     layer_class = "alternating_real_to_complex"
 
     def compute(self, source: Tensor) -> Tensor:
-        """:return: [..., F], complex64"""
+        """:return: [..., F], complex"""
         pairs, half = split_pairs(self, source)
-        output = Tensor(self.name, dims=pairs.dims[:-1], dtype="complex64")
+        output = Tensor(self.name, dims=pairs.dims[:-1], dtype=complex_dtype_of(pairs.dtype))
         output.feature_dim = half
         if pairs.raw_tensor is not None:
             output.raw_tensor = tf.complex(*tf.unstack(pairs.raw_tensor, axis=-1))
@@ -35,7 +35,7 @@ class ComplexToAlternatingRealLayer(_ConcatInputLayer):
     """
     The parts of complex numbers, one after the other: real, imaginary, real, imaginary, ...
 
-    Source [..., F], complex64, output [..., 2 * F].
+    Source [..., F], complex, output [..., 2 * F].
     """
 
     layer_class = "complex_to_alternating_real"
@@ -46,7 +46,7 @@ class ComplexToAlternatingRealLayer(_ConcatInputLayer):
             raise ConfigError(f"{self.where()}: the source has to be complex, with a feature dim, not {source}.")
         source = source.copy_with_feature_last()
         feature = self.output_feature_dim(2 * source.feature_dim)
-        output = Tensor(self.name, dims=[*source.dims[:-1], feature], dtype="float32")
+        output = Tensor(self.name, dims=[*source.dims[:-1], feature], dtype=real_dtype_of(source.dtype))
         output.feature_dim = feature
         if source.raw_tensor is not None:
             parts = tf.stack([tf.math.real(source.raw_tensor), tf.math.imag(source.raw_tensor)], axis=-1)
@@ -88,6 +88,16 @@ class ComplexLinearProjectionLayer(_ConcatInputLayer):
         output = rf.safe_log(rf.square(real) + rf.square(imag)) * 0.5
         output.feature_dim = out_dim
         return output
+
+
+def complex_dtype_of(dtype: str) -> str:
+    """:return: dtype of complex numbers with parts of this dtype"""
+    return "complex128" if dtype == "float64" else "complex64"
+
+
+def real_dtype_of(dtype: str) -> str:
+    """:return: dtype of the parts of complex numbers of this dtype"""
+    return "float64" if dtype == "complex128" else "float32"
 
 
 def split_pairs(layer: _ConcatInputLayer, source: Tensor) -> tuple[Tensor, Dim]:

@@ -141,7 +141,7 @@ class _Beamformer(LayerBase):
     """
     Base class of beamformers with masks.
 
-    Sources: spectra of all channels [B, T, C * F], complex64; masks. Output [B, T, F], complex64.
+    Sources: spectra of all channels [B, T, C * F], complex; masks. Output [B, T, F], complex.
     """
 
     recurrent = True
@@ -165,14 +165,14 @@ class _Beamformer(LayerBase):
         self.output_nan_filter = output_nan_filter
 
     def compute(self, spectra: Tensor, masks: Tensor) -> Tensor:
-        """:return: [B, T, F], complex64"""
+        """:return: [B, T, F], complex"""
         feature = spectra.feature_dim
         if feature is None or feature.dimension is None or feature.dimension % self.nr_of_channels:
             raise ConfigError(f"{self.where()}: {spectra} cannot be divided into {self.nr_of_channels} channels.")
         num_bins = feature.dimension // self.nr_of_channels
         bins = self.new_dim("bins", num_bins, kind=Dim.Types.Feature)
         batch, time = spectra.get_batch_dim_tag(), self.dim_of(spectra, "T")
-        output = Tensor(self.name, dims=[batch, time, bins], dtype="complex64")
+        output = Tensor(self.name, dims=[batch, time, bins], dtype=spectra.dtype)
         output.feature_dim = bins
         if spectra.raw_tensor is None or masks.raw_tensor is None:
             return output
@@ -190,9 +190,9 @@ class _Beamformer(LayerBase):
 
     def filter_weights(self, spectra: tf.Tensor, masks: list[tf.Tensor]) -> tf.Tensor:
         """
-        :param spectra: (B, F, T, C), complex64
+        :param spectra: (B, F, T, C), complex
         :param masks: each (B, F, T)
-        :return: (B, F, C), complex64
+        :return: (B, F, C), complex
         """
         raise TypeError(f"{type(self).__name__} defines no filter_weights")
 
@@ -209,8 +209,8 @@ class MaskBasedGevBeamformingLayer(_Beamformer):
     """
     Generalized eigenvalue beamformer (Heymann et al. 2016): the filter that makes the ratio of speech to noise largest.
 
-    Sources: spectra of all channels [B, T, C * F], complex64; masks [B, T, 2 * C * F] or [B, T, 2 * F], first of the
-    noise, then of the speech. Output [B, T, F], complex64.
+    Sources: spectra of all channels [B, T, C * F], complex; masks [B, T, 2 * C * F] or [B, T, 2 * F], first of the
+    noise, then of the speech. Output [B, T, F], complex.
     """
 
     layer_class = "mask_based_gevbeamforming"
@@ -247,8 +247,8 @@ class MaskBasedMvdrBeamformingWithDiagLoadingLayer(_Beamformer):
     """
     MVDR beamformer (Souden et al. 2010) for the first channel: least noise, with the speech unchanged.
 
-    Sources: spectra of all channels [B, T, C * F], complex64; masks of the noise [B, T, C * F] or [B, T, F]. Output
-    [B, T, F], complex64.
+    Sources: spectra of all channels [B, T, C * F], complex; masks of the noise [B, T, C * F] or [B, T, F]. Output
+    [B, T, F], complex.
     """
 
     layer_class = "mask_based_mvdrbeamforming"
@@ -278,7 +278,8 @@ def _covariance(spectra: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 def _loaded(covariance: tf.Tensor, coefficient: float) -> tf.Tensor:
     """:return: with a part of the mean power on the diagonal"""
     size = tf.shape(covariance)[-1]
-    power = tf.math.real(tf.linalg.trace(covariance)) / tf.cast(size, tf.float32)
+    power = tf.math.real(tf.linalg.trace(covariance))
+    power /= tf.cast(size, power.dtype)
     loading = tf.cast(power * coefficient + 1e-10, covariance.dtype)
     return covariance + loading[..., None, None] * tf.eye(size, dtype=covariance.dtype)
 

@@ -124,8 +124,8 @@ class LossHolder:
         if isinstance(scale, (int, float)) and scale == 0:
             return None
         if not (isinstance(scale, (int, float)) and scale == 1):
-            value = value * scale
-        return value * self.get_norm_factor() if self.loss.use_normalized_loss else value
+            value = value * tf.cast(scale, value.dtype)
+        return value * tf.cast(self.get_norm_factor(), value.dtype) if self.loss.use_normalized_loss else value
 
     def copy_new_base(
         self,
@@ -176,4 +176,8 @@ def total_of(values: list[Any]) -> Any:
     values = [value for value in values if value is not None and not (isinstance(value, (int, float)) and value == 0)]
     if not values:
         return tf.zeros([], dtype=tf.float32)
-    return values[0] if len(values) == 1 else tf.add_n([tf.cast(v, tf.float32) for v in values])
+    if len(values) == 1:
+        return values[0]
+    floats = [x.dtype for x in map(tf.convert_to_tensor, values) if x.dtype.is_floating]
+    dtype = max([tf.float32, *floats], key=lambda dtype: dtype.size)
+    return tf.add_n([tf.cast(value, dtype) for value in values])

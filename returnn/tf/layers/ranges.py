@@ -44,13 +44,14 @@ class RangeLayer(NoSourcesLayer):
         :param limit: which no value reaches
         :param start: first value
         :param delta: difference of the values
-        :param dtype: default: "int32", or "float32" if one of the numbers is a float
+        :param dtype: default: "int32", or the default dtype of floats if one of the numbers is a float
         :param sparse: the values are labels, below `limit`
         :param out_spatial_dim: the dim
         """
         super().__init__(**kwargs)
         has_float = any(isinstance(value, float) for value in (limit, start, delta))
-        self.values = numpy.arange(start, limit, delta, dtype=dtype or ("float32" if has_float else "int32"))
+        default = rf.get_default_float_dtype() if has_float else "int32"
+        self.values = numpy.arange(start, limit, delta, dtype=dtype or default)
         self.limit = limit
         self.sparse = sparse
         self.out_spatial_dim = out_spatial_dim

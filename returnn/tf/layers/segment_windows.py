@@ -166,9 +166,10 @@ def remaining_frames(layer: LayerBase, labels: Tensor, window: int) -> Tensor:
     :param layer: for its dims
     :param labels: [B, T]
     :param window: largest number
-    :return: [B, T], float32: how many frames have the same label, from each frame on, without a gap
+    :return: [B, T], float: how many frames have the same label, from each frame on, without a gap
     """
     time = layer.dim_of(labels, "T")
+    dtype = rf.get_default_float_dtype()
     plain = labels.copy()
     plain.sparse_dim = None
     plain = rf.cast(plain, "int32")
@@ -177,11 +178,11 @@ def remaining_frames(layer: LayerBase, labels: Tensor, window: int) -> Tensor:
         if time.need_masking()
         else rf.full(dims=[time], fill_value=1, dtype="int32")
     )
-    alive = rf.cast(rf.combine_bc(plain * 0, "+", inside), "float32")
+    alive = rf.cast(rf.combine_bc(plain * 0, "+", inside), dtype)
     total = alive
     for step in range(1, window):
         ahead = rf.shift_left(plain, axis=time, pad_value=-1, amount=step)
-        alive = alive * rf.cast(rf.compare_bc(plain, "==", ahead), "float32")
+        alive = alive * rf.cast(rf.compare_bc(plain, "==", ahead), dtype)
         total = total + alive
     return total
 

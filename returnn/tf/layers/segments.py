@@ -230,7 +230,7 @@ def _best_segments(scores: tf.Tensor, lengths: tf.Tensor, window: int, num_class
         best = tf.where(t < lengths, tf.reduce_max(total, axis=1), 0.0)
         return tf.concat([best[:, None], future[:, :-1]], axis=1), choice
 
-    first = (tf.zeros([batch, window]), tf.zeros([batch], tf.int32))
+    first = (tf.zeros([batch, window], scores.dtype), tf.zeros([batch], tf.int32))
     first[0].set_shape([None, window])
     _, choice = tf.scan(backward, (score, frame), initializer=first, reverse=True)
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.complex_numbers import complex_dtype_of, real_dtype_of
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError, check_known
@@ -19,7 +20,7 @@ class StftLayer(_ConcatInputLayer):
     """
     Short-time Fourier transform, with a Hann window.
 
-    Source [..., T, 1] or [..., T], samples; output [..., T', fft_size // 2 + 1], complex64.
+    Source [..., T, 1] or [..., T], samples; output [..., T', fft_size // 2 + 1], complex.
     """
 
     layer_class = "stft"
@@ -54,7 +55,7 @@ class StftLayer(_ConcatInputLayer):
         self.use_time_mask = use_time_mask
 
     def compute(self, source: Tensor) -> Tensor:
-        """:return: [..., T', F], complex64"""
+        """:return: [..., T', F], complex"""
         source = without_feature_dim_of_size_one(source)
         in_dim = self.dim_of(source, _only_one(self, self.in_spatial_dims, "in_spatial_dims") or "T")
         frequency = self.output_feature_dim(self.fft_size // 2 + 1)
@@ -72,7 +73,7 @@ class IstftLayer(_ConcatInputLayer):
     """
     Inverse of `StftLayer`.
 
-    Source [..., T', F], complex64, output [..., T, 1], samples.
+    Source [..., T', F], complex, output [..., T, 1], samples.
     """
 
     layer_class = "istft"
@@ -121,7 +122,7 @@ class IstftLayer(_ConcatInputLayer):
             samples = given
         others = [dim for dim in source.dims if dim not in (in_dim, frequency)]
         channel = self.output_feature_dim(1)
-        output = Tensor(self.name, dims=[*others, samples, channel], dtype="float32")
+        output = Tensor(self.name, dims=[*others, samples, channel], dtype=real_dtype_of(source.dtype))
         output.feature_dim = channel
         if source.raw_tensor is not None:
             raw = tf.signal.inverse_stft(
@@ -223,7 +224,7 @@ class MultiChannelMultiResolutionStftLayer(_ConcatInputLayer):
     """
     Fourier transforms of several channels, with several resolutions.
 
-    Source [B, T, C], samples; output [B, T', F], complex64: for each resolution, the frequencies of all channels.
+    Source [B, T, C], samples; output [B, T', F], complex: for each resolution, the frequencies of all channels.
     """
 
     layer_class = "multichannel_multiresolution_stft_layer"
@@ -262,7 +263,7 @@ class MultiChannelMultiResolutionStftLayer(_ConcatInputLayer):
         self.pad_last_frame = pad_last_frame
 
     def compute(self, source: Tensor) -> Tensor:
-        """:return: [B, T', F], complex64"""
+        """:return: [B, T', F], complex"""
         if source.feature_dim is None or source.feature_dim.dimension != self.nr_of_channels:
             raise ConfigError(f"{self.where()}: {self.nr_of_channels} channels are expected, but got {source}.")
         time, channels = self.dim_of(source, "T"), source.feature_dim
@@ -270,7 +271,7 @@ class MultiChannelMultiResolutionStftLayer(_ConcatInputLayer):
         bins = [size // 2 + 1 if self.use_rfft else size for size in self.fft_sizes]
         feature = self.output_feature_dim(sum(bins) * self.nr_of_channels)
         others = [dim for dim in source.dims if dim not in (time, channels)]
-        output = Tensor(self.name, dims=[*others, frames, feature], dtype="complex64")
+        output = Tensor(self.name, dims=[*others, frames, feature], dtype=complex_dtype_of(source.dtype))
         output.feature_dim = feature
         if source.raw_tensor is not None:
             samples = source.copy_masked(0.0, dims=[time]).copy_transpose([*others, channels, time]).raw_tensor
@@ -291,13 +292,13 @@ class MultiChannelMultiResolutionStftLayer(_ConcatInputLayer):
         else:  # as many frames as the longest resolution has
             num = tf.maximum((tf.shape(samples)[-1] - max(self.frame_sizes)) // self.frame_shift + 1, 0)
             frames = tf.signal.frame(samples, frame_size, self.frame_shift)[..., :num, :]
-        window = _WINDOWS[self.window](frame_size)
+        window = _WINDOWS[self.window](frame_size, samples.dtype)
         frames = frames if window is None else frames * window
         if self.use_rfft:
             spectrum = tf.signal.rfft(frames, [fft_size])
         else:
             padded = tf.signal.frame(frames, fft_size, fft_size, pad_end=True)[..., 0, :]
-            spectrum = tf.signal.fft(tf.cast(padded, tf.complex64))
+            spectrum = tf.signal.fft(tf.cast(padded, complex_dtype_of(padded.dtype.name)))
         rank = spectrum.shape.ndims  # (..., C, T', bins)
         spectrum = tf.transpose(spectrum, [*range(rank - 3), rank - 2, rank - 3, rank - 1])
         shape = tf.shape(spectrum)
@@ -308,7 +309,7 @@ class MultiChannelStftLayer(MultiChannelMultiResolutionStftLayer):
     """
     Fourier transform of several channels.
 
-    Source [B, T, C], samples; output [B, T', F], complex64: the frequencies of all channels.
+    Source [B, T, C], samples; output [B, T', F], complex: the frequencies of all channels.
     """
 
     layer_class = "multichannel_stft_layer"
@@ -353,14 +354,14 @@ def _only_one(layer: LayerBase, dims: Sequence[Any] | Any | None, option: str) -
     return dims[0] if dims else None
 
 
-def _blackman(size: int) -> tf.Tensor:
-    angle = tf.range(size, dtype=tf.float32) * (2 * 3.141592653589793 / size)
+def _blackman(size: int, dtype: tf.DType) -> tf.Tensor:
+    angle = tf.range(size, dtype=dtype) * (2 * 3.141592653589793 / size)
     return 0.42 - 0.5 * tf.cos(angle) + 0.08 * tf.cos(2 * angle)
 
 
 _WINDOWS: dict[str, Any] = {
-    "hanning": lambda size: tf.signal.hann_window(size, periodic=True),
+    "hanning": lambda size, dtype: tf.signal.hann_window(size, periodic=True, dtype=dtype),
     "blackman": _blackman,
-    "ones": lambda size: None,
-    "None": lambda size: None,
+    "ones": lambda size, dtype: None,
+    "None": lambda size, dtype: None,
 }

@@ -107,7 +107,7 @@ class FramewiseStatisticsLayer(LayerBase):
                 raise ConfigError(f"{self.where()}: the source {layer.get_absolute_name()!r} has no target.")
             if source.raw_tensor is not None:
                 self.stats.update(self._statistics(layer, source))
-        return rf.convert_to_tensor(0.0, dims=(), dtype="float32")
+        return rf.convert_to_tensor(0.0, dims=())
 
     def _statistics(self, layer: LayerBase, scores: Tensor) -> dict[str, Any]:
         target = layer.get_target_value()

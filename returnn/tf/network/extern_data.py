@@ -8,9 +8,11 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.datasets.util.vocabulary import Vocabulary
+from returnn.frontend import get_default_float_dtype, set_default_float_dtype_ctx
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.tensor.batch_info import BatchInfo
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+from returnn.tf.network.float_dtype import float_dtype_of_config
 from returnn.util.errors import ConfigError, UserError, nearest_hint
 
 tf1 = tf.compat.v1
@@ -67,7 +69,8 @@ class ExternData(TensorDict):
         if self.default_input not in description and len(description) and "data" not in description:
             keys = [key for key in description if key != self.default_target]
             self.default_input = keys[0] if keys else self.default_input
-        self.register_from_dict(description)
+        with set_default_float_dtype_ctx(float_dtype_of_config(config)):
+            self.register_from_dict(description)
         if reset_batch:
             for dim in self.all_dims():
                 dim.reset_raw()
@@ -237,6 +240,8 @@ def _as_tensor(key: str, description: Any, *, is_input: bool) -> Tensor:
         options["sparse"] = True
     tensor = Tensor(**options)
     tensor.name = key
+    if tensor.dtype == "float32" and options.get("dtype") is None:
+        tensor.dtype = get_default_float_dtype()
     for dim in tensor.dims:
         if dim.is_dynamic_seq_length() and dim.dyn_size_ext is None and not dim.is_derived():
             lengths_dims = [batch_dim] if tensor.have_batch_axis() else []

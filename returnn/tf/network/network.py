@@ -23,6 +23,7 @@ from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.network.common_beam import merge_beams, on_common_beam
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.extra_nets import NetworkExtra
+from returnn.tf.network.float_dtype import float_dtype_of_config
 from returnn.tf.network.layer_names import NetworkConstructionDependencyLoopException, layer_not_found
 from returnn.tf.network.network_losses import NetworkLosses
 from returnn.tf.network.network_params import NetworkParams
@@ -105,6 +106,7 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         self.beams: Beams = outer.beams if outer else Beams()
         # The same layer in an extra network may have other lengths.
         self.dims_of_layers: dict[Any, Dim] = outer.dims_of_layers if outer and extra_parent_net is None else {}
+        self.float_dtype: str = outer.float_dtype if outer else float_dtype_of_config(self.get_config())
         self.extern_data = extern_data if extern_data is not None else self._make_extern_data()
         self.layers: dict[str, LayerBase] = {}
         self.layers_desc: dict[str, dict[str, Any]] = {}
@@ -302,22 +304,24 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
 
     @contextlib.contextmanager
     def layer_creation_scope(self, layer_class: type[LayerBase] = LayerBase, **kwargs: Any) -> Iterator[None]:
-        """What `__init__` of a user's layer class runs in: name scope, train flag, this network as the current one."""
+        """What `__init__` of a user's layer class runs in: the same, and this network as the current one."""
         name = kwargs.get("name", "")
         with (
             self.register_network_scope(),
             train_flag_ctx(self.train_flag),
+            rf.set_default_float_dtype_ctx(self.float_dtype),
             layer_class.cls_setup_scope(name=name, name_scope=kwargs.get("name_scope")),
         ):
             yield
 
     @contextlib.contextmanager
     def compute_scope(self, layer: LayerBase, suffix: str = "") -> Iterator[None]:
-        """What `compute` of a layer runs in: name scope, train flag; on templates or on TensorFlow."""
+        """What `compute` of a layer runs in: name scope, train flag, dtype of floats; on templates or on TensorFlow."""
         backend = rf.get_selected_backend()
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.register_network_scope())
             stack.enter_context(train_flag_ctx(self.train_flag))
+            stack.enter_context(rf.set_default_float_dtype_ctx(self.float_dtype))
             if backend != "template":
                 if backend != "tf":
                     stack.enter_context(rf.backend_ctx("tf"))

@@ -8,7 +8,7 @@ adds when the path takes the edge.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
@@ -27,6 +27,11 @@ class Fsa:
     start: tf.Tensor  # (states,), 0 for start states, -1e30 otherwise
     end: tf.Tensor  # (states,), 0 for end states, -1e30 otherwise
     sequence_of_state: tf.Tensor  # (states,), index in the batch
+
+    def with_dtype(self, dtype: tf.DType) -> Fsa:
+        """:return: the same, with log probabilities of this dtype"""
+        scores = {name: tf.cast(getattr(self, name), dtype) for name in ("weight", "start", "end")}
+        return replace(self, **scores)
 
 
 def fsa_of_edges(edges: tf.Tensor, weights: tf.Tensor, start_end_states: tf.Tensor) -> Fsa:
@@ -119,6 +124,7 @@ def posteriors(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
     :return: (T, B, F): probability of each class in each frame, over all paths, 0 for padded frames; (B,): log of the
         sum over all paths
     """
+    fsa = fsa.with_dtype(scores.dtype)
     batch, num_classes = tf.unstack(tf.shape(scores)[1:])
     edge_scores = _edge_scores(scores, fsa)
     forward = _forward(edge_scores, fsa, mask, _segment_logsumexp)
@@ -136,7 +142,7 @@ def posteriors(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
         new = _segment_logsumexp(after, fsa.source, tf.shape(beta)[0])
         return tf.where(tf.gather(is_valid, fsa.sequence_of_state), new, beta), occupied
 
-    first = (fsa.end, tf.zeros([batch, num_classes]))
+    first = (fsa.end, tf.zeros([batch, num_classes], dtype=scores.dtype))
     first[1].set_shape(scores.shape[1:])
     _, occupied = tf.scan(step, (forward[:-1], edge_scores, mask), initializer=first, reverse=True)
     occupied.set_shape(scores.shape)
@@ -152,6 +158,7 @@ def best_paths(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
     :param mask: (T, B), whether the frame is part of the sequence
     :return: (T, B): class in each frame, 0 for padded frames; (B,): log probability
     """
+    fsa = fsa.with_dtype(scores.dtype)
     batch = tf.shape(scores)[1]
     edge_scores = _edge_scores(scores, fsa)
     forward = _forward(edge_scores, fsa, mask, tf.math.unsorted_segment_max)
