@@ -103,6 +103,11 @@ def test_json_config(load):
     assert config.network_topology_json == '{"output": {"class": "softmax"}}'
 
 
+def test_network_in_a_key_value_config(load):
+    config = load('num_epochs 3\nnetwork {"output": {"class": "softmax"}}\n')
+    assert network_json_from_config(config) == {"output": {"class": "softmax"}}
+
+
 def test_key_value_config(load, tmp_path):
     (tmp_path / "more.config").write_text("num_epochs 7\n", encoding="utf8")
     config = load(f"# comment\n\ntask train\nhidden_size 10,20\ninclude {tmp_path}/more.config\n")
