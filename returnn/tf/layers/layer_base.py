@@ -28,6 +28,7 @@ from returnn.tf.layers.layer_options import check_options, layers_in, options_of
 from returnn.tf.layers.layer_params import LayerParams
 from returnn.tf.layers.layer_rec import LayerRec
 from returnn.tf.layers.loop.state import UndefinedSource
+from returnn.tf.layers.out_type import call_out_type
 from returnn.tf.layers.output_checks import check_output
 from returnn.tf.layers.output_print import with_print
 from returnn.tf.util.cached import CollectionKeys
@@ -66,7 +67,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         output: Tensor | None = None,
         n_out: int | type[NotSpecified] | None = NotSpecified,
         out_dim: Dim | None = None,
-        out_type: dict[str, Any] | None = None,
+        out_type: dict[str, Any] | Callable[..., Tensor] | None = None,
         out_shape: Any = None,
         sources: Sequence[LayerBase] = (),
         in_dim: Dim | None = None,
@@ -110,7 +111,8 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         :param output: the template of the output; default: it is inferred
         :param n_out: size of the feature dim of the output
         :param out_dim: feature dim of the output
-        :param out_type: what the output looks like, as options for `Tensor`
+        :param out_type: what the output looks like, as options for `Tensor`; or a function that returns a template,
+            with arguments such as `sources`, `network`, `name`, `n_out` and `target`
         :param out_shape: promise about the dims of the output, see `Tensor.verify_out_shape`
         :param sources: the layers that `from` names
         :param in_dim: which dim of the source is the feature dim
@@ -261,7 +263,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
             return self._out_dim
         n_out: Any = self._n_out
         if n_out is NotSpecified or n_out is None:
-            n_out = (self._out_type or {}).get("dim", default)
+            n_out = self._out_type.get("dim", default) if isinstance(self._out_type, dict) else default
         if n_out is None:
             raise ConfigError(f"{self.where()}: the option 'n_out' or 'out_dim' is required.")
         if isinstance(n_out, Dim):
@@ -539,13 +541,16 @@ def _out_data_of_source(
     sources: Sequence[Any] = (),
     n_out: Any = NotSpecified,
     out_dim: Dim | None = None,
-    out_type: dict[str, Any] | None = None,
-    **_other: Any,
+    out_type: dict[str, Any] | Callable[..., Tensor] | None = None,
+    **other: Any,
 ) -> Tensor:
     """
     The template for layer classes of users that do not say what their output looks like: like the first source, with
     another feature dim if one is given.
     """
+    if callable(out_type):
+        options = {"network": network, "sources": sources, "n_out": n_out, "out_dim": out_dim, **other}
+        return call_out_type(out_type, name=f"{name}_output", where=f"layer {name!r}", **options)
     options = dict(out_type or {})
     if out_dim is None and n_out not in (NotSpecified, None):
         options.setdefault("dim", n_out)

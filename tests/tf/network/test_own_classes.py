@@ -419,3 +419,33 @@ network = {
         assert [p.op.name for p in net.net.get_trainable_params()] == ["a/scale"]
     assert net.run(net.loss) == pytest.approx(0.5 * 6)
     numpy.testing.assert_allclose(net.run(values={"data": DATA}), DATA)
+
+
+# Functions of users.
+
+OUT_TYPE = """
+from returnn.tf.util.data import Data
+
+def rna_loss(source, scale):
+    data = source(0, as_data=True).copy_as_batch_major()
+    assert data.placeholder.shape.ndims == 2 + data.have_time_axis() - data.sparse
+    return tf.to_float(tf.shape(data.placeholder)[0]) + tf.zeros(tf.shape(data.placeholder)[:1]) * scale
+
+def rna_loss_out(sources, network, name, scale, **kwargs):
+    assert len(sources) == 1
+    return Data(name="rna_loss", shape=(), dtype="float32", batch=sources[0].output.batch)
+
+network = {"output": {
+    "class": "eval", "from": "data", "eval": "self.network.get_config().typed_value('rna_loss')(source, scale=scale)",
+    "out_type": rna_loss_out, "loss": "as_is", "eval_locals": {"scale": 2.0},
+}}
+"""
+
+
+def test_out_type_can_be_a_function():
+    net = net_of(OUT_TYPE, with_loss=True)
+    loss, out = net.run([net.loss, "output"])
+    numpy.testing.assert_allclose(out, [3, 3, 3])
+    assert loss == pytest.approx(9)
+    with pytest.raises(ConfigError, match=r"^layer 'output' .*'out_type': the function has to return a Data or Tensor"):
+        net_of(OUT_TYPE.replace("return Data", "return dict"))

@@ -255,7 +255,8 @@ def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -
     for part in path.split("/"):
         desc = (desc.get("subnetwork", desc) if isinstance(desc, dict) else {}).get(part, {})
     batch = network.batch_dims_of_frame()
-    options = dict(desc.get("out_type") or {})
+    out_type = desc.get("out_type")
+    options = {} if callable(out_type) else dict(out_type or {})
     n_out, out_dim = desc.get("n_out", NotSpecified), desc.get("out_dim")
     name = path
     target = _target_of_choice(path, descriptions)
