@@ -21,6 +21,7 @@ class LayerRec:
     is_one_block: ClassVar[bool] = False  # layers inside of it are computed where it is
     selects_frames: ClassVar[bool] = False  # for all frames at once, the output only has some of them
     restores_frames: ClassVar[bool] = False  # the way back from there
+    takes_frames: ClassVar[bool] = False  # in a frame of the loop, it sees that frame of its source alone
 
     def previous_state(self: LayerBase, key: str, template: Tensor, *, initial: Any = 0) -> Tensor:
         """

@@ -80,6 +80,10 @@ class Frame:
         """:return: [B, beam]: scores of the hypotheses after the frame before; None if there may be none"""
         return None
 
+    def src_beams_before(self) -> Any:
+        """:return: [B, beam]: which hypotheses those after the frame before continue; None if there may be none"""
+        return None
+
     def ended_before(self) -> Any:
         """:return: [B, beam], bool: whether the sequence had ended before this frame; None if that cannot be"""
         return None

@@ -66,12 +66,13 @@ def infer(
             network = make_network(frame)
             frame.network = network
             _construct(network, wanted, frame)
+        templates = {path: frame.template_of(path) for path in frame.asked_for_prev}  # which may ask for more
         beam = _last_beam(network, frame)
         used_prev_beam = prev_beam
         prev_beam = None if beam is None else network.parent_layer.new_dim(
             "beam of the frame before", beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False
         )  # fmt: skip
-        found = {path: as_beam_of_frame_before(frame.template_of(path), prev_beam) for path in frame.asked_for_prev}
+        found = {path: as_beam_of_frame_before(template, prev_beam) for path, template in templates.items()}
         is_stable = prev_beam is used_prev_beam and all(_same(found[path], prev.get(path)) for path in found)
         if is_stable and not frame.has_undefined:
             _note_initial_outputs(network, [frame.layers[path] for path in found])
@@ -86,24 +87,25 @@ def infer(
 
 
 def graph_of(
-    inferred: InferredLoop, wanted: Sequence[str], *, conditions: Sequence[str], length_is_known: bool
+    inferred: InferredLoop, wanted: Sequence[str], *, time_dim: Dim, conditions: Sequence[str], length_is_known: bool
 ) -> LoopGraph:
     """
     :param inferred: the time step
+    :param time_dim: of the loop
     :param wanted: layers of which all frames are needed outside
     :param conditions: layers that the loop itself needs
     :param length_is_known: before the loop starts
     :return: the layers as values, without what the frame is given
     """
     nodes = {
-        path: _node_of(path, layer, inferred)
+        path: _node_of(path, layer, inferred, time_dim)
         for path, layer in inferred.layers.items()
         if not (path.startswith(("data", "prev:")) and layer.layer_class in ("source", None))
     }
     return LoopGraph(nodes, tuple(wanted), tuple(conditions), length_is_known)
 
 
-def _node_of(path: str, layer: LayerBase, inferred: InferredLoop) -> LoopNode:
+def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, time_dim: Dim) -> LoopNode:
     return LoopNode(
         path=path,
         layer_class=str(layer.layer_class),
@@ -111,12 +113,20 @@ def _node_of(path: str, layer: LayerBase, inferred: InferredLoop) -> LoopNode:
         output=str(layer.output),
         has_state=bool(inferred.states.get(path)),
         works_on_sequences=layer.works_on_sequences,
-        must_be_inside=layer.must_be_in_loop(),
+        must_be_inside=layer.must_be_in_loop() or _reason_of_whole_sequences(layer, time_dim),
         collocate_with=tuple(layer.collocate_with),
         selects_frames=layer.selects_frames,
         restores_frames=layer.restores_frames,
         is_one_block=layer.is_one_block,
     )
+
+
+def _reason_of_whole_sequences(layer: LayerBase, time_dim: Dim) -> str:
+    """:return: what the layer sees in each frame that has all frames of the loop; for all frames at once, they mix"""
+    if layer.takes_frames:
+        return ""
+    whole = [source for source in layer.get_dep_layers() if time_dim in source.output.dims]
+    return f"sees all frames of {whole[0].get_absolute_name()!r} in each frame" if whole else ""
 
 
 def _note_initial_outputs(network: Any, layers: Sequence[LayerBase]) -> None:
@@ -164,15 +174,20 @@ class _TemplateFrame(Frame):
 
     def scores_before(self) -> Tensor | None:
         """:return: template of the scores"""
-        if self.prev_beam is None:
-            return None
-        return Tensor("scores", dims=[*self.network.batch_dims_of_frame(), self.prev_beam], dtype="float32")
+        return self._of_prev_beam("scores", "float32")
+
+    def src_beams_before(self) -> Tensor | None:
+        """:return: template of the indices"""
+        return self._of_prev_beam("src_beams", "int32")
 
     def ended_before(self) -> Tensor | None:
         """:return: template of the flags"""
+        return self._of_prev_beam("ended", "bool")
+
+    def _of_prev_beam(self, name: str, dtype: str) -> Tensor | None:
         if self.prev_beam is None:
             return None
-        return Tensor("ended", dims=[*self.network.batch_dims_of_frame(), self.prev_beam], dtype="bool")
+        return Tensor(name, dims=[*self.network.batch_dims_of_frame(), self.prev_beam], dtype=dtype)
 
     def template_of(self, path: str) -> Tensor:
         """:return: template of a layer of this frame, which is made if necessary"""

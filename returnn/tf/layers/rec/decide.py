@@ -116,11 +116,13 @@ class ChoiceGetSrcBeamsLayer(LayerBase):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, beam], int32"""
         beam = _beam_of(self, source)
-        if beam.src_beams is None and get_selected_backend() == "template":
+        frame = self.network.innermost_frame()
+        src_beams = frame.src_beams_before() if frame is not None and beam.choice is None else beam.src_beams
+        if src_beams is None and get_selected_backend() == "template":
             return _template_of_beam(source, beam, "int32")
-        if beam.src_beams is None:
+        if src_beams is None:
             raise ConfigError(f"{self.where()}: the hypotheses of {source} continue none.")
-        out = beam.src_beams.copy()
+        out = src_beams.copy()
         out.sparse_dim = None
         return out
 

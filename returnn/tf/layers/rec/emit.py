@@ -376,6 +376,7 @@ class LoopEmitter:
         return array.write(i, self._fit(self._of_last_beam(layer.new_states[key]), self.kept_states[path][key].dims))
 
     def _of_last_beam(self, x: Tensor) -> Tensor:
+        x = self.inputs.cell.seen_from_outside(x)
         beam = self.inferred.beam
         return x if beam is None else self.beams.translate(x, self.beams.get(beam.dim))
 
@@ -487,6 +488,7 @@ class LoopEmitter:
 
     def _template_to_keep(self, template: Tensor) -> Tensor:
         """:return: template, with the beam of the last choice, behind the batch"""
+        template = self.inputs.cell.seen_from_outside(template)
         beam = self.inferred.beam
         own = self.inputs.cell.rec_layer.network.beams.of(template)
         if beam is None or own is None or own.is_kept:

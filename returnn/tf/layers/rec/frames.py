@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
@@ -228,6 +230,13 @@ class StepFrame(Frame):
     def scores_before(self) -> Tensor | None:
         """:return: [B, beam]: scores of the hypotheses after the frame before"""
         return self._of_prev_beam("scores", "float32")
+
+    def src_beams_before(self) -> Tensor | None:
+        """:return: [B, beam], int32: which hypotheses those after the frame before continue; 0 in the first frame"""
+        out = Tensor("src_beams", dims=self.loop.dims_of_hypotheses, dtype="int32")
+        none = tf.zeros(tf.shape(self.variables["scores"]), "int32")
+        out.raw_tensor = tf.cond(self.i > 0, lambda: self.variables["src_beams"].read(self.i - 1), lambda: none)
+        return out
 
     def ended_before(self) -> Tensor | None:
         """:return: [B, beam], bool: whether the sequence had ended before this frame"""

@@ -116,7 +116,7 @@ class RecLayer(RecSubnetwork, UnitLayer):
         dim_of_step = None if is_inside else loop_dim
         if self.axis is None:
             rest = source
-            if loop_dim is not None and loop_dim in source.dims:
+            if loop_dim is not None and loop_dim in source.dims and not is_inside:
                 rest = source.copy_template_excluding_axis(source.get_axis_from_description(loop_dim))
                 rest.time_dim_axis = rest._guess_time_dim_axis()
             own = rest.get_time_dim_tag() if rest.have_time_axis() else None

@@ -212,7 +212,7 @@ class RecSubnetwork(LayerBase):
         layer = self.cell.inferred.layers.get(layer_name)
         if layer is None:
             return None
-        output = layer.output._insert_dim(self.cell.time_dim, 0)
+        output = self.cell.seen_from_outside(layer.output)._insert_dim(self.cell.time_dim, 0)
         names = hidden_state_names(layer_name, self.cell.unit)
         states = {k: s.template for k, s in self.cell.inferred.states.get(layer_name, {}).items() if k in names}
         return TemplateBehindLoop(name=f"{self.name}/{layer_name}", network=self.network, output=output, states=states)

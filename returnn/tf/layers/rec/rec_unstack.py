@@ -20,6 +20,7 @@ class RecUnstackLayer(LayerBase):
     """
 
     layer_class = "rec_unstack"
+    takes_frames = True
 
     def __init__(self, axis: Dim | str | None = None, declare_rec_time: bool = False, **kwargs: Any) -> None:
         """

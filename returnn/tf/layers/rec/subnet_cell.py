@@ -86,8 +86,9 @@ class SubnetworkRecCell:
         if self.has_end:
             self._check_end()
         self.graph: LoopGraph = graph_of(
-            self.inferred, self.wanted, conditions=["end"] if self.has_end else [], length_is_known=has_known_length
-        )
+            self.inferred, self.wanted, time_dim=time_dim, conditions=["end"] if self.has_end else [],
+            length_is_known=has_known_length,
+        )  # fmt: skip
         self.plan: LoopPlan = make_plan(rec_layer.get_absolute_name(), self.graph, optimize=optimize)
         check_plan(self.plan, self.graph)
         self.emitted: EmittedLoop | None = None
@@ -105,9 +106,22 @@ class SubnetworkRecCell:
 
     def output_template(self) -> Tensor:
         """:return: template of the output of the loop"""
-        step = self.inferred.layers["output"].output
+        step = self.seen_from_outside(self.inferred.layers["output"].output)
         out = step._insert_dim(self.time_dim, 0)
         out.time_dim_axis = 0
+        return out
+
+    def seen_from_outside(self, frame: Tensor) -> Tensor:
+        """
+        :param frame: of a layer, perhaps a template
+        :return: the same with another dim in place of the one of the loop: a frame that has all frames inside of it
+        """
+        if self.time_dim not in frame.dims:
+            return frame
+        all_frames = self.rec_layer.new_dim_like("all frames", self.time_dim)
+        out = frame.copy_template_replace_dim_tag(frame.get_axis_from_description(self.time_dim), all_frames)
+        if frame.raw_tensor is not None:
+            out.raw_tensor = frame.raw_tensor
         return out
 
     def emit(self) -> EmittedLoop:

@@ -196,3 +196,65 @@ def test_error(unit, options, message):
         construct(loop(unit, **options))
     assert str(info.value).startswith(f"{WHERE}: {message}"), str(info.value)
     assert len(str(info.value).splitlines()) <= 5
+
+
+# The whole sequence that the loop goes over, in each of its frames: what comes of frame q and all frames x [T, F].
+WHOLE_SEQUENCE = {
+    "attention": (
+        {
+            "energy": {"class": "dot", "from": ["base:x", "data:source"], "reduce": "F"},
+            "weights": {"class": "softmax_over_spatial", "from": "energy"},
+            "output": {"class": "generic_attention", "weights": "weights", "base": "base:x"},
+        },
+        lambda q, x: numpy.exp(x @ q) @ x / numpy.exp(x @ q).sum(),
+    ),
+    "mean": (
+        {"mean": {"class": "reduce", "mode": "mean", "axis": "T", "from": "base:x"},
+         "output": {"class": "combine", "kind": "mul", "from": ["mean", "data:source"]}},
+        lambda q, x: x.mean(axis=0) * q,
+    ),
+    "products": (
+        {"all": {"class": "combine", "kind": "mul", "from": ["base:x", "data:source"]},
+         "output": {"class": "reduce", "mode": "max", "axis": "T", "from": "all"}},
+        lambda q, x: (x * q).max(axis=0),
+    ),
+    "loop": (
+        {"sums": {"class": "rec", "from": "base:x", "unit": {
+            "scaled": {"class": "combine", "kind": "mul", "from": ["data:source", "base:data:source"]},
+            "output": {"class": "combine", "kind": "add", "from": ["scaled", "prev:output"]}}},
+         "output": {"class": "reduce", "mode": "mean", "axis": "T", "from": "sums"}},
+        lambda q, x: numpy.cumsum(x * q, axis=0).mean(axis=0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("name", WHOLE_SEQUENCE)
+def test_a_frame_sees_all_frames_of_what_the_loop_goes_over(name, optimize):
+    unit, reference = WHOLE_SEQUENCE[name]
+    data, lengths = sequences(n_batch=3, max_len=5)
+    net_dict = {
+        "x": {"class": "copy", "from": "data"},
+        **loop(unit, optimize_move_layers_out=optimize),
+    }
+    output = RecurrentNet(net_dict).run(data, lengths).output
+    wanted = [reference(data[b, t], data[b, :n]) for b, n in enumerate(lengths) for t in range(n)]
+    assert_close(valid(output, lengths), numpy.stack(wanted))
+
+
+def test_all_frames_in_each_frame_have_a_dim_of_their_own():
+    data, lengths = sequences(n_batch=2, max_len=4)
+    unit = {
+        "all": {"class": "combine", "kind": "mul", "from": ["base:x", "data:source"], "is_output_layer": True},
+        "output": {"class": "copy", "from": "data:source"},
+    }
+    net_dict = {
+        "x": {"class": "copy", "from": "data"},
+        "loop": loop(unit)["output"],
+        "output": {"class": "reduce", "mode": "sum", "axis": "spatial:1", "from": "loop/all"},
+    }
+    net = RecurrentNet(net_dict, fetch=("loop/all", "output"))
+    time, _, other, _ = net.net.get_layer("loop/all").output.dims
+    assert time != other
+    out = net.run(data, lengths).out["loop/all"]
+    assert_close(out[1, :2, :2], data[1, :2, None] * data[1, None, :2])

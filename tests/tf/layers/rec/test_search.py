@@ -207,3 +207,19 @@ def test_an_unrolled_search_is_the_looped_one():
     for a, b in zip(looped, unrolled, strict=True):
         assert [labels for labels, _ in a] == [labels for labels, _ in b]
         numpy.testing.assert_allclose([score for _, score in a], [score for _, score in b], rtol=1e-5)
+
+
+def test_a_choice_that_only_the_next_step_sees():
+    unit = {
+        "emb_now": {"class": "linear", "from": "output", "n_out": 3, "activation": None},
+        "p2": {"class": "softmax", "from": ["s", "emb_now"], "n_out": NUM_LABELS},
+        "second": {"class": "choice", "from": "p2", "target": "classes", "beam_size": 4},
+        "emb_second": {"class": "linear", "from": "prev:second", "n_out": 3, "activation": None},
+        "s": {"class": "linear", "from": ["emb", "emb_second", "prev:s", "base:ctx"], "n_out": 4, "activation": "tanh"},
+    }
+    found = []
+    for is_output_layer in (False, True):
+        unit["second"]["is_output_layer"] = is_output_layer
+        found.append(SearchNet(decoder(unit=unit), fetch=FETCH).hypotheses(4, data=inputs()))
+    for a, b in zip(*found, strict=True):
+        assert_same(a, b)

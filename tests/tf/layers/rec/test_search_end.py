@@ -101,6 +101,24 @@ def test_without_search_there_is_nothing_to_get(layer_class):
         construct(net_dict)
 
 
+def test_source_beams_and_scores_of_the_step_before():
+    unit = {}
+    for name, layer_class in {"src": "choice_get_src_beams", "score": "choice_get_beam_scores"}.items():
+        for prev, key in {"": "now", "prev:": "before"}.items():
+            unit[f"{name}_{key}"] = {"class": layer_class, "from": f"{prev}output"}
+            kept = {"class": "decide_keep_beam", "from": f"{name}_{key}", "is_output_layer": True}
+            unit[f"{name}_{key}_kept"] = kept
+    unit["src_now"]["initial_output"] = 0
+    net_dict = decoder(unit=unit)
+    names = [f"output/{name}_{key}_kept" for name in ("src", "score") for key in ("now", "before")]
+    found = SearchNet(net_dict, fetch=names).run(data=inputs())
+    src, src_before, score, score_before = (found[name][0] for name in names)
+    assert not src_before[:, 0].any()
+    assert src.any()
+    numpy.testing.assert_array_equal(src_before[:, 1:], src[:, :-1])
+    numpy.testing.assert_allclose(score_before[:, 1:], score[:, :-1])
+
+
 def test_source_beams_of_the_whole_search_are_an_error():
     net_dict = {**decoder(), "src": {"class": "choice_get_src_beams", "from": "output", "is_output_layer": True}}
     with (
