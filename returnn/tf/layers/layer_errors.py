@@ -13,18 +13,19 @@ from collections.abc import Callable, Iterator, Mapping
 from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.tf.util.error_text import error_text
-from returnn.util.errors import ConfigError, UserError
+from returnn.util.errors import ConfigError, DimError, UserError
 
 _MAX_LINES = 5
 
 
 @contextlib.contextmanager
-def naming_layer(where: str, inputs: Callable[[], Mapping[str, Tensor]]) -> Iterator[None]:
+def naming_layer(where: str, inputs: Callable[[], Mapping[str, Tensor]], *, loop: str = "") -> Iterator[None]:
     """
     What goes wrong inside becomes a `ConfigError` about the layer.
 
     :param where: the layer, as the message begins with it
     :param inputs: function that gives the tensors which go into it, by name
+    :param loop: the one of which this is a step, if so, for errors about dims that are not there
     """
     try:
         yield
@@ -33,13 +34,14 @@ def naming_layer(where: str, inputs: Callable[[], Mapping[str, Tensor]]) -> Iter
             raise
         raise ConfigError(_message(where, str(exc), {})) from exc
     except UserError as exc:
-        raise ConfigError(_message(where, str(exc), inputs())) from exc
+        note = f"  In {loop}, layers see one frame." if loop and isinstance(exc, DimError) else ""
+        raise ConfigError(_message(where, str(exc), inputs(), note=note)) from exc
     except Exception as exc:  # of TensorFlow, Python, or code of a user: they know nothing of layers
         print("".join(traceback.format_exception(exc)), file=log.v5)
         raise ConfigError(_message(where, error_text(exc), inputs())) from exc
 
 
-def _message(where: str, text: str, inputs: Mapping[str, Tensor]) -> str:
-    lines = f"{where}: {text}".splitlines()[:_MAX_LINES]
+def _message(where: str, text: str, inputs: Mapping[str, Tensor], *, note: str = "") -> str:
+    lines = [*f"{where}: {text}".splitlines(), *filter(None, [note])][:_MAX_LINES]
     known = [f"  {name!r} has {x}." for name, x in inputs.items() if isinstance(x, Tensor)]
     return "\n".join([*lines, *known[: _MAX_LINES - len(lines)]])

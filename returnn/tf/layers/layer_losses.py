@@ -24,16 +24,23 @@ class LayerLosses:
     def get_target_value(self: LayerBase, target: str | None = None) -> Tensor | None:
         """
         :param target: key; default: the target of the layer
-        :return: the data of this key, or the output of the layer that "layer:name" names; None if there is no target
+        :return: the data of this key, or the output of the layer that "layer:name" names; None if there is no target.
+            Inside of a loop, it is one frame of what has the dim of the loop
         """
         key = self.target if target is None else target
         if key is None:
             return None
         if key in self._target_layers:
-            return self._target_layers[key].output
+            return self._frame_of_target(self._target_layers[key])
         if key.startswith("layer:"):
             return self.network.get_layer(key[len("layer:") :]).output
         return self.network.get_extern_data(key, mark_data_key_as_used=True)
+
+    def _frame_of_target(self: LayerBase, target: LayerBase) -> Tensor:
+        frame = self.network.innermost_frame()
+        if frame is None or frame.path_of(target.get_absolute_name()) is not None:
+            return target.output
+        return frame.step_data(target.get_absolute_name(), target.output)
 
     def feature_dim_from_target(self: LayerBase) -> Dim | None:
         """:return: the feature dim that the output needs, so that it can be compared with the target"""

@@ -327,8 +327,18 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
                     stack.enter_context(rf.backend_ctx("tf"))
                 scope = f"{layer.cls_get_tf_scope_name(layer.get_absolute_name())}{'/' + suffix if suffix else ''}"
                 stack.enter_context(tf1.name_scope(f"{scope}/"))  # as it is: "b_1" would rename parameters
-            stack.enter_context(naming_layer(layer.where(), lambda: {x.name: x.output for x in layer.sources}))
+            stack.enter_context(
+                naming_layer(
+                    layer.where(), lambda: {x.name: x.output for x in layer.sources}, loop=self._loop_in_words()
+                )
+            )
             yield
+
+    def _loop_in_words(self) -> str:
+        """:return: the loop of which this network is a step; empty if it is none"""
+        time = self.get_inside_rec_time_dim(inside_loop=True)
+        frame = self.innermost_frame()
+        return "" if time is None or frame is None else f"the loop {frame.prefix.rstrip('/')!r} over {time}"
 
     def _naming_layer(self, name: str, layer_class: type[LayerBase], options: dict[str, Any]) -> Any:
         """:return: context: what goes wrong inside becomes an error about the layer"""

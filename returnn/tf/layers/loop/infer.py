@@ -125,7 +125,8 @@ def _reason_of_whole_sequences(layer: LayerBase, time_dim: Dim) -> str:
     """:return: what the layer sees in each frame that has all frames of the loop; for all frames at once, they mix"""
     if layer.takes_frames:
         return ""
-    whole = [source for source in layer.get_dep_layers() if time_dim in source.output.dims]
+    targets = layer._target_layers.values()  # of which it sees one frame
+    whole = [x for x in layer.get_dep_layers() if time_dim in x.output.dims and x not in targets]
     return f"sees all frames of {whole[0].get_absolute_name()!r} in each frame" if whole else ""
 
 
@@ -202,16 +203,29 @@ class _TemplateFrame(Frame):
             return self.layers[path].output
         first = path.partition("/")[0]
         if first not in self.descriptions:
-            self.network.construct_layer(self.network.layers_desc, path)  # raises: there is no such layer
+            self.network.construct_layer(self.network.layers_desc, path)  # raises if there is no such layer
+            if path not in self.layers:
+                raise ConfigError(
+                    f"layer {self.prefix + (self._stack or ['output'])[-1]!r}: there is no 'prev:{path}', as {path!r} "
+                    "is no layer of the time step.\n  Layers and data of the time step have a frame before, others not."
+                )
         guess = _guess_from_options(self.network, path, self.descriptions)
         if guess is None and not self.is_under_construction(path):
             guess = self._guess_by_construction(path)
         if guess is None:
+            guess = self._guess_by_initial_output(path)
+        if guess is None:
             raise UndefinedSource(
                 f"layer {self.prefix + path!r}: its dims cannot be inferred, as they depend on themselves.\n"
-                "  Give 'n_out' or 'out_type', or an 'initial_output'."
+                "  Give 'n_out' or 'out_type', or a layer as 'initial_output': 'base:...'."
             )
         return guess
+
+    def _guess_by_initial_output(self, path: str) -> Tensor | None:
+        name = _description_of(path, self.descriptions).get("initial_output")
+        if not isinstance(name, str) or not name.startswith("base:"):
+            return None
+        return self.network.construct_layer(self.network.layers_desc, name).output
 
     def _guess_by_construction(self, path: str) -> Tensor | None:
         stack, self._stack = self._stack, []  # it is not this frame of the layer that is used
@@ -264,11 +278,17 @@ def _first_cause(exc: BaseException) -> BaseException:
     return exc
 
 
-def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -> Tensor | None:
-    """:return: what a layer that depends on itself looks like, as far as its options say"""
+def _description_of(path: str, descriptions: dict[str, Any]) -> dict[str, Any]:
+    """:return: options of a layer of the time step"""
     desc: Any = descriptions
     for part in path.split("/"):
         desc = (desc.get("subnetwork", desc) if isinstance(desc, dict) else {}).get(part, {})
+    return desc
+
+
+def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -> Tensor | None:
+    """:return: what a layer that depends on itself looks like, as far as its options say"""
+    desc = _description_of(path, descriptions)
     batch = network.batch_dims_of_frame()
     out_type = desc.get("out_type")
     options = {} if callable(out_type) else dict(out_type or {})

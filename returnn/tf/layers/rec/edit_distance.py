@@ -77,7 +77,8 @@ class _PrefixDistances(LayerBase):
 
     def target_labels(self) -> tuple[Tensor, Dim]:
         """:return: [B, U], labels; U"""
-        target = self.get_target_value()
+        layer = self._target_layers.get(self.target)
+        target = self.get_target_value() if layer is None else layer.output  # also inside of a loop, all of it
         assert target is not None
         if not target.have_time_axis():
             raise ConfigError(f"{self.where()}: option 'target': {self.target!r} has no time dim: {target}.")

@@ -14,7 +14,30 @@ CASES = {
         {"a": {"class": "copy", "from": "prev:a"}, "output": {"class": "copy", "from": "a"}},
         {},
         "layer 'output/a': its dims cannot be inferred, as they depend on themselves.\n"
-        "  Give 'n_out' or 'out_type', or an 'initial_output'.",
+        "  Give 'n_out' or 'out_type', or a layer as 'initial_output': 'base:...'.",
+    ),
+    "dims that grow from frame to frame": (
+        {"a": {"class": "concat", "from": [("prev:a", "F"), ("data:source", "F")]}, "output": {**LINEAR, "from": "a"}},
+        {},
+        "layer 'output/a': its dims contradict those of its own past.\n"
+        "  From 'prev:a' with 'a' [B, F|27] follows 'a' [B, F|30].",
+    ),
+    "past of what is no layer of the time step": (
+        {"output": {**LINEAR, "from": ["data:source", "prev:base:v"]}},
+        {},
+        "layer 'output/output': there is no 'prev:base:v', as 'base:v' is no layer of the time step.\n"
+        "  Layers and data of the time step have a frame before, others not.",
+    ),
+    "past of the number of the step": (
+        {"output": {"class": "cast", "dtype": "float32", "from": "prev::i"}},
+        {},
+        "layer 'output/output': there is no 'prev::i', as ':i' is no layer of the time step.\n"
+        "  Layers and data of the time step have a frame before, others not.",
+    ),
+    "past of a layer that is not there": (
+        {"output": {**LINEAR, "from": ["data:source", "prev:outpt"]}},
+        {},
+        "layer 'output/output': there is no layer 'output/outpt'.\n  Did you mean 'output'?",
     ),
     "initial output of another size": (
         {"output": {**LINEAR, "from": ["data:source", "prev:output"], "initial_output": "base:v"}},
@@ -43,7 +66,10 @@ CASES = {
     "a reduction over the frames of the loop": (
         {"s": {**CELL, "from": "data:source"}, "output": {"class": "reduce", "mode": "sum", "axis": "T", "from": "s"}},
         {},
-        "layer 'output/output' (class 'reduce'): 's' [B, F|output/s:feature-dense(4)]: there is no axis 'T'.",
+        "layer 'output/output' (class 'reduce'): 's' [B, F|output/s:feature-dense(4)]: there is no axis 'T'.\n"
+        "  It has just these dims.\n"
+        "  In the loop 'output' over time:var:extern_data:data[B], layers see one frame.\n"
+        "  's' has 's' [B, F|output/s:feature-dense(4)].",
     ),
     "a backward layer over the frames of the loop": (
         {"output": {"class": "rec", "unit": "nativelstm2", "direction": -1, "n_out": 4, "from": "data:source"}},

@@ -258,3 +258,16 @@ def test_all_frames_in_each_frame_have_a_dim_of_their_own():
     assert time != other
     out = net.run(data, lengths).out["loop/all"]
     assert_close(out[1, :2, :2], data[1, :2, None] * data[1, None, :2])
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_dims_of_a_layer_follow_from_its_initial_output(direction):
+    unit = {
+        "decayed": {"class": "eval", "from": "prev:decayed", "eval": "source(0) * 0.5", "initial_output": "base:start"},
+        "output": {"class": "copy", "from": "decayed"},
+    }
+    data, lengths = sequences(n_batch=2, max_len=3)
+    net_dict = {"start": {"class": "copy", "from": "data:vec"}, **loop(unit, direction=direction)}
+    vec = numpy.ones((2, 5), "float32")
+    output = RecurrentNet(net_dict).run(data, lengths, vec=vec).output
+    assert_close(output[0], [[x] * 5 for x in ([0.5, 0.25, 0.125] if direction == 1 else [0.125, 0.25, 0.5])])
