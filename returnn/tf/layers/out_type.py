@@ -93,7 +93,8 @@ def _with_options(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) 
     sparse = options.get("sparse", options.get("sparse_dim") is not None or (common.sparse and "dim" not in options))
     dim = options.get("dim")
     explicit = options.get("dims") or options.get("dim_tags")
-    if explicit is None and "shape" not in options and dim is not None and not sparse and common.dim != dim:
+    has_dim = common.feature_dim is not None and common.feature_dim.dimension == dim
+    if explicit is None and "shape" not in options and dim is not None and not sparse and not has_dim:
         return _with_feature_dim(common, layer.output_feature_dim(dim)).copy_template(dtype=dtype)
     dims: list[Dim] = list(common.dims)
     if explicit is not None:
