@@ -254,13 +254,13 @@ class LayerParams:
         return importer
 
     def get_params_l2_norm(self) -> Any:
-        """:return: raw scalar, 2 * sum of squares / 2: the sum of squares of all parameters"""
-        return 2 * sum(tf.nn.l2_loss(param) for param in self.params.values())
+        """:return: raw scalar, the sum of squares of all parameters, also of those of layers inside of this one"""
+        return 2 * sum(tf.nn.l2_loss(param) for param in self.all_params.values())
 
     def get_constraints_value(self: LayerBase) -> Any:
         """:return: raw scalar, what is added to the loss for the parameters and the output; 0 if nothing"""
         constraints: Any = 0
-        if self.L2 and self.params:
+        if self.L2 and self.all_params:
             constraints += self.L2 * self.get_params_l2_norm()
         if self.spatial_smoothing:
             constraints += self.spatial_smoothing * self.get_output_spatial_smoothing_energy()

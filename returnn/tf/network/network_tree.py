@@ -64,7 +64,7 @@ class NetworkTree:
 
     def shared_params_owner(self: TFNetwork) -> tuple[Any, LayerBase | None]:
         """:return: `reuse_params` of the innermost layer around that has this option, and the layer"""
-        reuse = (self._owner_options or {}).get("reuse_params")
+        reuse = (self._owner_options or {}).get("reuse_params") or getattr(self.parent_layer, "reuse_params", None)
         if reuse is not None and self.parent_layer is not None:
             return reuse, self.parent_layer
         return (None, None) if self.parent_net is None else self.parent_net.shared_params_owner()

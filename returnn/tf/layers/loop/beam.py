@@ -94,7 +94,7 @@ class Beams:
             raise ConfigError(
                 f"{where}: the beams {best.dim} and {', '.join(others)} do not continue each other.\n"
                 "  Of several choices in a step, each has to depend on the one before, or name it as\n"
-                "  'explicit_search_sources'."
+                "  'explicit_search_sources'. Of a search before this one, take the best by the class 'decide'."
             )
         return best
 

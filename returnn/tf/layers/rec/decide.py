@@ -147,7 +147,13 @@ class SplitBatchBeamLayer(BaseChoiceLayer):
         dim = self.beam_dim or self.new_dim("beam", beam.dim.dimension)
         if self.beam_dim is not None and dim.dimension is None:
             dim.declare_same_as(self.new_dim("beam", beam.dim.dimension))
-        return rf.replace_dim(source, in_dim=beam.dim, out_dim=dim)[0]
+        out, _ = rf.replace_dim(source, in_dim=beam.dim, out_dim=dim)
+        for time_dim in source.dims:
+            if beam.dim in _length_dims(time_dim):
+                new_dim = self.new_dim(f"split:{time_dim.name}")
+                new_dim.dyn_size_ext, _ = rf.replace_dim(time_dim.dyn_size_ext, in_dim=beam.dim, out_dim=dim)
+                out = rf.replace_dim(out, in_dim=time_dim, out_dim=new_dim)[0]
+        return out
 
 
 def _decided(layer: LayerBase, source: Tensor, *, length_normalization: bool) -> Tensor:

@@ -221,6 +221,18 @@ class RecSubnetwork(LayerBase):
         """:return: the networks inside of this layer"""
         return [] if self.cell is None or self.cell.emitted is None else self.cell.emitted.networks
 
+    @property
+    def all_params(self: RecLayer) -> dict[str, Any]:
+        """Parameters by name; of the layers of the time step, as "rec/layer/W"."""
+        prefix = self.get_absolute_name_scope_prefix()
+        found = dict(super().all_params)
+        for network in self.get_sub_networks():
+            for layer in network.get_all_layers_deep():
+                for param in layer.params.values():
+                    name = param.name.partition(":")[0]
+                    found.setdefault(name.removeprefix(prefix), param)
+        return found
+
     def _layers_of_all_frames(self: RecLayer) -> list[LayerBase]:
         """:return: the layers of the time step which are known for all frames, each once"""
         if self.cell is None or self.cell.emitted is None:
@@ -277,7 +289,7 @@ class RecSubnetwork(LayerBase):
         total += sum(layer.get_constraints_value() for layer in self._layers_of_all_frames())
         step = None if self.cell is None or self.cell.emitted is None else self.cell.emitted.step_network
         for layer in step.get_all_layers_deep() if step is not None else ():
-            if layer.L2 and layer.params:
+            if layer.L2 and layer.all_params:
                 total += layer.L2 * layer.get_params_l2_norm()
         return total
 

@@ -271,3 +271,25 @@ def test_dims_of_a_layer_follow_from_its_initial_output(direction):
     vec = numpy.ones((2, 5), "float32")
     output = RecurrentNet(net_dict).run(data, lengths, vec=vec).output
     assert_close(output[0], [[x] * 5 for x in ([0.5, 0.25, 0.125] if direction == 1 else [0.125, 0.25, 0.5])])
+
+
+def test_a_loop_shares_all_parameters_of_another_one():
+    data, lengths = sequences(n_batch=2, max_len=3)
+    nested = {"class": "rec", "unit": "gru", "n_out": 4, "from": "s"}
+    unit = {**UNITS["inside"], "output": nested}
+    first = loop(unit)["output"]
+    net = RecurrentNet(
+        {"first": {**first, "is_output_layer": True}, "output": {**first, "reuse_params": "first"}},
+        fetch=("output", "first"),
+    )
+    assert all(name.startswith("first/") for name in net.variables)
+    out = net.run(data, lengths).out
+    assert_close(out["output"], out["first"])
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_the_l2_norm_of_a_loop_is_that_of_all_its_parameters(optimize):
+    net = RecurrentNet(loop(UNITS["both"], L2=0.5, optimize_move_layers_out=optimize), train=True)
+    with net.graph.as_default():
+        norm = net.session.run(net.net.get_total_constraints())
+    numpy.testing.assert_allclose(norm, 0.5 * sum((x**2).sum() for x in net.params.values()), rtol=1e-5)

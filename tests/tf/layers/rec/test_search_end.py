@@ -73,6 +73,17 @@ def test_hypotheses_as_an_axis():
     assert dim.dimension == BEAM
 
 
+def test_each_hypothesis_on_an_axis_of_its_own_has_its_length():
+    more = {
+        "split": {"class": "split_batch_beam", "from": "output"},
+        "ones": {"class": "eval", "from": "split", "eval": "tf.ones_like(source(0))"},
+        "count": {"class": "reduce", "mode": "sum", "axis": "T", "from": "ones", "is_output_layer": True},
+    }
+    found, _ = searched("count", more=more)
+    lengths = found["output"][1][0]
+    numpy.testing.assert_array_equal(found["count"][0], lengths.reshape(3, BEAM))
+
+
 def test_end_flags_of_the_frame_before():
     flags = {}
 
