@@ -105,7 +105,7 @@ class NativeLstmCell(RecSeqCellOp):
         :return: arguments of `op`
         """
         if initial_state is None:
-            initial_state = tf.zeros([tf.shape(z)[1], rec_weights.shape[0]])
+            initial_state = tf.zeros([tf.shape(z)[1], rec_weights.shape[0]], z.dtype)
         return z, rec_weights, initial_state, i
 
     def __call__(
@@ -158,7 +158,7 @@ class NativeLstm2(RecSeqCellOp):
             weights = raw_random.dropped(
                 weights, rate=self.rec_weight_dropout, noise_shape=self.rec_weight_dropout_shape, seed=0
             )
-        c, h = _initial_lstm_state(initial_state, tf.shape(inputs)[1], self.n_hidden)
+        c, h = _initial_lstm_state(initial_state, tf.shape(inputs)[1], self.n_hidden, inputs.dtype)
         return self.op(_with_forget_bias(inputs, self.forget_bias), weights, c, h, index, self.step)
 
 
@@ -191,7 +191,7 @@ class NativeLstmLowMemCell(RecSeqCellOp):
         :param initial_state: c and h, (B, F) each
         :return: arguments of `op`
         """
-        c, h = _initial_lstm_state(initial_state, tf.shape(x)[1], self.n_hidden)
+        c, h = _initial_lstm_state(initial_state, tf.shape(x)[1], self.n_hidden, x.dtype)
         return x, weights, b, h, c, i, self.step
 
     def __call__(
@@ -258,7 +258,7 @@ class TwoDNativeLstmCell(RecSeqCellOp):
         source, target = X
         for_source, for_target, bias = W
         shape = tf.stack([tf.shape(source)[0], tf.shape(source)[1], V_h.shape[0]])
-        zeros = tf.zeros(shape)
+        zeros = tf.zeros(shape, source.dtype)
         return {
             "source": tf.tensordot(source * tf.cast(i, source.dtype)[..., None], for_source, 1) + bias,
             "target": tf.tensordot(target, for_target, 1),
@@ -300,9 +300,11 @@ class TwoDNativeLstmCell(RecSeqCellOp):
         return pool_source_axis(h, src_mask, self.pooling), h[-1], c[-1]
 
 
-def _initial_lstm_state(state: Any, num_entries: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
+def _initial_lstm_state(
+    state: Any, num_entries: tf.Tensor, size: int, dtype: tf.DType
+) -> tuple[tf.Tensor, tf.Tensor]:
     """:return: c and h, (B, F) each; a single tensor is h"""
-    zeros = tf.ensure_shape(tf.zeros([num_entries, size]), [None, size])
+    zeros = tf.ensure_shape(tf.zeros([num_entries, size], dtype), [None, size])
     if state is None:
         return zeros, zeros
     return (state[0], state[1]) if isinstance(state, (tuple, list)) else (zeros, state)

@@ -73,7 +73,7 @@ def pool_source_axis(x: tf.Tensor, mask: tf.Tensor, pooling: str) -> tf.Tensor:
     mask = tf.cast(mask, x.dtype)
     lengths = tf.reduce_sum(mask, axis=0)
     if pooling == "last":
-        is_last = tf.one_hot(tf.cast(lengths, tf.int32) - 1, tf.shape(x)[1], axis=0)
+        is_last = tf.one_hot(tf.cast(lengths, tf.int32) - 1, tf.shape(x)[1], axis=0, dtype=x.dtype)
         return tf.einsum("tsnf,sn->tnf", x, is_last)
     if pooling == "avg":
         return tf.einsum("tsnf,sn->tnf", x, mask) / tf.maximum(lengths, 1.0)[None, :, None]

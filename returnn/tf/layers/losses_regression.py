@@ -58,11 +58,14 @@ class AsIsLoss(Loss):
 
     def value_per_frame(self) -> Tensor | None:
         """:return: the output"""
-        return None if self._as_error else rf.cast(self.output, "float32")
+        return None if self._as_error else self._as_float()
 
     def error_per_frame(self) -> Tensor | None:
         """:return: the output, if it is the error"""
-        return rf.cast(self.output, "float32") if self._as_error else None
+        return self._as_float() if self._as_error else None
+
+    def _as_float(self) -> Tensor:
+        return rf.cast(self.output, "float64" if self.output.dtype == "float64" else "float32")
 
 
 class DeepClusteringLoss(Loss):

@@ -116,4 +116,6 @@ def _weights_and_bias(layer: LinearLayer) -> tuple[tf.Tensor, tf.Tensor]:
     weights = layer.network.value_of_param(layer.params["W"])
     weights = weights if layer.use_transposed_weights else tf.transpose(weights)
     bias = layer.params.get("b")
-    return weights, tf.zeros(tf.shape(weights)[:1]) if bias is None else layer.network.value_of_param(bias)
+    if bias is None:
+        return weights, tf.zeros(tf.shape(weights)[:1], weights.dtype)
+    return weights, layer.network.value_of_param(bias)

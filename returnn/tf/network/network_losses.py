@@ -66,7 +66,7 @@ class NetworkLosses:
         """Computes losses and totals, once."""
         if self.total_objective is None:
             self.losses_dict, self.total_loss, self.total_constraints = self.get_losses_initialized(with_total=True)
-            self.total_objective = self.total_loss + self.total_constraints
+            self.total_objective = total_of([self.total_loss, self.total_constraints])
 
     def get_objective(self: TFNetwork) -> Any:
         """:return: raw scalar, what training minimizes"""

@@ -59,8 +59,8 @@ def compute_sampled_logits(
             hit = tf.reduce_any(tf.equal(labels[:, :, None], sampled[None, None]), axis=1)
             sampled_logits = tf.where(hit, tf.cast(-1e30, sampled_logits.dtype), sampled_logits)
         if subtract_log_q:
-            true_logits -= tf.math.log(true_count)
-            sampled_logits -= tf.math.log(sampled_count)
+            true_logits -= tf.math.log(tf.cast(true_count, true_logits.dtype))
+            sampled_logits -= tf.math.log(tf.cast(sampled_count, sampled_logits.dtype))
         logits = tf.concat([true_logits, sampled_logits], axis=1)
         targets = tf.concat([tf.ones_like(true_logits) / num_true, tf.zeros_like(sampled_logits)], axis=1)
         return logits, targets

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from returnn.frontend import backend_ctx
+from returnn.frontend import backend_ctx, get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.loop.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.loop.frame import Edge, Frame
@@ -299,7 +299,7 @@ def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -
         data = network.get_extern_data(target, mark_data_key_as_used=False)
         features = [data.feature_dim] if data.feature_dim is not None else []
         return Tensor(name, dims=[*batch, *features], dtype=data.dtype, sparse_dim=data.sparse_dim, version=1)
-    dtype = options.get("dtype", "float32")
+    dtype = options.get("dtype", get_default_float_dtype())
     if out_dim is not None:
         return Tensor(name, dims=[*batch, out_dim], dtype=dtype, feature_dim=out_dim, version=1)
     dim = n_out if n_out is not NotSpecified else options.get("dim", NotSpecified)

@@ -88,9 +88,11 @@ def sinusoids(position: Tensor, feature: Dim) -> Tensor:
     """
     size, half = feature.dimension, feature.dimension // 2
     frequencies = numpy.exp(numpy.arange(half) * -(math.log(_LONGEST_WAVE) / max(half - 1, 1)))
-    frequencies = numpy.pad(numpy.tile(frequencies, 2), (0, size % 2)).astype("float32")
+    frequencies = numpy.pad(numpy.tile(frequencies, 2), (0, size % 2)).astype(rf.get_default_float_dtype())
     is_cosine = (numpy.arange(size) >= half) & (numpy.arange(size) < 2 * half)
-    angle = rf.combine_bc(rf.cast(position, "float32"), "*", rf.convert_to_tensor(frequencies, dims=[feature]))
+    angle = rf.combine_bc(
+        rf.cast(position, rf.get_default_float_dtype()), "*", rf.convert_to_tensor(frequencies, dims=[feature])
+    )
     out = rf.where(rf.convert_to_tensor(is_cosine, dims=[feature]), rf.cos(angle), rf.sin(angle))
     out.feature_dim = feature
     return out

@@ -66,16 +66,16 @@ class TwoDLSTMLayer(LayerBase):
         inner = [source_dim, target_dim, source.feature_dim, target.feature_dim]
         others = common_dims([source, target], without=inner)
         weights = self._parameters(source.feature_dim, target.feature_dim, out_dim)
-        row = Tensor("row", dims=[source_dim, *others, out_dim], dtype="float32", feature_dim=out_dim)
+        row = Tensor("row", dims=[source_dim, *others, out_dim], dtype=source.dtype, feature_dim=out_dim)
         before = [self.previous_state(key, row) for key in ("c", "h")] if is_frame else None
         dims = [*others, out_dim] if is_frame else [target_dim, *others, out_dim]
-        out = Tensor("output", dims=dims, dtype="float32", feature_dim=out_dim)
+        out = Tensor("output", dims=dims, dtype=source.dtype, feature_dim=out_dim)
         if rf.get_selected_backend() == "template":
             new = {key: row.copy_template() for key in ("c", "h")}
         else:
             source_rows = _rows(source, source_dim, others)
             target_rows = _rows(target, None if is_frame else target_dim, others)
-            zeros = tf.zeros(tf.stack([*tf.unstack(tf.shape(source_rows)[:2]), out_dim.dimension]))
+            zeros = tf.zeros(tf.stack([*tf.unstack(tf.shape(source_rows)[:2]), out_dim.dimension]), source_rows.dtype)
             c0, h0 = (_rows(x, source_dim, others) for x in before) if before else (zeros, zeros)
             c, h = twod_lstm_scan(**self._projected(source_rows, target_rows, weights), c=c0, h=h0)
             pooled = pool_source_axis(h, self._mask(source_dim, others, source_rows), self.pooling)
@@ -124,10 +124,10 @@ class TwoDLSTMLayer(LayerBase):
     def _mask(source_dim: Dim, others: Sequence[Dim], rows: tf.Tensor) -> tf.Tensor:
         """:return: (S, N), 1 for frames of the source"""
         if not source_dim.need_masking():
-            return tf.ones(tf.shape(rows)[:2])
+            return tf.ones(tf.shape(rows)[:2], rows.dtype)
         mask = source_dim.get_mask(dim_order=[source_dim, *others])
         raw = mask.copy_compatible_to_dims_raw([source_dim, *others], unbroadcast=True)
-        return tf.reshape(tf.cast(raw, tf.float32), tf.shape(rows)[:2])
+        return tf.reshape(tf.cast(raw, rows.dtype), tf.shape(rows)[:2])
 
 
 def _rows(x: Tensor, axis: Dim | None, others: Sequence[Dim]) -> tf.Tensor:

@@ -302,7 +302,7 @@ def _feature_axis(source: Tensor) -> Dim:
 
 
 def _template(dims: list[Dim], feature: Dim, *, has_time: bool = False) -> Tensor:
-    out = Tensor("state", dims=[*dims, feature], dtype="float32", feature_dim=feature)
+    out = Tensor("state", dims=[*dims, feature], dtype=rf.get_default_float_dtype(), feature_dim=feature)
     if has_time:
         out.time_dim_axis = 0
     return out

@@ -267,7 +267,7 @@ class RecUnit(BaseRNNCell):
             return tf.split(reorder_gates(raw, order) if order else raw, sizes)
 
         for_input, for_output = outside_of_loops(parts, weights.raw_tensor) or (None, None)
-        return Tensor(weights.name, dims=[self.in_dim, gates], dtype="float32", raw_tensor=for_input), for_output
+        return Tensor(weights.name, dims=[self.in_dim, gates], dtype=weights.dtype, raw_tensor=for_input), for_output
 
     def bias(self, name: str, dim: Dim, initial: Any = 0.0) -> Tensor:
         """:return: parameter [dim]"""
@@ -308,7 +308,7 @@ def _as_frames(x: tf.Tensor, feature: Dim) -> Tensor:
     """
     size = Tensor("size", dims=(), dtype="int32", raw_tensor=tf.shape(x)[0])
     return Tensor(
-        "frames", dims=[Dim(size, name="entries"), feature], dtype="float32", feature_dim=feature, raw_tensor=x
+        "frames", dims=[Dim(size, name="entries"), feature], dtype=x.dtype.name, feature_dim=feature, raw_tensor=x
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.frontend import get_run_ctx
+from returnn.frontend import get_default_float_dtype, get_run_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.util.initializers import get_initializer
@@ -59,11 +59,11 @@ class CellOwner:
         shape = [dim.dimension for dim in dims]
         with outermost_graph():
             variable = tf1.get_variable(
-                name, shape=shape, initializer=get_initializer(initial), trainable=trainable is not False,
-                use_resource=True,
+                name, shape=shape, dtype=get_default_float_dtype(), trainable=trainable is not False, use_resource=True,
+                initializer=get_initializer(initial, dtype=get_default_float_dtype()),
             )  # fmt: skip
         set_param_axes_split_info(variable, axes_split_info or [None] * len(shape))
-        return Tensor(name, dims=dims, dtype="float32", raw_tensor=variable)
+        return Tensor(name, dims=dims, dtype=variable.dtype.base_dtype.name, raw_tensor=variable)
 
     def random_seed(self) -> int:
         """:return: another one in each call"""

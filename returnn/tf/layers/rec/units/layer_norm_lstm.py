@@ -174,7 +174,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
         """:return: the mask of `dropout_h`, if there is one"""
         if not self.dropout_h:
             return ()
-        ones = tf.ones([num_entries, self.num_units])
+        ones = tf.ones([num_entries, self.num_units], rf.get_default_float_dtype())
         return (self.dropped(ones, self.dropout_h, seed=self.dropout_seeds[1], is_training=self.is_training),)
 
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:

@@ -165,7 +165,9 @@ def with_forget_bias(bias: Tensor, forget_bias: float, order: Sequence[int] = (0
 
     def changed(raw: tf.Tensor) -> tf.Tensor:
         raw = reorder_gates(raw, order)
-        return raw + tf.constant([0.0] * (2 * size) + [forget_bias] * size + [0.0] * size) if forget_bias else raw
+        if not forget_bias:
+            return raw
+        return raw + tf.constant([0.0] * (2 * size) + [forget_bias] * size + [0.0] * size, raw.dtype)
 
     out = bias.copy_template()
     out.raw_tensor = outside_of_loops(changed, bias.raw_tensor)

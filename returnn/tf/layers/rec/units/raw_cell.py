@@ -48,8 +48,9 @@ class RawCellUnit(RecUnit):
         if rf.get_selected_backend() == "template":
             return
         with outermost_graph():
-            frame = tf.zeros([1, self.in_dim.dimension])
-            state = self.cell.zero_state(1, tf.float32)
+            dtype = rf.get_default_float_dtype()
+            frame = tf.zeros([1, self.in_dim.dimension], dtype)
+            state = self.cell.zero_state(1, dtype)
             with self._scope():
                 self.cell(self._transformed(frame), state)
         for variable in self.variables.values():
@@ -66,7 +67,7 @@ class RawCellUnit(RecUnit):
         with self._scope():
             raw = self._transformed(x.raw_tensor)
         gates = self.layer.new_dim("transformed", raw.shape[-1], auto_generated=False)
-        return Tensor("transformed", dims=[*x.dims[:-1], gates], dtype="float32", raw_tensor=raw)
+        return Tensor("transformed", dims=[*x.dims[:-1], gates], dtype=raw.dtype.name, raw_tensor=raw)
 
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""

@@ -75,7 +75,9 @@ class RHNCell(RecUnit):
         """:return: the dropout mask"""
         if not self.dropout:
             return ()
-        ones = tf.ones([num_entries if self.batch_size is None else self.batch_size, self.num_units])
+        ones = tf.ones(
+            [num_entries if self.batch_size is None else self.batch_size, self.num_units], rf.get_default_float_dtype()
+        )
         return (self.dropped(ones, self.dropout, seed=self.dropout_seed, is_training=self.is_training),)
 
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:

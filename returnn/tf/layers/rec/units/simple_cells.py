@@ -134,4 +134,4 @@ class GRUCell(_OutputIsState):
 
     def _side_by_side(self, gates: Tensor, candidate: Tensor) -> Tensor:
         from_both = outside_of_loops(lambda a, b: tf.concat([a, b], axis=-1), gates.raw_tensor, candidate.raw_tensor)
-        return Tensor("weights", dims=[*gates.dims[:-1], self.all_gates], dtype="float32", raw_tensor=from_both)
+        return Tensor("weights", dims=[*gates.dims[:-1], self.all_gates], dtype=gates.dtype, raw_tensor=from_both)
