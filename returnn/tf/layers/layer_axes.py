@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.dim import single_step_dim
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
@@ -64,16 +65,16 @@ class LayerAxes:
         For layers which go over the frames of a sequence, and inside of a loop over its frames.
 
         :param source: tensor that has the dim, or one frame of it
-        :param axis: description
+        :param axis: description; `single_step_dim` means the loop around
         :return: the dim; whether the source is a single frame of it
         :raises DimError: if it describes no dim of the source, or several, and does not mean the loop around
         """
-        dims = self.dims_of(source, axis)
+        dims = [] if axis is single_step_dim else self.dims_of(source, axis)
         if len(dims) == 1:
             return dims[0], False
         for network in reversed(self.network.get_network_hierarchy()):
             loop_dim = network.inside_rec_time_dim or network.over_rec_time_dim
-            if loop_dim is not None and not dims and axis in (loop_dim, "T", "time"):
+            if loop_dim is not None and not dims and axis in (loop_dim, single_step_dim, "T", "time"):
                 return loop_dim, network.inside_rec_time_dim is not None
         return self.dim_of(source, axis), False
 

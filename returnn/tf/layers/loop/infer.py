@@ -8,7 +8,7 @@ more. A template costs little, as nothing is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -173,6 +173,10 @@ class _TemplateFrame(Frame):
             template = self._guess(path)
         return self.make_prev_layer(self.network, path, template)
 
+    def output_before(self, path: str) -> Tensor | None:
+        """:return: template of the output in the frame before; None in the first round"""
+        return self.prev.get(path)
+
     def scores_before(self) -> Tensor | None:
         """:return: template of the scores"""
         return self._of_prev_beam("scores", "float32")
@@ -222,7 +226,7 @@ class _TemplateFrame(Frame):
         return guess
 
     def _guess_by_initial_output(self, path: str) -> Tensor | None:
-        name = _description_of(path, self.descriptions).get("initial_output")
+        name = description_of(path, self.descriptions).get("initial_output")
         if not isinstance(name, str) or not name.startswith("base:"):
             return None
         return self.network.construct_layer(self.network.layers_desc, name).output
@@ -278,17 +282,21 @@ def _first_cause(exc: BaseException) -> BaseException:
     return exc
 
 
-def _description_of(path: str, descriptions: dict[str, Any]) -> dict[str, Any]:
-    """:return: options of a layer of the time step"""
-    desc: Any = descriptions
+def description_of(path: str, descriptions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """:return: options of a layer of the time step; none if they do not say any"""
+    desc: Any = {"subnetwork": descriptions}
     for part in path.split("/"):
-        desc = (desc.get("subnetwork", desc) if isinstance(desc, dict) else {}).get(part, {})
+        inner = desc.get("unit") if desc.get("class") == "masked_computation" else desc
+        layers = inner.get("subnetwork") if isinstance(inner, Mapping) else None
+        desc = layers.get(part) if isinstance(layers, Mapping) else None
+        if not isinstance(desc, Mapping):
+            return {}
     return desc
 
 
 def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -> Tensor | None:
     """:return: what a layer that depends on itself looks like, as far as its options say"""
-    desc = _description_of(path, descriptions)
+    desc = description_of(path, descriptions)
     batch = network.batch_dims_of_frame()
     out_type = desc.get("out_type")
     options = {} if callable(out_type) else dict(out_type or {})

@@ -165,11 +165,14 @@ class MaskedComputationLayer(LayerBase):
         path = frame.path_of(layer.get_absolute_name())
         before = frame.output_before(path) if layer is not self.inner_layer else None
         if before is not None:
-            beams = self.network.beams
-            layer.output = self._chosen(layer.output, beams.translate(before, beams.of(layer.output)))
+            layer.output = self._chosen(layer.output, before)
 
     def _chosen(self, value: Tensor, before: Tensor) -> Tensor:
-        out = rf.where(self._mask_of_frame, value, before, allow_broadcast_all_sources=True)
+        assert self._mask_of_frame is not None
+        beams = self.network.beams
+        latest = beams.latest([self._mask_of_frame, value, before], where=self.where())
+        mask, new, old = (beams.translate(x, latest) for x in (self._mask_of_frame, value, before))
+        out = rf.where(mask, new, old, allow_broadcast_all_sources=True)
         out.feature_dim = value.feature_dim
         out.sparse_dim = value.sparse_dim
         return out
@@ -241,6 +244,8 @@ class UnmaskLayer(LayerBase):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, T, ...]"""
         mask = self.mask.output
+        if mask.dtype != "bool":
+            raise ConfigError(f"{self.where()}: option 'mask': expected bools, got {mask} {mask.dtype}.")
         axis, is_frame = self.sequence_dim_of(mask, "T")
         masked = None if is_frame else self._masked_dim(source, axis)
         if masked is None:

@@ -68,6 +68,9 @@ class PositionalEncodingLayer(_ConcatInputLayer):
         if self.constant >= 0:
             position = position * 0 + self.constant
         if self.offset is not None:
+            if not self.offset.output.dtype.startswith(("int", "uint")):
+                offset = self.offset.output
+                raise ConfigError(f"{self.where()}: option 'offset': expected integers, got {offset} {offset.dtype}.")
             position = rf.combine_bc(position, "+", rf.cast(self.offset.output, "int32"))
         return position
 

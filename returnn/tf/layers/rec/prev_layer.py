@@ -7,6 +7,7 @@ from typing import Any
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer
+from returnn.tf.layers.loop.infer import description_of
 from returnn.tf.layers.registry import get_layer_class
 
 
@@ -39,7 +40,5 @@ def hidden_state_names(path: str, descriptions: Mapping[str, Any]) -> tuple[str,
     :param descriptions: options of the layers of the time step
     :return: parts of its hidden state
     """
-    desc: Any = {"subnetwork": descriptions}
-    for part in path.split("/"):
-        desc = desc.get("subnetwork", {}).get(part, {})
+    desc = dict(description_of(path, descriptions))
     return get_layer_class(desc["class"]).cls_hidden_state_names(desc) if "class" in desc else ()

@@ -93,6 +93,8 @@ class RecLayer(RecSubnetwork, UnitLayer):
         self.axis = axis
         if direction not in (None, 1, -1):
             raise ConfigError(f"{self.where()}: option 'direction': expected 1 or -1, got {direction!r}.")
+        if isinstance(max_seq_len, int) and max_seq_len < 0:
+            raise ConfigError(f"{self.where()}: option 'max_seq_len': expected a number of frames, got {max_seq_len}.")
 
     @property
     def has_unit(self) -> bool:

@@ -171,6 +171,7 @@ class RecSubnetwork(LayerBase):
         """:return: layer next to the loop, named as in the time step; if there is none, "base:" is one further out"""
         net_dict, inner = self.network.layers_desc, name.removeprefix("base:")
         is_found = inner.startswith(("data", "base:")) or inner.partition("/")[0] in net_dict
+        is_found |= self.network.parent_net is None  # then the error is about this name
         return self.network.construct_layer(net_dict, inner if is_found else name)
 
     # What the outside can ask for.

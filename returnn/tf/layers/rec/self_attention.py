@@ -67,6 +67,8 @@ class SelfAttentionLayer(_ConcatInputLayer):
         self.state_var_lengths = state_var_lengths
         self.initial_state = initial_state
         self.restrict_state_to_last_seq = restrict_state_to_last_seq
+        if num_heads < 1:
+            raise ConfigError(f"{self.where()}: option 'num_heads': expected at least 1, got {num_heads}.")
         words = ("zeros", "ones", *WORDS)
         if isinstance(initial_state, str) and initial_state not in words:
             raise ConfigError(

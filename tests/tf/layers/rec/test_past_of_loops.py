@@ -130,6 +130,30 @@ def test_distances_of_one_query_to_given_keys(source):
         numpy.testing.assert_allclose(output[0, :, 3:], wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize("source", ["data:source", "x"])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"class": "cumsum"},
+        {"class": "window", "window_size": 3, "window_right": 0},
+        {"class": "positional_encoding", "add_to_input": True},
+    ],
+    ids=lambda layer: layer["class"],
+)
+def test_a_single_step_is_one_of_the_loop_around(layer, source):
+    data, lengths = sequences()
+    outputs = []
+    for axis in ("T", single_step_dim):
+        unit = {
+            "x": {"class": "linear", "activation": None, "from": ["data:source", "prev:x"], "n_out": 3},
+            "y": {**layer, "from": source, "axis": axis},
+            "sum": {"class": "reduce", "mode": "sum", "axis": "static", "from": "y"},
+            "output": {"class": "eval", "from": ["x", "sum"], "eval": "source(0) + source(1)"},
+        }
+        outputs.append(valid(RecurrentNet(in_loop(unit)).run(data, lengths).output, lengths))
+    numpy.testing.assert_array_equal(*outputs)
+
+
 def one_frame():
     return numpy.array([1], "int32")
 

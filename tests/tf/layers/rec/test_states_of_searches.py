@@ -62,6 +62,23 @@ def test_a_state_that_is_given_in_parts_of_the_state_before():
         numpy.testing.assert_allclose(given[name][0], own[name][0], atol=1e-5)
 
 
+def test_what_is_masked_counts_along_each_hypothesis():
+    """The state is one of a layer in a subnetwork in the masked unit, for which the choice of the step decides."""
+    count = {"class": "eval", "from": "prev:count", "eval": "source(0) + 1", "initial_output": 0,
+             "out_type": {"dtype": "int32", "shape": ()}}  # fmt: skip
+    inner = {"class": "subnetwork", "from": "data", "subnetwork": {"count": count, "output": {"class": "copy"}}}
+    inner["subnetwork"]["output"]["from"] = "count"
+    unit = {
+        "is_two": {"class": "compare", "from": "output", "value": 2},
+        "twos": {"class": "masked_computation", "mask": "is_two", "from": "output", "unit": inner, "initial_output": 0,
+                 "is_output_layer": True},
+    }  # fmt: skip
+    found = found_with(unit, "output", "output/twos")
+    assert found["output/twos"][0].max() > 1
+    for row, twos, length in zip(found["output"][0], found["output/twos"][0], found["output"][1][0], strict=True):
+        numpy.testing.assert_array_equal(twos[:length], numpy.cumsum(row[:length] == 2))
+
+
 @pytest.mark.parametrize("search", [True, False])
 def test_a_value_that_is_kept_by_a_switch_has_the_dims_of_the_other_value(search):
     unit = {
