@@ -71,6 +71,8 @@ class CombineLayer(LayerBase):
         self.eval_for_output_loss = eval_for_output_loss
         self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources)
         _check_kind(self, kind, (*_KINDS, "average", "eval"))
+        if (kind == "eval") != (eval is not None):
+            raise ConfigError(f"{self.where()}: kind 'eval' needs the option 'eval', and the other kinds do not.")
         if not self.sources:
             raise ConfigError(f"{self.where()}: a source is required (option 'from').")
 

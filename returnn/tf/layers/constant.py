@@ -50,6 +50,7 @@ class ConstantLayer(NoSourcesLayer):
                 f"layer {kwargs.get('name')!r} (class 'constant'): there can be no source (option 'from')."
             )
         super().__init__(sources=sources, **kwargs)
+        _check_value(value, self.where())
         self.value = value
         self.shape = shape
         self.dtype = dtype
@@ -96,3 +97,12 @@ def _dtype_of(value: Any) -> str:
         return "string"
     kind = numpy.asarray(value).dtype.kind
     return {"f": "float32", "c": "complex64", "b": "bool", "i": "int32", "u": "int32"}[kind]
+
+
+def _check_value(value: Any, where: str) -> None:
+    try:
+        array = numpy.asarray(value)
+    except ValueError as exc:
+        raise ConfigError(f"{where}: option 'value': the rows of {value!r} have different sizes.") from exc
+    if array.dtype.kind not in "fcbiuU":
+        raise ConfigError(f"{where}: option 'value' has to be a number or an array of numbers, not {value!r}.")

@@ -268,6 +268,8 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
             raise ConfigError(f"{self.where()}: the option 'n_out' or 'out_dim' is required.")
         if isinstance(n_out, Dim):
             return n_out
+        if n_out < 1:
+            raise ConfigError(f"{self.where()}: option 'n_out' has to be at least 1, not {n_out}.")
         return self.new_dim("feature-dense", n_out, kind=Dim.Types.Feature)
 
     @property

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from returnn.tf.layers.option_types import allows_none, annotation_of, check_type, params_in_docstring
-from returnn.util.errors import ConfigError, nearest_hint
+from returnn.tf.layers.option_types import DTYPES, allows_none, annotation_of, check_type, params_in_docstring
+from returnn.util.errors import ConfigError, check_known, nearest_hint
 
 _INTERNAL = {"self", "name", "network", "output", "sources", "rec_previous_layer"}
 _NOT_SOURCES = {"network", "_network", "rec_previous_layer"}
@@ -48,6 +48,8 @@ class Option:
 
     def check(self, value: Any, *, where: str) -> None:
         """:raises ConfigError: if it cannot have this value"""
+        if self.name == "dtype" and isinstance(value, str):
+            check_known("dtype", value, DTYPES, where=f"{where}: option 'dtype'")
         annotation = annotation_of(self.init, self.name)
         check_type(self.name, value, annotation, where=where, meaning=self.meaning)
 

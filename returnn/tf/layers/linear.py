@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import returnn.frontend as rf
@@ -121,7 +121,9 @@ class ActivationLayer(_ConcatInputLayer):
 
     layer_class = "activation"
 
-    def __init__(self, activation: Any, opts: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, activation: str | Callable[..., Any] | None, opts: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
         """
         :param activation: such as "relu"; an expression such as "2.0 * sigmoid"; or a function on raw tensors
         :param opts: more arguments for the function

@@ -38,7 +38,7 @@ class Loss:
         use_normalized_loss: bool = False,
         custom_norm_factor: float | Callable[..., Any] | None = None,
         custom_inv_norm_factor: Any = None,
-        scale: float | Any = 1.0,
+        scale: float = 1.0,
         _check_output_before_softmax: bool | None = None,
     ) -> None:
         """

@@ -20,6 +20,10 @@ from returnn.tensor import Dim
 from returnn.util.errors import ConfigError
 
 _PLAIN = (str, bytes, numbers.Number, list, tuple, set, dict)
+DTYPES = (
+    "bool", "string", "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int8", "int16", "int32",
+    "int64", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
 _NAMES = {
     "LayerBase": "the name of a layer",
     "Dim": "a dim",

@@ -110,6 +110,8 @@ class ReduceOutLayer(_ConcatInputLayer):
         self.num_pieces = num_pieces
         if mode not in _MODES or mode.startswith("arg"):
             raise ConfigError(f"{self.where()}: option 'mode': there is no {mode!r}.\n  Possible: sum, max, mean.")
+        if num_pieces < 1:
+            raise ConfigError(f"{self.where()}: option 'num_pieces' has to be at least 1, not {num_pieces}.")
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., F / num_pieces]"""

@@ -7,7 +7,9 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.sources import _ConcatInputLayer
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, nearest_hint
+
+_KINDS_OF_NEW_DIM = ("f", "feature", "spatial", "t", "time")
 
 
 class SqueezeLayer(_ConcatInputLayer):
@@ -68,6 +70,9 @@ class ExpandDimsLayer(_ConcatInputLayer):
         :param dim: its size, or the dim itself
         """
         super().__init__(**kwargs)
+        if not isinstance(axis, int) and str(axis).lower() not in _KINDS_OF_NEW_DIM:
+            hint = nearest_hint(str(axis), _KINDS_OF_NEW_DIM)
+            raise ConfigError(f"{self.where()}: option 'axis': there is no kind {axis!r} of a new dim.\n  {hint}")
         self.axis = axis
         self.dim = dim
 

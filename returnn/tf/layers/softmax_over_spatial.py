@@ -9,6 +9,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.util.errors import ConfigError
 
 
 class SoftmaxOverSpatialLayer(_ConcatInputLayer):
@@ -49,6 +50,8 @@ class SoftmaxOverSpatialLayer(_ConcatInputLayer):
         self.window_size = window_size
         self.use_time_mask = use_time_mask is not False
         self.log_space = log_space
+        if window_size is not None and window_start is None:
+            raise ConfigError(f"{self.where()}: the option 'window_size' needs the option 'window_start'.")
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims"""

@@ -102,6 +102,8 @@ class _ConcatInputLayer(LayerBase):
         self.dropout_noise_shape = dropout_noise_shape
         self.dropout_on_forward = dropout_on_forward
         self.mask = mask
+        if isinstance(dropout, (int, float)) and not 0 <= dropout < 1:
+            raise ConfigError(f"{self.where()}: option 'dropout' has to be at least 0 and below 1, not {dropout}.")
         if mask not in (None, "unity", "dropout"):
             raise ConfigError(f"{self.where()}: option 'mask': there is no {mask!r}.\n  Possible: 'dropout', 'unity'.")
         self._input_data: Tensor | None = None
