@@ -12,7 +12,8 @@ from returnn.config import Config
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.engine import Engine
-from returnn.tf.network import TFNetwork
+from returnn.tf.layers.unavailable_data import DataNotAvailableLayer, require_available
+from returnn.tf.network import ExternData, TFNetwork
 from returnn.util.atomic_file import write_atomic
 from returnn.util.errors import ConfigError, check_known
 
@@ -38,6 +39,11 @@ class GraphMode:
     train_flag: bool | None = False  # None: a placeholder decides
     eval_flag: bool = False
     search_flag: bool = False
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether there is also the data which is not available for inference."""
+        return self.eval_flag or self.train_flag is not False
 
 
 @dataclass
@@ -78,7 +84,7 @@ def build_graph(
         network, updater = Engine.create_network(
             config, rnd_seed=config.int("random_seed", 42), train_flag=train_flag, eval_flag=mode.eval_flag,
             search_flag=mode.search_flag, net_dict=_net_dict(config, mode, epoch=epoch),
-            initial_learning_rate=config.float("learning_rate", 1.0),
+            extern_data=_extern_data(config, mode), initial_learning_rate=config.float("learning_rate", 1.0),
         )  # fmt: skip
         exported = ExportedGraph(graph, network)
         exported.params += [variable.name.split(":")[0] for variable in network.get_saveable_params_list()]
@@ -111,6 +117,13 @@ def write_graph(exported: ExportedGraph, filename: str) -> None:
     write_atomic(filename, str(proto) if suffix.endswith("txt") else proto.SerializeToString())
 
 
+def _extern_data(config: Config, mode: GraphMode) -> ExternData:
+    extern_data = ExternData()
+    extern_data.init_from_config(config)
+    extern_data.create_placeholders(with_targets=mode.has_targets)
+    return extern_data
+
+
 def _net_dict(config: Config, mode: GraphMode, *, epoch: int) -> dict[str, Any]:
     net_dict = Engine(config).get_net_dict_for_epoch(epoch=epoch)
     option = "search_output_layer" if mode.search_flag else "forward_output_layer"
@@ -130,9 +143,13 @@ def _add_names(exported: ExportedGraph, mode: GraphMode) -> None:
     if batch_dim.dyn_size is not None:
         exported.inputs["size of the batch"] = batch_dim.dyn_size.name
     for layer in network.get_output_layers():
+        if isinstance(layer, DataNotAvailableLayer):
+            continue
         exported.outputs[layer.name] = layer.output.raw_tensor.name
         exported.outputs.update(_lengths(layer.name, layer.output))
-    if mode.eval_flag or mode.train_flag is not False:
+    if not exported.outputs:
+        require_available(network.get_default_output_layer())
+    if mode.has_targets:
         losses, _, _ = network.get_losses_initialized()
         for name, loss in losses.items():
             for kind, value in (("loss", loss.get_loss_value()), ("error", loss.get_error_value())):

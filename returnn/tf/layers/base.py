@@ -4,5 +4,14 @@ from returnn.tf.layers.layer_base import InternalLayer, LayerBase, WrappedIntern
 from returnn.tf.layers.loss import Loss
 from returnn.tf.layers.reuse_params import ReuseParams
 from returnn.tf.layers.search_choices import SearchChoices
+from returnn.tf.layers.unavailable_data import DataNotAvailableLayer
 
-__all__ = ["InternalLayer", "LayerBase", "Loss", "ReuseParams", "SearchChoices", "WrappedInternalLayer"]
+__all__ = [
+    "DataNotAvailableLayer",
+    "InternalLayer",
+    "LayerBase",
+    "Loss",
+    "ReuseParams",
+    "SearchChoices",
+    "WrappedInternalLayer",
+]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.util.errors import ConfigError
 
 
 class SourceLayer(LayerBase):
@@ -24,4 +26,10 @@ class SourceLayer(LayerBase):
 
     def compute(self) -> Tensor:
         """:return: the data"""
+        is_there = self.network.has_value_of_data(self.data_key)
+        if not is_there and not self.network.only_template and get_selected_backend() != "template":
+            raise ConfigError(
+                f"{self.where()}: the data {self.data_key!r} is not there without targets.\n"
+                "  If it is there, give it the option 'available_for_inference': True in 'extern_data'."
+            )
         return self.network.get_extern_data(self.data_key, mark_data_key_as_used=True)

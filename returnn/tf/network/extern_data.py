@@ -102,14 +102,18 @@ class ExternData(TensorDict):
                 descriptions[key]["shape"] = [None, *dataset.get_data_shape(key)]
         self.register_from_dict(descriptions, auto_create_placeholders=auto_create_placeholders)
 
-    def create_placeholders(self) -> None:
-        """Makes placeholders for all values, for the lengths of all dynamic dims, and for the size of the batch."""
+    def create_placeholders(self, *, with_targets: bool = True) -> None:
+        """
+        Makes placeholders for all values, for the lengths of all dynamic dims, and for the size of the batch.
+
+        :param with_targets: also for data which is not available for inference
+        """
         with tf1.name_scope("extern_data/placeholders/"):
             if batch_dim.dyn_size is None and any(x.have_batch_axis() for x in self.data.values()):
                 size = tf1.placeholder(tf.int32, shape=(), name="batch_dim")
                 batch_dim.dyn_size_ext = Tensor("batch_dim:size", dims=(), dtype="int32", raw_tensor=size)
             for key, tensor in self.data.items():
-                if tensor.raw_tensor is None:
+                if tensor.raw_tensor is None and (with_targets or tensor.available_for_inference):
                     _create_placeholders(key, tensor)
 
     def add_seq_info(self, key: str) -> None:

@@ -20,6 +20,8 @@ from returnn.tf.layers.layer_errors import naming_layer
 from returnn.tf.layers.loop.beam import Beams
 from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.layers.source import SourceLayer
+from returnn.tf.layers.unavailable_data import DataNotAvailableLayer, needs_unavailable_data
 from returnn.tf.network.common_beam import merge_beams, on_common_beam
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.extra_nets import NetworkExtra
@@ -291,6 +293,8 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         return layer
 
     def _create_layer(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:
+        if not self.only_template and self._is_unavailable(layer_class, layer_desc):
+            return DataNotAvailableLayer.instead_of(layer_class, layer_desc, name=name, network=self)
         if is_raw_class(layer_class):
             return create_raw_layer(self, name, layer_class, layer_desc)
         if is_of_toolkit(layer_class.__module__):
@@ -301,6 +305,21 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
                 template = layer_class.get_out_data_from_opts(name=name, network=self, **layer_desc)
                 layer.output = as_template_says(layer, template, is_value=not self.only_template)
         return layer
+
+    def _is_unavailable(self, layer_class: type[LayerBase], options: dict[str, Any]) -> bool:
+        """:return: whether the data is not there from which the layer is computed"""
+        if issubclass(layer_class, SourceLayer):
+            return self.innermost_frame() is None and not self.has_value_of_data(options.get("data_key"))
+        return needs_unavailable_data(options)
+
+    def has_value_of_data(self, key: str | None) -> bool:
+        """
+        :param key: of data of this network, or of the outermost one
+        :return: whether it is there
+        """
+        key = self.extern_data.default_input if key is None else key
+        found = [net.extern_data.data[key] for net in (self, self.get_root_network()) if key in net.extern_data.data]
+        return not found or found[0].raw_tensor is not None
 
     @contextlib.contextmanager
     def layer_creation_scope(self, layer_class: type[LayerBase] = LayerBase, **kwargs: Any) -> Iterator[None]:
@@ -410,7 +429,7 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
             frame = self.innermost_frame()
             if frame is not None:
                 data = frame.step_data(key, data)
-        if mark_data_key_as_used and not is_own:
+        if mark_data_key_as_used and not is_own and (self.only_template or self.has_value_of_data(key)):
             root.used_data_keys.add(key if key in root.extern_data.data else root.extern_data.default_input)
         return data
 
