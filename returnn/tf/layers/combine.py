@@ -14,7 +14,7 @@ import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.broadcasting import without_broadcast_dims
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.raw_code import broadcast_raw, call_user_code
+from returnn.tf.layers.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, nearest_hint
@@ -58,7 +58,7 @@ class CombineLayer(LayerBase):
         :param with_bias: add a trained bias, before the activation
         :param eval: for kind "eval": Python expression or function, see `EvalLayer`
         :param eval_locals: names for it
-        :param eval_for_output_loss: also applies it to the `output_loss` of the sources
+        :param eval_for_output_loss: the `output_loss` is the same combination of those of the sources
         :param allow_broadcast_all_sources: whether it is fine that no source has all dims. Default: not since behavior
             version 4
         """
@@ -86,7 +86,7 @@ class CombineLayer(LayerBase):
             self.output_before_activation = OutputWithActivation(output, self.activation)
             output = self.output_before_activation.after
         if self.eval_for_output_loss:
-            self._eval_output_loss(sources)
+            self.output_loss = self._combined_output_loss()
         return output
 
     def _combine(self, sources: Sequence[Tensor]) -> Tensor:
@@ -103,12 +103,16 @@ class CombineLayer(LayerBase):
         assert self.eval is not None
         return call_user_code(self, self.eval, sources, names=self.eval_locals)
 
-    def _eval_output_loss(self, sources: Sequence[Tensor]) -> None:
-        losses = [layer.output_loss for layer in self.sources]
-        if any(loss is None for loss in losses):
-            raise ConfigError(f"{self.where()}: eval_for_output_loss: not all sources have an output loss.")
-        values = [broadcast_raw(loss, sources[0]) if isinstance(loss, Tensor) else loss for loss in losses]
-        self.output_loss = sum(values) if self.kind == "add" else values[0]
+    def _combined_output_loss(self) -> Tensor:
+        """:return: the same operation on the `output_loss` of the sources"""
+        for layer in self.sources:
+            if layer.output_loss is None:
+                raise ConfigError(f"{self.where()}: option 'eval_for_output_loss': {layer.where()} has no output loss.")
+        losses = [_loss_of_sequences(layer) for layer in self.sources]
+        if self.kind != "eval":
+            return self._combine(losses)
+        assert self.eval is not None
+        return call_user_code_on_losses(self, self.eval, losses, names=self.eval_locals)
 
 
 class EvalLayer(CombineLayer):
@@ -176,6 +180,16 @@ class CompareLayer(LayerBase):
             result = one if result is None else rf.combine_bc(result, "logical_and", one)
         assert result is not None
         return result
+
+
+def _loss_of_sequences(layer: LayerBase) -> Tensor:
+    """:return: [B] or a scalar: the `output_loss`, which layers of users have as raw tensor"""
+    loss = layer.output_loss
+    if isinstance(loss, Tensor):
+        return loss
+    raw = tf.convert_to_tensor(loss)
+    dims = [layer.output.get_batch_dim_tag()] if raw.shape.ndims == 1 else []
+    return Tensor("output_loss", dims=dims, dtype=raw.dtype.base_dtype.name, raw_tensor=raw)
 
 
 def _allow_broadcast(given: bool | type[NotSpecified]) -> bool:

@@ -79,6 +79,31 @@ def call_user_code(
     return out
 
 
+def call_user_code_on_losses(
+    layer: LayerBase, code: str | Callable[..., Any], losses: Sequence[Tensor], *, names: Mapping[str, Any]
+) -> Tensor:
+    """
+    :param layer: the layer that the code belongs to
+    :param code: expression or function, see `EvalLayer`
+    :param losses: one for each source, such as [B]
+    :param names: more names for the code
+    :return: what it returns for the losses in place of the sources
+    """
+    common = Tensor.get_common_data(losses)
+    assert common is not None
+    out = common.copy_template(name=f"{layer.name}:output_loss")
+    if any(loss.raw_tensor is None for loss in losses):
+        return out
+
+    def source(i: int, as_data: bool = False, **_options: Any) -> Any:
+        return losses[i] if as_data else broadcast_raw(losses[i], common)
+
+    known = {"source": source, "self": layer, "network": layer.network, "name": layer.name, "output": out, **names}
+    value = code(**known) if callable(code) else _evaluate(layer, code, {**_names_in_eval(), **known})
+    out.raw_tensor = tf.convert_to_tensor(value)
+    return out
+
+
 def _as_layers(layer: LayerBase, sources: Sequence[Tensor]) -> list[LayerBase]:
     """:return: the sources of the layer, with these outputs, where the beam may be part of the batch"""
     return [

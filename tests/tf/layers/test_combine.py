@@ -50,3 +50,32 @@ def test_kind_that_does_not_work_with_these_values():
     with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
         construct({"output": {"class": "compare", "kind": "logical_xor", "from": ["data", "data"]}})
     assert "option 'kind': 'logical_xor' does not work with 'data'" in str(info.value)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"kind": "eval", "eval": "0.25 * source(0) + 0.75 * source(1) * x", "eval_locals": {"x": 2}}, {"kind": "add"}],
+)
+def test_output_loss_is_combined_as_the_output_is(how):
+    bw = {"class": "fast_bw", "from": "log_prob", "align_target": "ctc", "align_target_key": "ids"}
+    net_dict = {
+        "log_prob": {"class": "activation", "activation": "log_softmax", "from": "data"},
+        "a": {**bw, "am_scale": 0.5}, "b": bw, "x": {"class": "combine", "from": ["a", "b"], **how},
+        "y": {"class": "combine", "from": ["a", "b"], "eval_for_output_loss": True, **how},
+    }  # fmt: skip
+    net = LayerNet({**net_dict, "output": {"class": "copy", "from": "data"}})
+    layers = {name: net.net.get_layer(name) for name in ("a", "b", "x", "y")}
+    assert layers["x"].output_loss is None
+    net.fetches = {name: layer.output_loss.raw_tensor for name, layer in layers.items() if name != "x"}
+    result = net.run(batch_of(padding={"float32": 0, "int32": 0}))
+    expected = result["a"] + result["b"] if how["kind"] == "add" else 0.25 * result["a"] + 1.5 * result["b"]
+    numpy.testing.assert_allclose(result["y"], expected, rtol=1e-5)
+    assert result["y"].shape == (len(LENGTHS),)
+
+
+def test_source_without_output_loss():
+    desc = {"class": "combine", "kind": "add", "from": ["data", "data"], "eval_for_output_loss": True}
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
+        construct({"output": desc})
+    assert "layer 'output' (class 'combine'): option 'eval_for_output_loss': layer 'data'" in str(info.value)
+    assert "has no output loss" in str(info.value)
