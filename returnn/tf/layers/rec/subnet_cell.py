@@ -15,7 +15,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.loop.graph import LoopGraph
-from returnn.tf.layers.loop.infer import InferredLoop, frame_of, graph_of, infer
+from returnn.tf.layers.loop.infer import InferredLoop, description_of, frame_of, graph_of, infer
 from returnn.tf.layers.loop.plan import LoopPlan, check_plan, make_plan
 from returnn.tf.layers.rec.emit import EmittedLoop, LoopInputs, emit
 from returnn.tf.layers.rec.final_state import asked_for_states
@@ -85,6 +85,7 @@ class SubnetworkRecCell:
         )
         if self.has_end:
             self._check_end()
+        self.wanted += self._outputs_in_subnetworks()
         self.graph: LoopGraph = graph_of(
             self.inferred, self.wanted, time_dim=time_dim, conditions=["end"] if self.has_end else [],
             length_is_known=has_known_length,
@@ -163,6 +164,17 @@ class SubnetworkRecCell:
                 yield prefix + name
             if desc.get("class") == "subnetwork":
                 yield from self._wanted_of(desc.get("subnetwork") or {}, f"{prefix}{name}/")
+
+    def _outputs_in_subnetworks(self) -> list[str]:
+        """:return: paths of layers in subnetworks, which others need anyway, and of which all frames are needed"""
+        made = self.inferred.layers
+        blocks = tuple(f"{path}/" for path, layer in made.items() if layer.is_one_block)
+        return [
+            path
+            for path in made
+            if "/" in path and path not in self.wanted and not path.startswith(blocks)
+            and description_of(path, self.unit).get("is_output_layer")
+        ]  # fmt: skip
 
     def _with_need_last(self) -> set[str]:
         return {name for name, desc in self.unit.items() if isinstance(desc, dict) and desc.get("need_last")}

@@ -157,6 +157,22 @@ def test_a_loop_in_a_subnetwork_and_a_subnetwork_in_a_loop():
     assert_close(valid(in_loop.run(data, lengths).output, lengths), valid(whole.output, lengths))
 
 
+@pytest.mark.parametrize("source", ["data:source", "prev:output"])
+def test_frames_of_a_layer_in_a_subnetwork_in_a_loop(source):
+    layers = {
+        "h": {"class": "linear", "activation": "tanh", "from": "data", "n_out": 3, "is_output_layer": True},
+        "output": {"class": "eval", "from": "h", "eval": "2 * source(0)"},
+    }
+    unit = {
+        "sub": {"class": "subnetwork", "from": ["data:source", source], "subnetwork": layers},
+        "output": {"class": "copy", "from": "sub"},
+    }
+    net_dict = {"output": {"class": "rec", "from": "data", "unit": unit}}
+    data, lengths = sequences()
+    out = RecurrentNet(net_dict, fetch=("output", "output/sub/h")).run(data, lengths).out
+    numpy.testing.assert_array_equal(*(valid(x, lengths) for x in (out["output"], 2 * out["output/sub/h"])))
+
+
 def test_losses_in_a_subnetwork_in_a_loop():
     data, lengths = sequences(n_batch=2, max_len=3)
     linear = {"class": "linear", "activation": None, "n_out": 1, "from": "data", "loss": "as_is"}
