@@ -32,8 +32,7 @@ NOT_OBEYED = frozenset(_NOT_OBEYED.split())
 _WITHOUT_EFFECT = """
     EnableAutoNumpySharedMemPickling PYTORCH_CUDA_ALLOC_CONF SprintInterfacePythonFeatureScorer
     allow_skipping_seqs_in_forward apply_cleanup_old_models_to_optim_states
-    debug_add_check_numerics_on_output debug_print_layer_output
-    debug_print_layer_output_shape debug_rec_layer debug_runtime_sanity_checks
+    debug_rec_layer
     debug_shell_before_train_loop debug_shell_in_runner debug_shell_in_runner_step
     epoch_end epoch_start extract file_cache_opts
     flat_net_construction forward_auto_split_batch_on_oom get_model grad_clip grad_scaler hidden_size ipython

@@ -30,7 +30,7 @@ from returnn.tf.layers.layer_rec import LayerRec
 from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.tf.layers.out_type import call_out_type
 from returnn.tf.layers.output_checks import check_output
-from returnn.tf.layers.output_print import with_print
+from returnn.tf.layers.output_debugging import with_debugging
 from returnn.tf.util.cached import CollectionKeys
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, check_known
@@ -349,11 +349,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         if self.control_dependencies_on_output is not None:
             with tf.control_dependencies(self.control_dependencies_on_output(self)):
                 self.output.raw_tensor = tf.identity(self.output.raw_tensor)
-        options = self.debug_print_layer_output
-        if options is None:
-            options = self.network.get_config().bool_or_other("debug_print_layer_output", False)
-        if options:
-            self.output.raw_tensor = with_print(self, self.output, options)
+        self.output.raw_tensor = with_debugging(self)
 
     # The documented protocol of layer classes.
 
