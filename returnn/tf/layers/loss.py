@@ -218,13 +218,20 @@ class Loss:
         dims = self.dims_of_frames()
         if not dims:
             return 1.0
+        time_dim = self._with_frames().get_time_dim_tag() if self._with_frames().have_time_axis() else None
+        if time_dim is not None and time_dim not in dims:  # of fixed size
+            dims = [*dims, time_dim]
         count = rf.num_elements_of_shape(dims)
         count = count.raw_tensor if isinstance(count, Tensor) else count
         return tf.math.reciprocal(tf.maximum(tf.cast(count, tf.float32), 1.0))
 
     def dims_of_frames(self) -> list[Dim]:
         """:return: the dims which count as frames: batch, and all with sequences of different lengths"""
-        return [d for d in self.output.dims if d.is_batch_dim() or d.is_beam_dim() or d.is_dynamic_seq_length()]
+        return [d for d in self._with_frames().dims if d.is_batch_dim() or d.is_beam_dim() or d.is_dynamic_seq_length()]
+
+    def _with_frames(self) -> Tensor:
+        """:return: the tensor whose frames count"""
+        return self.output
 
     # Raw tensors, for loss classes of users.
 

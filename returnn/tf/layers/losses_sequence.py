@@ -24,10 +24,9 @@ class SequenceLoss(Loss):
 
     recurrent = True
 
-    def dims_of_frames(self) -> list[Dim]:
-        """:return: the dims of the target: what counts is the number of labels in it"""
-        dims = self.require_target().dims
-        return [d for d in dims if d.is_batch_dim() or d.is_beam_dim() or d.is_dynamic_seq_length()]
+    def _with_frames(self) -> Tensor:
+        """:return: the target: what counts is the number of labels in it"""
+        return self.require_target()
 
     def time_dim_of(self, x: Tensor) -> Dim:
         """:return: the dim of its sequences"""

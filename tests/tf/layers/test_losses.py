@@ -261,3 +261,14 @@ def test_triplet_loss_of_two_views_is_about_the_pairs_between_them(results):
     vectors = results["outputs"]["triplet_views"].reshape(-1, 2, 3, 2)
     expected = pairs_of_triplets(vectors[:, 0], vectors[:, 1], batch_of()["vec"][:, :3] > 0, 0.5)
     numpy.testing.assert_allclose(results["triplet_views"]["value"], expected, rtol=1e-5)
+
+
+def test_frames_of_a_static_time_dim_count_for_the_mean():
+    with tf.Graph().as_default() as graph, rf.backend_ctx("tf"), tf1.Session(graph=graph) as session:
+        frames = {"class": "expand_dims", "axis": "T", "dim": 4, "from": "data:vec"}
+        loss = {"class": "copy", "from": "frames", "loss": "as_is", "loss_opts": {"use_normalized_loss": True}}
+        net = construct({"frames": frames, "output": loss}, train_flag=True)
+        _, total, _ = net.get_losses_initialized(with_total=True)
+        vec = net.extern_data.data["vec"]
+        feed = {vec.raw_tensor: numpy.ones((3, 6)), vec.batch.dim: 3}
+        assert session.run(total, feed_dict=feed) == pytest.approx(6)
