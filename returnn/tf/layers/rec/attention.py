@@ -167,7 +167,7 @@ class GaussWindowAttentionLayer(AttentionBaseLayer):
         """
         :param window_size: number of frames with a weight above 0
         :param std: standard deviation, in frames
-        :param inner_size: the same for so many locations around the given one
+        :param inner_size: the same for so many locations around the given one, over the same window
         :param inner_size_step: distance between these, in frames
         """
         super().__init__(**kwargs)
@@ -181,14 +181,12 @@ class GaussWindowAttentionLayer(AttentionBaseLayer):
         location = source
         if location.feature_dim is not None and location.feature_dim.dimension == 1:
             location = rf.squeeze(location, axis=location.feature_dim)
-        if self.inner_size is not None:
-            inner = self.new_dim("inner", self.inner_size)
-            offsets = rf.cast(rf.range_over_dim(inner), location.dtype) - (self.inner_size - 1) / 2
-            location = rf.combine_bc(location, "+", offsets * self.inner_size_step)
         base, time = self.base.output, self.time_dim()
         window = self.new_dim("window", self.window_size)
         first = rf.cast(rf.round(location), "int32") - self.window_size // 2
         frames = rf.combine_bc(first, "+", _numbers(window))
+        if self.inner_size is not None:
+            location = rf.combine_bc(location, "+", self._offsets(location.dtype))
         last = rf.last_frame_position_of_dim(time)
         clipped = rf.combine_bc(rf.maximum(frames, 0), "minimum", last)
         clipped.sparse_dim = time
@@ -198,6 +196,11 @@ class GaussWindowAttentionLayer(AttentionBaseLayer):
         if base.feature_dim is not None:
             out.feature_dim = base.feature_dim
         return out
+
+    def _offsets(self, dtype: str) -> Tensor:
+        """:return: [inner], in frames"""
+        inner = self.new_dim("inner", self.inner_size)
+        return (rf.cast(_numbers(inner), dtype) - (self.inner_size - 1) / 2) * self.inner_size_step
 
 
 def masked_once(layer: LayerBase) -> Tensor:

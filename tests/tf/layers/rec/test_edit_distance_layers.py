@@ -7,6 +7,7 @@ import pytest
 
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid
+from tests.tf.layers.rec.search_net import EXTERN_DATA, SearchNet
 
 
 def table_net(**options):
@@ -38,3 +39,50 @@ def test_a_target_is_required():
     del net_dict["output"]["unit"]["output"]["target"]
     with pytest.raises(ConfigError, match="the option 'target' is required"):
         RecurrentNet(net_dict)
+
+
+def table_by_hand(source, target, blank):
+    """:return: rows after each label of the source"""
+    row, rows = list(range(len(target) + 1)), []
+    for label in source:
+        if label != blank:
+            new = [row[0] + 1]
+            for u, other in enumerate(target):
+                new.append(min(new[u] + 1, row[u + 1] + 1, row[u] + (label != other)))
+            row = new
+        rows.append(row)
+    return rows
+
+
+def completions_by_hand(row, target, num_labels, blank):
+    """:return: for each label, the least distance to a beginning of the target if it comes next"""
+    rest = range(len(target))
+    values = [min([row[u] for u in rest if target[u] == label] + [min(row) + 1]) for label in range(num_labels)]
+    return [min(row) if label == blank else value for label, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("blank", [None, 0, 4])
+@pytest.mark.parametrize("in_loop", [True, False])
+def test_tables_and_completions_are_those_by_hand(blank, in_loop):
+    rnd = numpy.random.RandomState(3)
+    source, target = rnd.randint(0, 5, size=(3, 7)), rnd.randint(0, 4, size=(3, 5))
+    lengths, target_lengths = numpy.array([7, 5, 4]), numpy.array([5, 3, 2])
+    options = {"target": "layer:base:data:classes" if in_loop else "classes"}
+    options |= {} if blank is None else {"blank_idx": blank}
+    table = {"class": "edit_distance_table", "from": "data:source" if in_loop else "data", **options}
+    layers = {
+        "table": {**table, "is_output_layer": True},
+        "output": {"class": "optimal_completions", "from": "table", **options},
+    }
+    net_dict = {"output": {"class": "rec", "from": "data", "unit": layers}} if in_loop else layers
+    names = ("output/table" if in_loop else "table", "output")
+    extern_data = {**EXTERN_DATA, "data": {"dim": 5, "sparse": True, "shape": (None,)}}
+    net = SearchNet(net_dict, search=False, fetch=names, extern_data=extern_data)
+    found = net.run(data=(source, lengths), classes=(target, target_lengths))
+    rows, best = (numpy.moveaxis(x, x.shape.index(7), 1) for x in (found[name][0] for name in names))
+    for b, (n, m) in enumerate(zip(lengths, target_lengths, strict=True)):
+        wanted = table_by_hand(source[b, :n], target[b, :m], blank)
+        numpy.testing.assert_array_equal(rows[b, :n, : m + 1], wanted)
+        wanted = [completions_by_hand(row, target[b, :m], best.shape[-1], blank) for row in wanted]
+        numpy.testing.assert_array_equal(best[b, :n], wanted)
+    assert best.shape[-1] == (5 if blank == 4 else 4)
