@@ -228,7 +228,7 @@ def _overrides(layer_class: type[LayerBase], method: str) -> bool:
 
 
 def _batch_size() -> Any:
-    if batch_dim.dyn_size_ext is None:
+    if batch_dim.dyn_size is None:
         return tf1.placeholder(tf.int32, shape=(), name="batch_size")
     return batch_dim.get_dim_value()
 

@@ -2,9 +2,12 @@
 
 import numpy
 import pytest
+import tensorflow as tf
 
+from returnn.config import global_config_ctx
+from returnn.tf.inspection.config_check import check_config
 from returnn.util.errors import ConfigError
-from tests.tf.network.old_config import LENGTHS, ConfigNet
+from tests.tf.network.old_config import LENGTHS, ConfigNet, load
 
 HEAD = """
 extern_data = {
@@ -192,6 +195,17 @@ def test_layer_with_state_stays_in_the_loop():
     net = net_of(SUM, network=in_loop(**layers))
     plan = net.net.get_layer("output").cell.plan
     assert (plan.place_of("sum"), plan.place_of("output")) == ("inside", "after")
+
+
+@pytest.mark.parametrize("text", [SUM, SCALED_LINEAR])
+def test_check_needs_no_graph(text):
+    config = load(HEAD + text)
+    name = "my_sum" if text is SUM else "scaled_linear"
+    config.typed_dict["network"] = in_loop(output={"class": name, "from": "data:source", "n_out": 6})
+    with tf.Graph().as_default() as graph, global_config_ctx(config):
+        result = check_config(config)
+        assert result.errors == []
+        assert not graph.get_operations()
 
 
 def test_missing_new_state_is_an_error():
