@@ -74,12 +74,22 @@ def _computes(base: type) -> bool:
 def _with_output(base: Any) -> type:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         super(with_output, self).__init__(*args, **kwargs)
-        if type(self).compute is not base.compute:
-            return
+        if self._output is None and type(self).compute is base.compute:
+            compute_now(self)
+
+    def compute_now(self: Any) -> None:
+        self.output_is_wanted = False  # while it is computed
         self._compute_output()
         if get_selected_backend() == "template":
             raise InferredInInit(self)
 
-    namespace = {"__init__": __init__, "__module__": base.__module__, "__doc__": base.__doc__}
+    def get_output(self: Any) -> Any:  # also for who calls `__init__` of the built-in class by its name
+        if self._output is None and self.output_is_wanted and type(self).compute is base.compute:
+            compute_now(self)
+        return base.output.fget(self)
+
+    output = property(get_output, base.output.fset)
+    namespace = {"__init__": __init__, "output": output, "output_is_wanted": True}
+    namespace |= {"__module__": base.__module__, "__doc__": base.__doc__}
     with_output = type(base)(base.__name__, (base,), namespace)
     return with_output

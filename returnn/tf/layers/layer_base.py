@@ -46,9 +46,9 @@ class _ComputesOutput(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         try:
             layer = super().__call__(*args, **kwargs)
+            layer._compute_output()
         except InferredInInit as exc:
             return exc.layer
-        layer._compute_output()
         return layer
 
 
@@ -349,7 +349,9 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         if self.control_dependencies_on_output is not None:
             with tf.control_dependencies(self.control_dependencies_on_output(self)):
                 self.output.raw_tensor = tf.identity(self.output.raw_tensor)
-        self.output.raw_tensor = with_debugging(self)
+        debugged = with_debugging(self)
+        if debugged is not self.output.raw_tensor:
+            self.output.raw_tensor = debugged
 
     # The documented protocol of layer classes.
 

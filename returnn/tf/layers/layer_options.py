@@ -116,15 +116,19 @@ def layers_in_options(given: Mapping[str, Any]) -> list[Any]:
 
 def layers_in(value: Any) -> list[Any]:
     """:return: the layers in a nested structure"""
-    if hasattr(value, "get_absolute_name"):
+    if _is_layer(value):
         return [value]
     if isinstance(value, dict):
         value = list(value.values())
     return [layer for item in value for layer in layers_in(item)] if isinstance(value, (list, tuple)) else []
 
 
+def _is_layer(value: Any) -> bool:
+    return hasattr(value, "get_absolute_name") and not isinstance(value, type)  # net dicts can have layer classes
+
+
 def _map(value: Any, function: Callable[[Any], Any]) -> Any:
-    if hasattr(value, "get_absolute_name"):
+    if _is_layer(value):
         return function(value)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(_map(item, function) for item in value)

@@ -94,19 +94,28 @@ class RawLayerTemplate(InternalLayer):
         common = {key: value for key, value in arguments.items() if key in options_of(LayerBase)}
         super().__init__(debug_type_name=raw_class.class_name(), **common)
         self.raw_class = raw_class
+        self.axis = axis
         self.arguments = dict(arguments)
         self.layer_class = raw_class.layer_class
         if axis is not None:
             self.output = axis.split(self.output)
         if self.network.innermost_frame() is not None:
-            self._find_state(axis)
+            self._find_state()
         self.works_on_sequences = not raw_class.recurrent and not self.state_templates
 
     def get_dep_layers(self) -> list[LayerBase]:
         """:return: all layers that its options have"""
         return known_layers_in(self.arguments)
 
-    def _find_state(self, axis: BeamAxis | None) -> None:
+    def get_sub_layer(self, layer_name: str) -> LayerBase | None:
+        """:return: what the class says of this sub layer, None if there is no such"""
+        found = self.raw_class.get_sub_layer_out_data_from_opts(layer_name, parent_layer_kwargs=self.arguments)
+        if found is None:
+            return None
+        output = found[0] if self.axis is None else self.axis.split(found[0])
+        return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=output, sources=[self])
+
+    def _find_state(self) -> None:
         if _overrides(self.raw_class, "get_rec_initial_output"):
             self._initial_output = self._output_before_first_frame
         if not _overrides(self.raw_class, "get_rec_initial_extra_outputs"):
@@ -114,11 +123,11 @@ class RawLayerTemplate(InternalLayer):
         shapes = self._call("get_rec_initial_extra_outputs_shape_invariants") or {}
         with _scratch_graph_if(self.network.get_root_network().only_template):
             for key, raw in self._initial_state().items():
-                dims = self._dims_of_state(key, shapes.get(key, raw.shape), axis)
+                dims = self._dims_of_state(key, shapes.get(key, raw.shape))
                 template = Tensor(key, dims=dims, dtype=raw.dtype.base_dtype.name)
                 self.state_templates[key] = StateTemplate(template, self._function_for_initial(key, dims))
 
-    def _dims_of_state(self, key: str, shape: Any, axis: BeamAxis | None) -> list[Dim]:
+    def _dims_of_state(self, key: str, shape: Any) -> list[Dim]:
         sizes = tf.TensorShape(shape).as_list()
         has_batch = bool(sizes) and sizes[0] is None
         dims = [
@@ -126,7 +135,8 @@ class RawLayerTemplate(InternalLayer):
             for i, size in list(enumerate(sizes))[has_batch:]
         ]
         batch = self.network.batch_dims_of_frame() if has_batch else []
-        return [*batch, *([] if axis is None or not has_batch else [axis.beam]), *dims]
+        beam = [] if self.axis is None or not has_batch else [self.axis.beam]
+        return [*batch, *beam, *dims]
 
     def _function_for_initial(self, key: str, dims: list[Dim]) -> Callable[[], Tensor]:
         """:return: function that computes the state before the first frame, the same for all hypotheses"""

@@ -63,6 +63,24 @@ def test_output_is_there_after_init_of_our_class():
     assert sorted(p.op.name for p in net.net.get_params_list()) == ["output/W", "output/b"]
 
 
+def test_init_of_our_class_called_by_its_name():
+    text = SCALED_LINEAR.replace("super().__init__(**kwargs)", "LinearLayer.__init__(self, **kwargs)")
+    text = text.replace('self.weights = self.params["W"]', "")
+    layer = {"class": "scaled_linear", "n_out": 4}
+    assert net_of(text, network={"output": {**layer, "from": "data"}}).run().shape == (3, 7, 4)
+    assert net_of(text, network=in_loop(output={**layer, "from": "data:source"})).run().shape == (3, 7, 4)
+
+
+def test_class_itself_in_a_subnetwork():
+    text = SCALED_LINEAR.replace(
+        "network = {}",
+        """
+network = {"output": {"class": "subnetwork", "from": "data", "subnetwork": {
+    "output": {"class": ScaledLinear, "from": "data", "n_out": 4}}}}""",
+    )
+    assert net_of(text).run().shape == (3, 7, 4)
+
+
 def test_derived_class_in_a_loop_with_its_own_past():
     layer = {"class": "scaled_linear", "from": ["data:source", "prev:output"], "n_out": 4, "factor": 0.5}
     net = net_of(SCALED_LINEAR, network=in_loop(output={**layer, "activation": None}))
@@ -371,6 +389,37 @@ network = {
 """
     out = net_of(text).run(values={"data": DATA})
     numpy.testing.assert_allclose(out, DATA[..., :3] + DATA[..., 3:])
+
+
+def test_sub_layers_of_own_class_in_a_loop():
+    text = """
+from returnn.tf.layers.basic import InternalLayer
+class Twice(_ConcatInputLayer):
+    layer_class = "twice"
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.output.placeholder = self.input_data.placeholder
+    @classmethod
+    def get_out_data_from_opts(cls, name, sources, **kwargs):
+        return sources[0].output.copy_template(name=name)
+    @classmethod
+    def get_sub_layer_out_data_from_opts(cls, layer_name, parent_layer_kwargs):
+        output = cls.get_out_data_from_opts(**parent_layer_kwargs)
+        return output, parent_layer_kwargs["network"], InternalLayer
+    def get_sub_layer(self, layer_name):
+        output = self.output.copy_template()
+        output.placeholder = self.output.placeholder * 2
+        return InternalLayer(name=self.name + "/" + layer_name, network=self.network, output=output)
+
+register_layer_class(Twice)
+network = {}
+"""
+    unit = {
+        "twice": {"class": "twice", "from": "data:source"},
+        "output": {"class": "combine", "kind": "add", "from": ["twice/more", "prev:output"], "n_out": 6},
+    }
+    out = net_of(text, network=in_loop(**unit)).run(values={"data": DATA})
+    assert_frames_close(out, 2 * numpy.cumsum(DATA, axis=1))
 
 
 def test_own_loss():
