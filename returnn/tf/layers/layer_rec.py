@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import tensorflow as tf
+
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
 from returnn.tf.layers.hidden_state import select_state, side_by_side
@@ -71,10 +73,15 @@ class LayerRec:
         :param name: of the layer
         :param output: template
         :param rec_layer: the loop
-        :param initial_output: as the config says
+        :param initial_output: a number, "zeros" or "ones". A class that takes more than that has to compute it
         :return: raw output before the first frame
+        :raises ConfigError: if it is something else
         """
-        return rec_layer.initial_output_of(name=name, output=output, initial_output=initial_output).raw_tensor
+        value = {None: 0, "zeros": 0, "ones": 1}.get(initial_output, initial_output)
+        if not isinstance(value, (bool, int, float)):
+            raise ConfigError(f"layer {name!r}: get_rec_initial_output: {value!r} is no number, 'zeros' or 'ones'.")
+        shape = [batch_dim if dim.is_batch_dim() else dim.get_dim_value() for dim in output.copy_as_batch_major().dims]
+        return tf.fill(shape, tf.cast(value, output.dtype))
 
     def post_process_final_rec_vars_outputs(self, rec_vars_outputs: dict[str, Any], seq_len: Any) -> dict[str, Any]:
         """:return: the state after the last frame, as it is used outside of the loop"""

@@ -339,6 +339,18 @@ def test_own_past_without_n_out_and_initial_output_of_own_class():
     assert_frames_close(out, 1 + numpy.cumsum(DATA, axis=1))
 
 
+def test_initial_output_of_own_class_by_ours():
+    text = ADD.replace("(cls, batch_dim, output, **kwargs)", "(cls, initial_output=None, **kwargs)")
+    text = text.replace(
+        "tf.ones([batch_dim, output.dim])", "super().get_rec_initial_output(initial_output=INITIAL, **kwargs)"
+    )
+    layer = {"class": "my_add", "from": "data:source", "other": "prev:output"}
+    out = net_of(text.replace("INITIAL", "'ones'"), network=in_loop(output=layer)).run(values={"data": DATA})
+    assert_frames_close(out, 1 + numpy.cumsum(DATA, axis=1))
+    with pytest.raises(ConfigError, match="get_rec_initial_output: 'var' is no number"):
+        net_of(text.replace("INITIAL", "'var'"), network=in_loop(output=layer))
+
+
 def test_batch_and_beam_are_one_axis_for_own_classes():
     own = {"class": "my_add", "from": "embedding", "other": "prev:sum"}
     ours = {"class": "combine", "kind": "add", "from": ["embedding", "prev:sum"], "initial_output": 1.0, "n_out": 4}
