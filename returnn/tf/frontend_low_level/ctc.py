@@ -37,6 +37,7 @@ class CtcTFOps(CtcArrayOps):
     def edit_distance_raw(a: tf.Tensor, b: tf.Tensor, a_lengths: tf.Tensor, b_lengths: tf.Tensor) -> tf.Tensor:
         """:return: distances"""
         distance = tf.edit_distance(_sparse(a, a_lengths), _sparse(b, b_lengths), normalize=False)
+        distance.set_shape(a_lengths.shape)
         return tf.cast(distance, tf.int32)
 
 
