@@ -252,12 +252,13 @@ class UnmaskLayer(LayerBase):
             return source
         if axis not in mask.dims:
             mask = rf.expand_dim(mask, axis)
-        position = rf.cumsum(rf.cast(mask, "int32"), spatial_dim=axis) - 1
-        frames = rf.gather(source, indices=position, axis=masked, clip_to_valid=True)
+        frame = source.copy_template_excluding_axis(source.get_axis_from_description(masked))
         initial = getattr(self.sources[0], "initial_of_frames", None)
-        template = frames.copy_template_excluding_axis(frames.get_axis_from_description(axis))
-        before = initial_value(initial, template, layer=self, get_layer=self.network.get_layer)
-        out = rf.where(position >= 0, frames, before, allow_broadcast_all_sources=True)
+        before = initial_value(initial, frame, layer=self, get_layer=self.network.get_layer)
+        one = self.new_dim("before the first frame", 1, auto_generated=False)
+        frames, with_initial = rf.concat((rf.expand_dim(before, one), one), (source, masked), allow_broadcast=True)
+        number = rf.cumsum(rf.cast(mask, "int32"), spatial_dim=axis)  # of the frames so far
+        out = rf.gather(frames, indices=number, axis=with_initial, clip_to_valid=True)
         out.feature_dim, out.sparse_dim = source.feature_dim, source.sparse_dim
         return out
 

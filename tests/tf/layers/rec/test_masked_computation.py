@@ -76,3 +76,13 @@ def test_known_frames_are_taken_as_they_are():
     masked = {"class": "masked_computation", "mask": "none", "from": "nothing", "masked_from": "data", "unit": LSTM}
     expected = RecurrentNet({"output": LSTM}).run(data, lengths).output
     numpy.testing.assert_allclose(RecurrentNet({"output": masked}).run(data, lengths).output, expected)
+
+
+@pytest.mark.parametrize("move", [False, True])
+def test_no_frame_of_the_batch_is_left(move):
+    data, lengths = sequences(n_batch=2, max_len=4)
+    data[..., 0] = -1.0
+    net_dict = masked_net({**LINEAR, "initial_output": 0.5}, optimize_move_layers_out=move)
+    net_dict["output"]["unit"]["all"]["is_output_layer"] = True
+    out = RecurrentNet(net_dict, fetch=("output/all",)).run(data, lengths).out["output/all"]
+    assert (valid(out, lengths) == valid(out, lengths)[0, 0]).all()
