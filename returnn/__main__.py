@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,8 @@ dev_data: Dataset | None = None
 eval_data: Dataset | None = None
 quit_returnn = False
 _start_time_s = 0.0
+_HELP_FLAGS = ("-h", "--help")
+_HELP_MODULE = "returnn.tf.inspection.class_help"
 _ENGINE_MODULE = "returnn.tf.engine"  # late: not all tasks need TensorFlow
 _TASKS_WITHOUT_DATA = ("nop", "cleanup_old_models", "debug_shell", "server", "search_server", "initialize_model")
 
@@ -227,13 +230,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     :return: exit status
     """
     args = list(sys.argv if argv is None else argv)[1:]
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow's own log
     if any(arg in VERSION_FLAGS for arg in args):
         print(__version__)
         return 0
-    if not args or any(arg in ("-h", "--help") for arg in args):
-        print(_help())
-        return 0 if args else 1
     try:
+        if not args or any(arg in _HELP_FLAGS for arg in args):
+            _print_help([arg for arg in args if arg not in _HELP_FLAGS])
+            return 0 if args else 1
         _run(args)
     except KeyboardInterrupt:
         log.print_error("interrupted")
@@ -241,6 +245,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as exc:
         log.print_error(f"error: {exc}")
         return 1
+    except BrokenPipeError:  # such as `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except Exception as exc:  # noqa: BLE001 (whatever it is, it has to get into the log file)
         text = StringIO()
         better_exchook(type(exc), exc, exc.__traceback__, file=text)
@@ -271,11 +278,25 @@ def _config() -> Config:
     return config
 
 
+def _print_help(names: Sequence[str]) -> None:
+    """
+    :param names: of layer classes and so on; of the program itself if there are none
+    :raises ConfigError: if there is nothing of that name
+    """
+    if not names:
+        print(_help())
+        return
+    width = shutil.get_terminal_size((110, 50)).columns
+    class_help = importlib.import_module(_HELP_MODULE).class_help
+    print("\n\n".join(class_help(name, width=width) for name in names))
+
+
 def _help() -> str:
     tasks = "\n".join(f"  {task.name:20} {task.purpose}" for task in TASKS.values())
-    flags = make_parser().format_help().split("\n", 2)[-1].strip()
+    flags = make_parser().format_help().partition("\n\n")[2].strip()
     return (
-        "usage: rnn.py CONFIG [CONFIG ...] [++option value ...]\n\n"
+        "usage: rnn.py CONFIG [CONFIG ...] [++option value ...]\n"
+        "       rnn.py --help NAME  what a layer, loss, unit, optimizer or data set is for, and its options\n\n"
         "Configs are Python files (first line '#!rnn.py', or named .py), JSON, or lines 'key value'.\n"
         "'++option value' sets any option: ++num_epochs 10 ++learning_rates '[0.1, 0.2]' ++task search\n\n"
         f"tasks:\n{tasks}\n"

@@ -48,7 +48,7 @@ def main(args: list[str]) -> int:
 
 def _run(command: list[str]) -> int:
     """:return: exit status; Ctrl-C goes to the command, which saves first"""
-    process = subprocess.Popen(command, env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ})  # less of TensorFlow's log
+    process = subprocess.Popen(command)
     while True:
         with contextlib.suppress(KeyboardInterrupt):
             return process.wait()

@@ -12,6 +12,11 @@ _SUFFIX = "optimizer"
 _classes: dict[str, type] = {}
 
 
+def known_optimizers() -> list[str]:
+    """:return: all names of optimizers"""
+    return sorted(_classes)
+
+
 def get_optimizer_class(class_name: str | type | Callable) -> type | Callable:
     """
     :param class_name: e.g. "adam" or "AdamOptimizer", in upper or lower case; or the class itself

@@ -62,7 +62,7 @@ class FusedLstm(RecUnit):
 
 
 class NativeLstm2(FusedLstm):
-    """LSTM, see the head of this module."""
+    """LSTM with input, forget and output gate, without peepholes. Parameters `W`, `W_re` and `b`."""
 
     has_optional_projection = True
 
@@ -118,7 +118,7 @@ class NativeLstm2(FusedLstm):
 
 class NativeLstmCell(NativeLstm2):
     """
-    LSTM, see the head of this module. Of its state, only `c` is seen from outside; `h` is 0 before the first frame.
+    LSTM as "nativelstm2". Of its state, only `c` is seen from outside; `h` is 0 before the first frame.
     """
 
     state_names = ("c",)
@@ -133,7 +133,7 @@ class NativeLstmCell(NativeLstm2):
 
 
 class VanillaLSTMCell(NativeLstm2):
-    """LSTM, see the head of this module."""
+    """LSTM with input, forget and output gate, without peepholes. Parameters `W`, `W_re` and `b`."""
 
     has_optional_projection = False
 
@@ -145,7 +145,7 @@ class VanillaLSTMCell(NativeLstm2):
 
 
 class NativeLstmLowMemCell(FusedLstm):
-    """LSTM, see the head of this module, with one parameter `W` [F_in + F, 4 F] for both `W` and `W_re`."""
+    """LSTM as "nativelstm2", with one parameter `W` [F_in + F, 4 F] for both `W` and `W_re`."""
 
     def make_parameters(self) -> None:
         """See `RecUnit.make_parameters`."""

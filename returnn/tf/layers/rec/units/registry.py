@@ -52,6 +52,11 @@ _AS_CELL = dict.fromkeys(("cudnnlstm", "lstm", "lstmblock", "lstmblockfused", "l
 _INTERNAL = ("self", "num_units")
 
 
+def known_units() -> list[str]:
+    """:return: all names of units"""
+    return sorted(_UNITS)
+
+
 def get_unit_class(
     unit: Any, *, as_cell: bool = False, opts: Mapping[str, Any] | None = None, where: str = "option 'unit'"
 ) -> type[RecUnit]:
