@@ -1,10 +1,15 @@
-"""The highest and lowest numbers of a dtype."""
+"""Zero, the highest and the lowest number of a dtype."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy
+
+
+def zero_value(dtype: str) -> Any:
+    """:return: 0, False or an empty string"""
+    return {"bool": False, "string": ""}.get(dtype, 0)
 
 
 def extreme_value(dtype: str, *, highest: bool) -> Any:

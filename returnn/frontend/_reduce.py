@@ -22,9 +22,11 @@ def reduce(
     :param source: {..., axis}
     :param mode: "sum", "max", "min", "mean", "logsumexp", "any", "all", "argmin", "argmax"
     :param axis: one dim or several
-    :param use_mask: leave out frames beyond the end of their sequence. The mean over an empty sequence is 0.
+    :param use_mask: leave out frames beyond the end of their sequence
     :param distributed: also over all processes, if training is distributed
-    :return: {...}; for "argmin" and "argmax" int32 indices into `axis`
+    :return: {...}; for "argmin" and "argmax" int32 indices into `axis`, the first one if there are several. Over an
+        empty sequence, the sum, the mean and the index are 0, the maximum is the lowest number of the dtype (of floats
+        -inf), the minimum the highest one, "logsumexp" is -inf, "any" false, "all" true.
     :raises DimError: if the source does not have a dim of `axis`
     """
     backend = get_backend_of(source)
@@ -121,7 +123,8 @@ def top_k(
     sorted: bool = True,
 ) -> tuple[Tensor, Tensor | Sequence[Tensor], Dim]:
     """
-    The highest values. Frames beyond the end of their sequence only occur if there are not enough others.
+    The highest values. If there are not enough frames in a sequence, the lowest number of the dtype comes behind them,
+    with any index.
 
     :param source: {..., axis}
     :param axis: one dim or several

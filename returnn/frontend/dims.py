@@ -176,7 +176,8 @@ def last_frame_position_of_dim(
     :param dim: the dim
     :param device: such as "cpu"
     :param allow_scalar_on_cpu: a scalar can stay on the CPU, whatever the device is
-    :return: the index of the last frame of each sequence, 0 for an empty one; a number if the dim has a fixed size
+    :return: the index of the last frame of each sequence; a number if the dim has a fixed size. For an empty sequence
+        it is 0, although nothing is there: use `gather` with `clip_to_valid`
     """
     if dim.size is not None:
         return max(dim.size - 1, 0)

@@ -104,19 +104,21 @@ def scan(
     end = _End(backend, spatial_dim if has_known_end else None, tuple(cond_dims or ()), max_seq_len)
     if ys is None and not end.is_eager:
         with backend.dry_run_scope():
-            ys = _templates_of_ys(body, arrays, initial)
+            ys, _ = _templates_of_body(body, arrays, initial)
     loop = _Scan(end, arrays, cond, body, cond_before_body)
     last = _while(backend, loop.goes_on, loop.run_frame, loop.initial(initial, ys))
-    frames = last.ys
-    if frames is None:  # there was no frame
-        frames = map_leaves(lambda _, x: _array_for(x), _templates_of_ys(body, arrays, initial))
+    frames, state = last.ys, last.state
+    if end.is_eager and last.i == 0:  # the body has never run
+        y, after = _templates_of_body(body, arrays, initial)
+        frames = map_leaves(lambda _, x: _array_for(x), y) if frames is None else frames
+        state = _with_dims_of(after, state)
     if spatial_dim is None or (cond is not None and inputs):
         spatial_dim = Dim(None, name="scan", kind=Dim.Types.Spatial)
     if cond is not None:
         spatial_dim.dyn_size_ext = last.lengths if isinstance(last.lengths, Tensor) else _scalar(backend, last.lengths)
     if not return_tensor_arrays:
         frames = map_leaves(lambda _, x: x.stack(axis=spatial_dim) if isinstance(x, TensorArray) else x, frames)
-    return frames, last.state, spatial_dim
+    return frames, state, spatial_dim
 
 
 @dataclass(frozen=True)
@@ -222,15 +224,28 @@ def _check_scan(spatial_dim: Dim | None, xs: dict[str, Tensor], cond: Any) -> No
         )
 
 
-def _templates_of_ys(body: Callable[[Any, Any], tuple[Any, Any]], arrays: Any, initial: Any) -> Any:
-    """:return: what the body makes, as templates"""
+def _templates_of_body(body: Callable[[Any, Any], tuple[Any, Any]], arrays: Any, initial: Any) -> tuple[Any, Any]:
+    """:return: what the body makes, as templates: frame, next state"""
 
     def template(_: str, x: Any) -> Any:
         return x.copy_template() if isinstance(x, Tensor) else x
 
     frame = map_leaves(lambda _, x: x.tensor_template.copy_template() if isinstance(x, TensorArray) else x, arrays)
-    y, _ = body(frame, map_leaves(template, initial))
-    return map_leaves(template, y)
+    y, state = body(frame, map_leaves(template, initial))
+    return map_leaves(template, y), map_leaves(template, state)
+
+
+def _with_dims_of(templates: Any, state: Any) -> Any:
+    """:return: the state, where values are repeated along dims which only the body adds"""
+    known = leaves_by_path(templates)
+
+    def expand(path: str, x: Any) -> Any:
+        like = known.get(path)
+        if not isinstance(x, Tensor) or not isinstance(like, Tensor) or not set(x.dims) <= set(like.dims):
+            return x
+        return x.copy_compatible_to_dims(like.dims, unbroadcast=True)
+
+    return map_leaves(expand, state)
 
 
 def _unstacked(x: Tensor, dim: Dim | None) -> TensorArray:

@@ -29,6 +29,7 @@ import numpy
 
 from returnn.tensor import Dim, Tensor
 
+SEED_WITH_EMPTY_SEQUENCES = 2  # all sequences which may be empty are
 BackendName = Literal["numpy", "torch", "tf", "template"]
 
 
@@ -116,6 +117,7 @@ class Inputs:
         self._make_raw = make_raw
         self._variant = variant or Variant()
         self._float_dtype = float_dtype
+        self._all_empty = seed == SEED_WITH_EMPTY_SEQUENCES
         self._lengths: dict[Dim, tuple[numpy.ndarray, tuple[Dim, ...]]] = {}  # of the whole batch, with their dims
         self._counts: dict[str, int] = {}
         self._batch: Dim | None = None
@@ -138,15 +140,17 @@ class Inputs:
         """Whether the batch size is not a fixed number."""
         return self._batch is None or self._batch.size is None
 
-    def dynamic(self, name: str = "time", *, low: int = 1, high: int = 5, over: Sequence[Dim] | None = None) -> Dim:
+    def dynamic(self, name: str = "time", *, low: int = 0, high: int = 5, over: Sequence[Dim] | None = None) -> Dim:
         """
-        :param low: shortest length
+        :param low: shortest length; if it is 0, now and then all sequences are empty, with the seed for it always
         :param high: longest length
         :param over: which dims the lengths depend on; default: the batch dim
         :return: a spatial dim with sequences of different lengths
         """
         over = (self.batch,) if over is None else tuple(over)
         dim = Dim(None, name=self._unique(name), kind=Dim.Types.Spatial)
+        is_empty = self._random.randint(8) == 0 or self._all_empty
+        high = low if low == 0 and is_empty else high
         lengths = self._random.randint(low, high + 1, size=[self._size(d) for d in over]).astype("int32")
         self._set_lengths(dim, numpy.asarray(lengths), over)
         return dim
@@ -160,10 +164,10 @@ class Inputs:
         kind = Dim.Types.Feature if name.startswith("feat") else Dim.Types.Spatial
         return Dim(size, name=self._unique(name), kind=kind)
 
-    def spatial(self, name: str = "spatial", *, low: int = 1, high: int = 5) -> Dim:
+    def spatial(self, name: str = "spatial", *, low: int = 0, high: int = 5) -> Dim:
         """:return: a dim of fixed size, or with sequences of different lengths"""
         if self._random.randint(3) == 0:
-            return self.static(name, low=low, high=high)
+            return self.static(name, low=max(low, 1), high=high)
         return self.dynamic(name, low=low, high=high)
 
     def dims(self, *, low: int = 0, high: int = 3) -> list[Dim]:

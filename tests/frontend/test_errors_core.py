@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
 import pytest
+import tensorflow as tf
+import torch
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
@@ -241,7 +244,26 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "error", "text"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+SIZES = {batch_dim: 2, time: 3, enc: 4}
+for_all_errors = pytest.mark.parametrize(
+    ("make", "error", "text"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+
+
+@pytest.fixture(params=["template", "numpy", "torch", "tf"])
+def values(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The tensors have values of the backend."""
+    make = {"template": lambda _: None, "numpy": lambda value: value, "torch": torch.tensor, "tf": tf.constant}
+    ctx = contextlib.nullcontext() if request.param == "template" else rf.backend_ctx(request.param)
+    with ctx, tf.Graph().as_default():
+        for tensor in (x, y, z, weights, labels, mask):
+            value = numpy.zeros([SIZES.get(dim, dim.size) for dim in tensor.dims], tensor.dtype)
+            monkeypatch.setattr(tensor, "_raw_tensor", make[request.param](value))
+        yield
+
+
+@for_all_errors
+@pytest.mark.usefixtures("values")
 def test_text_of_error(make: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         make()

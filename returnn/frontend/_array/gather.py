@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import reduce
 
-from returnn.frontend._array.convert import where
+from returnn.frontend._array.convert import cast, where
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._extreme import zero_value
 from returnn.frontend._template_backend.rules import fail
-from returnn.frontend.math_ import combine_bc
+from returnn.frontend.math_ import combine_bc, compare
 from returnn.tensor import Dim, Tensor
 
 
@@ -19,16 +20,28 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
     :param indices: {batch..., new...}: dims that it shares with the source, other than the axis, are matched.
         Or a number, for one frame.
     :param axis: which the indices are into; default: the sparse dim of the indices
-    :param clip_to_valid: bring the indices into the range of the sequence. Otherwise, one outside of it is an error.
+    :param clip_to_valid: bring the indices into the range of the sequence; in an empty one, there are zeros. Otherwise,
+        an index outside of it is an error.
     :return: [batch..., (dims of source before axis), new..., (dims of source behind axis)]
     """
     if axis is None:
         axis = indices.sparse_dim if isinstance(indices, Tensor) else None
         if axis is None:
             raise fail(f"gather: {source}: the axis is missing.", "Give it, or indices with a sparse dim.")
+    if isinstance(indices, Tensor):
+        indices = wide_indices(indices)
     if isinstance(indices, Tensor) and not clip_to_valid:
         indices = valid_only(indices, _brought_into_range(indices, axis))
-    return get_backend_of(source, indices).gather(source, indices=indices, axis=axis, clip_to_valid=clip_to_valid)
+    out = get_backend_of(source, indices).gather(source, indices=indices, axis=axis, clip_to_valid=clip_to_valid)
+    if not clip_to_valid or isinstance(indices, int) or axis.size is not None:
+        return out
+    is_there = compare(axis.get_size_tensor(), ">", 0)
+    return where(is_there, out, zero_value(out.dtype), allow_broadcast_all_sources=True)
+
+
+def wide_indices(indices: Tensor) -> Tensor:
+    """:return: indices as int32, if they are of a smaller dtype, for which libraries do not have the operations"""
+    return cast(indices, "int32") if indices.dtype in ("int8", "uint8", "int16", "uint16") else indices
 
 
 def _brought_into_range(indices: Tensor, axis: Dim) -> Tensor | int:

@@ -7,12 +7,11 @@ from typing import Any
 
 from returnn.frontend._array.slice import slice
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._extreme import zero_value
 from returnn.frontend._out_dims import out_dim_for
 from returnn.frontend._template_backend.rules import expand_for_mask, fail, require_dims
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import at_least
-
-_ZERO_OF = {"bool": False, "string": ""}
 
 
 def pad(
@@ -31,7 +30,7 @@ def pad(
     :param padding: number of frames before and behind: for each axis; or one pair, or one number, for all
     :param out_dims: for the axes; default: computed from these
     :param mode: what to pad with: "constant"; "reflect" (`c b | a b c | b a`), "symmetric" (`b a | a b c | c b`),
-        "replicate" (`a a | a b c | c c`), "circular" (`b c | a b c | a b`)
+        "replicate" (`a a | a b c | c c`), "circular" (`b c | a b c | a b`). Where a sequence is empty, these are zeros
     :param value: for "constant": number or tensor; default 0, or False, or an empty string
     :param handle_dynamic_dims: whether frames come right behind the end of each sequence. Otherwise they come behind
         the longest one, and padded frames before them count as frames. Default: True
@@ -46,7 +45,7 @@ def pad(
     for i, (axis, (left, right)) in enumerate(zip(axes, pairs, strict=True)):
         new_dims.append(out_dim_for("pad", given[i] if given else None, left + axis + right))
     if value is None:
-        value = _ZERO_OF.get(source.dtype, 0)
+        value = zero_value(source.dtype)
     backend = get_backend_of(source, value)
     if handle_dynamic_dims is not False:
         ends = [axis for axis, (_, right) in zip(axes, pairs, strict=True) if right != 0 or mode != "constant"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._array.convert import cast, where
-from returnn.frontend._array.gather import gather, valid_only
+from returnn.frontend._array.gather import gather, valid_only, wide_indices
 from returnn.frontend._array.merge_split import merge_dims
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._extreme import extreme_value
@@ -41,6 +41,7 @@ def scatter(
     :return: [batch..., out_dim..., ...]
     """
     out_dim = _out_dim(indices, out_dim)
+    indices = wide_indices(indices)
     if use_mask is None:
         use_mask = use_mask_default(default=True, func_name="scatter")
     if use_mask:

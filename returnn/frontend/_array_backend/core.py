@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
 
-from returnn.frontend._array_backend.layout import masked_raw, product, raw_for_broadcast
+from returnn.frontend._array_backend.layout import masked_raw, product, raw_for_broadcast, with_at_least
 from returnn.frontend._backend import Backend
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims, matmul_axes, matmul_template
@@ -247,7 +248,10 @@ class CoreArrayOps(Backend[Any]):
             source = cls.cast(source, out.dtype)
         axes = [source.get_axis_from_description(dim) for dim in dims]
         if not needs_mask or mode != "mean":
-            raw = masked_raw(source, dims, _neutral_value(mode, source.dtype)) if needs_mask else source._raw_tensor
+            neutral = _neutral_value(mode, source.dtype)
+            raw = masked_raw(source, dims, neutral) if needs_mask else source._raw_tensor
+            if mode.startswith("arg"):  # there is something in memory, so that there is an index
+                raw = with_at_least(source, raw, axes[0], 1, neutral, size=dims[0].get_dim_value())
             out._raw_tensor = cls.reduce_raw(raw, mode, axes)
             return out
         total = out.copy_template()
@@ -307,16 +311,28 @@ class CoreArrayOps(Backend[Any]):
         if len(batch) <= 1 and len(rows) == 1 and len(columns) == 1:
             return raw, is_transposed
         sizes_in_memory = [[x.dims[i].get_dim_value() for i in group] for group in (groups if batch else groups[1:])]
-        dynamic = [i for i, sizes in enumerate(sizes_in_memory) if not all(isinstance(size, int) for size in sizes)]
-        # One size is left to the library to find.
-        sizes = [-1 if i in dynamic[:1] else product(sizes) for i, sizes in enumerate(sizes_in_memory)]
+        is_known = [all(isinstance(size, int) for size in sizes) for sizes in sizes_in_memory]
+        sizes = _one_size_left_out(is_known, [functools.partial(product, sizes) for sizes in sizes_in_memory])
         return cls.reshape_raw(raw, sizes), is_transposed
 
     @classmethod
     def _sizes_for_reshape(cls, dims: Sequence[Dim]) -> list[Any]:
         """:return: sizes, where one that is not known before is left to the library to find"""
-        unknown = [i for i, d in enumerate(dims) if d.size is None and d.capacity is None]
-        return [-1 if len(unknown) == 1 and i == unknown[0] else d.get_dim_value() for i, d in enumerate(dims)]
+        is_known = [dim.size is not None or dim.capacity is not None for dim in dims]
+        return _one_size_left_out(is_known, [dim.get_dim_value for dim in dims])
+
+
+def _one_size_left_out(is_known: Sequence[bool], sizes: Sequence[Callable[[], Any]]) -> list[Any]:
+    """
+    :param is_known: for each axis, whether its size is a number
+    :param sizes: for each axis, how to get it
+    :return: sizes. If one alone is not known, it is left to the library to find: no other one is 0 then, so it can.
+    """
+    if is_known.count(False) == 1:
+        result = [size() if known else -1 for size, known in zip(sizes, is_known, strict=True)]
+        if 0 not in result:
+            return result
+    return [size() for size in sizes]
 
 
 def _num_frames_by_mask(backend: type[CoreArrayOps], dims: Sequence[Dim], dtype: str) -> Tensor:

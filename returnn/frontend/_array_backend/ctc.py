@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from returnn.frontend._array_backend.layout import with_at_least
 from returnn.frontend._array_backend.select import SelectArrayOps
 from returnn.frontend._array_backend.shape import ShapeArrayOps
 from returnn.frontend._template_backend import TemplateBackend
@@ -103,6 +104,7 @@ class CtcArrayOps(ShapeArrayOps, SelectArrayOps):
         lattice, scores = cls._ctc_lattice(targets=targets, **inputs)
         state = lattice.best_path(scores, lattice.forward(scores, "max"))
         path = cls.gather_raw(lattice.labels, cls.transpose_raw(state, [1, 0]), 1, 1)
+        path = path[:, : inputs["input_spatial_dim"].get_dim_value()]  # there was at least one frame
         out._raw_tensor = cls._from_rows(cls.cast_raw(path, out.dtype), out.dims[:-1], out.dims[-1:])
         return out
 
@@ -167,11 +169,13 @@ class CtcArrayOps(ShapeArrayOps, SelectArrayOps):
     def _rows_of_ctc(
         cls, logits: Tensor, targets: Tensor, input_spatial_dim: Dim, targets_spatial_dim: Dim
     ) -> tuple[Any, Any, Any, Any]:
-        """:return: (B, T, classes); (B, S); (B,), number of frames; (B,), number of labels"""
+        """:return: (B, T, classes), T at least 1; (B, S); (B,), number of frames; (B,), number of labels"""
         batch = ctc_batch_dims(logits, targets, input_spatial_dim, targets_spatial_dim)
         assert logits.feature_dim is not None
+        masked = logits.copy_masked(0, dims=[input_spatial_dim])
+        frames = cls._rows(masked, batch, [input_spatial_dim, logits.feature_dim])
         return (
-            cls._rows(logits.copy_masked(0, dims=[input_spatial_dim]), batch, [input_spatial_dim, logits.feature_dim]),
+            with_at_least(logits, frames, 1, 1, 0.0, size=input_spatial_dim.get_dim_value()),
             cls._rows(
                 cls.cast(targets.copy_masked(0, dims=[targets_spatial_dim]), "int32"), batch, [targets_spatial_dim]
             ),

@@ -64,6 +64,28 @@ def masked_raw(x: Tensor, dims: Sequence[Dim], value: Any) -> Any:
     return backend.where_raw(raw_for_broadcast(mask, x._dims), x._raw_tensor, backend.number_raw(value, x.dtype, x))
 
 
+def with_at_least(x: Tensor, raw: Any, axis: int, number: int, value: Any, *, size: Any) -> Any:
+    """
+    :param x: tensor, of whose backend
+    :param raw: the raw tensor is
+    :param axis: of the raw tensor
+    :param number: at least so many entries come out along the axis
+    :param value: of the new ones
+    :param size: how many there are
+    :return: the same raw tensor, if there are enough
+    """
+    backend = x._raw_backend
+    if isinstance(size, int):
+        missing: Any = max(number - size, 0)
+        if not missing:
+            return raw
+    else:
+        missing = backend.combine_raw(number - size, "maximum", 0)
+    amounts: list[tuple[Any, Any]] = [(0, 0)] * backend.get_ndim_raw(raw)
+    amounts[axis] = (0, missing)
+    return backend.pad_raw(raw, amounts, value)
+
+
 def product(sizes: Sequence[Any]) -> Any:
     """:return: product of sizes, each a number or a raw scalar"""
     number, raw = 1, None

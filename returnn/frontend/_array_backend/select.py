@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import product, raw_in_order
+from returnn.frontend._array_backend.layout import product, raw_in_order, with_at_least
+from returnn.frontend._extreme import extreme_value, zero_value
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims
 from returnn.frontend._template_backend.select import gather_axes
@@ -80,6 +81,8 @@ class SelectArrayOps(CoreArrayOps):
             indices = cls.combine(indices, "maximum", 0)
         out = TemplateBackend.gather(source, indices=indices, axis=axis)
         number = source.get_axis_from_description(axis)
+        if clip_to_valid and axis.size is None:  # there is something in memory for the index of an empty sequence
+            raw = with_at_least(source, raw, number, 1, zero_value(source.dtype), size=axis.get_dim_value())
         batch, _, before, behind = gather_axes(source, indices, number)
         new_dims = [dim for dim in indices.dims if dim not in [source.dims[i] for i in batch]]
         perm = [*batch, *before, number, *behind]
@@ -226,22 +229,38 @@ class SelectArrayOps(CoreArrayOps):
         """:return: the highest values; their indices; k_dim"""
         values, indices, k_dim = TemplateBackend.top_k(source, axis=axis, k=k, k_dim=k_dim, sorted=sorted)
         axes, rest = as_dims(axis), list(values.dims[:-1])
-        raw = raw_in_order(source, [*rest, *axes])
+        raw, size = raw_in_order(source, [*rest, *axes]), _count(axes)
         if len(axes) != 1:
-            raw = cls.reshape_raw(raw, [*(dim.get_dim_value() for dim in rest), _count(axes)])
+            raw = cls.reshape_raw(raw, [*(dim.get_dim_value() for dim in rest), size])
         raw_k = k._raw_tensor if isinstance(k, Tensor) else k
-        values._raw_tensor, raw_indices = cls.top_k_raw(raw, raw_k, sorted=sorted)
+        values._raw_tensor, raw_indices = cls._top_k_of_few(source, raw, raw_k, size, sorted)
         if isinstance(indices, Tensor):
             indices._raw_tensor = raw_indices
             return values, indices, k_dim
         flat = values.copy_template(dtype="int32")
         flat._raw_tensor = raw_indices
-        for i in range(len(axes) - 1, -1, -1):
-            part = flat if i == 0 else cls.combine(flat, "mod", axes[i].get_dim_value_tensor())
-            indices[i]._raw_tensor = part._raw_tensor
-            if i:
-                flat = cls.combine(flat, "floordiv", axes[i].get_dim_value_tensor())
+        for i in range(len(axes) - 1, 0, -1):
+            size_tensor = cls.as_tensor(axes[i].get_dim_value_tensor())
+            if axes[i].size is None:  # it may be empty
+                size_tensor = cls.combine(size_tensor, "maximum", 1)
+            indices[i]._raw_tensor = cls.combine(flat, "mod", size_tensor)._raw_tensor
+            flat = cls.combine(flat, "floordiv", size_tensor)
+        indices[0]._raw_tensor = flat._raw_tensor
         return values, indices, k_dim
+
+    @classmethod
+    def _top_k_of_few(cls, source: Tensor, raw: Any, k: Any, size: Any, sorted: bool) -> tuple[Any, Any]:
+        """:return: as `top_k_raw`; behind `size` values comes the lowest number, with the last index"""
+        if isinstance(size, int):
+            if cls.executing_eagerly():
+                k = int(k)
+            if not isinstance(k, int) or k <= size:
+                return cls.top_k_raw(raw, k, sorted=sorted)
+        lowest = extreme_value(source.dtype, highest=False)
+        raw = with_at_least(source, raw, -1, k, lowest, size=size)
+        values, indices = cls.top_k_raw(raw, k, sorted=sorted)
+        last = max(size - 1, 0) if isinstance(size, int) else cls.combine_raw(size - 1, "maximum", 0)
+        return values, cls.combine_raw(indices, "minimum", last)
 
 
 def _plain(x: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import product, raw_in_order
+from returnn.frontend._array_backend.layout import product, raw_in_order, with_at_least
+from returnn.frontend._extreme import zero_value
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.shape import axes_of
 from returnn.tensor import Dim, Tensor
@@ -238,10 +239,25 @@ class ShapeArrayOps(CoreArrayOps):
     ) -> Tensor:
         """:return: source, where each new frame is a copy of one that is there"""
         order = [out_dim if dim == axis else dim for dim in source.dims]
+        if axis.size is None:  # an empty sequence has nothing to copy: zeros
+            source = cls._with_some_frame(source, axis)
         position = cls.combine(cls.range_over_dim(out_dim), "sub", _size(left), allow_broadcast_all_sources=True)
         lengths = cls.as_tensor((axis if handle_dynamic_dims else padded_dim(axis)).get_size_tensor())
         indices = cls._mirrored(position, lengths, mode)
-        return cls.gather(source, indices=indices, axis=axis).copy_compatible_to_dims(order, add_dims=False)
+        out = cls.gather(source, indices=indices, axis=axis)
+        if axis.size is None:
+            is_there = cls.compare(lengths, "greater", 0)
+            out = cls.where(is_there, out, zero_value(out.dtype), allow_broadcast_all_sources=True)
+        return out.copy_compatible_to_dims(order, add_dims=False)
+
+    @classmethod
+    def _with_some_frame(cls, source: Tensor, axis: Dim) -> Tensor:
+        """:return: source with at least one frame in memory, whatever its dims say"""
+        number = source.get_axis_from_description(axis)
+        size = axis.get_dim_value()
+        out = source.copy_template()
+        out._raw_tensor = with_at_least(source, source._raw_tensor, number, 1, zero_value(source.dtype), size=size)
+        return out
 
     @classmethod
     def _mirrored(cls, position: Tensor, lengths: Tensor, mode: str) -> Tensor:

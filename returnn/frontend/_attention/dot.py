@@ -39,7 +39,7 @@ def dot_attention(
     :param causal_query_spatial_dim: dim of the query; each one sees only the frames of `axis` up to its own position
     :param scale: of the scalar products. Default: 1 / sqrt(size of key_dim)
     :param mask: {..., axis}, bool, True where a frame can be seen
-    :return: the dims of values without `axis`, and those of the query without `key_dim`
+    :return: the dims of values without `axis`, and those of the query without `key_dim`; 0 where no frame can be seen
     """
     require_dims("dot_attention: key_dim", query, [key_dim], operands=[query, keys])
     require_dims("dot_attention: key_dim, axis", keys, [key_dim, axis], operands=[query, keys])
@@ -58,8 +58,8 @@ def dot_attention(
             query_spatial_dim=query_dim, is_causal=causal_query_spatial_dim is not None, scale=scale, **options,
         )  # fmt: skip
     energy = backend.matmul(scaled_query(backend, query, key_dim, scale), keys, reduce=key_dim)
-    mask = backend.visible_frames(mask, axis, causal_query_spatial_dim)
-    return backend.attention_by_energy(energy, values, mask=mask, **options)
+    visible = backend.visible_frames(mask, axis, causal_query_spatial_dim)
+    return backend.attention_by_energy(energy, values, mask=visible, sees_some_frame=mask is None, **options)
 
 
 def att_dropout_broadcast_or_default(value: bool | None) -> bool:

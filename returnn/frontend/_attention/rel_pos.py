@@ -143,8 +143,8 @@ class RelPosCausalSelfAttention(_RelPos, CausalSelfAttention):
             pos_emb_spatial_dim=pos_dim,
         )  # fmt: skip
         out = backend.attention_by_energy(
-            energy, keys.v, mask=None if is_step else keys.mask(axis), kv_spatial_dim=keys.axis,
-            att_dropout=self.att_dropout,
+            energy, keys.v, mask=None if is_step else keys.mask(axis), sees_some_frame=True,
+            kv_spatial_dim=keys.axis, att_dropout=self.att_dropout,
             att_dropout_broadcast=att_dropout_broadcast_or_default(self.att_dropout_broadcast),
         )  # fmt: skip
         return self._merge_heads(out), keys.state

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim
 from returnn.tensor._frontend import frontend
-from returnn.tensor.dim_rules import padded_dim
+from returnn.tensor.dim_rules import padded_dim, twin
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class AttentionOps:
         :param query_spatial_dim: of the query
         :param is_causal: whether a query sees only the frames up to its own position
         :param scale: of the scalar products. Default: 1 / sqrt(size of qk_feat_dim)
-        :return: {..., query_spatial_dim, v_feat_dim}
+        :return: {..., query_spatial_dim, v_feat_dim}; 0 for a query that sees no frame
         """
         energy = cls.matmul(scaled_query(cls, query, qk_feat_dim, scale), key, reduce=qk_feat_dim)
         mask = cls.visible_frames(attention_mask, kv_spatial_dim, query_spatial_dim if is_causal else None)
@@ -59,6 +59,7 @@ class AttentionOps:
             energy,
             value,
             mask=mask,
+            sees_some_frame=attention_mask is None,
             kv_spatial_dim=kv_spatial_dim,
             att_dropout=att_dropout,
             att_dropout_broadcast=att_dropout_broadcast,
@@ -175,6 +176,7 @@ class AttentionOps:
         value: Tensor,
         *,
         mask: Tensor | None,
+        sees_some_frame: bool = False,
         kv_spatial_dim: Dim,
         att_dropout: float,
         att_dropout_broadcast: bool,
@@ -183,14 +185,17 @@ class AttentionOps:
         :param energy: {..., kv_spatial_dim}
         :param value: {..., kv_spatial_dim}
         :param mask: bool, True where a frame can be seen
+        :param sees_some_frame: whether there is one for each query, such as itself
         :param kv_spatial_dim: to attend to
         :param att_dropout: probability to drop a weight, in training
         :param att_dropout_broadcast: whether a frame is dropped for all queries and heads together
-        :return: sum of the values, weighted with the softmax of the energy
+        :return: sum of the values, weighted with the softmax of the energy; 0 if there is no frame to see
         """
         if mask is not None:
             energy = cls.where(mask, energy, float("-inf"), allow_broadcast_all_sources=True)
         weights = cls.softmax(energy, axis=kv_spatial_dim)
+        if mask is not None and not sees_some_frame:
+            weights = cls.where(mask, weights, 0.0, allow_broadcast_all_sources=True)
         weights = frontend().dropout(weights, att_dropout, axis=kv_spatial_dim if att_dropout_broadcast else None)
         out: Tensor = cls.matmul(weights, value, reduce=kv_spatial_dim)
         return out
@@ -239,13 +244,16 @@ def shifted_to_keys(backend: type[Backend[Any]], x: Tensor, query_dim: Dim, pos_
     :return: {..., query_dim, key_dim}. With one frame of padding in front of each row, the right entry for each key is
         found at the same distance from the one for the next query (Dai et al. 2019, appendix B).
     """
-    queries, longer = padded_dim(query_dim), 1 + pos_dim
+    may_be_empty = query_dim.size is None and key_dim != twin(query_dim)
+    behind = 1 if may_be_empty else 0  # without queries, there is one position less than keys
+    queries, shifted = padded_dim(query_dim), pos_dim + behind
+    longer = 1 + shifted
     x = backend.replace_dim(x, in_dim=query_dim, out_dim=queries)
-    x = backend.pad(x, axes=[pos_dim], padding=[(1, 0)], out_dims=[longer], handle_dynamic_dims=False)
+    x = backend.pad(x, axes=[pos_dim], padding=[(1, behind)], out_dims=[longer], handle_dynamic_dims=False)
     x = backend.reshape(x, [queries, longer], [longer, queries])
-    x = backend.slice(x, axis=longer, start=1, out_dim=pos_dim)
-    x = backend.reshape(x, [pos_dim, queries], [queries, pos_dim])
-    x = backend.slice(x, axis=pos_dim, start=0, end=key_dim, out_dim=key_dim)
+    x = backend.slice(x, axis=longer, start=1, out_dim=shifted)
+    x = backend.reshape(x, [shifted, queries], [queries, shifted])
+    x = backend.slice(x, axis=shifted, start=0, end=key_dim, out_dim=key_dim)
     return backend.replace_dim(x, in_dim=queries, out_dim=query_dim)
 
 

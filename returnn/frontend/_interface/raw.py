@@ -181,9 +181,9 @@ class RawOps(Generic[T]):
         return contextlib.nullcontext()
 
     @staticmethod
-    def format_graph_output(raw_tensor: T, *, max_depth: int | None = None) -> str:
-        """:return: the operations that the value is computed by, as text. Eager code has no graphs."""
-        return "no graph"
+    def format_graph_output(raw_tensor: T, *, max_depth: int | None = None) -> str | None:
+        """:return: the operations that the value is computed by, as text; None in eager code, which has no graphs"""
+        return None
 
     @staticmethod
     def should_pickle_tensor(raw_tensor: T) -> bool:

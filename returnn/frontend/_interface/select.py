@@ -18,7 +18,7 @@ class SelectOps:
         :param source: {batch..., axis, ...}
         :param indices: {batch..., new...}, each below the size of `axis` in memory; or a number
         :param axis: which the indices are into
-        :param clip_to_valid: bring the indices into the range of the sequence
+        :param clip_to_valid: bring the indices into the range of the sequence; in an empty one, anything can come out
         :return: [batch..., (dims of source before axis), new..., (dims of source behind axis)]
         """
         raise NotImplementedError

@@ -60,6 +60,8 @@ class TensorArrayOps:
         :return: the element
         """
         number = index if isinstance(index, int) else int(index.raw_tensor)
+        if not -len(tensor_array) <= number < len(tensor_array):
+            raise IndexError(f"TensorArray: there is no element {number}, as it has {len(tensor_array)}.")
         return tensor_array[number]  # type: ignore[no-any-return]
 
     @classmethod

@@ -176,12 +176,12 @@ class CoreNumpyOps:
             elif mode == "logsumexp":
                 value = numpy.logaddexp.reduce(x, axis=axes) if len(axes) == 1 else _logsumexp(x, axes)
             elif mode.startswith("arg"):
-                value = getattr(numpy, mode)(x, axis=axes[0])
+                value = getattr(numpy, mode)(x, axis=axes[0]) if x.shape[axes[0]] else 0
             elif mode in ("max", "min"):
                 value = getattr(numpy, mode)(x, axis=axes, initial=_neutral_value(mode, x.dtype.name))
             else:
                 value = getattr(numpy, mode)(x, axis=axes)
-        out.raw_tensor = numpy.asarray(value, dtype=out.dtype)
+        out.raw_tensor = numpy.full([n for i, n in enumerate(x.shape) if i not in axes], value, dtype=out.dtype)
         return out
 
     @classmethod

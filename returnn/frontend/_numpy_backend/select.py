@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
+from returnn.frontend._extreme import extreme_value
 from returnn.frontend._numpy_backend.labeled import aligned, broadcast, memory_sizes
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims
@@ -32,7 +34,8 @@ class SelectNumpyOps:
             index = int(indices.raw_tensor[tuple(place[dim] for dim in indices.dims)])
             if clip_to_valid:
                 index = max(min(index, _length_at(axis, place) - 1), 0)
-            result[position] = rows[tuple(place[dim] for dim in row_dims)][index]
+            if rows.shape[-1] or not clip_to_valid:
+                result[position] = rows[tuple(place[dim] for dim in row_dims)][index]
         out.raw_tensor = result
         return out
 
@@ -128,11 +131,13 @@ class SelectNumpyOps:
         values, indices, k_dim = TemplateBackend.top_k(source, axis=axis, k=k, k_dim=k_dim, sorted=sorted)
         axes = as_dims(axis)
         array = aligned(source, [*values.dims[:-1], *axes])
-        array = array.reshape(*memory_sizes(values.dims[:-1]), -1)
-        count = int(k.raw_tensor) if isinstance(k, Tensor) else k
+        count, size = int(k.raw_tensor) if isinstance(k, Tensor) else k, math.prod(memory_sizes(axes))
+        array = array.reshape(*memory_sizes(values.dims[:-1]), size)
+        missing = [*[(0, 0)] * (array.ndim - 1), (0, max(count - size, 0))]
+        array = numpy.pad(array, missing, constant_values=extreme_value(source.dtype, highest=False))
         order = _argsort(array, -1, True)[..., :count]
         values.raw_tensor = numpy.take_along_axis(array, order, axis=-1)
-        parts = numpy.unravel_index(order, memory_sizes(axes))
+        parts = numpy.unravel_index(numpy.clip(order, 0, max(size - 1, 0)), numpy.maximum(memory_sizes(axes), 1))
         for index, part in zip(indices if not isinstance(indices, Tensor) else [indices], parts, strict=True):
             index.raw_tensor = part.astype("int32")
         return values, indices, k_dim

@@ -55,6 +55,8 @@ class CoreRules:
         _check_same_dtype(kind, a, b)
         if kind in _NEEDS_NUMBERS and a.dtype == "bool":
             raise DtypeError(f"{kind}: {a} and {b} are bool.\n  Use rf.cast first, or logical_and / logical_or.")
+        if kind == "logaddexp":
+            require_float(kind, a)
         if kind.startswith("logical") and a.dtype != "bool":
             raise DtypeError(f"{kind}: {a} and {b} should be bool. Compare with something first, such as `x > 0`.")
         out = common_template(
@@ -146,6 +148,8 @@ class CoreRules:
         """:return: template"""
         lengths = dim.dyn_size_ext if dim.size is None else None
         dtype = dtype or (lengths.dtype if lengths is not None else "int32")
+        if dtype == "bool":
+            raise DtypeError(f"range_over_dim: {dim} as bool.\n  Possible: int32, int64, float32, ...")
         return Tensor("range", dims=[dim], dtype=dtype, sparse_dim=dim if dtype.startswith("int") else None)
 
     @classmethod

@@ -41,6 +41,8 @@ class RandomRules:
     ) -> Tensor:
         """:return: template"""
         check_known("distribution", distribution, DISTRIBUTIONS, where="random")
+        if dtype == "bool" and distribution != "bernoulli":
+            raise DtypeError(f"random: there is no {distribution!r} distribution of bool. Use 'bernoulli'.")
         if algorithm is not None:
             check_known("algorithm", algorithm, ALGORITHMS, where="random")
         for name, value in parameters.items():

@@ -61,28 +61,47 @@ def as_operand(value: Any, *, like: Tensor | None = None) -> Tensor:
     """:return: the operand as tensor; a number becomes a scalar template, with the dtype of `like`"""
     if isinstance(value, Tensor):
         return value
-    array = numpy.asarray(value)
-    if array.ndim:
-        raise fail(f"an operand is a tensor or a number, not an array of shape {array.shape}.", "Use rf.constant.")
-    return Tensor("const", dims=(), dtype=dtype_of_number(array, like=like))
+    return Tensor("const", dims=(), dtype=dtype_of_number(value, like=like))
 
 
 def dtype_of_number(value: Any, *, like: Tensor | None = None) -> str:
-    """:return: dtype for a number, beside a tensor: that of the tensor, unless the number does not fit into it"""
-    kind = _KIND_OF_TYPE.get(type(value)) or numpy.asarray(value).dtype.kind
+    """
+    :param value: number
+    :param like: the tensor beside it
+    :return: dtype for the number: that of the tensor, unless this is of another kind
+    :raises DimError: if it is an array
+    :raises DtypeError: if it is too large
+    """
+    kind = _KIND_OF_TYPE.get(type(value)) or _number_kind(value)
     if like is None:
-        return _default_dtype(kind)
+        return _default_dtype(kind, value)
+    if kind in "iu" and like.dtype in _LIMITS and not _LIMITS[like.dtype][0] <= value <= _LIMITS[like.dtype][1]:
+        low, high = _LIMITS[like.dtype]
+        raise DtypeError(f"the number {value} does not fit into {like}.\n  Possible: {low} to {high}. Or use rf.cast.")
     fits = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}.get(kind, "S")
-    return like.dtype if _kind_of_dtype(like.dtype) in fits else _default_dtype(kind)
+    return like.dtype if _kind_of_dtype(like.dtype) in fits else _default_dtype(kind, value)
 
 
-def _default_dtype(kind: str) -> str:
+def _number_kind(value: Any) -> str:
+    shape = getattr(value, "shape", ())
+    if len(shape):
+        raise fail(f"an operand is a tensor or a number, not an array of shape {tuple(shape)}.", "Use rf.constant.")
+    return numpy.asarray(value).dtype.kind
+
+
+def _default_dtype(kind: str, value: Any) -> str:
     if kind == "f":
         return get_default_float_dtype()
+    if kind in "iu" and not _LIMITS["int32"][0] <= value <= _LIMITS["int32"][1]:
+        return "int64"
     return {"b": "bool", "i": "int32", "u": "int32", "c": "complex64"}.get(kind, "string")
 
 
 _KIND_OF_TYPE: dict[type, str] = {bool: "b", int: "i", float: "f"}
+_LIMITS = {
+    dtype: (int(numpy.iinfo(dtype).min), int(numpy.iinfo(dtype).max))
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+}
 
 
 @functools.cache

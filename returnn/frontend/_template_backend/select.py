@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._template_backend.core import as_dims
-from returnn.frontend._template_backend.rules import common_template, fail, require_dims, require_numbers, shown
+from returnn.frontend._template_backend.rules import (
+    common_template,
+    fail,
+    has_dim,
+    require_dims,
+    require_numbers,
+    shown,
+)
 from returnn.frontend._template_backend.shape import axes_of
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
@@ -103,6 +110,11 @@ class SelectRules:
         if sorted_seq.dtype != values.dtype:
             raise DtypeError(
                 f"search_sorted: the dtypes of {sorted_seq} and {values} differ.\n  Use rf.cast on one of them."
+            )
+        if has_dim(values.dims, axis):
+            raise fail(
+                f"search_sorted: {values} has the axis {axis} of {sorted_seq} itself.",
+                "Use rf.replace_dim on it first.",
             )
         own = [dim for dim in sorted_seq.remaining_dims(axis) if dim not in values.dims]
         out = values._with_axes([*own, *values.dims], [*[None] * len(own), *range(len(values.dims))])

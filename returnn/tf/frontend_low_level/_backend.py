@@ -48,7 +48,6 @@ class TFBackend(
     name = "tf"
     RawTensorType = tf.Tensor
     is_tensorflow = True
-    is_backend_raw_tensor_dim_tag_independent = False
     dispatch_priority = 2
 
 

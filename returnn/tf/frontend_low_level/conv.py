@@ -8,7 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.frontend._array_backend.conv import ConvArrayOps
+from returnn.frontend._array_backend.layout import product
 from returnn.frontend._conv_dims import TransposedWindow, Window
+from returnn.tf.frontend_low_level.raw import RawTFOps
 
 
 class ConvTFOps(ConvArrayOps):
@@ -42,7 +44,7 @@ class ConvTFOps(ConvArrayOps):
         num_out = filter.shape[-2]
         if all(w.padding != "valid" and not w.remove and w.output_padding is None for w in laid):
             return tf.nn.conv_transpose(raw_tensor, filter, tf.stack([shape[0], *sizes, num_out]), strides, "SAME")
-        in_sizes = [shape[i] if n is None else n for i, n in enumerate(raw_tensor.shape[1:-1], start=1)]
+        raw_tensor, in_sizes = _with_some_frame(raw_tensor)
         full_sizes = [w.full_length(n) for w, n in zip(laid, in_sizes, strict=True)]
         full = tf.nn.conv_transpose(raw_tensor, filter, tf.stack([shape[0], *full_sizes, num_out]), strides, "VALID")
         if any(w.output_padding or w.size < w.stride for w in laid):
@@ -56,6 +58,8 @@ class ConvTFOps(ConvArrayOps):
     @staticmethod
     def pool_raw(raw_tensor: tf.Tensor, mode: str, moved: Sequence[Window]) -> tf.Tensor:
         """:return: maximum or average"""
+        if len(moved) == 3 and raw_tensor.dtype == tf.float64:
+            return _pool_by_axes(raw_tensor, mode, moved)
         strides, dilations, skip = _strides(moved, limited=True)
         # With dilation, TensorFlow does no padding.
         is_explicit = skip is not None or any(w.dilation > 1 for w in moved)
@@ -69,10 +73,19 @@ class ConvTFOps(ConvArrayOps):
         pad_value = -float("inf") if mode == "max" else 0.0
         padded, padding = _padded(raw_tensor, moved, pad_value, explicit=is_explicit)
         out = pool(padded, padding)
-        if mode == "max" or padded is raw_tensor:
+        if mode == "max" or padding == "SAME" or padded is raw_tensor:
             return out
         inside = tf.ones(tf.concat([[1], tf.shape(raw_tensor)[1:-1], [1]], axis=0), raw_tensor.dtype)
         return tf.math.divide_no_nan(out, pool(_padded(inside, moved, 0.0, explicit=True)[0], padding))
+
+
+def _pool_by_axes(x: tf.Tensor, mode: str, moved: Sequence[Window]) -> tf.Tensor:
+    """:return: as `pool_raw` in 3D, over two axes, then over the third. TensorFlow's own has no float64"""
+    *before, last, channels = RawTFOps.get_shape_tuple_raw(x)
+    out = ConvTFOps.pool_raw(tf.reshape(x, [*before, last * channels]), mode, moved[:2])
+    before = RawTFOps.get_shape_tuple_raw(out)[:-1]
+    out = ConvTFOps.pool_raw(tf.reshape(out, [product(before), last, channels]), mode, moved[2:])
+    return tf.reshape(out, [*before, RawTFOps.get_shape_tuple_raw(out)[1], channels])
 
 
 def _depthwise(x: tf.Tensor, filter: tf.Tensor, *, strides: list[int], padding: str, dilations: list[int]) -> tf.Tensor:
@@ -112,7 +125,7 @@ def _padded(x: tf.Tensor, moved: Sequence[Window], value: float, *, explicit: bo
     """
     is_same = all(w.padding == "same_dynamic" or (w.padding == "same_static" and w.stride == 1) for w in moved)
     if is_same and not explicit:
-        return x, "SAME"
+        return _with_some_frame(x)[0], "SAME"
     pads = [_sides(w, size) for w, size in zip(moved, _spatial_sizes(x), strict=True)]
     if all(isinstance(side, int) and side == 0 for sides in pads for side in sides):
         return x, "VALID"
@@ -123,21 +136,23 @@ def _sides(window: Window, size: Any) -> list[Any]:
     """:return: frames before and behind"""
     static = window.static_padding()
     if static is None:
-        total = (-(-size // window.stride) - 1) * window.stride + window.extent + 1 - size
-        total = max(total, 0) if isinstance(size, int) else tf.maximum(total, 0)
-        return [total // 2, total - total // 2]
-    left, right = static
-    too_long = _overhang(window)
-    if too_long < 0:
-        return [left, right]
-    more = max(too_long + 1 - size, 0) if isinstance(size, int) else tf.maximum(too_long + 1 - size, 0)
-    return [left, right + more]
+        total = _at_least_0((-(-size // window.stride) - 1) * window.stride + window.extent + 1 - size)
+        left, right = total // 2, total - total // 2
+    else:
+        left, right = static
+        if _overhang(window) < 0:
+            return [left, right]
+    return [left, right + _at_least_0(window.extent + 1 - size - left - right)]
+
+
+def _at_least_0(size: Any) -> Any:
+    return max(size, 0) if isinstance(size, int) else tf.maximum(size, 0)
 
 
 def _overhang(window: Window) -> int:
     """:return: an axis of at most so many frames is shorter than the window"""
     static = window.static_padding()
-    return -1 if static is None else window.extent - sum(static)
+    return 0 if static is None else window.extent - sum(static)
 
 
 def _without_overhang(out: tf.Tensor, moved: Sequence[Window], sizes: Sequence[Any]) -> tf.Tensor:
@@ -151,9 +166,18 @@ def _without_overhang(out: tf.Tensor, moved: Sequence[Window], sizes: Sequence[A
         too_long = _overhang(window)
         if too_long < 0 or (isinstance(size, int) and size > too_long):
             continue
-        rest = 0 if isinstance(size, int) else tf.maximum(size - too_long, 0)
+        rest = _at_least_0(size - too_long)
         cut[axis] = slice(-(-rest // window.stride) if window.stride > 1 else rest)
     return out[tuple(cut)] if any(part != slice(None) for part in cut) else out
+
+
+def _with_some_frame(x: tf.Tensor) -> tuple[tf.Tensor, list[Any]]:
+    """:return: x, with a frame of zeros in each empty axis, as TensorFlow has no gradients otherwise; the sizes"""
+    sizes = _spatial_sizes(x)
+    missing = [_at_least_0(1 - n) for n in sizes]
+    if any(not isinstance(n, int) or n for n in missing):
+        x = tf.pad(x, [[0, 0], *([0, n] for n in missing), [0, 0]])
+    return x, [n + more for n, more in zip(sizes, missing, strict=True)]
 
 
 def _spatial_sizes(x: tf.Tensor) -> list[Any]:

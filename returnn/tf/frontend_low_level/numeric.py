@@ -22,6 +22,8 @@ class NumericTFOps(NumericArrayOps):
     @staticmethod
     def test_raw(raw_tensor: tf.Tensor, kind: str) -> tf.Tensor:
         """:return: test"""
+        if not raw_tensor.dtype.is_floating:
+            return tf.fill(tf.shape(raw_tensor), kind == "finite")
         if kind == "finite":
             return tf.math.is_finite(raw_tensor)
         if kind == "infinite":

@@ -49,8 +49,10 @@ class RandomTFOps:
     ) -> tf.Tensor:
         """:return: integers in [low, high)"""
         with on_device(device):
-            low, high = tf.cast(low, dtype), tf.cast(high, dtype)
-            return tf.raw_ops.StatelessRandomUniformIntV2(shape=_shape(shape), minval=low, maxval=high, **_key(source))
+            wide = dtype if dtype in ("int32", "int64") else "int64"
+            low, high = tf.cast(low, wide), tf.cast(high, wide)
+            value = tf.raw_ops.StatelessRandomUniformIntV2(shape=_shape(shape), minval=low, maxval=high, **_key(source))
+            return tf.cast(value, dtype)
 
     @staticmethod
     def random_normal_raw(shape: Sequence[Any], dtype: str, source: RandomSource, device: str | None) -> tf.Tensor:

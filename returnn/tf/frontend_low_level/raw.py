@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.device import on_device
+from returnn.tf.frontend_low_level.graph_text import format_graph_output
 from returnn.tf.frontend_low_level.outermost_graph import graph_around
 from returnn.tf.frontend_low_level.scope import is_visible
 
@@ -29,7 +30,7 @@ _COMBINE: dict[str, Callable[..., Any]] = {
     "minimum": tf.minimum,
     "logical_and": tf.logical_and,
     "logical_or": tf.logical_or,
-    "squared_difference": tf.math.squared_difference,
+    "squared_difference": lambda a, b: tf.math.squared_difference(a, b) if a.dtype.is_floating else tf.square(a - b),
 }
 _ACTIVATION: dict[str, Callable[[Any], Any]] = {
     "identity": lambda x: x,
@@ -142,6 +143,8 @@ class RawTFOps:
     @staticmethod
     def combine_raw(a: tf.Tensor, kind: str, b: tf.Tensor) -> tf.Tensor:
         """:return: combination"""
+        if kind == "pow" and a.dtype == tf.uint8:  # the last digits of a product depend on those of its factors alone
+            return tf.cast(tf.pow(tf.cast(a, tf.int32), tf.cast(b, tf.int32)), tf.uint8)
         if kind == "logaddexp":
             high = tf.maximum(a, b)
             high = tf.where(tf.math.is_finite(high), high, tf.zeros_like(high))
@@ -153,6 +156,10 @@ class RawTFOps:
     @staticmethod
     def activation_raw(raw_tensor: tf.Tensor, func: str) -> tf.Tensor:
         """:return: elementwise function"""
+        if raw_tensor.dtype.is_integer and func in ("ceil", "floor"):
+            return raw_tensor
+        if raw_tensor.dtype.is_unsigned and func in ("abs", "neg"):
+            return raw_tensor if func == "abs" else tf.zeros_like(raw_tensor) - raw_tensor
         function = _ACTIVATION.get(func) or getattr(tf.math, func)
         return function(raw_tensor)
 
@@ -191,7 +198,7 @@ class RawTFOps:
     @staticmethod
     def sequence_mask_raw(lengths: tf.Tensor, *, batch_major: bool = True) -> tf.Tensor:
         """:return: mask"""
-        frames = tf.range(tf.reduce_max(lengths), dtype=lengths.dtype)
+        frames = tf.range(tf.maximum(tf.reduce_max(lengths), 0), dtype=lengths.dtype)
         return frames[None, :] < lengths[:, None] if batch_major else frames[:, None] < lengths[None, :]
 
     @staticmethod
@@ -214,6 +221,11 @@ class RawTFOps:
     def is_valid_in_current_graph(tensor: Tensor) -> bool:
         """:return: whether the value can be used in the current graph"""
         return tensor.raw_tensor is None or is_visible(tensor.raw_tensor)
+
+    @staticmethod
+    def format_graph_output(raw_tensor: tf.Tensor, *, max_depth: int | None = None) -> str:
+        """:return: a line for each operation, below the one that needs it"""
+        return format_graph_output(raw_tensor, max_depth)
 
     @staticmethod
     def graph_of_value(tensor: Tensor) -> Any:
@@ -256,6 +268,8 @@ class RawTFOps:
     def constant_raw(value: Any, dtype: str, device: str | None) -> tf.Tensor:
         """:return: constant"""
         with on_device(device):
+            if dtype == "bool" and not tf.is_tensor(value):
+                value = numpy.asarray(value, "bool")
             return tf.convert_to_tensor(value, dtype=dtype)
 
     @staticmethod

@@ -45,6 +45,8 @@ class SoftmaxTFOps(SoftmaxArrayOps):
     @staticmethod
     def sparse_cross_entropy_raw(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """:return: cross entropy"""
+        if targets.dtype not in (tf.int32, tf.int64):
+            targets = tf.cast(targets, tf.int32)
         return tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=targets)
 
 

@@ -8,6 +8,8 @@ from typing import Any, TextIO
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.graph_text import format_graph_output
+
 tf1 = tf.compat.v1
 
 
@@ -86,31 +88,6 @@ def find_ops_path_output_to_input(tensors: Any, fetches: Any) -> list[tf.Operati
                 paths[other] = [*paths[op], other]
                 todo.append(other)
     return None
-
-
-def format_graph_output(fetches: Any, max_depth: int | None = None) -> str:
-    """
-    :param fetches: what is computed
-    :param max_depth: do not go further away from it
-    :return: a line for each operation, below the one that needs it
-    """
-    lines: list[str] = []
-    seen: set[tf.Operation] = set()
-
-    def visit(op: tf.Operation, depth: int) -> None:
-        again = op in seen
-        seen.add(op)
-        shapes = ", ".join(
-            f"{x.dtype.name}{x.shape.as_list() if x.shape.ndims is not None else '?'}" for x in op.outputs
-        )
-        lines.append(f"{'  ' * depth}{op.name} = {op.type} -> {shapes}{' (see above)' if again and op.inputs else ''}")
-        if not again and (max_depth is None or depth < max_depth):
-            for x in op.inputs:
-                visit(x.op, depth + 1)
-
-    for fetch in tf.nest.flatten(fetches):
-        visit(_as_op(fetch), 0)
-    return "\n".join(lines)
 
 
 def print_graph_output(fetches: Any, file: TextIO | None = None, max_depth: int | None = None) -> None:

@@ -55,6 +55,7 @@ class AttentionTorchOps(CoreArrayOps):
         only_causal = is_causal and attention_mask is None and kv_spatial_dim == twin(query_spatial_dim)
         mask = None if only_causal else cls._mask(attention_mask, kv_spatial_dim, query_spatial_dim, is_causal)
         fits = fits and (mask is None or set(mask.dims) <= {*layouts[0], kv_spatial_dim})
+        fits = fits and kv_spatial_dim.get_dim_value() > 0  # over nothing, PyTorch's is NaN
         if not fits or (drop and att_dropout_broadcast):
             return super().scaled_dot_product_attention(query, key, value, **options)
         raw_query, raw_key, raw_value = (

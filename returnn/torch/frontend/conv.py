@@ -33,12 +33,13 @@ class ConvTorchOps(ConvArrayOps):
         if _is_shorter_than_window(raw_tensor, pads, moved):
             empty = _empty(_padded(raw_tensor, pads, 0.0), moved)
             return empty.new_zeros(len(empty), len(filter), *empty.shape[2:])
-        is_symmetric = all(left == right for left, right in pads)
+        # PyTorch's own padding wants something to pad.
+        is_symmetric = all(left == right for left, right in pads) and 0 not in raw_tensor.shape[2:]
         if not is_symmetric:
             raw_tensor = _padded(raw_tensor, pads, 0.0)
         return _CONV[len(moved) - 1](
             raw_tensor,
-            filter,
+            filter.contiguous(),  # for some sizes, PyTorch has no gradient otherwise
             stride=[w.stride for w in moved],
             dilation=[w.dilation for w in moved],
             padding=[left for left, _ in pads] if is_symmetric else 0,
@@ -50,6 +51,8 @@ class ConvTorchOps(ConvArrayOps):
         raw_tensor: torch.Tensor, filter: torch.Tensor, laid: Sequence[TransposedWindow], sizes: Sequence[Any]
     ) -> torch.Tensor:
         """:return: transposed convolution"""
+        if 0 in raw_tensor.shape[2:]:
+            return raw_tensor.new_zeros(len(raw_tensor), filter.shape[1], *map(int, sizes))
         full = _TRANSPOSED[len(laid) - 1](raw_tensor, filter, stride=[w.stride for w in laid])
         missing = [max(w.cut_left + int(size) - n, 0) for w, size, n in zip(laid, sizes, full.shape[2:], strict=True)]
         full = _padded(full, [(0, number) for number in missing], 0.0)

@@ -38,11 +38,13 @@ class NumericTorchOps(NumericArrayOps):
     @staticmethod
     def real_as_complex_raw(raw_tensor: torch.Tensor) -> torch.Tensor:
         """:return: complex numbers"""
-        return torch.view_as_complex(raw_tensor.contiguous())
+        return torch.complex(raw_tensor[..., 0], raw_tensor[..., 1])
 
     @staticmethod
     def rfft_raw(raw_tensor: torch.Tensor, size: int) -> torch.Tensor:
         """:return: spectrum"""
+        if not raw_tensor.numel():
+            return torch.complex(*[raw_tensor.new_zeros(*raw_tensor.shape[:-1], size // 2 + 1)] * 2)
         return torch.fft.rfft(raw_tensor, n=size)
 
     @staticmethod

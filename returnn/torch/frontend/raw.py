@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 import torch
 
+from returnn.frontend._extreme import extreme_value
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError
 
@@ -69,10 +70,7 @@ def _clamp_or(function: Callable[..., torch.Tensor], bound: str, a: Any, b: Any)
 def _extreme_of_nothing(x: torch.Tensor, mode: str, axes: Sequence[int]) -> torch.Tensor:
     """:return: the lowest value of the dtype for "max", the highest for "min", as TensorFlow has it"""
     sizes = [size for axis, size in enumerate(x.shape) if axis not in axes]
-    if x.dtype.is_floating_point:
-        return x.new_full(sizes, -torch.inf if mode == "max" else torch.inf)
-    limits = torch.iinfo(x.dtype)
-    return x.new_full(sizes, limits.min if mode == "max" else limits.max)
+    return x.new_full(sizes, extreme_value(RawTorchOps.get_dtype_name_raw(x), highest=mode == "min"))
 
 
 class RawTorchOps:

@@ -22,6 +22,7 @@ def attention_to_an_encoder(inputs: Inputs) -> list[Tensor]:
     values = inputs.floats([inputs.batch, axis, heads, value_dim])
     first = rf.compare_bc(rf.range_over_dim(axis), "==", 0)
     visible = rf.combine_bc(inputs.bools([inputs.batch, axis]), "or", first)
+    some_see_nothing = inputs.bools([inputs.batch, axis])
     options = {"key_dim": key_dim, "axis": axis}
     sequence = inputs.floats([inputs.batch, query_dim, heads, key_dim])
     step = inputs.floats([inputs.batch, heads, key_dim])
@@ -30,6 +31,8 @@ def attention_to_an_encoder(inputs: Inputs) -> list[Tensor]:
         rf.dot_attention(sequence, keys, values, scale=0.5, mask=visible, **options),
         rf.dot_attention(step, keys, values, **options),
         rf.dot_attention(step, keys, values, mask=visible, **options),
+        rf.dot_attention(step, keys, values, mask=some_see_nothing, **options),
+        rf.dot_attention(sequence, keys, values, mask=some_see_nothing, **options),
         rf.dot_attention(inputs.floats([query_dim, key_dim]), keys, values, **options),
     ]
 

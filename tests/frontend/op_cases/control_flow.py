@@ -74,16 +74,23 @@ def sequences_which_end_on_their_own(inputs: Inputs) -> list[Any]:
     return [*scan(), *scan(cond_before_body=False), *scan(max_seq_len=3)]
 
 
-@op_case("tensor_array_unstack", "tensor_array_stack", "tensor_array_push_back", "tensor_array_get_item",
-         "tensor_array_create", "tensor_array_length")  # fmt: skip
-def tensor_array(inputs: Inputs) -> list[Tensor]:
+@op_case("tensor_array_unstack", "tensor_array_stack", "tensor_array_length")
+def tensor_array(inputs: Inputs) -> Tensor:
     time, feature = inputs.dynamic(), inputs.static("feature")
+    x = inputs.floats([inputs.batch, time, feature])
+    return rf.TensorArray.unstack(x, axis=time).stack(axis=time)
+
+
+@op_case("tensor_array_unstack", "tensor_array_stack", "tensor_array_push_back", "tensor_array_get_item",
+         "tensor_array_create")  # fmt: skip
+def tensor_array_by_element(inputs: Inputs) -> list[Tensor]:
+    time, feature = inputs.dynamic(over=(), low=1), inputs.static("feature")  # there is a first frame
     x = inputs.floats([inputs.batch, time, feature])
     again = rf.TensorArray.unstack(x, axis=time)
     array = rf.TensorArray(x.copy_template_excluding_axis(x.get_axis_from_description(time)))
     array = array.push_back(again[0]).push_back(again[0] * 2.0)
     pair = Dim(None, name="pair", kind=Dim.Types.Spatial)
-    return [again.stack(axis=time), array.stack(axis=pair), array[1]]
+    return [array.stack(axis=pair), array[1]]
 
 
 @op_case("cond", differentiable=False)

@@ -33,7 +33,8 @@ def _broadcast_pair(inputs: Inputs, **options: Any) -> tuple[Tensor, Tensor]:
 def _combine_case(kind: str) -> OpCase:
     def run(inputs: Inputs) -> Tensor:
         is_positive = kind in _FLOATS
-        a, b = _broadcast_pair(inputs, **({"low": 0.3, "high": 3.0} if is_positive else {}))
+        high = 1.5 if kind == "pow" else 3.0  # in padded frames it is ten times as much, and still finite
+        a, b = _broadcast_pair(inputs, **({"low": 0.3, "high": high} if is_positive else {}))
         return rf.combine(a, kind, b)
 
     return OpCase(f"combine_{kind}", ("combine",), run, differentiable=kind not in _NOT_SMOOTH)

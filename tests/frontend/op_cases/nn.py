@@ -13,8 +13,8 @@ _PADDINGS = ["same", "valid", "same_static", 1]
 
 
 def _spatial_dims(inputs: Inputs, number: int) -> list[Dim]:
-    """:return: one of them has sequences of different lengths; these are never shorter than the windows"""
-    dims = [inputs.dynamic("time", low=3, high=7)]
+    """:return: one of them has sequences of different lengths"""
+    dims = [inputs.dynamic("time", high=7)]
     return dims + [inputs.static("axis", low=3, high=5) for _ in range(number - 1)]
 
 
@@ -65,7 +65,7 @@ def conv2d(inputs: Inputs) -> Any:
 @op_case("conv", "pool", "transposed_conv")
 def given_out_dims(inputs: Inputs) -> Any:
     """And the computed ones are the same as those which come out."""
-    time, feature, out, size = inputs.dynamic("time", low=3), inputs.static("feature"), inputs.static("out"), 3
+    time, feature, out, size = inputs.dynamic("time"), inputs.static("feature"), inputs.static("out"), 3
     x, filter_dim = inputs.floats([inputs.batch, time, feature]), inputs.static("filter-size", size)
     options = {
         "in_dim": feature, "out_dim": out, "in_spatial_dims": [time], "filter_size": [filter_dim],
@@ -169,7 +169,7 @@ def transposed_conv(inputs: Inputs) -> Any:
 
 @op_case("conv", "pool")
 def windows_longer_than_all_sequences(inputs: Inputs) -> list[Tensor]:
-    time, feature, out = inputs.dynamic(low=1, high=2), inputs.static("feature"), inputs.static("feature-out")
+    time, feature, out = inputs.dynamic(high=2), inputs.static("feature"), inputs.static("feature-out")
     window = inputs.static("window", 4)
     x = inputs.floats([inputs.batch, time, feature])
     weights = inputs.floats([feature, out, window])
@@ -203,7 +203,7 @@ def pool(inputs: Inputs) -> Any:
 
 
 def _ctc_inputs(inputs: Inputs) -> dict[str, Any]:
-    batch, time = inputs.batch, inputs.dynamic("time", low=1, high=7)
+    batch, time = inputs.batch, inputs.dynamic("time", high=7)
     labels_time = inputs.dynamic("labels-time", low=0, high=3)
     classes = inputs.static("feature-classes", 4)
     logits = inputs.floats([batch, time, classes], feature_dim=classes)
@@ -292,14 +292,14 @@ def moments(inputs: Inputs) -> Any:
 
 @op_case("reduce", nan_gradients=False, rtol=1e-3, atol=1e-4)
 def normalize(inputs: Inputs) -> Any:
-    time, feature = inputs.dynamic("time", low=2), inputs.static("feature", low=3)
+    time, feature = inputs.dynamic("time"), inputs.static("feature", low=3)
     x = inputs.floats([inputs.batch, time, feature])
     return [rf.normalize(x, axis=feature), rf.normalize(x, axis=[time, feature], epsilon=0.1)]
 
 
 @op_case("batch_norm", per_sequence=False, nan_gradients=False, rtol=1e-3, atol=1e-4)
 def batch_norm_of_batch(inputs: Inputs) -> Any:
-    time, feature, more = inputs.dynamic("time", low=2), inputs.static("feature"), inputs.static("more")
+    time, feature, more = inputs.dynamic("time"), inputs.static("feature"), inputs.static("more")
     x = inputs.floats([inputs.batch, time, more, feature], feature_dim=feature)
     options = {
         "running_mean": None, "running_variance": None, "gamma": inputs.floats([feature]),
@@ -314,7 +314,7 @@ def batch_norm_of_batch(inputs: Inputs) -> Any:
 
 @op_case("batch_norm", nan_gradients=False, rtol=1e-3)
 def batch_norm_with_running_values(inputs: Inputs) -> Any:
-    time, feature = inputs.dynamic("time", low=2), inputs.static("feature")
+    time, feature = inputs.dynamic("time"), inputs.static("feature")
     x = inputs.floats([inputs.batch, time, feature], feature_dim=feature)
     return get_backend_of(x).batch_norm(
         x,
@@ -332,7 +332,7 @@ def batch_norm_with_running_values(inputs: Inputs) -> Any:
 
 @op_case("stft", rtol=1e-3, atol=1e-4)
 def stft(inputs: Inputs) -> Any:
-    time = inputs.dynamic("samples", low=6, high=14)
+    time = inputs.dynamic("samples", high=14)
     x = inputs.floats([inputs.batch, time])
     flags = [{}, {"align_window_left": False}, {"window_enforce_even": False}, {"window_use_frame_length": False}]
     options = {"in_spatial_dim": time, "frame_step": inputs.number(1, 3), "frame_length": inputs.number(2, 6)}
@@ -344,7 +344,7 @@ def stft(inputs: Inputs) -> Any:
 
 @op_case("stft", rtol=1e-3, atol=1e-3)
 def log_mel(inputs: Inputs) -> Any:
-    time, one = inputs.dynamic("samples", low=8, high=20), inputs.static("one", 1)
+    time, one = inputs.dynamic("samples", high=20), inputs.static("one", 1)
     x = inputs.floats([inputs.batch, time, one], feature_dim=one)
     return rf.audio.log_mel_filterbank_from_raw(
         x, in_spatial_dim=time, out_dim=inputs.static("mel", 2), sampling_rate=160, window_len=0.05, step_len=0.025

@@ -11,7 +11,8 @@ from tests.frontend.op_case import Inputs, OpCase, op_case
 
 @op_case("gather")
 def gather(inputs: Inputs) -> list[Tensor]:
-    time, time2, feature = inputs.dynamic("time"), inputs.dynamic("time2"), inputs.static("feature")
+    time = inputs.dynamic("time", low=1)  # there is no index into an empty sequence
+    time2, feature = inputs.dynamic("time2"), inputs.static("feature")
     axis = inputs.static("axis")
     x = inputs.floats([inputs.batch, time, axis, feature], feature_dim=feature)
     weight = inputs.floats([feature, axis], feature_dim=axis)
@@ -28,6 +29,16 @@ def gather(inputs: Inputs) -> list[Tensor]:
 
 
 @op_case("gather")
+def gather_from_sequences_of_the_same_lengths(inputs: Inputs) -> list[Tensor]:
+    time, feature = inputs.dynamic("time"), inputs.static("feature")
+    indices = inputs.sparse([inputs.batch, time], time)
+    return [
+        rf.gather(inputs.floats([inputs.batch, time, feature]), indices=indices),
+        rf.gather(inputs.floats([time, inputs.batch]), indices=indices),
+    ]
+
+
+@op_case("gather")
 def gather_clip_to_valid(inputs: Inputs) -> list[Tensor]:
     time, feature = inputs.dynamic("time"), inputs.static("feature")
     x = inputs.floats([inputs.batch, time, feature])
@@ -36,7 +47,7 @@ def gather_clip_to_valid(inputs: Inputs) -> list[Tensor]:
         rf.gather(x, indices=indices, axis=time, clip_to_valid=True),
         rf.gather(x, indices=indices, axis=feature, clip_to_valid=True),
         rf.gather(x, indices=inputs.ints([inputs.static("other")], low=-2, high=6), axis=time, clip_to_valid=True),
-        rf.gather(x, indices=rf.last_frame_position_of_dim(time)),
+        rf.gather(x, indices=rf.last_frame_position_of_dim(time), clip_to_valid=True),
     ]
 
 
@@ -73,10 +84,13 @@ def scatter_over_batch(inputs: Inputs) -> list[Tensor]:
 
 
 @op_case("scatter")
-def scatter_to_sequence(inputs: Inputs) -> Tensor:
-    time, time2 = inputs.dynamic("time"), inputs.dynamic("time2")
+def scatter_to_sequence(inputs: Inputs) -> list[Tensor]:
+    time, time2 = inputs.dynamic("time"), inputs.dynamic("time2", low=1)  # there is no index into an empty sequence
     x = inputs.floats([inputs.batch, time])
-    return rf.scatter(x, indices=inputs.sparse([inputs.batch, time], time2), indices_dim=time)
+    return [
+        rf.scatter(x, indices=inputs.sparse([inputs.batch, time], time2), indices_dim=time),
+        rf.scatter(x, indices=inputs.sparse([inputs.batch, time], time), indices_dim=time),
+    ]
 
 
 @op_case("scatter", "gather")
@@ -161,13 +175,21 @@ def search_sorted(inputs: Inputs) -> list[Tensor]:
 
 @op_case("top_k")
 def top_k(inputs: Inputs) -> Any:
-    time, feature = inputs.dynamic("time", low=2), inputs.static("feature", low=2)
+    time, feature = inputs.dynamic("time"), inputs.static("feature", low=2)
     x = inputs.floats([inputs.batch, time, feature], feature_dim=feature)
     k = inputs.number(1, 2)
+
+    def with_known_indices(axis: Any) -> list[Tensor]:
+        """Where there are not enough frames, an index can be anything."""
+        values, indices, _ = rf.top_k(x, axis=axis, k=k, k_dim=inputs.new_dim("k"))
+        indices = [indices] if isinstance(indices, Tensor) else indices
+        return [values, *(rf.where(rf.is_finite(values), index, 0) for index in indices)]
+
     return [
         rf.top_k(x, axis=feature, k=k),
-        rf.top_k(x, axis=time, k=k, k_dim=inputs.new_dim("k")),
-        rf.top_k(x, axis=[time, feature], k=k)[:2],
+        *with_known_indices(time),
+        *with_known_indices([time, feature]),
+        *with_known_indices([feature, time]),
         rf.top_k(x, axis=feature, k_dim=inputs.new_dim("k", k)),
     ]
 

@@ -1,0 +1,173 @@
+"""Operations of the backends on raw tensors, which are documented as such. Others use those of them that compute."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import tensorflow as tf
+import torch
+
+import returnn.frontend as rf
+from returnn.frontend._backend import Backend, get_backend_by_name
+from returnn.frontend._interface.raw import RawOps
+from returnn.tensor import Dim, Tensor
+from returnn.util.errors import DimError
+
+batch, time = Dim(2, name="batch", kind=Dim.Types.Batch), Dim(3, name="time")
+VALUE = numpy.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "float32")
+
+
+@dataclass
+class Raw:
+    """A backend, and how its raw tensors are made and read."""
+
+    backend: type[Backend[Any]]
+    make: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+    @property
+    def is_graph(self) -> bool:
+        return self.backend.is_tensorflow
+
+
+@pytest.fixture(params=["numpy", "torch", "tf"])
+def raw(request: pytest.FixtureRequest) -> Iterator[Raw]:
+    with rf.backend_ctx(request.param), contextlib.ExitStack() as stack:
+        if request.param == "tf":
+            stack.enter_context(tf.Graph().as_default())
+            session = stack.enter_context(tf.compat.v1.Session())
+            make, read = tf.constant, session.run
+        else:
+            make = torch.tensor if request.param == "torch" else numpy.asarray
+            read = numpy.asarray
+        yield Raw(get_backend_by_name(request.param), make, read)
+
+
+def test_dtypes(raw: Raw) -> None:
+    x = raw.make(VALUE)
+    assert raw.backend.get_dtype_name_raw(x) == "float32"
+    assert raw.backend.as_dtype_raw("float32") == x.dtype
+    cast = raw.backend.cast_raw(x, "int64")
+    assert raw.backend.get_dtype_name_raw(cast) == "int64"
+    assert raw.read(cast).tolist() == VALUE.astype("int64").tolist()
+
+
+def test_shapes(raw: Raw) -> None:
+    x = raw.make(VALUE)
+    assert raw.backend.get_ndim_raw(x) == 2
+    assert list(raw.read(raw.backend.get_shape_raw(x))) == [2, 3]
+    assert raw.backend.get_shape_tuple_raw(x) == (2, 3)
+    assert raw.backend.get_known_shape_raw(x) == (2, 3)
+    raw.backend.set_known_shape_raw(x, (2, None))
+    with pytest.raises((DimError, ValueError)):
+        raw.backend.set_known_shape_raw(x, (5, None))
+    dim = raw.backend.get_new_dim_raw(x, 1, name="new")
+    assert (dim.size, dim.name) == (3, "new")
+
+
+def test_shapes_that_only_the_value_knows() -> None:
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder("float32", [None, 3])
+        backend = get_backend_by_name("tf")
+        assert backend.get_known_shape_raw(x) == (None, 3)
+        dim = backend.get_new_dim_raw(x, 0, name="new")
+        assert dim.size is None
+        assert session.run(dim.get_dim_value(), {x: VALUE}) == 2
+        backend.set_known_shape_raw(x, (2, 3))
+        assert backend.get_known_shape_raw(x) == (2, 3)
+
+
+def test_layout(raw: Raw) -> None:
+    x = raw.make(VALUE)
+    one = raw.backend.expand_dims_raw(x, 1)
+    assert raw.backend.get_known_shape_raw(one) == (2, 1, 3)
+    assert raw.read(raw.backend.expand_raw(one, 1, 4)).tolist() == VALUE[:, None].repeat(4, axis=1).tolist()
+    assert raw.read(raw.backend.squeeze_raw(one, [1])).tolist() == VALUE.tolist()
+    assert raw.read(raw.backend.transpose_raw(x, [1, 0])).tolist() == VALUE.T.tolist()
+    assert raw.read(raw.backend.reshape_raw(x, [3, 2])).tolist() == VALUE.reshape(3, 2).tolist()
+    full = raw.backend.fill_raw([2, 1], raw.make(numpy.float32(0.5)))
+    assert raw.read(full).tolist() == [[0.5], [0.5]]
+
+
+def test_functions(raw: Raw) -> None:
+    x = raw.make(VALUE)
+    numpy.testing.assert_allclose(raw.read(raw.backend.activation_raw(x, "tanh")), numpy.tanh(VALUE), rtol=1e-6)
+    assert raw.read(raw.backend.combine_raw(x, "mul", x)).tolist() == (VALUE * VALUE).tolist()
+    assert raw.read(raw.backend.compare_raw(x, "less", raw.backend.combine_raw(x, "mul", x))).tolist() == (
+        (VALUE * VALUE > VALUE).tolist()
+    )
+    assert raw.backend.raw_to_numpy(x).tolist() == VALUE.tolist()
+    spectrum = raw.read(raw.backend.rfft_raw(x, 4))
+    numpy.testing.assert_allclose(spectrum, numpy.fft.rfft(VALUE, n=4), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("lengths", [[2, 0, 3], [0, 0], []])
+def test_sequence_mask(raw: Raw, lengths: list[int]) -> None:
+    assert raw.backend.have_sequence_mask_raw()
+    expected = numpy.arange(max(lengths, default=0)) < numpy.array(lengths, "int32").reshape(-1, 1)
+    raw_lengths = raw.make(numpy.array(lengths, "int32"))
+    assert raw.read(raw.backend.sequence_mask_raw(raw_lengths)).tolist() == expected.tolist()
+    assert raw.read(raw.backend.sequence_mask_raw(raw_lengths, batch_major=False)).tolist() == expected.T.tolist()
+
+
+def test_order_and_names(raw: Raw) -> None:
+    x = raw.make(VALUE)
+    with raw.backend.name_scope_raw("inner"), raw.backend.control_dependencies_raw([x]):
+        y = raw.backend.combine_raw(x, "add", x)
+    assert raw.read(raw.backend.identity_with_control_dependencies_raw(y, [x])).tolist() == (2 * VALUE).tolist()
+    if raw.is_graph:
+        assert y.op.name.startswith("inner/")
+        assert y.op.control_inputs == [x.op] or x.op in [i.op for i in y.op.inputs]
+
+
+def test_graph(raw: Raw) -> None:
+    x = Tensor("x", [batch, time], "float32", raw_tensor=raw.make(VALUE))
+    y = rf.tanh(x)
+    assert raw.backend.executing_eagerly() is not raw.is_graph
+    assert raw.backend.is_valid_in_current_graph(y)
+    assert raw.backend.should_pickle_tensor(y.raw_tensor) is not raw.is_graph
+    assert raw.backend.is_backend_raw_tensor_dim_tag_independent
+    assert raw.backend.dispatch_priority >= 0
+    with raw.backend.graph_of_value(y):
+        assert raw.backend.is_valid_in_current_graph(y)
+    text = raw.backend.format_graph_output(y.raw_tensor, max_depth=3)
+    if not raw.is_graph:
+        assert text is None
+    else:
+        assert text == "Tanh = Tanh -> float32[2, 3]\n  Const = Const -> float32[2, 3]"
+        with tf.Graph().as_default():
+            assert not raw.backend.is_valid_in_current_graph(y)
+
+
+def test_sanity_checks(raw: Raw) -> None:
+    good = Tensor("x", [batch, time], "float32", raw_tensor=raw.make(VALUE))
+    bad = good.copy_template()
+    bad._raw_tensor = raw.make(VALUE.T.copy())
+    result = raw.backend.runtime_sanity_checks(good)
+    if raw.is_graph:
+        raw.read(result)
+    with pytest.raises((DimError, tf.errors.InvalidArgumentError), match=r"the shape|the value has the shape"):
+        raw.read(raw.backend.runtime_sanity_checks(bad))
+
+
+def test_placeholder() -> None:
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), tf.compat.v1.Session() as session:
+        template = Tensor("x", [batch, time], "float32")
+        x = get_backend_by_name("tf").create_placeholder_raw(template)
+        assert x.shape.as_list() == [2, 3]
+        assert session.run(x * 2.0, {x: VALUE}).tolist() == (2 * VALUE).tolist()
+
+
+def test_each_raw_operation_is_here_or_in_the_cases() -> None:
+    names = {n for n, m in inspect.getmembers(Backend, callable) if n.endswith("_raw")}
+    names |= {n for n, _ in inspect.getmembers(RawOps) if not n.startswith("_")}
+    names -= {"create_parameter_raw", "is_tensorflow", "name"}  # a case of its own; attributes that say who it is
+    text = Path(__file__).read_text("utf8")
+    assert not [name for name in sorted(names) if f".{name}" not in text]
