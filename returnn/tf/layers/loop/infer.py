@@ -321,7 +321,20 @@ def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -
         if options.get("sparse"):
             return Tensor(name, dims=batch, dtype=options.get("dtype", "int32"), sparse_dim=feature, version=1)
         return Tensor(name, dims=[*batch, feature], dtype=dtype, feature_dim=feature, version=1)
-    return None
+    return _guess_from_values_of_switch(network, path, descriptions)
+
+
+def _guess_from_values_of_switch(network: Any, path: str, descriptions: dict[str, Any]) -> Tensor | None:
+    """:return: what one of the two values of a switch looks like, as far as its options say"""
+    desc = description_of(path, descriptions)
+    if desc.get("class") != "switch":
+        return None
+    outer = path[: path.rfind("/") + 1]
+    names = [desc.get(option) for option in ("true_from", "false_from")]
+    values = [outer + name for name in names if isinstance(name, str)]
+    others = [path for path in values if description_of(path, descriptions).get("class") != "switch"]
+    guesses = (_guess_from_options(network, path, descriptions) for path in others)
+    return next((guess for guess in guesses if guess is not None), None)
 
 
 def _target_of_choice(path: str, descriptions: dict[str, Any]) -> str | None:

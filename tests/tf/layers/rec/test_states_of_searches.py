@@ -98,6 +98,20 @@ def test_a_value_that_is_kept_by_a_switch_has_the_dims_of_the_other_value(search
             numpy.testing.assert_allclose(kept[t], value, atol=1e-6)
 
 
+def test_a_switch_between_its_past_and_what_follows_from_it():
+    """Only the options of one of the values say what it looks like."""
+    out_type = {"dtype": "int32", "dim": None, "shape": ()}
+    unit = {
+        "is_two": {"class": "compare", "from": "output", "value": 2},
+        "one_more": {"class": "eval", "from": "prev:twos", "eval": "source(0) + 1", "out_type": out_type},
+        "twos": {"class": "switch", "condition": "is_two", "true_from": "one_more", "false_from": "prev:twos",
+                 "initial_output": 0, "is_output_layer": True},
+    }  # fmt: skip
+    found = found_with(unit, "output", "output/twos")
+    for row, twos, length in zip(found["output"][0], found["output/twos"][0], found["output"][1][0], strict=True):
+        numpy.testing.assert_array_equal(twos[:length], numpy.cumsum(row[:length] == 2))
+
+
 def test_states_of_hypotheses_are_not_kept_for_the_next_batch():
     with pytest.raises(ConfigError) as info:
         found_with({"s": {**LSTM, "initial_state": "keep_over_epoch"}}, "output")
