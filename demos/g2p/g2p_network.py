@@ -53,14 +53,14 @@ def attention_network(
                 "phoneme": {**_projection(embedding), "from": "output", "initial_output": 0},
                 "s": {
                     "class": "rnn_cell", "unit": "LSTMBlock", "n_out": decoder, "from": ["prev:phoneme", "prev:att"],
-                    "dropout": decoder_dropout,
+                    **_dropout(decoder_dropout),
                 },
                 **_attention(attention),
                 "readout": {
                     "class": "linear", "activation": "tanh", "n_out": attention, "from": ["s", "prev:phoneme", "att"],
                 },
                 "prob": {
-                    "class": "softmax", "from": "readout", "dropout": output_dropout, "target": "classes",
+                    "class": "softmax", "from": "readout", **_dropout(output_dropout), "target": "classes",
                     "loss": "ce", "loss_opts": {"label_smoothing": 0.1}, "loss_only_on_non_search": True,
                 },
             },
@@ -74,8 +74,13 @@ def _projection(size: int) -> NetDict:
 
 
 def _blstm(name: str, source: str | list[str], size: int, dropout: float) -> NetDict:
-    options = {"class": "rec", "unit": "nativelstm2", "n_out": size, "from": source, "dropout": dropout}
+    options = {"class": "rec", "unit": "nativelstm2", "n_out": size, "from": source, **_dropout(dropout)}
     return {f"{name}_fw": {**options, "direction": 1}, f"{name}_bw": {**options, "direction": -1}}
+
+
+def _dropout(probability: float) -> NetDict:
+    """:return: options of a layer which drops each entry of its input on its own"""
+    return {"dropout": probability, "dropout_noise_shape": {"*": None}}
 
 
 def _attention(size: int) -> NetDict:

@@ -155,20 +155,29 @@ class TensorOldNames:
     def get_bc_shape(self: Tensor, opts: Mapping[Any, Any] | None = None) -> tuple[Any, ...]:
         """
         :param opts: axis description -> 1 for size 1, -1 or None for the size of the axis; "*" for all others.
-            Default: size 1 for all but the batch and the feature axis
+            Default: as `get_bc_spatial_batch_shape`, size 1 for all but the feature axis
+        :return: sizes, such as those of noise which is the same in all frames of all sequences
         """
-        options = {"*": 1, "B": -1, "F": -1} if opts is None else dict(opts)
-        default = options.pop("*", -1)
-        shape: list[Any] = [self._bc_size(i, default) for i in range(len(self.dims))]
-        for description, value in options.items():
-            for axis in self.get_axes_from_description(description, allow_int=True):
-                shape[axis] = self._bc_size(axis, value)
-        return tuple(shape)
+        of_size_1 = self.get_bc_axes(opts)
+        return tuple(1 if i in of_size_1 else dim.get_dim_value() for i, dim in enumerate(self.dims))
 
-    def _bc_size(self: Tensor, axis: int, value: int | None) -> Any:
-        if value not in (1, -1, None):
-            raise DimError(f"{self}: the size of a broadcast axis is 1 or -1, not {value!r}.")
-        return 1 if value == 1 else self.dims[axis].get_dim_value()
+    def get_bc_axes(self: Tensor, opts: Mapping[Any, Any] | None = None) -> set[int]:
+        """
+        :param opts: see `get_bc_shape`
+        :return: the axes of size 1 there
+        """
+        options = dict(opts or {})
+        for value in options.values():
+            if value not in (1, -1, None):
+                raise DimError(f"{self}: the size of a broadcast axis is 1 or -1, not {value!r}.")
+        by_default = options.pop("*", 1)
+        axes = set(range(len(self.dims))) if by_default == 1 else set()
+        if "*" not in (opts or {}):
+            axes.discard(self.feature_dim_axis)
+        for description, value in options.items():
+            described = set(self.get_axes_from_description(description, allow_int=True))
+            axes = axes | described if value == 1 else axes - described
+        return axes
 
     def get_compare_key(self: Tensor) -> tuple[Any, ...]:
         """:return: something to sort templates by"""

@@ -300,9 +300,7 @@ class TwoDNativeLstmCell(RecSeqCellOp):
         return pool_source_axis(h, src_mask, self.pooling), h[-1], c[-1]
 
 
-def _initial_lstm_state(
-    state: Any, num_entries: tf.Tensor, size: int, dtype: tf.DType
-) -> tuple[tf.Tensor, tf.Tensor]:
+def _initial_lstm_state(state: Any, num_entries: tf.Tensor, size: int, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
     """:return: c and h, (B, F) each; a single tensor is h"""
     zeros = tf.ensure_shape(tf.zeros([num_entries, size], dtype), [None, size])
     if state is None:

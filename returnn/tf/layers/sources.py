@@ -92,7 +92,9 @@ class _ConcatInputLayer(LayerBase):
         :param out_shape: promise about the dims of the output
         :param dropout: probability to drop an entry of the input, in training
         :param dropout_axis: dims along which entries are dropped on their own; along others, together
-        :param dropout_noise_shape: the same as sizes: 1 for dims along which entries are dropped together; or by axis
+        :param dropout_noise_shape: the same as sizes: 1 for dims along which entries are dropped together, else None;
+            or by axis, with "*" for all others. Default: together along all but the feature dim. So `{"*": None}`
+            drops all entries on their own
         :param dropout_on_forward: also outside of training
         :param mask: "dropout": multiply the input with a random 0/1 mask, of mean 1/2; "unity": no mask
         """
@@ -151,21 +153,17 @@ def _with_feature_dim(data: Tensor, in_dim: Dim, where: str, *, option: str) -> 
     return data
 
 
-def _dropout_axes(data: Tensor, dropout_axis: Any, noise_shape: Any) -> list[Dim] | None:
-    """:return: the dims along which entries are dropped on their own; None for the default of the frontend"""
+def _dropout_axes(data: Tensor, dropout_axis: Any, noise_shape: Any) -> list[Dim]:
+    """:return: the dims along which entries are dropped on their own"""
     if dropout_axis is not None:
+        if noise_shape is not None:
+            raise UserError("the options 'dropout_axis' and 'dropout_noise_shape' exclude each other.")
         return [data.dims[i] for i in data.get_axes_from_description(dropout_axis)]
-    if noise_shape is None:
-        return None
-    if isinstance(noise_shape, Mapping):
-        default = noise_shape.get("*", -1)
-        sizes: list[Any] = [default] * len(data.dims)
-        for description, size in noise_shape.items():
-            if description != "*":
-                for axis in data.get_axes_from_description(description, allow_int=True):
-                    sizes[axis] = size
+    if noise_shape is None or isinstance(noise_shape, Mapping):
+        together = data.get_bc_axes(noise_shape)
     else:
         sizes = list(noise_shape)
         if len(sizes) != len(data.dims):
             raise UserError(f"option 'dropout_noise_shape': {sizes} does not have one size for each axis of {data}.")
-    return [dim for dim, size in zip(data.dims, sizes, strict=True) if size != 1]
+        together = {i for i, size in enumerate(sizes) if size == 1}
+    return [dim for i, dim in enumerate(data.dims) if i not in together]

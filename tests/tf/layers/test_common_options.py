@@ -111,15 +111,28 @@ def dropped(train_flag=True, **options):
     return net.run("output") == 0
 
 
+ON_THEIR_OWN = {"dropout_noise_shape": {"*": None}}
+
+
 def test_dropout_is_only_in_training():
-    assert 0.2 < dropped().mean() < 0.8
+    assert 0.2 < dropped(**ON_THEIR_OWN).mean() < 0.8
     assert not dropped(train_flag=False).any()
-    assert 0.2 < dropped(train_flag=False, dropout_on_forward=True).mean() < 0.8
+    assert 0.2 < dropped(train_flag=False, dropout_on_forward=True, **ON_THEIR_OWN).mean() < 0.8
+
+
+def test_dropout_drops_the_same_features_in_all_frames_of_all_sequences_by_default():
+    drops = dropped()
+    assert (drops == drops[:1, :1]).all()
+    assert 0 < drops.mean() < 1
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"dropout_noise_shape": [None, 1, None]}, {"dropout_noise_shape": {"T": 1}}, {"dropout_axis": ["B", "F"]}],
+    [
+        {"dropout_noise_shape": [None, 1, None]},
+        {"dropout_noise_shape": {"T": 1, "B": None}},
+        {"dropout_axis": ["B", "F"]},
+    ],
 )
 def test_dropout_drops_the_same_in_all_frames(options):
     drops = dropped(**options)
