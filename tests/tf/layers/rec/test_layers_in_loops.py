@@ -220,6 +220,9 @@ def in_loop(steps, *, optimize):
     return {**one("rec", "data", unit=unit, optimize_move_layers_out=optimize, back_prop=True), "is_output_layer": True}
 
 
+LENGTHS = numpy.array([4, 3], "int32")
+
+
 class Loops:
     """The same steps inside of a loop, and moved out."""
 
@@ -277,24 +280,29 @@ class Loops:
             if name.startswith(f"{place}/")
         }
         targets = {**params, **self.copies}
-        frames = tf.reshape(tf.range(1.0, 5.0), [1, 4])  # each counts another time
-        total = tf.add_n([tf.reduce_sum(out * frames) for out in outputs.values()])
+        weight = tf.range(1.0, tf.cast(tf.reduce_max(self.lengths) + 1, tf.float32))  # of each frame another one
+        total = tf.add_n([tf.reduce_sum(out * weight) for out in outputs.values()])
         grads = tf1.gradients(total, list(targets.values()), unconnected_gradients="zero")
         return {name: tf.convert_to_tensor(grad) for name, grad in zip(targets, grads, strict=True)}
 
     def run(self):
-        """:return: by place: frames of the sums by class, and all gradients"""
+        """:return: by place: frames of the sums by class, and all gradients; and the frames of each sequence alone"""
+        together, *alone = (self.session.run(self.fetches, self._feed(rows)) for rows in ([0, 1], [0], [1]))
+        return together, [{place: out for place, (out, _) in single.items()} for single in alone]
+
+    def _feed(self, rows):
         rnd = numpy.random.RandomState(3)
         data, ids = rnd.normal(size=(2, 4, 6)).astype("float32"), rnd.randint(0, 5, (2, 4)).astype("int32")
+        vec, lengths = rnd.normal(size=(2, 6)).astype("float32"), LENGTHS[rows]
         feed = {
-            self.extern["data"].raw_tensor: data,
-            self.extern["ids"].raw_tensor: ids,
-            self.extern["vec"].raw_tensor: rnd.normal(size=(2, 6)).astype("float32"),
-            self.lengths: numpy.array([4, 3], "int32"),
+            self.extern["data"].raw_tensor: data[rows, : max(lengths)],
+            self.extern["ids"].raw_tensor: ids[rows, : max(lengths)],
+            self.extern["vec"].raw_tensor: vec[rows],
+            self.lengths: lengths,
         }
         if tf.is_tensor(self.batch_size):
-            feed[self.batch_size] = 2
-        return self.session.run(self.fetches, feed)
+            feed[self.batch_size] = len(rows)
+        return feed
 
 
 GROUP_SIZE = 12  # so many classes in a graph: gradients of large loops take long to make
@@ -302,7 +310,7 @@ GROUP_SIZE = 12  # so many classes in a graph: gradients of large loops take lon
 
 @functools.cache
 def results_of_group(number):
-    """:return: by place: frames of the sums by class, and all gradients"""
+    """:return: see `Loops.run`"""
     return Loops(dict(list(STEPS.items())[number * GROUP_SIZE : (number + 1) * GROUP_SIZE])).run()
 
 
@@ -313,17 +321,25 @@ def results(name):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_moving_a_layer_out_of_the_loop_changes_nothing(results, name):
-    inside, moved = (results[place][0][name] for place in ("inside", "moved"))
+    inside, moved = (results[0][place][0][name] for place in ("inside", "moved"))
     assert numpy.isfinite(inside).all()
     numpy.testing.assert_allclose(moved, inside, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_moving_a_layer_out_of_the_loop_changes_no_gradient(results, name):
-    inside, moved = (results[place][1] for place in ("inside", "moved"))
+    inside, moved = (results[0][place][1] for place in ("inside", "moved"))
     assert set(inside) == set(moved)
     names = [key for key in inside if key.startswith((f"{prefix_of(name)}_", f"rec/{prefix_of(name)}_"))]
     for key in names:
         numpy.testing.assert_allclose(moved[key], inside[key], rtol=1e-3, atol=1e-4, err_msg=key)
     has_gradient = any(inside[key].any() for key in names)
     assert has_gradient == (name not in WITHOUT_GRADIENT)
+
+
+@pytest.mark.parametrize("place", ["inside", "moved"])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_loop_over_a_batch_is_loops_over_its_sequences(results, name, place):
+    together, alone = results
+    for frames, single, length in zip(together[place][0][name], alone, LENGTHS, strict=True):
+        numpy.testing.assert_allclose(frames[:length], single[place][name][0], rtol=1e-4, atol=1e-4)
