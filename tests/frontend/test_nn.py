@@ -286,3 +286,20 @@ def test_smoothed_gradient_leaves_excluded_labels_alone() -> None:
     )
     (got,) = torch.autograd.grad((smoothed.raw_tensor * torch.tensor([-0.5, 0, 0, -0.5])).sum(), log_probs)
     torch.testing.assert_close(-got, torch.tensor([[0.4, 0.05, 0.05, 0.5]]))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_linear_to_the_same_features(is_sparse: bool) -> None:
+    linear = rf.Linear(feature, feature, with_bias=False)
+    weights = linear.weight.raw_tensor.detach()
+    if is_sparse:
+        labels = torch.tensor([2, 0])
+        got = linear(tensor(labels, batch, sparse_dim=feature))
+        expected = weights[labels]
+    else:
+        x = random(2, 4)
+        got = linear(tensor(x, batch, feature))
+        expected = x @ weights
+    assert got.dims[1] == feature
+    assert got.dims[1].match_priority == 0
+    assert_equal(got, expected, batch, feature)
