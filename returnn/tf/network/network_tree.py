@@ -308,19 +308,31 @@ class NetworkTree:
         """:return: raw scalar, number of the frame in the loop, from 0 on"""
         info = self.get_rec_step_info()
         assert info is not None
-        return info.output.raw_tensor
+        return info.index.raw_tensor
 
     def set_rec_step_info(
-        self: TFNetwork, i: Any, prev_end_flag: Any = None, prev_end_layer: Any = None, seq_lens: Any = None
+        self: TFNetwork,
+        i: Any,
+        prev_end_flag: Any = None,
+        prev_end_layer: Any = None,
+        seq_lens: Any = None,
+        offset: Tensor | None = None,
     ) -> None:
         """
         :param i: number of the frame
         :param prev_end_flag: (B,), whether the sequence has ended
         :param prev_end_layer: the layer "prev:end"
         :param seq_lens: (B,), lengths, if they are known
+        :param offset: scalar: number of the first frame
         """
         self.layers[":i"] = get_layer_class(":i")(
-            name=":i", network=self, i=i, prev_end_flag=prev_end_flag, prev_end_layer=prev_end_layer, seq_lens=seq_lens
+            name=":i",
+            network=self,
+            i=i,
+            prev_end_flag=prev_end_flag,
+            prev_end_layer=prev_end_layer,
+            seq_lens=seq_lens,
+            offset=offset,
         )
 
     # Search.

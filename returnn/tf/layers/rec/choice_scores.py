@@ -59,7 +59,7 @@ def grown_if_ended(layer: ChoiceLayer, base: Tensor, ended: Tensor) -> Tensor:
     """
     if not layer.length_normalization:
         return base
-    step = rf.cast(layer.network.get_rec_step_info().output, "float32")
+    step = rf.cast(layer.network.get_rec_step_info().index, "float32")
     growth = (step + 1.0) / rf.maximum(step, 1.0)
     growth = growth if layer.length_normalization_exponent == 1 else growth**layer.length_normalization_exponent
     return base * rf.where(ended, growth, 1.0, allow_broadcast_all_sources=True)

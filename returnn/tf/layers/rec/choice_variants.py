@@ -78,7 +78,7 @@ def _of_each(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim:
 
 def _of_each_from_one_on(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim: Dim) -> Selection:
     """Before the first step there is only one hypothesis, from which all of them come."""
-    is_first = rf.compare(layer.network.get_rec_step_info().output, "==", 0)
+    is_first = rf.compare(layer.network.get_rec_step_info().index, "==", 0)
     pairs = zip(
         _best_of_all(layer, scores, dim, base, beam_dim), _of_each(layer, scores, dim, base, beam_dim), strict=True
     )
@@ -118,7 +118,7 @@ def _with_target(layer: ChoiceLayer, scores: Tensor, candidates: Candidates, bas
 def _hypothesis_of_target(layer: ChoiceLayer, base: Beam) -> Tensor:
     """:return: scalar -> beam: the last place; but before the first step, there is only the first one"""
     last = (base.dim.dimension or 0) - 1
-    step = layer.network.get_rec_step_info().output
+    step = layer.network.get_rec_step_info().index
     if base.choice is None:
         source = rf.where(rf.compare(step, "==", 0), 0, last)
     else:

@@ -82,7 +82,8 @@ class SequenceFrame(Frame):
         data = {} if inputs.source is None else {"source": inputs.source}
         self.network = inputs.cell.make_network(self, is_step=False, data=data)
         if has_known_length:
-            self.network.set_rec_step_info(i=rf.range_over_dim(inputs.time_dim))
+            i = rf.range_over_dim(inputs.time_dim)
+            self.network.set_rec_step_info(i=i, offset=inputs.cell.rec_layer.first_step())
 
     def make(self, path: str) -> LayerBase:
         """:return: layer of the time step, for all frames"""
@@ -176,7 +177,7 @@ class StepFrame(Frame):
         data = {"source": loop.reads["data:source"](i)} if "data:source" in loop.reads else {}
         self.network = loop.inputs.cell.make_network(self, is_step=True, data=data)
         index = Tensor("i", dims=(), dtype="int32", raw_tensor=i, sparse_dim=loop.inputs.time_dim)
-        self.network.set_rec_step_info(i=index)
+        self.network.set_rec_step_info(i=index, offset=loop.inputs.cell.rec_layer.first_step())
         self._slices: dict[str, LayerBase] = {}
 
     def make(self, path: str) -> LayerBase:
@@ -244,7 +245,7 @@ class StepFrame(Frame):
             return self._of_prev_beam("ended", "bool")
         # Recorded results go on for one frame beyond the end of a sequence, so we do, too.
         lengths = self.loop.inputs.time_dim.get_size_tensor()
-        return rf.compare(self.network.get_rec_step_info().output, ">", lengths)
+        return rf.compare(self.network.get_rec_step_info().index, ">", lengths)
 
     def _of_prev_beam(self, name: str, dtype: str) -> Tensor:
         dims = self.loop.dims_of_hypotheses

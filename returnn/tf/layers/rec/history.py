@@ -80,6 +80,6 @@ def all_with_past(frames: Tensor, *, axis: Dim, out_dim: Dim) -> Tensor:
 
 def number_of_step(layer: LayerBase) -> Tensor:
     """:return: int32, scalar: number of the current frame of the loop, to compute with"""
-    step = layer.network.get_rec_step_info().output.copy()
+    step = layer.network.get_rec_step_info().index.copy()
     step.sparse_dim = None
     return step

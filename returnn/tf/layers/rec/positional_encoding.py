@@ -63,7 +63,9 @@ class PositionalEncodingLayer(_ConcatInputLayer):
     def _position(self, source: Tensor) -> Tensor:
         """:return: int32, {T}, or {B, T} with an offset; a scalar for a single frame"""
         axis, is_frame = self.sequence_dim_of(source, self.axis)
-        position = self.network.get_rec_step_info().output.copy() if is_frame else rf.range_over_dim(axis)
+        step = self.network.get_rec_step_info(must_exist=False)
+        of_step = step is not None and step.output.dims == (() if is_frame else (axis,))
+        position = step.output.copy() if of_step else rf.range_over_dim(axis)
         position.sparse_dim = None
         if self.constant >= 0:
             position = position * 0 + self.constant

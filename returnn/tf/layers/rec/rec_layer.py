@@ -68,7 +68,8 @@ class RecLayer(RecSubnetwork, UnitLayer):
         :param unroll: no loop in the graph, but its frames one after the other, if their number is in the config: by a
             static time dim, or as `max_seq_len`. Otherwise it is a loop all the same
         :param back_prop: whether there will be gradients. Default: in training
-        :param use_global_rec_step_offset: count the steps of a subnetwork on from where the last run ended
+        :param use_global_rec_step_offset: the steps of a subnetwork (`:i`, positions) go on from the batch before, in
+            each epoch from 0
         :param include_eos: whether the frame in which "end" is true is part of the sequence
         :param debug: print each step of a subnetwork
         :param axis: the dim to go over. Default: the time dim of the source. `single_step_dim` for a single step

@@ -14,6 +14,7 @@ from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.rec.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
 from returnn.tf.layers.rec.prev_layer import hidden_state_names
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
+from returnn.tf.layers.rec.step_offset import StepOffset
 from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
 from returnn.tf.layers.rec.unit_layer import UnitLayer
 from returnn.util.errors import ConfigError, nearest_hint
@@ -26,14 +27,10 @@ class RecSubnetwork(LayerBase):
     """See the head of this module."""
 
     cell: SubnetworkRecCell | None = None
+    _step_offset: StepOffset | None = None
 
     def compute_subnetwork(self: RecLayer, source: Tensor | None) -> Tensor:
         """:return: output of the loop over the subnetwork"""
-        if self.use_global_rec_step_offset:
-            raise ConfigError(
-                f"{self.where()}: option 'use_global_rec_step_offset' is not supported: the steps of a loop are "
-                "counted from 0.\n  Use the option 'initial_state' or 'initial_output' to go on from another run."
-            )
         time_dim, has_known_length = self._time_dim_of_loop(source)
         if self.is_backward() and not has_known_length:
             raise ConfigError(
@@ -54,10 +51,19 @@ class RecSubnetwork(LayerBase):
             backward=self.is_backward(),
             debug=bool(self.debug),
         )
+        has_values = get_selected_backend() != "template"
+        if self.use_global_rec_step_offset and has_values:
+            self._step_offset = StepOffset(self)
         output = self.cell.compute()
-        if source is not None and get_selected_backend() != "template" and not self.network.search_flag:
+        if self._step_offset is not None:
+            self._step_offset.count(time_dim.get_dim_value())
+        if source is not None and has_values and not self.network.search_flag:
             self._check_lengths_of_targets(time_dim)
         return output
+
+    def first_step(self: RecLayer) -> Tensor | None:
+        """:return: number of the first frame, None for 0"""
+        return None if self._step_offset is None else self._step_offset.number
 
     def data_of_frames(self: RecLayer, key: str, data: Tensor, time_dim: Dim) -> Tensor:
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import returnn.frontend as rf
@@ -10,27 +11,48 @@ from returnn.tf.layers.layer_base import LayerBase
 
 
 class RecStepInfoLayer(LayerBase):
-    """Number of the current frame, from 0 on: int32, a scalar. Outside of the loop, for all frames: [T]."""
+    """
+    Number of the current frame, from 0 on: int32, a scalar. Outside of the loop, for all frames: [T].
+
+    With `use_global_rec_step_offset` of the loop, the output goes on from the batch before; `index` does not.
+    """
 
     layer_class = ":i"
 
     def __init__(
-        self, i: Any = None, prev_end_flag: Any = None, prev_end_layer: Any = None, seq_lens: Any = None, **kwargs: Any
+        self,
+        i: Any = None,
+        prev_end_flag: Any = None,
+        prev_end_layer: Any = None,
+        seq_lens: Any = None,
+        offset: Tensor | None = None,
+        **kwargs: Any,
     ) -> None:
         """
         :param i: number of the frame: tensor, or raw scalar
         :param prev_end_flag: raw (B,): whether the sequence had ended before
         :param prev_end_layer: the layer "prev:end"
         :param seq_lens: raw (B,): lengths, if they are known
+        :param offset: scalar: number of the first frame
         """
         super().__init__(**kwargs)
         self.step = i
         self._prev_end_flag = prev_end_flag
         self.prev_end_layer = prev_end_layer
         self.seq_lens = seq_lens
+        self.offset = offset
 
     def compute(self) -> Tensor:
         """:return: int32"""
+        if self.offset is None:
+            return self.index
+        index = self.index.copy()
+        index.sparse_dim = None
+        return rf.combine_bc(index, "+", self.offset)
+
+    @functools.cached_property
+    def index(self) -> Tensor:
+        """int32: number of the frame in this loop, from 0 on."""
         if isinstance(self.step, Tensor):
             return self.step
         if self.step is None:

@@ -203,7 +203,6 @@ END = {
 @pytest.mark.parametrize(
     ("unit", "options", "message"),
     [
-        (UNITS["inside"], {"use_global_rec_step_offset": True}, "option 'use_global_rec_step_offset' is not supported"),
         (END, {"from": [], "max_seq_len": 3, "direction": -1}, "direction -1: the loop has to know its length"),
     ],
 )
@@ -309,3 +308,29 @@ def test_the_l2_norm_of_a_loop_is_that_of_all_its_parameters(optimize):
     with net.graph.as_default():
         norm = net.session.run(net.net.get_total_constraints())
     numpy.testing.assert_allclose(norm, 0.5 * sum((x**2).sum() for x in net.params.values()), rtol=1e-5)
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_steps_go_on_from_batch_to_batch(optimize):
+    unit = {
+        "position": {"class": "positional_encoding", "from": "data:source", "add_to_input": True},
+        "step": {"class": "cast", "from": ":i", "dtype": "float32"},
+        "output": {"class": "combine", "kind": "add", "from": ["position", "step"]},
+    }
+    data, _ = sequences(n_batch=2, max_len=6, n_in=4)
+    options = {"optimize_move_layers_out": optimize}
+    whole = RecurrentNet(loop(unit, **options), n_in=4).run(data, [6, 6]).output
+    net = RecurrentNet(loop(unit, use_global_rec_step_offset=True, **options), n_in=4)
+    with net.graph.as_default():
+        net.fetches["count"] = net.net.get_post_control_dependencies()
+        epoch_step = net.net.get_epoch_step()
+    parts = [net.run(data[:, 3 * i : 3 * i + 3], [3, 3], feed={epoch_step: i}).output for i in range(2)]
+    assert_close(numpy.concatenate(parts, axis=1), whole)
+    assert_close(net.run(data[:, :3], [3, 3], feed={epoch_step: 0}).output, parts[0])
+
+
+def test_steps_of_an_inner_loop_cannot_go_on():
+    inner = {**loop(UNITS["inside"], use_global_rec_step_offset=True)["output"], "from": "base:data"}
+    unit = {"inner": inner, "output": {"class": "reduce", "axis": "T", "mode": "sum", "from": "inner"}}
+    with tf.Graph().as_default(), pytest.raises(ConfigError, match="only possible for a loop that is not inside"):
+        construct(loop(unit, optimize_move_layers_out=False))
