@@ -69,7 +69,6 @@ def _weight(in_dim: Dim, out_dim: Dim) -> Parameter:
 
 
 def _apply(source: Tensor, weight: Tensor, in_dim: Dim) -> Tensor:
-    axis = weight.dims[0]  # if the in dim is the out dim, this one alone says which axis is meant
     if source.sparse_dim == in_dim and in_dim not in source.dims:
-        return gather(weight, indices=source, axis=axis)
-    return matmul(source, weight, reduce=axis)
+        return gather(weight, indices=source, axis=in_dim)
+    return matmul(source, weight, reduce=in_dim)

@@ -87,9 +87,10 @@ class TensorAxes:
         :return: the axis, counted with the batch axis
         :raises DimError: if it describes no axis of this tensor, or several
         """
-        exact = [i for i, dim in enumerate(self._dims) if dim is axis]
-        if len(exact) == 1:
-            return exact[0]
+        if isinstance(axis, Dim):  # most often, it is there once
+            exact = [i for i, dim in enumerate(self._dims) if dim is axis]
+            if len(exact) == 1 and self._dims.count(axis) == 1:
+                return exact[0]
         axes = self.get_axes_from_description(axis, allow_int)
         if len(axes) > 1 and isinstance(axis, Dim):
             priorities = sorted((self.dims[i].match_priority for i in axes), reverse=True)
@@ -283,8 +284,11 @@ class TensorAxes:
 def _axes_of_dim(tensor: Tensor, dim: Dim) -> list[int]:
     if dim is single_step_dim:
         raise DimError(f"{tensor}: {dim} means a single step of a loop, it is no axis of a tensor.")
-    exact = [i for i, d in enumerate(tensor.dims) if d is dim]
-    return exact if len(exact) == 1 else [i for i, d in enumerate(tensor.dims) if d == dim]
+    equal = [i for i, d in enumerate(tensor.dims) if d == dim]
+    exact = [i for i in equal if tensor.dims[i] is dim]
+    if dim.match_priority and len(exact) == 1:  # it says itself which of several is meant
+        return exact
+    return equal
 
 
 def _axes_of_text(tensor: Tensor, text: str) -> list[int]:

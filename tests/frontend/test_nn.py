@@ -303,3 +303,10 @@ def test_linear_to_the_same_features(is_sparse: bool) -> None:
     assert got.dims[1] == feature
     assert got.dims[1].match_priority == 0
     assert_equal(got, expected, batch, feature)
+
+
+def test_matmul_sums_over_the_dim_of_higher_priority() -> None:
+    weights, x = random(4, 4), random(2, 4)
+    own = rf.dim_match_priority_when_needed(feature, feature)
+    got = rf.matmul(tensor(x, batch, feature), tensor(weights, own, feature), reduce=feature)
+    assert_equal(got, x @ weights, batch, feature)

@@ -94,7 +94,8 @@ def test_axes_from_description(tensor: Tensor, description: Any, axes: list[int]
 
 def test_dim_that_is_there_twice_is_found_by_priority() -> None:
     x = Tensor("x", [feature, feature.copy(match_priority=1)], "float32")
-    assert x.get_axis_from_description(feature) == 0  # the very object
+    assert x.get_axis_from_description(feature) == 1
+    assert x.get_axis_from_description(x.dims[1]) == 1
     assert x.get_axis_from_description(feature.copy(match_priority=-1)) == 1
     assert x.get_axes_from_description(feature.copy(match_priority=-1)) == [0, 1]
 
