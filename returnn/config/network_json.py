@@ -17,8 +17,8 @@ def network_json_from_config(config: Config) -> dict[str, Any]:
     network = config.typed_value("network", None)
     if network is None and config.network_topology_json is not None:
         network = load_json(content=config.network_topology_json)
-    elif network is None and config.has("network"):  # as text, of a key-value config
-        network = load_json(content=str(config.value("network", "")))
+    elif network is None and isinstance(config.opt_typed_value("network"), str):  # of a key-value config
+        network = load_json(content=config.value("network", ""))
     if not isinstance(network, dict):
         found = "it is not set" if network is None else f"it is {type(network).__name__}"
         raise ConfigError(f"option 'network': a dict of layers is needed, but {found}.")

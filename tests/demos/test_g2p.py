@@ -104,8 +104,8 @@ def test_interrupt_lets_the_training_end_on_its_own(folder, tmp_path):
     assert any(line.startswith("epoch 1,") for line in lines)
     os.killpg(process.pid, signal.SIGINT)
     rest = "".join(lines)
-    assert process.wait(timeout=600) == 130
     process.stdout.close()
+    assert process.wait(timeout=600) == 130, rest
     assert rest.endswith("Training: ended early. The same command again goes on from here.\n")
 
 

@@ -23,7 +23,7 @@ from returnn.tf.checkpoint import (
     superfluous_epochs,
 )
 from returnn.tf.engine.engine_tasks import EngineTasks
-from returnn.tf.engine.interrupts import InterruptedRun
+from returnn.tf.engine.interrupts import InterruptedRun, Interrupts
 from returnn.tf.engine.non_finite import NonFiniteError
 from returnn.tf.engine.runner import Runner
 from returnn.tf.engine.step_trace import StepTracer
@@ -227,6 +227,15 @@ class Engine(EngineTasks):
         batches = self._training_batches()
         runner = Runner(self, dataset_name="train", dataset=self.train_data, batches=batches, train=True)
         self._run_training(runner, prefix)
+        try:
+            with Interrupts() as interrupts:
+                self._finish_epoch(runner)
+                interrupts.check(where=f"epoch {self.epoch}")
+        except InterruptedRun as exc:
+            print(f"{exc}. The same command again goes on after the last model.", file=log.v1)
+            raise
+
+    def _finish_epoch(self, runner: Runner) -> None:
         control = self.learning_rate_control
         control.set_epoch_error(self.epoch, runner.scores.for_learning_rate_control("train"))
         note_duration(control, self.epoch, runner.elapsed)

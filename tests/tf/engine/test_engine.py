@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from returnn.datasets.hdf import HDFDataset
 from returnn.log import log
+from returnn.tf.engine import engine as engine_module
 from returnn.tf.engine import tasks
 from returnn.tf.engine.interrupts import InterruptedRun
 from returnn.tf.engine.non_finite import NonFiniteError
@@ -148,6 +149,19 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path, capsys):
     assert "the parameters are in" in output
     assert "The same command again starts at epoch 1." in output
     assert [name for name in os.listdir(tmp_path) if name.endswith(".index")]
+
+
+def test_ctrl_c_between_epochs_lets_the_epoch_end(tmp_path, capsys, monkeypatch):
+    def interrupted_report(*_args):
+        os.kill(os.getpid(), signal.SIGINT)
+        print("the report is complete")
+
+    monkeypatch.setattr(engine_module, "report_epoch", interrupted_report)
+    with pytest.raises(InterruptedRun, match="interrupted by SIGINT after epoch 1"):
+        train(tmp_path, num_epochs=3)
+    output = capsys.readouterr().out
+    assert "the report is complete" in output
+    assert "interrupted by SIGINT after epoch 1. The same command again goes on after the last model." in output
 
 
 def test_scores_of_eval_are_those_of_the_training(tmp_path, capsys):
