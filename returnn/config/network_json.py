@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from returnn.config.config import Config
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.json_text import load_json
 
 
@@ -18,8 +18,15 @@ def network_json_from_config(config: Config) -> dict[str, Any]:
     if network is None and config.network_topology_json is not None:
         network = load_json(content=config.network_topology_json)
     elif network is None and isinstance(config.opt_typed_value("network"), str):  # of a key-value config
-        network = load_json(content=config.value("network", ""))
+        network = _parse(config.value("network", ""))
     if not isinstance(network, dict):
         found = "it is not set" if network is None else f"it is {type(network).__name__}"
         raise ConfigError(f"option 'network': a dict of layers is needed, but {found}.")
     return network
+
+
+def _parse(text: str) -> Any:
+    try:
+        return load_json(content=text)
+    except UserError as exc:
+        raise ConfigError(f"option 'network': {exc}\n  Write it as JSON on one line, or the config in Python.") from exc

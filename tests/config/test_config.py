@@ -108,6 +108,11 @@ def test_network_in_a_key_value_config(load):
     assert network_json_from_config(config) == {"output": {"class": "softmax"}}
 
 
+def test_network_that_is_no_json(load):
+    with pytest.raises(ConfigError, match=r"option 'network': JSON, line 1.*\n  Write it as JSON on one line"):
+        network_json_from_config(load("num_epochs 3\nnetwork {'output': 3}\n"))
+
+
 def test_key_value_config(load, tmp_path):
     (tmp_path / "more.config").write_text("num_epochs 7\n", encoding="utf8")
     config = load(f"# comment\n\ntask train\nhidden_size 10,20\ninclude {tmp_path}/more.config\n")
