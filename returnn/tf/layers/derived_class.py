@@ -11,12 +11,14 @@ A user's class with a `compute` of its own is like a built-in one, and nothing o
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Mapping
 from typing import Any
 
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
+from returnn.tf.layers.beam_axis import BeamAxis
 from returnn.tf.util.error_text import is_of_toolkit
 from returnn.util.errors import ConfigError
 
@@ -39,6 +41,18 @@ def bases_with_output(bases: tuple[type, ...], namespace: Mapping[str, Any]) -> 
     if is_of_toolkit(namespace["__module__"]) or "__init__" not in namespace or "compute" in namespace:
         return bases
     return tuple(_with_output(base) if _computes(base) and is_of_toolkit(base.__module__) else base for base in bases)
+
+
+def with_own_beam(layer: Any) -> Any:
+    """
+    :param layer: of a class that is derived from a built-in one, after `__init__`
+    :return: layer, with batch and beam as two dims again, if it has a beam
+    """
+    axis, sources = vars(layer).pop("merged_beam", (None, None))
+    if axis is not None:
+        layer.sources = sources
+        layer.output = axis.split(layer.output)
+    return layer
 
 
 def has_own_template(layer_class: type) -> bool:
@@ -70,6 +84,24 @@ def _computes(base: type) -> bool:
     return len([cls for cls in base.__mro__ if "compute" in vars(cls)]) > 1
 
 
+def _merge_beam(layer: Any) -> None:
+    """Shows batch and beam as one axis to the code that comes next. `with_own_beam` undoes it."""
+    axis = BeamAxis.of([layer.output, *(source.output for source in layer.sources)])
+    if axis is None:
+        return
+    layer.merged_beam = axis, layer.sources
+    layer.sources = [_with_merged_output(source, axis) for source in layer.sources]
+    layer.output = axis.merge(layer.output)
+    if vars(layer).get("_input_data") is not None:
+        layer._input_data = axis.merge(layer._input_data)
+
+
+def _with_merged_output(layer: Any, axis: BeamAxis) -> Any:
+    view = copy.copy(layer)
+    view.output = axis.merge(layer.output)
+    return view
+
+
 @functools.cache
 def _with_output(base: Any) -> type:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -82,6 +114,7 @@ def _with_output(base: Any) -> type:
         self._compute_output()
         if get_selected_backend() == "template":
             raise InferredInInit(self)
+        _merge_beam(self)
 
     def get_output(self: Any) -> Any:  # also for who calls `__init__` of the built-in class by its name
         if self._output is None and self.output_is_wanted and type(self).compute is base.compute:

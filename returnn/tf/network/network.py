@@ -14,7 +14,7 @@ from returnn.config import get_global_config
 from returnn.log import log
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.control_flow_ctx import ControlFlowContext
-from returnn.tf.layers.derived_class import as_template_says, has_own_template
+from returnn.tf.layers.derived_class import as_template_says, has_own_template, with_own_beam
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.layer_errors import naming_layer
 from returnn.tf.layers.loop.beam import Beams
@@ -300,7 +300,7 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         if is_of_toolkit(layer_class.__module__):
             return layer_class(name=name, network=self, **layer_desc)
         with self.layer_creation_scope(layer_class, name=name, **layer_desc):
-            layer = layer_class(name=name, network=self, **layer_desc)
+            layer = with_own_beam(layer_class(name=name, network=self, **layer_desc))
             if has_own_template(layer_class):
                 template = layer_class.get_out_data_from_opts(name=name, network=self, **layer_desc)
                 layer.output = as_template_says(layer, template, is_value=not self.only_template)

@@ -255,6 +255,33 @@ def test_state_follows_the_hypotheses_of_a_search():
     numpy.testing.assert_array_equal(*results)
 
 
+def test_derived_class_sees_batch_and_beam_as_one_axis():
+    text = """
+seen = []
+class Twice(LinearLayer):
+    layer_class = "twice"
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        x, source = self.output.placeholder, self.sources[0].output.placeholder
+        seen.append((x.shape.rank, source.shape.rank, self.input_data.placeholder.shape.rank))
+        assert x.shape.rank == 2
+        self.output.placeholder = tf.concat([x[:, :2], x[:, 2:] + tf.reshape(source, [-1, 4])[:, :2]], axis=1)
+
+register_layer_class(Twice)
+network = {}
+"""
+    ours = {"class": "eval", "from": ["linear", "embedding"], "n_out": 4, "out_type": {"dtype": "float32"}}
+    ours["eval"] = "tf.concat([source(0)[:, :2], source(0)[:, 2:] + source(1)[:, :2]], axis=1)"
+    linear = {"class": "linear", "from": "embedding", "n_out": 4, "activation": "tanh"}
+    net = net_of(text, network=decoder(sum={**linear, "class": "twice"}), search_flag=True)
+    results = [net.run(values={"data": 3 * DATA})]
+    assert net.config.typed_dict["seen"] == [(2, 2, 2)]
+    net = net_of(text, network=decoder(sum=ours, linear={**linear, "name_scope": "sum"}), search_flag=True)
+    results.append(net.run(values={"data": 3 * DATA}))
+    assert results[0].shape == (9, 7)
+    numpy.testing.assert_array_equal(*results)
+
+
 def test_past_output_is_there_if_somebody_wants_it():
     text = SUM.replace('before["sum"] +', "self._rec_previous_layer.output.placeholder +")
     text = text.replace("get_rec_initial_output", "unused")
