@@ -20,8 +20,8 @@ UNSUPPORTED = {
 
 # A warning of their own: results may be others than where they are obeyed.
 _NOT_OBEYED = """
-    conv_pad_seq_len_to_power eval_learning_rate exclude horovod_dataset_distribution horovod_param_sync_step
-    horovod_param_sync_time_diff inf_value lm_dataset_debug_limit_line_count model_outputs
+    eval_learning_rate exclude horovod_dataset_distribution horovod_param_sync_step horovod_param_sync_time_diff
+    inf_value lm_dataset_debug_limit_line_count model_outputs
     rf_conformer_conv_norm_use_mask rf_module_output_keep_dtype rf_scatter_use_fixed_masking
     rf_specaugment_num_masks_per_seq search_train_network_layers seq_drop_freq sil_label_idx
     tf_native_ctc_zero_infinity

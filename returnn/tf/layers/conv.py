@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.conv_sizes import conv_with_few_sizes
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.layers.swap_axes import perm_of_axes, transposed
@@ -125,11 +127,11 @@ class ConvLayer(SpatialLayer):
         :param filter_perm: transposes that layer first: axis -> axis of it which comes there, both by description
         :param bias: layer to take `bias` from
         :param use_time_mask: frames beyond the end of a sequence are zero
-        :param pad_seq_len_to_power: not supported
+        :param pad_seq_len_to_power: while it computes, sequences are padded to sizes from the powers of this number,
+            which is more than 1. That spares GPUs from new sizes, the output is the same. Default: option
+            `conv_pad_seq_len_to_power` of the config, or no
         """
         super().__init__(in_dim=in_dim, n_out=n_out, out_dim=out_dim, **kwargs)
-        if pad_seq_len_to_power is not None:
-            raise ConfigError(f"{self.where()}: option 'pad_seq_len_to_power' is not supported. It can be left out.")
         self.filter_size = _sizes(self, filter_size)
         self.padding = self.padding_of(padding)
         self.strides = strides
@@ -149,6 +151,7 @@ class ConvLayer(SpatialLayer):
         self.filter_perm = filter_perm
         self.bias = bias
         self.use_time_mask = use_time_mask
+        self.pad_seq_len_to_power = self._base_of_sizes(pad_seq_len_to_power)
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', F_out]"""
@@ -156,7 +159,10 @@ class ConvLayer(SpatialLayer):
         out_dim = self.output_feature_dim()
         spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size))
         window = [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
-        output, _ = rf.conv(
+        conv: Callable[..., tuple[Tensor, Sequence[Dim]]] = rf.conv
+        if self.pad_seq_len_to_power is not None:
+            conv = functools.partial(conv_with_few_sizes, base=self.pad_seq_len_to_power)
+        output, _ = conv(
             source, in_dim=in_dim, out_dim=out_dim, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
             filter=self._filter(window, in_dim, out_dim), filter_size=window, padding=self.padding,
             strides=self.strides, dilation_rate=self.dilation_rate, groups=self.groups,
@@ -164,6 +170,12 @@ class ConvLayer(SpatialLayer):
         )  # fmt: skip
         output.feature_dim = out_dim
         return self.with_channels_first(_activated(self, output), self.auto_use_channel_first)
+
+    def _base_of_sizes(self, given: float | None) -> float | None:
+        base = self.network.get_config().float("conv_pad_seq_len_to_power", None) if given is None else given
+        if base is not None and not base > 1:
+            raise ConfigError(f"{self.where()}: option 'pad_seq_len_to_power': {base}. It has to be more than 1.")
+        return base
 
     def _with_channels(self, source: Tensor) -> tuple[Tensor, Dim]:
         """:return: source as the options about its dims say; its feature dim"""
