@@ -36,7 +36,7 @@ class ControlFlowTFOps:
         """Checks it whenever the graph runs."""
         raw = condition._raw_tensor
         if stop:
-            side_effects.add_effect(tf.debugging.Assert(raw, [message]))
+            side_effects.add_effect(tf.raw_ops.Assert(condition=raw, data=[message]))
             return
 
         def report() -> tf.Tensor:

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.frames_of_target import check_of_lengths
 from returnn.tf.layers.layer_options import options_of
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.errors import ConfigError, nearest_hint
@@ -340,9 +341,7 @@ def _with_lengths_of(target: Tensor, own: Dim, frames: Dim, where: str) -> Tenso
     """:return: the target, whose value is an error where its dim `own` is not as long as the frames of the output"""
     if target.raw_tensor is None:
         return target
-    is_same = rf.compare_bc(own.get_size_tensor(), "==", frames.get_size_tensor())
-    message = f"{where}: the target {target.name!r} needs as many labels as the output has frames."
-    check = tf.debugging.Assert(tf.reduce_all(is_same.raw_tensor), [message])
+    check = check_of_lengths(own, frames, where=where, target=target.name, frames_of="output")
     checked = target.copy()
     with tf.control_dependencies([check]):
         checked.raw_tensor = tf.identity(target.raw_tensor)

@@ -10,6 +10,8 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level import side_effects
+from returnn.tf.layers.frames_of_target import check_of_lengths
 from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.rec.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
 from returnn.tf.layers.rec.prev_layer import hidden_state_names
@@ -91,9 +93,8 @@ class RecSubnetwork(LayerBase):
         for key in sorted(self._targets_in_frames() & self.network.get_root_network().used_data_keys):
             own = self._own_dim_of_target(key, extern_data.data[key], time_dim) if extern_data.has_data(key) else None
             if own is not None:
-                is_same = rf.compare_bc(own.get_size_tensor(), "==", time_dim.get_size_tensor())
-                message = f"{self.where()}: the target {key!r} needs as many labels as the source has frames."
-                rf.assert_(is_same, message)  # noqa: PT009 (no unittest)
+                check = check_of_lengths(own, time_dim, where=self.where(), target=key, frames_of="source")
+                side_effects.add_effect(check)
 
     def _moves_layers_out(self: RecLayer) -> bool:
         if self.optimize_move_layers_out is not None:
