@@ -155,13 +155,14 @@ class _Beamformer(LayerBase):
     ) -> None:
         """
         :param nr_of_channels: C
-        :param qralgorithm_steps: None: the decomposition of TensorFlow is used. Nothing else is possible
+        :param qralgorithm_steps: find the principal eigenvector by so many steps of the QR algorithm. Default: exactly
         :param output_nan_filter: zeros instead of NaN
         """
         super().__init__(**kwargs)
-        if qralgorithm_steps is not None:
-            raise ConfigError(f"{self.where()}: option 'qralgorithm_steps' is not supported. It can be left out.")
+        if qralgorithm_steps is not None and qralgorithm_steps < 1:
+            raise ConfigError(f"{self.where()}: option 'qralgorithm_steps': {qralgorithm_steps}. Possible: from 1 on.")
         self.nr_of_channels = nr_of_channels
+        self.qralgorithm_steps = qralgorithm_steps
         self.output_nan_filter = output_nan_filter
 
     def compute(self, spectra: Tensor, masks: Tensor) -> Tensor:
@@ -230,8 +231,8 @@ class MaskBasedGevBeamformingLayer(_Beamformer):
         noise, speech = (_covariance(spectra, mask) for mask in masks)
         lower = tf.linalg.cholesky(_loaded(noise, 1e-6))
         whitened = tf.linalg.triangular_solve(lower, tf.linalg.adjoint(tf.linalg.triangular_solve(lower, speech)))
-        _, vectors = tf.linalg.eigh((whitened + tf.linalg.adjoint(whitened)) / 2)
-        weights = tf.linalg.triangular_solve(lower, vectors[..., -1:], adjoint=True)[..., 0]
+        vector = _principal_eigenvector((whitened + tf.linalg.adjoint(whitened)) / 2, self.qralgorithm_steps)
+        weights = tf.linalg.triangular_solve(lower, vector[..., None], adjoint=True)[..., 0]
         return self._normalized(weights, noise) if self.postfilter_id == 1 else weights
 
     def _normalized(self, weights: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
@@ -245,7 +246,8 @@ class MaskBasedGevBeamformingLayer(_Beamformer):
 
 class MaskBasedMvdrBeamformingWithDiagLoadingLayer(_Beamformer):
     """
-    MVDR beamformer (Souden et al. 2010) for the first channel: least noise, with the speech unchanged.
+    MVDR beamformer for the first channel: least noise, with the speech unchanged. As in Heymann et al. 2016, the speech
+    comes from the direction of the principal eigenvector of its covariance.
 
     Sources: spectra of all channels [B, T, C * F], complex; masks of the noise [B, T, C * F] or [B, T, F]. Output
     [B, T, F], complex.
@@ -264,15 +266,40 @@ class MaskBasedMvdrBeamformingWithDiagLoadingLayer(_Beamformer):
         """:return: (B, F, C)"""
         noise = _covariance(spectra, masks[0])
         speech = _covariance(spectra, 1.0 - masks[0])
-        ratio = tf.linalg.solve(_loaded(noise, self.diag_loading_coeff + 1e-6), speech)
-        trace = tf.linalg.trace(ratio)
-        return ratio[..., 0] / tf.where(tf.abs(trace) > 0, trace, tf.ones_like(trace))[..., None]
+        direction = _principal_eigenvector(speech, self.qralgorithm_steps)
+        weights = tf.linalg.solve(_loaded(noise, self.diag_loading_coeff + 1e-6), direction[..., None])[..., 0]
+        scale = tf.math.divide_no_nan(
+            tf.math.conj(direction[..., 0]), tf.reduce_sum(tf.math.conj(direction) * weights, axis=-1)
+        )
+        return weights * scale[..., None]
 
 
 def _covariance(spectra: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """:return: (B, F, C, C): weighted mean over the frames"""
     weight = tf.cast(mask / tf.maximum(tf.reduce_sum(mask, axis=-1, keepdims=True), 1e-10), spectra.dtype)
     return tf.einsum("bft,bftc,bftd->bfcd", weight, spectra, tf.math.conj(spectra))
+
+
+def _principal_eigenvector(covariance: tf.Tensor, qr_steps: int | None) -> tf.Tensor:
+    """
+    :param covariance: (..., C, C), Hermitian, no eigenvalue is negative
+    :param qr_steps: of the QR algorithm. As the eigenvectors after n steps are the factor Q of the n-th power of the
+        matrix, the first one is the first column of this power. None: exactly
+    :return: (..., C): of the largest eigenvalue. Its norm is 1, its first entry is real and not negative
+    """
+    if qr_steps is None:
+        vector = tf.linalg.eigh(covariance)[1][..., -1]
+        angle = tf.math.angle(vector[..., :1])
+        return vector * tf.complex(tf.cos(angle), -tf.sin(angle))
+    vector = _with_norm_1(covariance[..., 0])
+    for _ in range(qr_steps - 1):
+        vector = _with_norm_1(tf.linalg.matvec(covariance, vector))
+    return vector
+
+
+def _with_norm_1(vector: tf.Tensor) -> tf.Tensor:
+    power = tf.reduce_sum(tf.abs(vector) ** 2, axis=-1, keepdims=True)
+    return vector * tf.cast(tf.math.rsqrt(tf.maximum(power, 1e-37)), vector.dtype)
 
 
 def _loaded(covariance: tf.Tensor, coefficient: float) -> tf.Tensor:
