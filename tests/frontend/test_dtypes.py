@@ -167,3 +167,12 @@ def test_a_number_that_does_not_fit_is_an_error(backend: str) -> None:
     assert str(caught.value) == (
         "the number 300 does not fit into 'full' [time(4)] int8.\n  Possible: -128 to 127. Or use rf.cast."
     )
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "tf", "template"])
+def test_of_two_numbers_an_integer_beside_a_float_is_a_float(backend: str) -> None:
+    with tf.Graph().as_default(), rf.backend_ctx(backend):
+        condition = rf.constant([True, False, True], dims=[batch], dtype="bool")
+        for pair in ((0, 1.0), (1.0, 0)):
+            assert rf.where(condition, *pair).dtype == "float32"
+        assert rf.where(condition, 0, 1).dtype == "int32"

@@ -13,7 +13,7 @@ from returnn.frontend._array_backend.layout import masked_raw, product, raw_for_
 from returnn.frontend._backend import Backend
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims, matmul_axes, matmul_template
-from returnn.frontend._template_backend.rules import dtype_of_number, expand_for_mask
+from returnn.frontend._template_backend.rules import dtype_of_number, expand_for_mask, numbers_of_one_kind
 from returnn.tensor import Dim, Tensor
 
 
@@ -80,6 +80,7 @@ class CoreArrayOps(Backend[Any]):
     def _operands(cls, a: Any, b: Any) -> tuple[Tensor, Tensor]:
         """:return: both as tensors"""
         like = a if isinstance(a, Tensor) else b if isinstance(b, Tensor) else None
+        a, b = numbers_of_one_kind(a, b)
         return cls.as_tensor(a, like=like), cls.as_tensor(b, like=like)
 
     @classmethod

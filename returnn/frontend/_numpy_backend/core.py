@@ -11,7 +11,7 @@ from returnn.frontend._numpy_backend.labeled import aligned, as_tensor, broadcas
 from returnn.frontend._numpy_backend.raw import RawNumpyOps, check_device
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims, matmul_axes
-from returnn.frontend._template_backend.rules import expand_for_mask
+from returnn.frontend._template_backend.rules import expand_for_mask, numbers_of_one_kind
 from returnn.tensor import Dim, Tensor
 
 
@@ -212,6 +212,7 @@ class CoreNumpyOps:
 
 def _operands(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     like = a if isinstance(a, Tensor) else b if isinstance(b, Tensor) else None
+    a, b = numbers_of_one_kind(a, b)
     return as_tensor(a, like=like), as_tensor(b, like=like)
 
 

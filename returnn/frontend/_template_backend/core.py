@@ -10,6 +10,7 @@ from returnn.frontend._template_backend.rules import (
     common_template,
     expand_for_mask,
     fail,
+    numbers_of_one_kind,
     require_dims,
     require_float,
     require_numbers,
@@ -289,6 +290,7 @@ def _operands(a: Any, b: Any) -> tuple[Tensor, Tensor]:
         return a, as_operand(b, like=a)
     if isinstance(b, Tensor):
         return as_operand(a, like=b), b
+    a, b = numbers_of_one_kind(a, b)
     return as_operand(a), as_operand(b)
 
 

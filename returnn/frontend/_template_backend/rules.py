@@ -82,6 +82,15 @@ def dtype_of_number(value: Any, *, like: Tensor | None = None) -> str:
     return like.dtype if _kind_of_dtype(like.dtype) in fits else _default_dtype(kind, value)
 
 
+def numbers_of_one_kind(a: Any, b: Any) -> tuple[Any, Any]:
+    """:return: both operands; of two numbers, an integer beside a float is a float as well"""
+    if type(a) is int and isinstance(b, float):
+        return float(a), b
+    if type(b) is int and isinstance(a, float):
+        return a, float(b)
+    return a, b
+
+
 def _number_kind(value: Any) -> str:
     shape = getattr(value, "shape", ())
     if len(shape):
