@@ -367,6 +367,14 @@ def _check_int_allowed(tensor: Tensor, axis: int, allow_int: bool | type[NotSpec
         )
 
 
+def describes_any_number(axis: AxisDescription | None) -> bool:
+    """:return: whether the description is about all axes of some kind, so that it is fine if a tensor has none"""
+    word = axis.lower() if isinstance(axis, str) else axis
+    if word is None or word in ("", "*", "all", "spatial", "dyn", "dynamic", "static"):
+        return True
+    return isinstance(word, str) and (word.endswith("?") or word.startswith(("except", "spatial_except")))
+
+
 def hint_for_missing_axis(tensor: Tensor, axis: AxisDescription) -> str:
     """:return: the sentence that helps somebody who asked for an axis that the tensor does not have"""
     dims = {dim.name: dim for dim in tensor.dims if dim.name}

@@ -34,7 +34,7 @@ class FlattenBatchLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B * T, ...]"""
-        batch, axis = source.get_batch_dim_tag(), self.dim_of(source, self.axis)
+        batch, axis = source.get_batch_dim_tag(), self.dim_of(source, self.axis, option="axis")
         dims = [batch, axis] if self.batch_major else [axis, batch]
         flat = self.new_dim("flat", kind=Dim.Types.Batch)
         if axis.need_masking():
@@ -98,7 +98,7 @@ class SplitBatchTimeLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, T, ...]"""
         base = self.base.output
-        time = self.dim_of(base, "T")
+        time = self.dim_of(base, "T", option="base")
         out = split_dims(self, source, source.get_batch_dim_tag(), [base.get_batch_dim_tag(), time])
         out.batch = base.batch
         out.time_dim_axis = out.get_axis_from_description(time)

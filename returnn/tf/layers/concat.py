@@ -50,7 +50,7 @@ class ConcatLayer(LayerBase):
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: [..., axis_0 + axis_1 + ...]"""
-        dims = [self.dim_of(source, axis) for source, axis in zip(sources, self.axes, strict=True)]
+        dims = [self.dim_of(source, axis, option="from") for source, axis in zip(sources, self.axes, strict=True)]
         pairs = zip(sources, dims, strict=True)
         out, out_dim = rf.concat(*pairs, allow_broadcast=self.allow_broadcast, out_dim=self._out_dim)
         if any(source.feature_dim == dim for source, dim in zip(sources, dims, strict=True)):
@@ -92,7 +92,7 @@ class SplitLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source"""
-        axis = self.dim_of(source, "F" if self.axis is None else self.axis)
+        axis = self.dim_of(source, "F" if self.axis is None else self.axis, option="axis")
         dims = self.split_dims if self.split_dims is not None else self._new_dims(axis)
         self._pieces = rf.split(source, axis=axis, out_dims=dims)
         return source

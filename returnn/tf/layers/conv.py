@@ -37,7 +37,7 @@ class SpatialLayer(_ConcatInputLayer):
         """
         if given is not None:
             given = [given] if isinstance(given, (str, Dim)) else given
-            dims = [self.dim_of(source, axis) for axis in given]
+            dims = [self.dim_of(source, axis, option="in_spatial_dims") for axis in given]
         else:
             dims = [source.dims[axis] for axis in source.get_spatial_batch_axes()]
         if len(dims) != number:

@@ -39,7 +39,7 @@ class CumsumLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims"""
-        axis, is_frame = self.sequence_dim_of(source, self.axis)
+        axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
         if self.additional_left_summand_per_element is not None:
             source = self.additional_left_summand_per_element + source
         if is_frame:

@@ -47,10 +47,12 @@ class DotLayer(LayerBase):
         """
         super().__init__(**kwargs)
         is_old = BehaviorVersion.get() < 3
+        self.names_of_red = ("red1", "red2")
         if reduce is not NotSpecified:
             if (red1, red2) != (NotSpecified, NotSpecified):
                 raise ConfigError(f"{self.where()}: give either the option 'reduce', or 'red1' and 'red2'.")
             red1 = red2 = reduce
+            self.names_of_red = ("reduce", "reduce")
         elif not is_old and NotSpecified in (red1, red2):
             raise ConfigError(f"{self.where()}: the option 'reduce' is required, or 'red1' and 'red2'.")
         self.red1, self.red2 = (_given(red1, -1), _given(red2, -2))
@@ -67,9 +69,10 @@ class DotLayer(LayerBase):
 
     def compute(self, a: Tensor, b: Tensor) -> Tensor:
         """:return: [shared..., var1..., var2...]"""
-        reduce1, reduce2 = self.dims_of(a, self.red1), self.dims_of(b, self.red2)
-        explicit1 = None if self.var1 == "auto" else self.dims_of(a, self.var1)
-        explicit2 = None if self.var2 == "auto" else self.dims_of(b, self.var2)
+        reduce1 = self.dims_of(a, self.red1, option=self.names_of_red[0])
+        reduce2 = self.dims_of(b, self.red2, option=self.names_of_red[1])
+        explicit1 = None if self.var1 == "auto" else self.dims_of(a, self.var1, option="var1")
+        explicit2 = None if self.var2 == "auto" else self.dims_of(b, self.var2, option="var2")
         b = self._with_dims_to_reduce(a, b, reduce1, reduce2)
         if explicit1 is not None and explicit2 is not None:
             b, explicit2 = self._with_own_var_dims(b, explicit1, explicit2)

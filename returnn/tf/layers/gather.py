@@ -35,7 +35,7 @@ class GatherLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B..., T..., ...]"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         position = self.position.output if isinstance(self.position, LayerBase) else self.position
         return rf.gather(source, indices=position, axis=axis, clip_to_valid=self.clip_to_valid)
 
@@ -100,10 +100,10 @@ class ScatterNdLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B..., N, ...]"""
         position = self.position.output
-        axis = self.dim_of(position, self.position_axis)
+        axis = self.dim_of(position, self.position_axis, option="position_axis")
         out_dim = self.out_spatial_dim
         if self.output_dim_via_time_from is not None:
-            out_dim = self.dim_of(self.output_dim_via_time_from.output, "T")
+            out_dim = self.dim_of(self.output_dim_via_time_from.output, "T", option="output_dim_via_time_from")
         source = rf.expand_dims(source, [dim for dim in position.dims if dim not in source.dims])
         if self.filter_invalid_indices:
             position = valid_or_negative(position, out_dim)

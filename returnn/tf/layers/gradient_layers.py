@@ -97,8 +97,10 @@ class ScaledGradientLayer(CopyLayer):
                 output.raw_tensor,
                 scale=self._factor(self.scale, source),
                 shift=self._factor(self.shift, source),
-                scale_shift_by_sum_over_axis=self._axis(self.scale_shift_by_sum_over_axis, source),
-                clip_max_axis=self._axis(self.clip_max_axis, source),
+                scale_shift_by_sum_over_axis=self._axis(
+                    self.scale_shift_by_sum_over_axis, source, option="scale_shift_by_sum_over_axis"
+                ),
+                clip_max_axis=self._axis(self.clip_max_axis, source, option="clip_max_axis"),
             )
         return output
 
@@ -110,8 +112,8 @@ class ScaledGradientLayer(CopyLayer):
             raise ConfigError(f"{self.where()}: {value.where()} has {', '.join(unknown)}, but the source is {source}.")
         return value.output.copy_compatible_to_dims_raw(source.dims)
 
-    def _axis(self, axis: str | Dim | None, source: Tensor) -> int | None:
-        return None if axis is None else source.get_axis_from_description(self.dim_of(source, axis))
+    def _axis(self, axis: str | Dim | None, source: Tensor, *, option: str) -> int | None:
+        return None if axis is None else source.get_axis_from_description(self.dim_of(source, axis, option=option))
 
 
 class SyntheticGradientLayer(_ConcatInputLayer):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
+from returnn.tensor.tensor_axes import describes_any_number
+from returnn.tf.layers.layer_errors import naming_option
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
@@ -24,21 +26,30 @@ class LayerAxes:
 
     _num_descriptions = 0
 
-    def dims_of(self: LayerBase, source: Tensor, axes: Any) -> list[Dim]:
+    def dims_of(
+        self: LayerBase, source: Tensor, axes: Any, *, option: str | None = None, optional: bool = False
+    ) -> list[Dim]:
         """
         :param source: tensor that has the dims
         :param axes: description or several, see `returnn.tensor.tensor_axes`. Numbers count the axes of the tensor with
             the batch axis in front.
-        :return: the dims, each once; can be empty
+        :param option: of the layer which has the description, for errors
+        :param optional: whether it is fine that the source lacks the dim
+        :return: the dims, each once; empty also for a description such as "spatial", which is about any number of them
+        :raises DimError: if a description fits no dim of the source
         """
+        with naming_option(option):
+            return self._dims_of(source, axes, optional=optional)
+
+    def _dims_of(self: LayerBase, source: Tensor, axes: Any, *, optional: bool = False) -> list[Dim]:
         loop_networks = [net for net in self.network.get_network_hierarchy() if _is_in_loop(net)]
         if not loop_networks:
-            return _find(source, axes)
+            return find_dims(source, axes, optional=optional)
         store = self.network.dims_of_layers
         key = (self.get_absolute_name(), "axes", self._num_descriptions)
         self._num_descriptions += 1
         if not self.sees_all_frames or key not in store:
-            store[key] = _find(source, axes)
+            store[key] = find_dims(source, axes, optional=optional)
         return list(store[key])
 
     @property
@@ -46,37 +57,40 @@ class LayerAxes:
         """Whether it was moved out of a loop, so that what it gets can have the dim of the loop, or lack it."""
         return any(network.over_rec_time_dim is not None for network in self.network.get_network_hierarchy())
 
-    def dim_of(self: LayerBase, source: Tensor, axis: Any) -> Dim:
+    def dim_of(self: LayerBase, source: Tensor, axis: Any, *, option: str | None = None) -> Dim:
         """
         :param source: tensor that has the dim
         :param axis: description, see `dims_of`
+        :param option: of the layer which has the description, for errors
         :return: the dim
         :raises DimError: if it describes no dim of the source, or several
         """
-        dims = self.dims_of(source, axis)
-        if len(dims) == 1:
-            return dims[0]
-        if not dims:
-            return source.get_dim_tag_from_description(axis)  # raises, with the dims that are there
-        raise DimError(f"{source}: the axis {axis!r} is ambiguous, it could be {', '.join(map(str, dims))}.")
+        with naming_option(option):
+            dims = self._dims_of(source, axis)
+            if len(dims) == 1:
+                return dims[0]
+            if not dims:
+                return source.get_dim_tag_from_description(axis)  # raises, with the dims that are there
+            raise DimError(f"{source}: the axis {axis!r} is ambiguous, it could be {', '.join(map(str, dims))}.")
 
-    def sequence_dim_of(self: LayerBase, source: Tensor, axis: Any) -> tuple[Dim, bool]:
+    def sequence_dim_of(self: LayerBase, source: Tensor, axis: Any, *, option: str | None = None) -> tuple[Dim, bool]:
         """
         For layers which go over the frames of a sequence, and inside of a loop over its frames.
 
         :param source: tensor that has the dim, or one frame of it
         :param axis: description; `single_step_dim` means the loop around
+        :param option: of the layer which has the description, for errors
         :return: the dim; whether the source is a single frame of it
         :raises DimError: if it describes no dim of the source, or several, and does not mean the loop around
         """
-        dims = [] if axis is single_step_dim else self.dims_of(source, axis)
+        dims = [] if axis is single_step_dim else self.dims_of(source, axis, option=option, optional=True)
         if len(dims) == 1:
             return dims[0], False
         for network in reversed(self.network.get_network_hierarchy()):
             loop_dim = network.inside_rec_time_dim or network.over_rec_time_dim
             if loop_dim is not None and not dims and axis in (loop_dim, single_step_dim, "T", "time"):
                 return loop_dim, network.inside_rec_time_dim is not None
-        return self.dim_of(source, axis), False
+        return self.dim_of(source, axis, option=option), False
 
     def new_dims_of_size_one(self: LayerBase, key: str, dims: Sequence[Dim]) -> list[Dim]:
         """
@@ -106,14 +120,25 @@ def _is_in_loop(network: Any) -> bool:
     return network.inside_rec_time_dim is not None or network.over_rec_time_dim is not None
 
 
-def _find(source: Tensor, axes: Any) -> list[Dim]:
+def find_dims(source: Tensor, axes: Any, *, optional: bool = False) -> list[Dim]:
+    """:return: see `LayerAxes.dims_of`"""
     if _has_number(axes) and source.have_batch_axis():
         source = source.copy_template().copy_as_batch_major()
-        for beam in [
-            dim for dim in source.dims if dim.is_beam_dim()
-        ]:  # they are part of the batch, as the config sees it
+        beams = [dim for dim in source.dims if dim.is_beam_dim()]  # part of the batch, as the config sees it
+        for beam in beams:
             source = source.copy_template_excluding_axis(source.dims.index(beam))
-    return [source.dims[i] for i in source.get_axes_from_description(axes)]
+    found = [source.dims[i] for i in source.get_axes_from_description(axes)]
+    for axis in () if optional else _each(axes):
+        if not describes_any_number(axis) and not source.get_axes_from_description(axis):
+            source.get_axis_from_description(axis)  # raises, with the dims that are there
+    return found
+
+
+def _each(axes: Any) -> list[Any]:
+    """:return: the single descriptions"""
+    if not isinstance(axes, (list, tuple, set, frozenset)):
+        return [axes]
+    return [axis for some in axes for axis in _each(some)]
 
 
 def _has_number(axes: Any) -> bool:

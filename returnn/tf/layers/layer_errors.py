@@ -41,6 +41,21 @@ def naming_layer(where: str, inputs: Callable[[], Mapping[str, Tensor]], *, loop
         raise ConfigError(_message(where, error_text(exc), inputs())) from exc
 
 
+@contextlib.contextmanager
+def naming_option(option: str | None) -> Iterator[None]:
+    """
+    An error inside about a dim says which option it is about.
+
+    :param option: of a layer; None if it is about none
+    """
+    try:
+        yield
+    except DimError as exc:
+        if option is None:
+            raise
+        raise DimError(f"option {option!r}: {exc}") from exc
+
+
 def _message(where: str, text: str, inputs: Mapping[str, Tensor], *, note: str = "") -> str:
     lines = [*f"{where}: {text}".splitlines(), *filter(None, [note])][:_MAX_LINES]
     known = [f"  {name!r} has {x}." for name, x in inputs.items() if isinstance(x, Tensor)]

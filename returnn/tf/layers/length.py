@@ -43,7 +43,7 @@ class LengthLayer(LayerBase):
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: the lengths"""
         dim = source.sparse_dim if self.axis == "sparse_dim" else None
-        dim = dim or self.dim_of(source, self.axis)
+        dim = dim or self.dim_of(source, self.axis, option="axis")
         self.network.dims_of_layers[self.get_absolute_name(), _LENGTHS] = dim
         out = rf.cast(dim.get_size_tensor(), self.dtype)
         if self.add_time_axis:

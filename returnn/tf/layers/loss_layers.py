@@ -171,7 +171,7 @@ class SparseSoftmaxCrossEntropyWithLogitsLayer(NoSourcesLayer):
         logits, targets = self.logits.output, self.targets.output
         if not targets.sparse:
             raise ConfigError(f"{self.where()}: the targets have to be sparse, not {targets}.")
-        axis = self.dim_of(logits, "F" if self.axis is None else self.axis)
+        axis = self.dim_of(logits, "F" if self.axis is None else self.axis, option="axis")
         if targets.sparse_dim != axis and targets.sparse_dim.dimension == axis.dimension:
             targets = rf.set_sparse_dim(targets, axis)
         return rf.cross_entropy(estimated=logits, target=targets, axis=axis, estimated_type="logits")

@@ -32,7 +32,7 @@ class BooleanMaskLayer(LayerBase):
 
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [out_dim, ...]"""
-        dims = [self.dim_of(source, dim) for dim in self.dims]
+        dims = [self.dim_of(source, dim, option="dims") for dim in self.dims]
         return _selected(self, source, self.mask.output, dims, self.selected_dim)
 
 
@@ -58,7 +58,7 @@ class RemoveLayer(LayerBase):
 
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [B, T']"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         return _selected(self, source, rf.compare(source, "!=", self.symbol), [axis], self.selected_dim)
 
 

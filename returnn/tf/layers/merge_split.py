@@ -44,7 +44,7 @@ class MergeDimsLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: with one dim in place of them"""
-        dims = self.dims_of(source, self.axes)
+        dims = self.dims_of(source, self.axes, option="axes")
         if not dims:
             raise ConfigError(f"{self.where()}: option 'axes': {self.axes!r} are no dims of the source {source}.")
         if not self.keep_order:
@@ -98,7 +98,7 @@ class SplitDimsLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: with several dims in place of the one"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         is_feature = axis == source.feature_dim
         is_padded = axis.size is None if self.pad_to_multiples is None else self.pad_to_multiples
         dims = self._new_dims(axis, is_padded)

@@ -131,6 +131,7 @@ class NormLayer(_ConcatInputLayer):
         if (axis is NotSpecified) == (axes is NotSpecified):
             raise ConfigError(f"{self.where()}: one of the options 'axis' and 'axes' is required.")
         self.axis = axes if axis is NotSpecified else axis
+        self.axis_option = "axes" if axis is NotSpecified else "axis"
         self.param_shape = param_shape
         self.scale = scale
         self.bias = bias
@@ -138,7 +139,7 @@ class NormLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., F]"""
-        axes = self.dims_of(source, self.axis)
+        axes = self.dims_of(source, self.axis, option=self.axis_option)
         return normalize_with_params(
             self, source, axes=axes, epsilon=self.epsilon, params=self._param_dims(source), scale=self.scale,
             bias=self.bias, use_mask=False,
@@ -148,7 +149,7 @@ class NormLayer(_ConcatInputLayer):
         if self.param_shape is NotSpecified:
             return [feature_dim_of(self, source)]
         shape = self.param_shape if isinstance(self.param_shape, (list, tuple)) else [self.param_shape]
-        return [self.dim_of(source, dim) for dim in shape]
+        return [self.dim_of(source, dim, option="param_shape") for dim in shape]
 
 
 class DropoutLayer(CopyLayer):

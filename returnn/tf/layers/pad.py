@@ -59,7 +59,7 @@ class PadLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., left + axis + right]"""
-        dims = self.dims_of(source, self.axes)
+        dims = self.dims_of(source, self.axes, option="axes")
         value = self.value.output if isinstance(self.value, LayerBase) else self.value
         out, _ = rf.pad(
             source, axes=dims, padding=self.padding, out_dims=self.out_dims, value=value, mode=_MODES[self.mode],
@@ -102,8 +102,10 @@ class PrefixInTimeLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., repeat + T]"""
-        axis = self.dim_of(source, self.axis)
-        out_dim = self.dim_of(self.size_base.output, "T") if self.size_base is not None else self._out_dim
+        axis = self.dim_of(source, self.axis, option="axis")
+        out_dim = self._out_dim
+        if self.size_base is not None:
+            out_dim = self.dim_of(self.size_base.output, "T", option="size_base")
         added = added_frames(self, source, self.prefix, self.repeat)
         return with_same_roles(rf.concat(added, (source, axis), allow_broadcast=True, out_dim=out_dim), source, axis)
 
@@ -139,7 +141,7 @@ class PostfixInTimeLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T + repeat]"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         added = added_frames(self, source, self.postfix, self.repeat)
         return with_same_roles(
             rf.concat((source, axis), added, allow_broadcast=True, out_dim=self._out_dim), source, axis

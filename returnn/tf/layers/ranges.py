@@ -100,7 +100,7 @@ class RangeInAxisLayer(LayerBase):
 
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [axis]"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         out = _numbers(self, axis, self.dtype, self.sparse)
         others = [dim for dim in self.dims_of(source, "all") if dim != axis]
         if self.unbroadcast:

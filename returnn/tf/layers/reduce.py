@@ -6,6 +6,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_errors import naming_option
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.not_specified import NotSpecified
@@ -42,7 +43,7 @@ class ReduceLayer(_ConcatInputLayer):
         """
         super().__init__(**kwargs)
         self.mode = mode
-        self.axes = _one_of(self, axes=axes, axis=axis)
+        self.axes_option, self.axes = _one_of(self, axes=axes, axis=axis)
         self.keep_dims = keep_dims
         self.enforce_batch_dim_axis = enforce_batch_dim_axis
         self.use_time_mask = use_time_mask is not False
@@ -51,7 +52,7 @@ class ReduceLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: without the reduced dims, or with size 1 instead"""
-        dims = _dims_to_reduce(self, source, self.axes, self.enforce_batch_dim_axis)
+        dims = _dims_to_reduce(self, source, self.enforce_batch_dim_axis)
         mode = "mean" if self.mode == "avg" else self.mode
         if mode.startswith("arg") and len(dims) != 1:
             raise ConfigError(f"{self.where()}: mode {self.mode!r} goes over one dim, not over {dims}.")
@@ -80,12 +81,12 @@ class MathNormLayer(_ConcatInputLayer):
         """
         super().__init__(**kwargs)
         self.p = p
-        self.axes = _one_of(self, axes=axes, axis=axis)
+        self.axes_option, self.axes = _one_of(self, axes=axes, axis=axis)
         self.keep_dims = keep_dims
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: without the reduced dims, or with size 1 instead"""
-        dims = _dims_to_reduce(self, source, self.axes, None)
+        dims = _dims_to_reduce(self, source, None)
         out = _norm(source, self.p, dims)
         return _with_kept_dims(self, out, source, dims) if self.keep_dims else out
 
@@ -119,22 +120,23 @@ class ReduceOutLayer(_ConcatInputLayer):
         return rf.reduce_out(source, mode=mode, num_pieces=self.num_pieces, out_dim=self._out_dim)
 
 
-def _one_of(layer: _ConcatInputLayer, *, axes: Any, axis: Any) -> Any:
-    """:return: the one of two options that is given"""
-    given = [value for value in (axes, axis) if value is not NotSpecified and value is not None]
+def _one_of(layer: _ConcatInputLayer, **options: Any) -> tuple[str, Any]:
+    """:return: name and value of the one of two options that is given"""
+    given = [(name, value) for name, value in options.items() if value is not NotSpecified and value is not None]
     if len(given) != 1:
         raise ConfigError(f"{layer.where()}: give either the option 'axis' or 'axes'.")
     return given[0]
 
 
-def _dims_to_reduce(layer: _ConcatInputLayer, source: Tensor, axes: Any, batch_dim_axis: int | None) -> list[Dim]:
-    if batch_dim_axis is not None and source.have_batch_axis():
-        source = source.copy_template().copy_with_batch_dim_axis(batch_dim_axis)
-        return [source.dims[i] for i in source.get_axes_from_description(axes)]
-    dims = layer.dims_of(source, axes)
-    if not dims:
-        source.get_axis_from_description(axes)  # raises, with the dims that are there
-    return dims
+def _dims_to_reduce(layer: ReduceLayer | MathNormLayer, source: Tensor, batch_dim_axis: int | None) -> list[Dim]:
+    with naming_option(layer.axes_option):
+        if batch_dim_axis is not None and source.have_batch_axis():
+            source = source.copy_template().copy_with_batch_dim_axis(batch_dim_axis)
+            return [source.dims[i] for i in source.get_axes_from_description(layer.axes)]
+        dims = layer.dims_of(source, layer.axes)
+        if not dims:
+            source.get_axis_from_description(layer.axes)  # raises, with the dims that are there
+        return dims
 
 
 def _with_kept_dims(layer: _ConcatInputLayer, out: Tensor, source: Tensor, dims: list[Dim]) -> Tensor:

@@ -65,7 +65,7 @@ class ReinterpretDataLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same values"""
         roles = self._roles(source)
-        renamed = [(self.dim_of(source, axis), dim) for axis, dim in self.set_dim_tags.items()]
+        renamed = [(self.dim_of(source, axis, option="set_dim_tags"), dim) for axis, dim in self.set_dim_tags.items()]
         out = source.copy()
         for dim, new_dim in renamed:
             out, _ = rf.replace_dim(out, in_dim=dim, out_dim=new_dim)
@@ -97,10 +97,11 @@ class ReinterpretDataLayer(_ConcatInputLayer):
         roles = {}
         for name, axis in self.set_axes.items():
             role = _role(name, self.where(), "set_axes")
-            roles[role] = source.get_axis_from_description(self.dim_of(source, axis))
+            roles[role] = source.get_axis_from_description(self.dim_of(source, axis, option="set_axes"))
         if self.switch_axes:
             switched = [_role(name, self.where(), "switch_axes") for name in self.switch_axes]
-            axes = [source.get_axis_from_description(self.dim_of(source, role)) for role in switched]
+            dims = [self.dim_of(source, role, option="switch_axes") for role in switched]
+            axes = [source.get_axis_from_description(dim) for dim in dims]
             roles.update(zip(switched, reversed(axes), strict=True))
         return roles
 

@@ -50,7 +50,7 @@ class ShiftAxisLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., axis]"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         if not self.amount:
             return source
         is_shorter = self.adjust_size_info and self.amount < 0 and axis.size is None
@@ -102,7 +102,7 @@ class RepeatLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T']"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         repeats, out_dim = self.repetitions, self._out_dim
         if isinstance(repeats, LayerBase):
             repeats, out_dim = repeats.output, out_dim or self.new_dim("repeated", kind=axis.kind)
@@ -151,7 +151,7 @@ class ResizeLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., factor * axis]"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         factor = self.factor.output if isinstance(self.factor, LayerBase) else self.factor
         out_dim = self._longer(axis, factor)
         position = frame_numbers(out_dim)

@@ -42,7 +42,7 @@ class ReshapeLayer(LayerBase):
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [..., out_dims...]"""
         source = with_extra_deps(source, self.extra_deps)
-        dims = [self.dim_of(source, dim) for dim in self.in_dims]
+        dims = [self.dim_of(source, dim, option="in_dims") for dim in self.in_dims]
         return rf.reshape(source, dims, self.out_dims)
 
 
@@ -85,7 +85,7 @@ class UnflattenNdLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, size_0, ..., size_N-1, ...]"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="in_dim")
         out = rf.split_dims(source, axis=axis, dims=[self._dim(i) for i in range(self.num_axes)], pad_to_multiples=True)
         if self.num_axes and source.time_dim_axis is not None and source.dims[source.time_dim_axis] == axis:
             out.time_dim_axis = out.get_axis_from_description(self._dim(0))
@@ -95,12 +95,12 @@ class UnflattenNdLayer(_ConcatInputLayer):
         sizes = self.sizes.output
         given = None if self.out_dims is None else self.out_dims[number]
         if number in self.declare_same_sizes_as:
-            base = self.dim_of(self.declare_same_sizes_as[number].output, "T")
+            base = self.dim_of(self.declare_same_sizes_as[number].output, "T", option="declare_same_sizes_as")
             if given is not None and given != base:
                 given.declare_same_as(base)
             return given or base
         dim = given or self.new_dim(f"size-{number}")
         if dim.size is None and dim.dyn_size is None:
-            which = self.dims_of(sizes, "except_batch")[-1]
+            which = self.dims_of(sizes, "except_batch", option="sizes")[-1]
             dim.dyn_size_ext = rf.cast(rf.gather(sizes, indices=number, axis=which), "int32")
         return dim

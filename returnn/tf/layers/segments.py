@@ -122,7 +122,7 @@ class ClassesToLengthDistributionGlobalLayer(_ConcatInputLayer):
         output = counts / rf.reduce_sum(counts, axis=length)
         if self.target_smoothing:
             output = output * (1.0 - self.target_smoothing) + self.target_smoothing / self.window
-        output = rf.expand_dim(output, self.dim_of(source, self.broadcast_axis))
+        output = rf.expand_dim(output, self.dim_of(source, self.broadcast_axis, option="broadcast_axis"))
         output.feature_dim = length
         return output
 

@@ -57,9 +57,11 @@ class SeqLenMaskLayer(_ConcatInputLayer):
 
     def build_mask(self, source: Tensor) -> Tensor | None:
         """:return: [B, T], bool: whether a frame is inside; None if all are"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         mask = mask_of_window(axis, self.start, self.window_start, self.window_size)
-        lengths = axis if self.seq_len_source is None else self.dim_of(self.seq_len_source.output, "T")
+        lengths = axis
+        if self.seq_len_source is not None:
+            lengths = self.dim_of(self.seq_len_source.output, "T", option="seq_len_source")
         if lengths.size is None:
             inside = rf.compare_bc(frame_numbers(axis), "<", lengths.get_size_tensor(), dim_order=source.dims)
             mask = inside if mask is None else rf.combine_bc(inside, "logical_and", mask)

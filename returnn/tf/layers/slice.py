@@ -45,7 +45,7 @@ class SliceLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., shorter axis]"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         start, end, step = self.slice_start, self.slice_end, self.slice_step
         if step is not None and step < 0:
             source = rf.reverse_sequence(source, axis=axis)

@@ -46,7 +46,7 @@ class SliceNdLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, size, ...]"""
-        axis = self.dim_of(source, self.axis)
+        axis = self.dim_of(source, self.axis, option="axis")
         start = 0 if self.start is None else _number(self.start)
         size = _number(self.size)
         if size is None:

@@ -55,7 +55,7 @@ class SoftmaxOverSpatialLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims"""
-        axis = self.dim_of(source, "T" if self.axis is None else self.axis)
+        axis = self.dim_of(source, "T" if self.axis is None else self.axis, option="axis")
         if self.energy_factor is not None:
             source = source * self.energy_factor
         is_left_in = mask_of_window(axis, self.start, self.window_start, self.window_size)

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_axes import find_dims
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.layer_errors import naming_option
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.not_specified import NotSpecified
 
@@ -158,7 +160,8 @@ def _dropout_axes(data: Tensor, dropout_axis: Any, noise_shape: Any) -> list[Dim
     if dropout_axis is not None:
         if noise_shape is not None:
             raise UserError("the options 'dropout_axis' and 'dropout_noise_shape' exclude each other.")
-        return [data.dims[i] for i in data.get_axes_from_description(dropout_axis)]
+        with naming_option("dropout_axis"):
+            return find_dims(data, dropout_axis)
     if noise_shape is None or isinstance(noise_shape, Mapping):
         together = data.get_bc_axes(noise_shape)
     else:

@@ -57,7 +57,8 @@ class StftLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', F], complex"""
         source = without_feature_dim_of_size_one(source)
-        in_dim = self.dim_of(source, _only_one(self, self.in_spatial_dims, "in_spatial_dims") or "T")
+        axis = _only_one(self, self.in_spatial_dims, "in_spatial_dims") or "T"
+        in_dim = self.dim_of(source, axis, option="in_spatial_dims")
         frequency = self.output_feature_dim(self.fft_size // 2 + 1)
         output, _, _ = rf.stft(
             source, in_spatial_dim=in_dim, frame_step=self.frame_shift, frame_length=self.frame_size,
@@ -109,7 +110,8 @@ class IstftLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T, 1]"""
-        in_dim = self.dim_of(source, _only_one(self, self.in_spatial_dims, "in_spatial_dims") or "T")
+        axis = _only_one(self, self.in_spatial_dims, "in_spatial_dims") or "T"
+        in_dim = self.dim_of(source, axis, option="in_spatial_dims")
         frequency = source.feature_dim
         if frequency is None or frequency.dimension != self.fft_size // 2 + 1:
             raise ConfigError(f"{self.where()}: {self.fft_size // 2 + 1} frequencies are expected, but got {source}.")

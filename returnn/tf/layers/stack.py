@@ -63,7 +63,8 @@ class TileLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., multiple * axis]"""
-        dims = {axis: self.dim_of(source, axis) for axis in (*self.multiples, *self.out_dims)}
+        dims = {axis: self.dim_of(source, axis, option="multiples") for axis in self.multiples}
+        dims.update((axis, self.dim_of(source, axis, option="out_dims")) for axis in self.out_dims)
         out_dims = {dims[axis]: out_dim for axis, out_dim in self.out_dims.items()}
         out = source
         for axis, multiple in self.multiples.items():

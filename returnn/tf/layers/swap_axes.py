@@ -33,7 +33,11 @@ class SwapAxesLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims in another order"""
-        axes = [source.get_axis_from_description(self.dim_of(source, axis)) for axis in (self.axis1, self.axis2)]
+        dims = (
+            self.dim_of(source, self.axis1, option="axis1"),
+            self.dim_of(source, self.axis2, option="axis2"),
+        )
+        axes = map(source.get_axis_from_description, dims)
         return _with_last_static_as_feature(source.copy_swap_axes(*axes))
 
 
@@ -71,7 +75,10 @@ def perm_of_axes(layer: LayerBase, source: Tensor, perm: Mapping[Any, Any], *, o
     :return: with numbers of axes
     :raises ConfigError: if an axis occurs twice
     """
-    pairs = [[source.get_axis_from_description(layer.dim_of(source, axis)) for axis in pair] for pair in perm.items()]
+    pairs = [
+        [source.get_axis_from_description(layer.dim_of(source, axis, option=option)) for axis in pair]
+        for pair in perm.items()
+    ]
     if any(len(set(axes)) != len(perm) for axes in zip(*pairs, strict=True)):
         raise ConfigError(f"{layer.where()}: option {option!r}: an axis of {source} occurs twice in {perm}.")
     return dict(pairs)

@@ -56,7 +56,7 @@ class TimeChunkingLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B * chunks, chunk_size, ...]"""
-        time = self.dim_of(source, self.axis)
+        time = self.dim_of(source, self.axis, option="axis")
         batch = source.get_batch_dim_tag()
         rest = padded_dim(time).sub_right(self.chunk_size)
         chunks = rest.ceildiv_right(self.chunk_step) + 1

@@ -54,7 +54,8 @@ class TopKLayer(LayerBase):
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [..., k]"""
         is_single = not isinstance(self.axis, (list, tuple))
-        dims = [self.dim_of(source, axis) for axis in ([self.axis] if is_single else self.axis)]
+        axes = [self.axis] if is_single else self.axis
+        dims = [self.dim_of(source, axis, option="axis") for axis in axes]
         k = self.k.output if isinstance(self.k, LayerBase) else self.k
         k_dim = self.k_dim or self.new_dim("k", k if isinstance(k, int) else None, kind=dims[-1].kind)
         if isinstance(k, Tensor) and k_dim.size is None and k_dim.dyn_size is None:
@@ -114,7 +115,7 @@ class SearchSortedLayer(NoSourcesLayer):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: like the values"""
         sorted_sequence = self.sorted_sequence.output
-        axis, values = self.dim_of(sorted_sequence, self.axis), self.values.output
+        axis, values = self.dim_of(sorted_sequence, self.axis, option="axis"), self.values.output
         if axis in values.dims:
             raise ConfigError(
                 f"{self.where()}: option 'values': {values} has {axis}, which is the dim of the sorted sequence."

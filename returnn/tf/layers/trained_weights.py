@@ -96,7 +96,7 @@ class WeightedSumLayer(_ConcatInputLayer):
 
 
 def _static_dims(layer: _ConcatInputLayer, source: Tensor, axes: Any) -> list[Dim]:
-    dims = layer.dims_of(source, axes)
+    dims = layer.dims_of(source, axes, option="axes")
     if not dims or any(dim.size is None for dim in dims):
         raise ConfigError(f"{layer.where()}: option 'axes': {axes!r} are no dims of fixed size of {source}.")
     return dims

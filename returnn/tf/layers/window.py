@@ -63,7 +63,7 @@ class WindowLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', W, F]"""
-        axis, is_frame = self.sequence_dim_of(source, self.axis)
+        axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
         window_dim = self.window_dim or self.new_dim("window", self.window_size)
         if axis not in source.dims or is_frame:
             self._check_only_past()
@@ -146,8 +146,8 @@ class FoldLayer(LayerBase):
 
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [..., T, F]"""
-        windows = self.dim_of(source, self.in_spatial_dim)
-        frames = self.dim_of(source, self.window_dim)
+        windows = self.dim_of(source, self.in_spatial_dim, option="in_spatial_dim")
+        frames = self.dim_of(source, self.window_dim, option="window_dim")
         out_dim = self._out_dim_of(windows, frames)
         start = rf.combine_bc(frame_numbers(windows), "*", self.stride)
         position = rf.combine_bc(start, "+", frame_numbers(frames)) - self._left(frames)

@@ -1,19 +1,25 @@
 """What the author of a config reads if the options of a shape layer are wrong."""
 
 import pytest
+import tensorflow as tf
 
+import returnn.frontend as rf
 from returnn.util.errors import ConfigError
-from tests.tf.layers.layer_net import LayerNet
+from tests.tf.layers import feature_cases, shape_cases
+from tests.tf.layers.layer_net import LayerNet, construct
 
 CASES = {
     "reduce_mode": ({"class": "reduce", "mode": "summ", "axis": "T"}, "option 'mode': there is no 'summ'.\n  Did you"),
     "reduce_no_axis": ({"class": "reduce", "mode": "sum"}, "give either the option 'axis' or 'axes'"),
-    "reduce_axis": ({"class": "reduce", "mode": "sum", "axis": "stag:enc"}, "there is no axis 'stag:enc'"),
+    "reduce_axis": (
+        {"class": "reduce", "mode": "sum", "axis": "stag:enc"},
+        "option 'axis': .*there is no axis 'stag:enc'",
+    ),
     "argmax_two": ({"class": "reduce", "mode": "argmax", "axis": ["T", "F"]}, "mode 'argmax' goes over one dim"),
     "reduce_out_mode": ({"class": "reduce_out", "mode": "argmax", "num_pieces": 2}, "Possible: sum, max, mean."),
     "squeeze": ({"class": "squeeze", "axis": "stag:enc"}, "'stag:enc' is no dim of the source .*\n.*allow_no_op=True"),
     "squeeze_size": ({"class": "squeeze", "axis": "F"}, "only a dim of size 1 can be removed"),
-    "merge_dims": ({"class": "merge_dims", "axes": "stag:enc"}, "'stag:enc' are no dims of the source"),
+    "merge_dims": ({"class": "merge_dims", "axes": "stag:enc"}, "option 'axes': .*there is no axis 'stag:enc'"),
     "split_dims": ({"class": "split_dims", "axis": "F", "dims": (4, -1)}, r"cannot be split into \(4, -1\)"),
     "split_dims_two": ({"class": "split_dims", "axis": "F", "dims": (-1, -1)}, "-1 can only occur once"),
     "dot_one": ({"class": "dot", "reduce": "F"}, "two sources are required, not 1"),
@@ -22,7 +28,10 @@ CASES = {
         {"class": "dot", "reduce": "F", "red1": "F", "from": ["data", "data"]},
         "give either the option 'reduce', or 'red1' and 'red2'",
     ),
-    "dot_missing": ({"class": "dot", "reduce": "T", "from": ["data", "data:vec"]}, "the dims to reduce do not fit"),
+    "dot_missing": (
+        {"class": "dot", "reduce": "T", "from": ["data", "data:vec"]},
+        "option 'reduce': .*there is no axis 'T'",
+    ),
     "reinterpret_role": ({"class": "reinterpret_data", "set_axes": {"X": "F"}}, "'X' is no role .*\n.*'B', 'T', 'F'"),
     "reinterpret_major": (
         {"class": "reinterpret_data", "enforce_batch_major": True, "enforce_time_major": True},
@@ -74,6 +83,27 @@ def test_error_names_layer_option_and_what_is_possible(name):
     with pytest.raises(ConfigError, match=f"(?s)layer '?layer'?.*{text}") as error:
         LayerNet({"layer": options})
     assert len(str(error.value).splitlines()) <= 5
+
+
+NETS = {**feature_cases.CASES, **shape_cases.ALL_CASES}
+OPTIONS_WITH_AXES = (
+    "axis", "axes", "axis1", "axis2", "reduce", "red1", "red2", "var1", "var2", "position_axis", "in_spatial_dims",
+    "in_spatial_dim", "window_dim", "in_dims", "in_dim", "dropout_axis", "param_shape",
+)  # fmt: skip
+AXES = [(name, option) for name, desc in NETS.items() for option in OPTIONS_WITH_AXES if option in desc]
+AXES += [("scaled_grad", "clip_max_axis"), ("dropout", "dropout_axis"), ("norm_static", "param_shape")]
+
+
+@pytest.mark.parametrize(("name", "option"), [case for case in AXES if NETS[case[0]]["class"] != "expand_dims"])
+def test_unknown_axis_names_its_option(name, option):
+    options = {**NETS[name], option: ["stag:missing"] if isinstance(NETS[name].get(option), list) else "stag:missing"}
+    net = {**NETS, "layer": options, "output": {"class": "copy", "from": "layer"}}
+    with (
+        tf.Graph().as_default(),
+        rf.backend_ctx("tf"),
+        pytest.raises(ConfigError, match=rf"layer '?layer'?.* option '{option}'"),
+    ):
+        construct(net)
 
 
 def test_window_in_a_loop_sees_only_the_past():

@@ -49,9 +49,8 @@ class EditDistanceLayer(LayerBase):
     def compute(self) -> Tensor:
         """:return: [B], int32"""
         a, b = self.a.output, self.b.output
-        a_dim, b_dim = (
-            self.dim_of(x, "T" if dim is None else dim) for x, dim in ((a, self.a_spatial_dim), (b, self.b_spatial_dim))
-        )
+        a_dim = self.dim_of(a, "T" if self.a_spatial_dim is None else self.a_spatial_dim, option="a_spatial_dim")
+        b_dim = self.dim_of(b, "T" if self.b_spatial_dim is None else self.b_spatial_dim, option="b_spatial_dim")
         return rf.edit_distance(a, a_dim, b, b_dim)
 
     def compute_inputs(self) -> list[Tensor]:
@@ -123,7 +122,7 @@ class EditDistanceTableLayer(_PrefixDistances):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T, U + 1]"""
-        axis, is_frame = self.sequence_dim_of(source, self.axis)
+        axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
         if is_frame:
             template = rf.expand_dims(self._first_row().copy_template(), source.dims)
             before = self.previous_state("row", template, initial=self._first_row)

@@ -69,7 +69,7 @@ class KenLmStateLayer(_ConcatInputLayer):
         """:return: [..., T], or [..., T, labels]"""
         labels = self._labels(source)
         tokens = self._tokens(source, labels)
-        axis, is_frame = self.sequence_dim_of(source, self.axis)
+        axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
         before, after = self._texts_of_frame(tokens) if is_frame else self._texts(tokens, axis)
         if not self.dense_output:
             return self._scores(before, after)

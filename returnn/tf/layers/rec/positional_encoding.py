@@ -62,7 +62,7 @@ class PositionalEncodingLayer(_ConcatInputLayer):
 
     def _position(self, source: Tensor) -> Tensor:
         """:return: int32, {T}, or {B, T} with an offset; a scalar for a single frame"""
-        axis, is_frame = self.sequence_dim_of(source, self.axis)
+        axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
         step = self.network.get_rec_step_info(must_exist=False)
         of_step = step is not None and step.output.dims == (() if is_frame else (axis,))
         position = step.output.copy() if of_step else rf.range_over_dim(axis)

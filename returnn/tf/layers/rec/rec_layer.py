@@ -7,6 +7,7 @@ from typing import Any
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.layer_errors import naming_option
 from returnn.tf.layers.rec.rec_subnetwork import RecSubnetwork
 from returnn.tf.layers.rec.unit_layer import UnitLayer
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
@@ -126,7 +127,8 @@ class RecLayer(RecSubnetwork, UnitLayer):
             return dim_of_step if own is None else own
         if self.axis is single_step_dim or (isinstance(self.axis, Dim) and self.axis == loop_dim):
             return dim_of_step
-        return source.get_dim_tag_from_description(self.axis)
+        with naming_option("axis"):
+            return source.get_dim_tag_from_description(self.axis)
 
     def has_hidden_state(self) -> bool:
         """:return: whether the unit has one; of a subnetwork, whether its output has one"""

@@ -88,11 +88,15 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
             if is_frame or axis == self.network.get_inside_rec_time_dim(inside_loop=False):
                 return self._positions_in_loop(axis, is_frame=is_frame)
             return frame_numbers(axis), frame_numbers(self.new_dim_like("keys", axis)), [axis]
-        query = None if given_query in (None, single_step_dim) else self._dim(source, given_query)
-        if given_keys is NotSpecified:
-            keys = self.new_dim_like("keys", self._dim(source, "T") if query is None else query)
+        query = None
+        if given_query not in (None, single_step_dim):
+            query = self._dim(source, given_query, option="query_spatial_dim")
+        if given_keys is NotSpecified and query is not None:
+            keys = self.new_dim_like("keys", query)
         else:
-            keys = self._dim(source, given_keys)
+            keys = self._dim(source, given_keys, option="key_value_spatial_dim")
+            if given_keys is NotSpecified:
+                keys = self.new_dim_like("keys", keys)
         if query is None:
             return rf.constant(0, dims=(), dtype="int32"), frame_numbers(keys), []
         return frame_numbers(query), frame_numbers(keys), [query]
@@ -106,5 +110,5 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
         first = step if self.query_offset is NotSpecified else step * 0
         return first, frame_numbers(past), [query] if is_frame else [query, axis]
 
-    def _dim(self, source: Tensor, dim: Any) -> Dim:
-        return dim if isinstance(dim, Dim) else self.dim_of(source, "T" if dim is NotSpecified else dim)
+    def _dim(self, source: Tensor, dim: Any, *, option: str) -> Dim:
+        return dim if isinstance(dim, Dim) else self.dim_of(source, "T" if dim is NotSpecified else dim, option=option)
