@@ -24,7 +24,7 @@ from returnn.tf.layers.loop.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.rec.final_state import last_frame
 from returnn.tf.layers.rec.frames import KeptLayer, SequenceFrame, StepFrame, kept_as_layer
 from returnn.tf.layers.rec.history import NoFrames
-from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.rec.initial import InitialOutput, initial_value
 from returnn.tf.layers.rec.kept_state import KeptInitial, is_word
 from returnn.tf.layers.rec.prev_layer import hidden_state_names
 from returnn.tf.layers.rec.time_axis import new_array, stacked, traced_back, unstacked
@@ -425,7 +425,10 @@ class LoopEmitter:
         layer = self.before.layer_for_parameters(path)
         result = {}
         for key, state in self.inferred.states[path].items():
-            value = initial_value(state.initial, state.template, layer=layer, get_layer=self.before.get_layer)
+            if isinstance(state.initial, InitialOutput):
+                value = self.before.initial_output(path, state.template)
+            else:
+                value = initial_value(state.initial, state.template, layer=layer, get_layer=self.before.get_layer)
             self.initial_states.setdefault(path, {})[key] = value
             result[key] = value.copy_compatible_to_dims_raw(state.template.dims)
         return result

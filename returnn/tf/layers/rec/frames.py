@@ -12,7 +12,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.rec.final_state import KeptFrames
-from returnn.tf.layers.rec.initial import initial_value, zeros_like_template
+from returnn.tf.layers.rec.initial import applied_on_zeros, initial_value
 from returnn.tf.layers.rec.kept_state import KeptInitial, KeptState, is_word
 from returnn.tf.layers.rec.prev_layer import PrevLayer, hidden_state_names
 from returnn.tf.layers.rec.time_axis import shifted
@@ -126,10 +126,14 @@ class SequenceFrame(Frame):
         """:return: output of the frame before, for all frames"""
         return shifted(self.make(path).output, self.inputs.time_dim, self.initial_output(path))
 
-    def initial_output(self, path: str) -> Tensor:
-        """:return: output before the first frame"""
+    def initial_output(self, path: str, template: Tensor | None = None) -> Tensor:
+        """
+        :param path: of a layer
+        :param template: what its output looks like, if no layer uses "prev:" of it
+        :return: output before the first frame
+        """
         layer = self.layer_for_parameters(path)
-        template = self.inferred.prev[path]
+        template = self.inferred.prev.get(path, template)
         kept = self.inputs.kept_outputs
         if path not in kept and is_word(layer._initial_output):
             kept[path] = KeptInitial(KeptState(layer, "output", layer._initial_output), lambda: template)
@@ -138,7 +142,7 @@ class SequenceFrame(Frame):
             return kept[path].kept.before
         return initial_value(
             layer._initial_output, template, layer=layer, get_layer=self.get_layer,
-            apply_on_zeros=lambda: self._applied_on_zeros(path),
+            apply_on_zeros=lambda: applied_on_zeros(self.inferred.layers[path], self.network),
         )  # fmt: skip
 
     def layer_for_parameters(self, path: str) -> LayerBase:
@@ -150,15 +154,6 @@ class SequenceFrame(Frame):
         layer._initial_output = template._initial_output
         self.network.extra_layers_with_params.append(layer)
         return layer
-
-    def _applied_on_zeros(self, path: str) -> Tensor:
-        template = self.inferred.layers[path]
-        options = {k: v for k, v in template.kwargs.items() if k not in ("name", "network", "output", "sources")}
-        sources = [
-            InternalLayer(name=s.name, network=self.network, output=zeros_like_template(s.output))
-            for s in template.sources
-        ]
-        return type(template)(name=template.name, network=self.network, sources=sources, **options).output
 
 
 class StepFrame(Frame):

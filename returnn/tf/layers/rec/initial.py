@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.util.errors import ConfigError
 
-if TYPE_CHECKING:
-    from returnn.tf.layers.layer_base import LayerBase
+
+
+class InitialOutput:
+    """The initial value of a state which is the output before the first frame, as "prev:" of the layer sees it."""
+
 
 _WORDS = ("zeros", "ones", "var", "keep_over_epoch", "keep_over_epoch_no_init", "apply(0)")
 
@@ -98,6 +102,23 @@ def _as_dtype(value: Any, dtype: str) -> Any:
     if dtype == "bool":
         return bool(value)
     return int(value) if dtype.startswith(("int", "uint")) else float(value)
+
+
+def applied_on_zeros(layer: LayerBase, network: Any, *, time_dim: Dim | None = None) -> Tensor:
+    """
+    :param layer: perhaps a template
+    :param network: where it is computed
+    :param time_dim: which the sources have, if they have all frames; it is applied on a single one
+    :return: output of such a layer for sources that are 0
+    """
+    options = {k: v for k, v in layer.kwargs.items() if k not in ("name", "network", "output", "sources")}
+    options.update(layer.options_on_zeros)
+    frames = [
+        x.copy_template_excluding_axis(x.get_axis_from_description(time_dim)) if time_dim in x.dims else x
+        for x in (source.output for source in layer.sources)
+    ]
+    sources = [InternalLayer(name=x.name, network=network, output=zeros_like_template(x)) for x in frames]
+    return type(layer)(name=layer.name, network=network, sources=sources, **options).output
 
 
 def zeros_like_template(template: Tensor) -> Tensor:

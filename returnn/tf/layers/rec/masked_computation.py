@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.rec.initial import InitialOutput, applied_on_zeros, initial_value, zeros_like_template
 from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.layers.sources import concat_sources
 from returnn.util.errors import ConfigError
@@ -27,6 +27,7 @@ class MaskedComputationLayer(LayerBase):
     recurrent = True
     is_one_block = True
     selects_frames = True
+    options_on_zeros: ClassVar[dict[str, Any]] = {"mask": None}
 
     def __init__(
         self,
@@ -77,10 +78,16 @@ class MaskedComputationLayer(LayerBase):
         unit = layer_desc["unit"]
         return get_layer_class(unit["class"]).cls_hidden_state_names(unit)
 
-    @property
-    def initial_of_frames(self) -> Any:
-        """Output before the first frame that is left, see `initial_value`."""
-        return self.unit.get("initial_output") if self._initial_output is None else self._initial_output
+    def frame_before_first(self, template: Tensor, time_dim: Dim) -> Tensor:
+        """
+        :param template: of a single frame
+        :param time_dim: T
+        :return: output before the first frame that is left
+        """
+        return initial_value(
+            self._initial_output, template, layer=self, get_layer=self.network.get_layer,
+            apply_on_zeros=lambda: applied_on_zeros(self, self.network, time_dim=time_dim),
+        )  # fmt: skip
 
     @property
     def inner_layer(self) -> LayerBase:
@@ -133,6 +140,8 @@ class MaskedComputationLayer(LayerBase):
             self.name, {**options, **desc}, lambda name: net.construct_layer({}, name)
         )
         self._inner = net.add_layer(self.name, layer_class, **options)
+        if self._initial_output is None:
+            self._initial_output = self._inner._initial_output
         self.output_before_activation = self._inner.output_before_activation
         return self._inner.output
 
@@ -150,7 +159,7 @@ class MaskedComputationLayer(LayerBase):
         self.state_templates.update(self.inner_layer.state_templates)
         self.new_states.update(self.inner_layer.new_states)
         self.output_before_activation = None
-        before = self.previous_state("masked output", output.copy_template(), initial=self.initial_of_frames or 0)
+        before = self.previous_state("masked output", output.copy_template(), initial=InitialOutput())
         out = self._chosen(output, before)
         self.new_state("masked output", out)
         return out
@@ -253,10 +262,12 @@ class UnmaskLayer(LayerBase):
         if axis not in mask.dims:
             mask = rf.expand_dim(mask, axis)
         frame = source.copy_template_excluding_axis(source.get_axis_from_description(masked))
-        initial = getattr(self.sources[0], "initial_of_frames", None)
-        before = initial_value(initial, frame, layer=self, get_layer=self.network.get_layer)
+        masked_layer = self.sources[0]
+        is_known = isinstance(masked_layer, MaskedComputationLayer)
+        before = masked_layer.frame_before_first(frame, axis) if is_known else zeros_like_template(frame)
         one = self.new_dim("before the first frame", 1, auto_generated=False)
-        frames, with_initial = rf.concat((rf.expand_dim(before, one), one), (source, masked), allow_broadcast=True)
+        first = rf.expand_dim(before, one).copy_transpose([one if dim == masked else dim for dim in source.dims])
+        frames, with_initial = rf.concat((first, one), (source, masked))
         number = rf.cumsum(rf.cast(mask, "int32"), spatial_dim=axis)  # of the frames so far
         out = rf.gather(frames, indices=number, axis=with_initial, clip_to_valid=True)
         out.feature_dim, out.sparse_dim = source.feature_dim, source.sparse_dim

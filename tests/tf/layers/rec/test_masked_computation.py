@@ -86,3 +86,51 @@ def test_no_frame_of_the_batch_is_left(move):
     net_dict["output"]["unit"]["all"]["is_output_layer"] = True
     out = RecurrentNet(net_dict, fetch=("output/all",)).run(data, lengths).out["output/all"]
     assert (valid(out, lengths) == valid(out, lengths)[0, 0]).all()
+
+
+INITIAL = {
+    "zero": {},
+    "number": {"initial_output": 0.5},
+    "ones": {"initial_output": "ones"},
+    "parameter": {"initial_output": "var"},
+    "on zeros": {"initial_output": "apply(0)"},
+    "layer": {"initial_output": "base:init"},
+}
+
+
+def initial_net(unit: dict[str, Any], *, move: bool, **options: Any) -> dict[str, Any]:
+    net_dict = masked_net(unit, optimize_move_layers_out=move)
+    net_dict["init"] = {"class": "linear", "activation": "tanh", "from": "data:vec", "n_out": 4}
+    unit = net_dict["output"]["unit"]
+    unit["masked"].update(options)
+    unit["all"]["is_output_layer"] = True
+    return net_dict
+
+
+@pytest.mark.parametrize("of_unit", [False, True], ids=["of the layer", "of the unit"])
+@pytest.mark.parametrize("kind", INITIAL)
+def test_the_output_before_the_first_frame_is_the_same_inside_and_outside(kind, of_unit):
+    data, lengths = sequences(max_len=6)
+    data[:, :2, 0] = -1.0  # the first two frames are masked out
+    unit, options = ({**LINEAR, **INITIAL[kind]}, {}) if of_unit else (LINEAR, INITIAL[kind])
+    vec = sequences(max_len=3, n_in=5)[0][:, 0]
+    inside, outside = (
+        RecurrentNet(initial_net(unit, move=move, **options), fetch=("output/all",)).run(data, lengths, vec=vec)
+        for move in (False, True)
+    )
+    first = inside.out["output/all"][:, 0]
+    numpy.testing.assert_allclose(valid(inside.out["output/all"], lengths), valid(outside.out["output/all"], lengths))
+    bias = inside.params["output/rec/masked/b"]
+    expected = {"zero": 0.0, "number": 0.5, "ones": 1.0, "on zeros": numpy.tanh(bias)}
+    if kind in expected:
+        numpy.testing.assert_allclose(first, numpy.broadcast_to(expected[kind], first.shape), rtol=1e-5)
+
+
+def test_the_first_frame_sees_the_initial_state_of_the_unit_as_the_output_before():
+    data, lengths = sequences(max_len=4)
+    data[:, :, 0] = -1.0
+    net_dict = initial_net({**LSTM, "initial_state": {"c": 0, "h": 0.25}}, move=False)
+    net_dict["output"]["unit"]["before"] = {"class": "copy", "from": "prev:masked", "is_output_layer": True}
+    out = RecurrentNet(net_dict, fetch=("output/all", "output/before")).run(data, lengths).out
+    for frames in out.values():
+        assert (frames[0] == 0.25).all()
