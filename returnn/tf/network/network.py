@@ -23,6 +23,7 @@ from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.layers.source import SourceLayer
 from returnn.tf.layers.unavailable_data import DataNotAvailableLayer, needs_unavailable_data
 from returnn.tf.network.common_beam import merge_beams, on_common_beam
+from returnn.tf.network.construction_order import sources_first
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.extra_nets import NetworkExtra
 from returnn.tf.network.float_dtype import float_dtype_of_config
@@ -161,9 +162,17 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
                 if not isinstance(desc, dict):
                     raise ConfigError(f"layer {name!r}: expected a dict of options, got {desc!r}.")
                 if self._is_wanted(name, desc):
-                    self.construct_layer(net_dict, name, get_layer=get_layer)
+                    self._construct_wanted(net_dict, name, get_layer)
         if self.get_root_network() is self and not self.only_template:
             merge_beams(self)
+
+    def _construct_wanted(
+        self, net_dict: dict[str, Any], name: str, get_layer: Callable[[str], LayerBase] | None
+    ) -> None:
+        # In a loop, a source need not be known yet, and who takes sources from elsewhere does not want those from here.
+        is_plain = get_layer is None and self.innermost_frame() is None
+        for needed in sources_first(name, self.layers_desc) if is_plain else [name]:
+            self.construct_layer(net_dict, needed, get_layer=get_layer)
 
     def _is_wanted(self, name: str, desc: dict[str, Any]) -> bool:
         if desc.get("only_on_search") and not self.search_flag:
