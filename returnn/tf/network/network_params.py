@@ -61,7 +61,7 @@ class NetworkParams:
                 root_key = (id(tf1.get_default_graph()), param.name)
                 if root_key not in self._param_values:
                     with tf.control_dependencies(None), tf1.name_scope(None):
-                        self._param_values[root_key] = param.read_value()
+                        self._param_values[root_key] = tf1.get_default_graph().as_graph_element(param)
             self._param_values[key] = self._param_values[root_key]
         return self._param_values[key]
 
