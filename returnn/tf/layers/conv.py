@@ -12,6 +12,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.conv_sizes import conv_with_few_sizes
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.param_dims import with_dims_of_param
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.layers.swap_axes import perm_of_axes, transposed
 from returnn.tf.util.activations import OutputWithActivation
@@ -79,7 +80,7 @@ class ConvLayer(SpatialLayer):
 
     def __init__(
         self,
-        filter_size: Sequence[int],
+        filter_size: int | Sequence[int],
         padding: str | PerAxis,
         strides: PerAxis = 1,
         dilation_rate: PerAxis = 1,
@@ -225,7 +226,7 @@ class TransposedConvLayer(SpatialLayer):
 
     def __init__(
         self,
-        filter_size: Sequence[int],
+        filter_size: int | Sequence[int],
         strides: Sequence[int] | int | None = None,
         padding: str | PerAxis = "same",
         remove_padding: PerAxis = 0,
@@ -329,15 +330,8 @@ def _activated(layer: Any, output: Tensor) -> Tensor:
 def _like_param(
     layer: LayerBase, given: LayerBase, dims: Sequence[Dim], *, perm: Mapping[str, str] | None = None
 ) -> Tensor:
-    """:return: output of another layer as a parameter with these dims; where dims differ, by their order and size"""
-    param = given.output
-    if perm:
-        param = transposed(param, perm_of_axes(layer, param, perm, option="filter_perm"))
-    sizes, wanted = [dim.dimension for dim in param.dims], [dim.dimension for dim in dims]
-    if set(param.dims) == set(dims) and not perm:
-        return param
-    if sizes != wanted:
-        raise ConfigError(f"{layer.where()}: {given.where()} is {param}, but {wanted} is needed.")
-    out = Tensor(param.name, dims=dims, dtype=param.dtype)
-    out.raw_tensor = param.raw_tensor
-    return out
+    """:return: output of another layer as a parameter with these dims"""
+    if not perm:
+        return with_dims_of_param(layer, given, given.output, dims)
+    axes = perm_of_axes(layer, given.output, perm, option="filter_perm")
+    return with_dims_of_param(layer, given, transposed(given.output, axes), dims, by_order=True)

@@ -25,7 +25,7 @@ class PoolLayer(SpatialLayer):
     def __init__(
         self,
         mode: str,
-        pool_size: Sequence[int],
+        pool_size: int | Sequence[int],
         padding: str | PerAxis = "VALID",
         dilation_rate: PerAxis = 1,
         strides: PerAxis | None = None,
@@ -73,5 +73,4 @@ class PoolLayer(SpatialLayer):
             strides=self.strides, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
             use_mask=self.use_time_mask,
         )  # fmt: skip
-        output.feature_dim = source.feature_dim
         return self.with_channels_first(output, self.use_channel_first)

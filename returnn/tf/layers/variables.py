@@ -11,6 +11,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.no_sources import NoSourcesLayer
+from returnn.tf.layers.param_dims import with_dims_of_param
 from returnn.util.errors import ConfigError, check_known
 
 
@@ -65,7 +66,7 @@ class VariableLayer(NoSourcesLayer):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: the parameter"""
         value = self.parameter(
-            self.param_name, self._dims(), initial=self._initial(), dtype=self.dtype,
+            self.param_name, self.dims_of_variable(), initial=self._initial(), dtype=self.dtype,
             saveable=None if self.saveable else False,
         )  # fmt: skip
         if self.non_critical_for_restore and self.params:
@@ -78,7 +79,16 @@ class VariableLayer(NoSourcesLayer):
         """:return: the variable"""
         return self.params[self.param_name]
 
-    def _dims(self) -> list[Dim]:
+    def like_variable(self, layer: LayerBase, given: LayerBase) -> Tensor:
+        """
+        :param layer: which needs the value, for errors
+        :param given: has it as output
+        :return: value for the variable
+        """
+        return with_dims_of_param(layer, given, given.output, self.dims_of_variable())
+
+    def dims_of_variable(self) -> list[Dim]:
+        """:return: the dims in `shape`"""
         last = len(self.shape) - 1
         kinds = [Dim.Types.Feature if i == last else Dim.Types.Spatial for i in range(len(self.shape))]
         return [
@@ -89,8 +99,8 @@ class VariableLayer(NoSourcesLayer):
     def _initial(self) -> Any:
         if self.init_by_layer is None:
             return self.init
-        output = self.init_by_layer.output
-        return lambda shape, dtype=None, **_: tf.reshape(output.copy_compatible_to_dims_raw(self._dims()), shape)
+        value = self.like_variable(self, self.init_by_layer)
+        return lambda shape, dtype=None, **_: tf.reshape(value.raw_tensor, shape)
 
 
 class _WithVariable(NoSourcesLayer):
@@ -143,14 +153,14 @@ class VariableAssignLayer(_WithVariable):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: scalar 0"""
         output = Tensor(self.name, dims=(), dtype="int32")
-        value = self.value.output
+        assert isinstance(self.var, VariableLayer)
+        value = self.var.like_variable(self, self.value)
         if value.raw_tensor is None:
             return output
         variable = self.variable_of()
-        raw = tf.reshape(value.copy_compatible_to_dims_raw(value.dims), tf.shape(variable))
         with self.after_dependencies():
             method = {"assign": "assign", "add": "assign_add", "sub": "assign_sub"}[self.op]
-            done = getattr(variable, method)(tf.cast(raw, variable.dtype), read_value=False)
+            done = getattr(variable, method)(tf.cast(value.raw_tensor, variable.dtype), read_value=False)
         with tf.control_dependencies([done]):
             output.raw_tensor = tf.constant(0)
         return output
@@ -164,7 +174,7 @@ class VariableReadLayer(_WithVariable):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [...]: the dims of the variable"""
         assert isinstance(self.var, VariableLayer)
-        output = Tensor(self.name, dims=self.var._dims(), dtype=self.var.dtype)
+        output = Tensor(self.name, dims=self.var.dims_of_variable(), dtype=self.var.dtype)
         if self.var.output.raw_tensor is not None:
             with self.after_dependencies():
                 output.raw_tensor = self.variable_of().read_value()

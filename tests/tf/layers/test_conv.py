@@ -1,4 +1,4 @@
-"""Filters of `ConvLayer` that come from another layer."""
+"""Convolution and pooling: forms of options."""
 
 import numpy
 import pytest
@@ -30,3 +30,21 @@ def test_axis_that_occurs_twice_in_filter_perm():
         construct({"w": FILTER, "output": conv})
     assert "option 'filter_perm': an axis of 'w'" in str(info.value)
     assert "occurs twice in {'dim:3': 'dim:4', 'dim:6': 'dim:4'}" in str(info.value)
+
+
+def test_one_size_is_a_window_along_one_dim():
+    pool = {"class": "pool", "mode": "avg", "from": "data"}
+    nets = {"conv": {**CONV, "filter_size": 3, "reuse_params": "conv_list"}, "conv_list": CONV}
+    nets |= {"pool": {**pool, "pool_size": 2}, "pool_list": {**pool, "pool_size": [2]}}
+    result = LayerNet(nets).run(batch_of())
+    for name in ("conv", "pool"):
+        numpy.testing.assert_array_equal(result[name], result[f"{name}_list"])
+
+
+def test_pooling_over_features():
+    pool = {"class": "pool", "mode": "max", "pool_size": [2], "in_spatial_dims": "F", "from": "data"}
+    batch = batch_of(padding={"float32": 0.0, "int32": 0})
+    net = LayerNet({"pool": pool})
+    assert net.outputs["pool"].feature_dim.dimension == 3
+    expected = batch["data"].reshape(3, 5, 3, 2).max(axis=-1)
+    numpy.testing.assert_array_equal(net.run(batch)["pool"], expected)

@@ -1,0 +1,38 @@
+"""`VariableLayer`, and layers that change or read it."""
+
+import numpy
+import pytest
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim
+from returnn.util.errors import ConfigError
+from tests.tf.layers.layer_net import LayerNet, batch_of, construct
+
+ROW, COLUMN = Dim(2, name="row"), Dim(3, name="column", kind=Dim.Types.Feature)
+VALUES = numpy.arange(6, dtype="float32").reshape(3, 2)
+TURNED = {"class": "constant", "value": VALUES, "shape": [COLUMN, ROW], "dtype": "float32"}
+OTHER_DIMS = {"class": "constant", "value": VALUES.T, "dtype": "float32"}
+VARIABLE = {"class": "variable", "shape": [ROW, COLUMN], "trainable": False}
+
+
+@pytest.mark.parametrize("value", [TURNED, OTHER_DIMS])
+def test_axes_of_the_initial_value_are_found_by_their_dims_or_else_by_their_order(value):
+    result = LayerNet({"value": value, "var": {**VARIABLE, "init_by_layer": "value"}}).run(batch_of())
+    numpy.testing.assert_array_equal(result["var"], VALUES.T)
+
+
+@pytest.mark.parametrize(("op", "expected"), [("assign", VALUES.T), ("add", 1 + VALUES.T), ("sub", 1 - VALUES.T)])
+def test_axes_of_an_assigned_value_are_found_by_their_dims(op, expected):
+    assign = {"class": "variable_assign", "var": "var", "value": "value", "op": op}
+    read = {"class": "variable_read", "var": "var", "control_dependencies": "assign"}
+    net_dict = {"value": TURNED, "var": {**VARIABLE, "init": 1.0}, "assign": assign, "read": read}
+    numpy.testing.assert_array_equal(LayerNet(net_dict, fetch=("read",)).run(batch_of())["read"], expected)
+
+
+def test_assigned_value_of_other_size():
+    assign = {"class": "variable_assign", "var": "var", "value": "data:vec"}
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
+        construct({"var": VARIABLE, "output": assign})
+    assert str(info.value).startswith("layer 'output' (class 'variable_assign'): layer 'data:vec'")
+    assert "but [2, 3] is needed" in str(info.value)
