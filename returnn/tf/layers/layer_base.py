@@ -28,6 +28,7 @@ from returnn.tf.layers.layer_options import check_options, layers_in, options_of
 from returnn.tf.layers.layer_params import LayerParams
 from returnn.tf.layers.layer_rec import LayerRec
 from returnn.tf.layers.loop.state import UndefinedSource
+from returnn.tf.layers.name_scope import scope_name
 from returnn.tf.layers.out_type import call_out_type
 from returnn.tf.layers.output_checks import check_output
 from returnn.tf.layers.output_debugging import with_debugging
@@ -339,6 +340,8 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         self.kwargs = {**layer_desc, "name": self.name, "network": self.network, "output": self.output}
         if self.output.raw_tensor is not None:
             self._add_operations_before_output()
+        elif self.reuse_params is not None and self.network.innermost_frame() is not None:
+            self.reuse_params.note_use()
         if self.register_as_extern_data:
             self.network.extern_data.extra_added_keys.add(self.register_as_extern_data)
             self.network.extern_data.data[self.register_as_extern_data] = self.output
@@ -456,7 +459,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
     @classmethod
     def cls_get_tf_scope_name(cls, name: str) -> str:
         """:return: name scope for a layer of this name: what TensorFlow allows as such"""
-        return "".join(char if char.isalnum() or char in "_.-/" else "_" for char in name.replace(":", "__"))
+        return scope_name(name)
 
     @classmethod
     def get_global_layer_list(cls) -> list[LayerBase]:

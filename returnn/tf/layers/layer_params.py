@@ -12,6 +12,7 @@ import tensorflow as tf
 from returnn.frontend import get_default_float_dtype, get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+from returnn.tf.layers.name_scope import scope_of_params
 from returnn.tf.layers.reuse_params import ReuseParams
 from returnn.tf.util.assign import assign_values
 from returnn.tf.util.initializers import get_initializer
@@ -108,13 +109,8 @@ class LayerParams:
 
     def get_absolute_name_scope_prefix(self: LayerBase) -> str:
         """:return: name scope of the parameters, with a "/" at the end; "" for the root"""
-        if self.name_scope is None:
-            return f"{self.get_base_absolute_name_scope_prefix()}{self.tf_scope_name}/"
-        if self.name_scope.startswith("/"):
-            scope = self.name_scope[1:]
-        else:
-            scope = self.get_base_absolute_name_scope_prefix() + self.name_scope
-        return f"{scope}/" if scope and not scope.endswith("/") else scope
+        outer = self.get_base_absolute_name_scope_prefix()
+        return scope_of_params(self.tf_scope_name, name_scope=self.name_scope, outer=outer)
 
     def get_base_absolute_name_scope_prefix(self: LayerBase) -> str:
         """:return: name scope that the one of the layer is in"""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.layers.loop.state import FramesNotKept, LayerNeedsItself, UndefinedSource
+from returnn.tf.layers.name_scope import scope_name, scope_of_params
 from returnn.util.errors import ConfigError, check_known
 
 _OPTIONS = ("reuse_layer", "map", "custom", "auto_create_missing", "layer_output", "shape")
@@ -21,8 +24,19 @@ class LazyLayerResolver:
         self.get_layer_func = get_layer
 
     def get_layer(self) -> Any:
-        """:return: the layer"""
-        return self.get_layer_func(self.layer_name)
+        """:return: the layer. If it is inside of a loop, it may be one whose output is of no use outside"""
+        try:
+            return self.get_layer_func(self.layer_name)
+        except FramesNotKept as exc:
+            return exc.layer
+
+    def scope_of_params(self) -> str | None:
+        """:return: name scope of the parameters of the layer, which need not exist; None if they are not its own"""
+        desc = self.network.layers_desc.get(self.layer_name)
+        if desc is None or desc.get("reuse_params") is not None:
+            return None
+        outer = self.network.get_absolute_name_scope_prefix()
+        return scope_of_params(scope_name(self.layer_name), name_scope=desc.get("name_scope"), outer=outer)
 
 
 class ReuseParams:
@@ -90,6 +104,14 @@ class ReuseParams:
             self._reuse_layer = self._reuse_layer.get_layer()
         return self._reuse_layer
 
+    def note_use(self) -> None:
+        """Inside of a loop, where the layer is that the parameters come from, decides about where they can be used."""
+        for inner in (self.param_map or {}).values():
+            if inner is not None:
+                inner.note_use()
+        with contextlib.suppress(LayerNeedsItself, UndefinedSource):
+            _ = self.reuse_layer
+
     def get_variable_scope(self, base_layer: Any, **kwargs: Any) -> Any:
         """:return: variable scope of the layer that the parameters come from"""
         return base_layer.var_creation_scope(**kwargs)
@@ -125,7 +147,13 @@ class ReuseParams:
             output = self.layer_output.output
             raw = output.copy_compatible_to_dims_raw(self.shape or output.dims)
             return tf.ensure_shape(raw, shape)
-        params = self.reuse_layer.all_params
+        try:
+            params = self.reuse_layer.all_params
+        except LayerNeedsItself:  # it needs the layer that takes its parameters: the first of both makes them
+            scope = self._reuse_layer.scope_of_params()
+            if scope is None:
+                raise
+            return getter(name=scope + param_name, shape=shape, dtype=dtype, **kwargs)
         if param_name in params:
             return params[param_name]
         if self.auto_create_missing:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from returnn.tf.layers.loop.state import LayerNeedsItself
 from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class CannotHandleUndefinedSourcesException(NetworkLayerException):
     """The template of a layer needs sources which are not known yet."""
 
 
-class NetworkConstructionDependencyLoopException(NetworkLayerException):
+class NetworkConstructionDependencyLoopException(LayerNeedsItself, NetworkLayerException):
     """A layer needs itself."""
 
     def __init__(self, network: Any, layer_name: str, constructing_layers: Any, net_dict: dict[str, Any]) -> None:

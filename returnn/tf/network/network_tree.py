@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from returnn.log import log
 from returnn.tensor import batch_dim
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.name_scope import scope_name, scope_of_params
 from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.layers.subnetwork import subnetwork_sources
 from returnn.tf.network.extern_data import ExternData
@@ -48,7 +49,9 @@ class NetworkTree:
             layers = {key: desc for key, desc in options["subnetwork"].items() if not key.startswith("#")}
             net.layers_desc.update(layers)
             net._is_dict_trainable = options["subnetwork"].get("#trainable", True) is not False
-            net._name_scope_prefix = _scope_of(self, name, options.get("name_scope"))
+            net._name_scope_prefix = scope_of_params(
+                scope_name(name), name_scope=options.get("name_scope"), outer=self.get_absolute_name_scope_prefix()
+            )
             self.subnets[name] = net
         if net._owner_options is None or "sources" in options:
             net._owner_options = dict(options)
@@ -412,12 +415,3 @@ class NetworkTree:
         """:return: raw (B,): tags of the sequences"""
         data: Tensor = self.get_extern_data("seq_tag", mark_data_key_as_used=mark_data_key_as_used)
         return data.copy_extend_with_beam(beam).raw_tensor
-
-
-def _scope_of(network: TFNetwork, name: str, name_scope: str | None) -> str:
-    """:return: what names of variables begin with, in a network inside of a layer"""
-    outer = network.get_absolute_name_scope_prefix()
-    if name_scope is None:
-        return f"{outer}{LayerBase.cls_get_tf_scope_name(name)}/"
-    scope = name_scope[1:] if name_scope.startswith("/") else outer + name_scope
-    return f"{scope}/" if scope and not scope.endswith("/") else scope

@@ -17,5 +17,17 @@ class StateTemplate:
     initial: Any = 0  # number, "zeros", "ones", tensor, layer, or function without arguments
 
 
+class LayerNeedsItself(ConfigError):
+    """A layer is asked for while it is being made."""
+
+
+class FramesNotKept(ConfigError):
+    """The output of a layer in a loop is not known outside. Its parameters are."""
+
+    def __init__(self, message: str, layer: Any) -> None:
+        super().__init__(message)
+        self.layer = layer
+
+
 class UndefinedSource(ConfigError):
     """The template of a layer is not known yet; whoever asked for it may do without it, in this round."""

@@ -163,6 +163,7 @@ class LoopEmitter:
             path: kept_as_layer(
                 kept, all_frames(final["kept"][path], kept.template), self.before.network,
                 states=states.get(path, {}), initial=self.initial_states.get(path, {}),
+                params=self.step_network.frame.layers[path].all_params,
             )
             for path, kept in self.kept.items()
         }  # fmt: skip

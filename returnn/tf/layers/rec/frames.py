@@ -40,12 +40,19 @@ _TAKEN_OVER = (
 
 
 def kept_as_layer(
-    kept: KeptLayer, frames: Tensor, network: Any, *, states: dict[str, Tensor], initial: dict[str, Tensor]
+    kept: KeptLayer,
+    frames: Tensor,
+    network: Any,
+    *,
+    states: dict[str, Tensor],
+    initial: dict[str, Tensor],
+    params: dict[str, Any],
 ) -> LayerBase:
     """
     :param frames: [T, ...], of what is kept
     :param states: [T, ..., F], parts of the hidden state, as far as they are kept, too
     :param initial: the same before the first frame, [..., F]
+    :param params: of the layer
     :return: layer that stands for all frames of a layer inside of the loop, with its loss
     """
     act = None
@@ -60,6 +67,7 @@ def kept_as_layer(
     )  # fmt: skip
     for name in _TAKEN_OVER:
         setattr(layer, name, getattr(kept.layer, name))
+    layer.params = dict(params)  # for those who share them
     layer.output_before_activation = act
     layer.kwargs = {"only_on_eval": kept.layer.only_on_eval}
     return layer

@@ -13,6 +13,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
 from returnn.tf.layers.frames_of_target import check_of_lengths
 from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
+from returnn.tf.layers.loop.state import FramesNotKept
 from returnn.tf.layers.rec.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
 from returnn.tf.layers.rec.prev_layer import hidden_state_names
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
@@ -191,9 +192,10 @@ class RecSubnetwork(LayerBase):
             return self._sub_layer_template(layer_name)
         plan = self.cell.plan
         if layer_name in plan.placements and not self.cell.emitted.is_kept(layer_name):
-            raise ConfigError(
+            raise FramesNotKept(
                 f"{self.where()}: the frames of {layer_name!r} are not kept.\n"
-                f"  Give that layer the option 'is_output_layer': True."
+                f"  Give that layer the option 'is_output_layer': True.",
+                layer=self.cell.emitted.step_network.frame.layers.get(layer_name),
             )
         if layer_name.partition("/")[0] not in self.cell.unit:
             hint = nearest_hint(layer_name, self.cell.unit)
