@@ -7,14 +7,14 @@ Axis descriptions: how a config names an axis of a tensor.
 | `"B"`, `"batch"` | the batch axis |
 | `"T"`, `"time"`; `"T?"` | the time axis; the time axis if there is one |
 | `"F"`, `"feature"` | the feature axis |
-| `"spatial"`, `"spatial:1"`, `"spatial:-1"` | all spatial axes, one of them by number |
+| `"spatial"`, `"spatial:1"`, `"spatial:-1"` | all spatial axes, one of them by number; also `"s:1"` |
 | `"spatial_except:T"`, `"spatial_except_time"` | all spatial axes but one |
-| `"dyn"`, `"dyn:0"` | axes with sequences of different lengths |
+| `"dyn"`, `"dyn:0"` | axes with sequences of different lengths; also `"d:0"` |
 | `"static"`, `"static:0"` | axes of fixed size |
 | `"dim:512"` | the axis of this size |
 | `"stag:enc"`, `"tag:enc"` | the (spatial) axis with "enc" in its name |
 | `"stag-single:0:enc"` | of several such axes, the one with this number |
-| `"except_batch"`, `"except_feature"` | all but this one |
+| `"except_batch"`, `"except_feature"`; `"except_batch:-1"` | all but this one; one of them by number |
 | `"except_time"` | all but time and batch |
 | `"BT"`, `"TF"` | each of these |
 | `"*"`, `"all"` | all |
@@ -295,8 +295,8 @@ def _axes_of_text(tensor: Tensor, text: str) -> list[int]:
     word = text.lower()
     if word in _FIXED_WORDS:
         return _FIXED_WORDS[word](tensor)
-    if match := re.fullmatch(r"(spatial|dyn|dynamic|static):(-?\d+)", word):
-        axes = _FIXED_WORDS[match[1]](tensor)
+    if match := re.fullmatch(rf"({'|'.join(_NUMBERED)}):(-?\d+)", word):
+        axes = _axes_of_text(tensor, _NUMBERED[match[1]])
         number = int(match[2])
         return [axes[number]] if -len(axes) <= number < len(axes) else []
     if match := re.fullmatch(r"dim:(\d+)", word):
@@ -331,6 +331,12 @@ def _optional(axis: int | None) -> list[int]:
     return [] if axis is None else [axis]
 
 
+# What an axis can be picked from by number, by the word that stands for it there.
+_NUMBERED = {
+    **{word: word for word in ("spatial", "dyn", "dynamic", "static", "except_batch", "except_time", "except_feature")},
+    "s": "spatial",
+    "d": "dyn",
+}
 _FIXED_WORDS: dict[str, Callable[[Any], list[int]]] = {
     "b": lambda x: _optional(x.batch_dim_axis),
     "batch": lambda x: _optional(x.batch_dim_axis),
@@ -372,7 +378,9 @@ def describes_any_number(axis: AxisDescription | None) -> bool:
     word = axis.lower() if isinstance(axis, str) else axis
     if word is None or word in ("", "*", "all", "spatial", "dyn", "dynamic", "static"):
         return True
-    return isinstance(word, str) and (word.endswith("?") or word.startswith(("except", "spatial_except")))
+    if not isinstance(word, str) or re.fullmatch(r"except_\w+:-?\d+", word):
+        return False
+    return word.endswith("?") or word.startswith(("except", "spatial_except"))
 
 
 def hint_for_missing_axis(tensor: Tensor, axis: AxisDescription) -> str:
