@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import returnn.frontend as rf
@@ -46,6 +47,7 @@ class FlattenBatchLayer(_ConcatInputLayer):
                 flat.dyn_size_ext = rf.combine_bc(batch.get_dim_value_tensor(), "*", axis.get_dim_value_tensor())
             out, _ = merge_dims(self, source, dims, out_dim=flat)
             info = source.batch.copy_extend_with_padded_or_fixed_dim_tag(axis, batch_major=self.batch_major)
+        info.batch_dim_tag = flat
         set_batch_info_of_dim(flat, info)
         out.batch = info
         return out
@@ -53,7 +55,7 @@ class FlattenBatchLayer(_ConcatInputLayer):
 
 class UnflattenBatchLayer(_ConcatInputLayer):
     """
-    The inverse of `FlattenBatchLayer`.
+    The inverse of `FlattenBatchLayer`, also of a `MergeDimsLayer` for the batch dim and another one.
 
     Source [B * T, ...], output [B, T, ...].
     """
@@ -103,3 +105,20 @@ class SplitBatchTimeLayer(_ConcatInputLayer):
         out.batch = base.batch
         out.time_dim_axis = out.get_axis_from_description(time)
         return out
+
+
+def set_batch_of_two(out: Tensor, source: Tensor, dims: Sequence[Dim]) -> None:
+    """
+    Says what the batch axis consists of, if it is one of two dims that were merged, with padded frames.
+
+    :param out: the result, is changed
+    :param source: which had the two dims
+    :param dims: the two dims, the first one is the outermost
+    """
+    batch_axes = [i for i, dim in enumerate(dims) if dim.is_batch_dim()]
+    if len(batch_axes) != 1:
+        return
+    other = dims[1 - batch_axes[0]]
+    info = source.batch.copy_extend_with_padded_or_fixed_dim_tag(other, batch_major=batch_axes[0] == 0)
+    set_batch_info_of_dim(out.get_batch_dim_tag(), info)
+    out.batch = info

@@ -9,6 +9,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
 from returnn.tensor.tensor_axes import describes_any_number
 from returnn.tf.layers.layer_errors import naming_option
+from returnn.tf.layers.merged_lengths import dim_in_place_of
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class LayerAxes:
             return self._dims_of(source, axes, optional=optional)
 
     def _dims_of(self: LayerBase, source: Tensor, axes: Any, *, optional: bool = False) -> list[Dim]:
+        axes = self._as_in(source, axes)
         loop_networks = [net for net in self.network.get_network_hierarchy() if _is_in_loop(net)]
         if not loop_networks:
             return find_dims(source, axes, optional=optional)
@@ -51,6 +53,12 @@ class LayerAxes:
         if not self.sees_all_frames or key not in store:
             store[key] = find_dims(source, axes, optional=optional)
         return list(store[key])
+
+    def _as_in(self: LayerBase, source: Tensor, axes: Any) -> Any:
+        """:return: descriptions, where a dim whose lengths are over a merged dim in the source is what it is there"""
+        if isinstance(axes, (list, tuple)):
+            return [self._as_in(source, axis) for axis in axes]
+        return dim_in_place_of(self, axes, source) if isinstance(axes, Dim) else axes
 
     @property
     def sees_all_frames(self: LayerBase) -> bool:

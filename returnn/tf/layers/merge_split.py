@@ -7,6 +7,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.batch_axis import set_batch_of_two
 from returnn.tf.layers.merged_lengths import merge_dims, with_lengths
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.behavior_version import BehaviorVersion
@@ -51,10 +52,12 @@ class MergeDimsLayer(_ConcatInputLayer):
             dims.sort(key=source.get_axis_from_description)
         if len(dims) == 1 and self._out_dim is None:
             return source
-        has_feature = source.feature_dim in dims
+        is_feature = source.feature_dim in dims and not any(dim.is_batch_dim() for dim in dims)
         out, out_dim = merge_dims(self, source, dims, out_dim=self._out_dim)
-        if has_feature:
+        if is_feature:
             out.feature_dim = out_dim
+        if source.have_batch_axis() and len(dims) == 2:
+            set_batch_of_two(out, source, dims)
         return out
 
 

@@ -2,7 +2,7 @@
 Merging dims and splitting them again, where the lengths of other dims are over these dims.
 
 In `[B, H, T]`, the lengths of T are over B. After B and H were merged, they have to be over the merged dim. So T
-becomes another dim.
+becomes another dim. Where the merged dim is split into B and H again, it is T again.
 """
 
 from __future__ import annotations
@@ -58,9 +58,37 @@ def with_lengths(layer: LayerBase, out: Tensor, old_dims: Sequence[Dim], change:
         lengths = dim.dyn_size_ext if dim.need_masking() else None
         if lengths is None or dim.is_batch_dim() or not any(old in lengths.dims for old in old_dims):
             continue
+        original = _original_of(layer, dim, out)
+        if original is not None:
+            out, _ = rf.replace_dim(out, in_dim=dim, out_dim=original)
+            continue
         lengths = rf.expand_dims(lengths, [old for old in old_dims if old not in lengths.dims])
         new_dim = layer.new_dim(f"{dim.name}:frames", kind=dim.kind)
         if new_dim.dyn_size is None:
             new_dim.dyn_size_ext = change(lengths)
+        layer.network.dims_of_layers["same frames as", new_dim] = dim
         out, _ = rf.replace_dim(out, in_dim=dim, out_dim=new_dim)
     return out
+
+
+def dim_in_place_of(layer: LayerBase, dim: Dim, source: Tensor) -> Dim:
+    """:return: the dim of the source with the frames of this dim, if the source has one, or else this dim"""
+    if dim in source.dims:
+        return dim
+    return next((own for own in source.dims if dim in _originals_of(layer, own)), dim)
+
+
+def _original_of(layer: LayerBase, dim: Dim, out: Tensor) -> Dim | None:
+    """:return: the dim which this one is in place of, if `out` has the dims that the lengths of that one are over"""
+    for original in _originals_of(layer, dim):
+        if original not in out.dims and all(other in out.dims for other in original.get_size_tensor().dims):
+            return original
+    return None
+
+
+def _originals_of(layer: LayerBase, dim: Dim | None) -> list[Dim]:
+    """:return: the dims with the same frames which this one is in place of, the last one first"""
+    found = []
+    while (dim := layer.network.dims_of_layers.get(("same frames as", dim))) is not None:
+        found.append(dim)
+    return found

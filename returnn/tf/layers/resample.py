@@ -115,7 +115,8 @@ class ResizeLayer(_ConcatInputLayer):
     """
     More frames, with values in between.
 
-    Source [..., axis], output [..., factor * axis].
+    Source [..., axis], output [..., factor * axis]. Interpolation is that of images: behind the last frame of a shorter
+    sequence, it goes on towards the padded frame that follows in memory. Existing models expect this.
     """
 
     layer_class = "resize"

@@ -3,6 +3,7 @@
 import numpy
 import pytest
 
+from returnn.tensor import Dim
 from returnn.tf.layers.registry import get_layer_class
 from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of, one_of
 from tests.tf.layers.shape_cases import ALL_CASES, CASES, CASES_WITH_OTHER_BATCH
@@ -62,16 +63,35 @@ def test_a_batch_is_its_sequences(results, results_of_single_sequences, name):
         assert not actual.any()
 
 
-@pytest.mark.parametrize("name", ["unflat", "unflat_time_major", "split_again", "unchunked"])
+@pytest.mark.parametrize("name", ["unflat", "unflat_time_major", "split_again", "unchunked", "unmerged"])
 def test_what_was_put_into_the_batch_comes_back(results, name):
     expected = batch_of(padding=ZEROS)["data"]
     numpy.testing.assert_allclose(results[name], expected, rtol=1e-6)
 
 
-def test_static_dim_that_was_put_into_the_batch_comes_back(results):
-    image = batch_of(padding=ZEROS)["image"]
-    assert results["flat_static"].shape == (12, 5, 6)
-    numpy.testing.assert_array_equal(results["unflat_static"].transpose(0, 2, 1, 3), image)
+@pytest.mark.parametrize("name", ["unflat_static", "unmerged_static", "unflat_twice"])
+def test_dims_of_an_image_that_were_put_into_the_batch_come_back(net, results, name):
+    out, image = net.outputs[name], net.net.get_layer("data:image").output
+    assert out.dims_set == image.dims_set
+    axes = [out.copy_template().copy_as_batch_major().dims.index(dim) for dim in image.dims]
+    numpy.testing.assert_array_equal(results[name].transpose(axes), batch_of(padding=ZEROS)["image"])
+
+
+def test_dim_is_found_although_its_lengths_are_over_a_merged_batch_by_now():
+    time = Dim(None, name="time", kind=Dim.Types.Spatial)
+    heads = Dim(4, name="heads", kind=Dim.Types.Spatial)
+    net = {
+        "named": {"class": "reinterpret_data", "set_dim_tags": {"T": time, "dim:4": heads}, "from": "data:image"},
+        "merged": {"class": "merge_dims", "axes": ["B", heads], "from": "named"},
+        "sum": {"class": "reduce", "mode": "sum", "axis": time, "from": "merged"},
+    }
+    result = LayerNet(net, fetch=("sum",)).run(batch_of())["sum"]
+    expected = batch_of(padding=ZEROS)["image"].sum(axis=1).reshape(12, 6)
+    numpy.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_batch_dim_is_not_the_feature_dim_although_features_were_merged_into_it(net):
+    assert net.outputs["merged_feature"].feature_dim.dimension == 4
 
 
 @pytest.mark.parametrize("name", ["combine_kept", "eval_kept"])
