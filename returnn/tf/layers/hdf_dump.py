@@ -35,7 +35,8 @@ class HDFDumpLayer(LayerBase):
     ) -> None:
         """
         :param filename: of the file; or a function that returns it
-        :param extra: other layers, which become further data keys
+        :param extra: other layers, which become further data keys. "sizes" has the lengths if the source has several
+            dims of varying size, "KEY_sizes" those of another layer
         :param dump_whole_batches: a batch is one sequence
         :param labels: names of the labels
         :param extend_existing_file: add to the file if it exists
@@ -68,7 +69,7 @@ class HDFDumpLayer(LayerBase):
 
     def _write_op(self, source: Tensor) -> tf.Tensor:
         tensors = {"data": source, **{key: layer.output for key, layer in self.extra.items()}}
-        ordered = {key: _with_dynamic_axes_first(self, x) for key, x in tensors.items()}
+        ordered = {key: _with_frames_first(self, x) for key, x in tensors.items()}
         raw = {key: (x.raw_tensor, *_lengths(x)) for key, x in ordered.items()}
         flat = tf.nest.flatten(raw)
 
@@ -81,17 +82,17 @@ class HDFDumpLayer(LayerBase):
     def _write(self, templates: dict[str, Tensor], tags: list[str], values: dict[str, Sequence[Any]]) -> None:
         if self._writer is None:
             self._writer = self._open(templates)
-        (data, *lengths) = values.pop("data")
-        if not lengths:  # one frame
-            data, lengths = data[:, None], [numpy.ones(len(data), "int32")]
-        extra = {key: _cut(key_data, key_lengths) for key, (key_data, *key_lengths) in values.items()}
+        (data, *lengths) = _with_some_frame_axis(values.pop("data"))
+        extra: dict[Any, list[numpy.ndarray]] = {}
+        for key, (key_data, *key_lengths) in values.items():
+            extra.update(_by_sequence(key, *_with_some_frame_axis([key_data, *key_lengths])))
         by_axis = dict(enumerate(lengths))
         if self.dump_whole_batches:
             tags, by_axis = (
                 [f"batch-{self._num_batches}"],
                 {i: [size] for i, size in enumerate(data.shape[: len(lengths) + 1])},
             )
-            data, extra = data[None], {key: [numpy.concatenate(list(parts))] for key, parts in extra.items()}
+            data, extra = data[None], {key: [numpy.concatenate(parts)] for key, parts in extra.items()}
         self._num_batches += 1
         self._writer.insert_batch(data, by_axis, tags, extra=extra)
 
@@ -104,8 +105,12 @@ class HDFDumpLayer(LayerBase):
             filename,
             dim=source.dim,
             labels=self.labels,
-            ndim=max(len(source.dims) - 1, 1) + (not _dynamic_dims(source)) + self.dump_whole_batches,
-            extra_type={key: (x.dim, len(x.dims) - 1, x.dtype) for key, x in templates.items() if key != "data"},
+            ndim=len(source.dims) - 1 + (not _frame_dims(source)) + self.dump_whole_batches,
+            extra_type={
+                key: (x.dim, len(x.dims) - len(_frame_dims(x)), x.dtype)
+                for key, x in templates.items()
+                if key != "data"
+            },
             extend_existing_file=self.extend_existing_file,
         )
 
@@ -115,29 +120,44 @@ class HDFDumpLayer(LayerBase):
             writer.close()
 
 
-def _dynamic_dims(x: Tensor) -> list[Dim]:
-    return [dim for dim in x.dims if dim.is_dynamic_seq_length() and not dim.is_batch_dim()]
+def _frame_dims(x: Tensor) -> list[Dim]:
+    """:return: dims of varying size; if there are none, the time dim"""
+    dims = [dim for dim in x.dims if dim.is_dynamic_seq_length() and not dim.is_batch_dim()]
+    return dims or ([x.get_time_dim_tag()] if x.have_time_axis() else [])
 
 
-def _with_dynamic_axes_first(layer: LayerBase, x: Tensor) -> Tensor:
+def _with_frames_first(layer: LayerBase, x: Tensor) -> Tensor:
     if not x.have_batch_axis():
         raise ConfigError(f"{layer.where()}: {x} has no batch dim, so it cannot be stored sequence by sequence.")
-    batch, dynamic = x.get_batch_dim_tag(), _dynamic_dims(x)
-    others = [dim for dim in x.dims if dim != batch and dim not in dynamic]
-    return x.copy_transpose([batch, *dynamic, *others])
+    batch, frames = x.get_batch_dim_tag(), _frame_dims(x)
+    others = [dim for dim in x.dims if dim != batch and dim not in frames]
+    return x.copy_transpose([batch, *frames, *others])
 
 
 def _lengths(x: Tensor) -> list[tf.Tensor]:
-    """:return: (B,) for each dynamic axis"""
+    """:return: (B,) for each dim of frames"""
     batch = x.dims[0]
     return [
-        dim.get_size_tensor().copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor for dim in _dynamic_dims(x)
+        dim.get_size_tensor().copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor for dim in _frame_dims(x)
     ]
 
 
-def _cut(data: numpy.ndarray, lengths: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:
-    """:return: data of each sequence, without padding"""
-    return [row[tuple(slice(0, lens[i]) for lens in lengths)] for i, row in enumerate(data)]
+def _with_some_frame_axis(data_and_lengths: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:
+    """
+    :param data_and_lengths: (B, frames..., ...), (B,) for each axis of frames
+    :return: the same; without frames, what a sequence has becomes its only one
+    """
+    data, *lengths = data_and_lengths
+    return [data, *lengths] if lengths else [data[:, None], numpy.ones(len(data), "int32")]
+
+
+def _by_sequence(key: Any, data: numpy.ndarray, *lengths: numpy.ndarray) -> dict[Any, list[numpy.ndarray]]:
+    """:return: data of each sequence, without padding; flat if it has several axes of frames, which "sizes" tells"""
+    rows = [row[tuple(slice(0, lens[i]) for lens in lengths)] for i, row in enumerate(data)]
+    if len(lengths) == 1:
+        return {key: rows}
+    flat = [row.reshape(-1, *row.shape[len(lengths) :]) for row in rows]
+    return {key: flat, f"{key}_sizes": list(numpy.stack(lengths, axis=1))}
 
 
 def _as_text(tag: Any) -> str:
