@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.tf.layers.loss import Loss, make_loss
 from returnn.tf.layers.loss_holder import LossHolder
 from returnn.tf.layers.registry import get_loss_class
@@ -43,7 +45,9 @@ class LayerLosses:
         return frame.step_data(target.get_absolute_name(), target.output)
 
     def feature_dim_from_target(self: LayerBase) -> Dim | None:
-        """:return: the feature dim that the output needs, so that it can be compared with the target"""
+        """:return: the feature dim that the output needs, to be compared with the target; None if it is given"""
+        if self.has_given_feature_dim:
+            return None  # and it may be that the target is not known yet
         target = self.get_target_value()
         dim = None if target is None else target.feature_dim_or_sparse_dim
         if dim is None:
@@ -60,7 +64,8 @@ class LayerLosses:
                 d["target"] = loss_class.get_default_target(network.extern_data)
         for key in _keys(d.get("target")):
             if key.startswith("layer:"):
-                d.setdefault("_target_layers", {})[key] = get_layer(key[len("layer:") :])
+                with contextlib.suppress(UndefinedSource):  # inside of a loop, where the output may not depend on it
+                    d.setdefault("_target_layers", {})[key] = get_layer(key[len("layer:") :])
         options = dict(d.pop("loss_opts", None) or {})
         scale = d.pop("loss_scale", None)
         only_on_non_search = d.pop("loss_only_on_non_search", False)

@@ -88,6 +88,7 @@ def emit(inputs: LoopInputs, inferred: InferredLoop, plan: LoopPlan) -> EmittedL
         known.update(loop.run())
         step_network = loop.step_network
     after = SequenceFrame(inputs, inferred, known=known, has_known_length=True)
+    after.give_targets()
     for path in [*inputs.cell.wanted, *plan.at("after")]:
         if plan.place_of(path) != "inside" or path in known:
             after.make(path)
@@ -478,6 +479,7 @@ class LoopEmitter:
             for edge in self.inferred.edges.get(path, ())
             if edge.kind in ("same", "prev")
         }
+        used |= {target for path in self.inside for target in self._targets_in_loop(self.inferred.layers[path])}
         kept = {}
         for path in self.inside:
             layer = self.inferred.layers[path]
@@ -489,6 +491,12 @@ class LoopEmitter:
                 template = act.before if is_before else layer.output
                 kept[path] = KeptLayer(path, layer, self._template_to_keep(template), is_before)
         return kept
+
+    def _targets_in_loop(self, layer: LayerBase) -> list[str]:
+        """:return: paths of the layers of the time step which the loss of the layer compares with"""
+        targets = layer._target_layers.values() if layer.loss is not None else ()
+        paths = [self.before.path_of(target.get_absolute_name()) for target in targets]
+        return [path for path in paths if path is not None]
 
     def _template_to_keep(self, template: Tensor) -> Tensor:
         """:return: template, with the beam of the last choice, behind the batch"""

@@ -97,6 +97,14 @@ class SequenceFrame(Frame):
         """:return: layer of the time step, for all frames"""
         return self.get_layer(path)
 
+    def give_targets(self) -> None:
+        """The losses of layers that were in the loop compare all frames with those of targets from the time step."""
+        for layer in self.known.values():
+            if isinstance(layer, KeptFrames) and layer.loss is not None:
+                paths = {key: self.path_of(x.get_absolute_name()) for key, x in layer._target_layers.items()}
+                made = {key: self.make(path) for key, path in paths.items() if path is not None}
+                layer._target_layers = {**layer._target_layers, **made}
+
     def step_data(self, key: str, data: Tensor) -> Tensor:
         """:return: data of the network around, in the order of the loop"""
         return self.in_order(self.inputs.cell.rec_layer.data_of_frames(key, data, self.inputs.time_dim))

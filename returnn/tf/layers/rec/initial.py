@@ -14,7 +14,6 @@ from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.util.errors import ConfigError
 
 
-
 class InitialOutput:
     """The initial value of a state which is the output before the first frame, as "prev:" of the layer sees it."""
 

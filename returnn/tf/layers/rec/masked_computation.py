@@ -103,7 +103,7 @@ class MaskedComputationLayer(LayerBase):
         """:return: [B, T', ...]"""
         if self.mask is None:
             return self._computed(source, None)
-        axis, is_frame = self.sequence_dim_of(self.mask.output, self.in_spatial_dim or "T")
+        axis, is_frame = self.sequence_dim_of(self.mask.output, self.in_spatial_dim or "T", option="in_spatial_dim")
         if is_frame:
             return self._output_of_frame(source, self.mask.output)
         source, mask = (x if axis in x.dims else rf.expand_dim(x, axis) for x in (source, self.mask.output))

@@ -13,6 +13,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
 from returnn.tf.layers.frames_of_target import check_of_lengths
 from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
+from returnn.tf.layers.layer_params import params_in_scope
 from returnn.tf.layers.loop.state import FramesNotKept
 from returnn.tf.layers.rec.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
 from returnn.tf.layers.rec.prev_layer import hidden_state_names
@@ -62,6 +63,17 @@ class RecSubnetwork(LayerBase):
             self._step_offset.count(time_dim.get_dim_value())
         if source is not None and has_values and not self.network.search_flag:
             self._check_lengths_of_targets(time_dim)
+        return self._with_out_dim(output)
+
+    def _with_out_dim(self: RecLayer, output: Tensor) -> Tensor:
+        """:return: the output; if `out_dim` is another dim than the one inside, but of the same size, with that"""
+        inner, given = output.feature_dim_or_sparse_dim, self._out_dim
+        if given is None or inner is None or given in (inner, *output.dims) or given.size != inner.size:
+            return output
+        if inner in output.dims:
+            return rf.replace_dim(output, in_dim=inner, out_dim=given)[0]
+        output = output.copy()
+        output.sparse_dim = given
         return output
 
     def first_step(self: RecLayer) -> Tensor | None:
@@ -234,14 +246,7 @@ class RecSubnetwork(LayerBase):
     @property
     def all_params(self: RecLayer) -> dict[str, Any]:
         """Parameters by name; of the layers of the time step, as "rec/layer/W"."""
-        prefix = self.get_absolute_name_scope_prefix()
-        found = dict(super().all_params)
-        for network in self.get_sub_networks():
-            for layer in network.get_all_layers_deep():
-                for param in layer.params.values():
-                    name = param.name.partition(":")[0]
-                    found.setdefault(name.removeprefix(prefix), param)
-        return found
+        return params_in_scope(self)
 
     def _layers_of_all_frames(self: RecLayer) -> list[LayerBase]:
         """:return: the layers of the time step which are known for all frames, each once"""
@@ -291,6 +296,9 @@ class RecSubnetwork(LayerBase):
         if loss is None or loss.recurrent or not loss.need_target:
             return True
         assert self.cell is not None
+        targets = [layer._target_layers.get(key) for key in layer.targets or ()]
+        if all(x is not None and x.get_absolute_name().startswith(self.cell.prefix) for x in targets):
+            return True
         return self.cell.has_known_length or not self.network.beams.has_hypotheses(layer.output)
 
     def get_constraints_value(self: RecLayer) -> Any:

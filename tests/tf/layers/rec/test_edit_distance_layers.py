@@ -7,7 +7,7 @@ import pytest
 
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid
-from tests.tf.layers.rec.search_net import EXTERN_DATA, SearchNet
+from tests.tf.layers.rec.search_net import EXTERN_DATA, SearchNet, decoder, inputs
 
 
 def table_net(**options):
@@ -86,3 +86,23 @@ def test_tables_and_completions_are_those_by_hand(blank, in_loop):
         wanted = [completions_by_hand(row, target[b, :m], best.shape[-1], blank) for row in wanted]
         numpy.testing.assert_array_equal(best[b, :n], wanted)
     assert best.shape[-1] == (5 if blank == 4 else 4)
+
+
+def test_optimal_completions_as_targets_of_a_searching_net():
+    soft = {"class": "eval", "eval": "tf.nn.softmax(-tf.cast(source(0), tf.float32))", "from": "best"}
+    target = {"target": "layer:base:data:classes"}
+    prob = {"class": "softmax", "from": "s", "n_out": 4, "target": "layer:soft", "loss": "ce", "is_output_layer": True}
+    unit = {
+        "p": prob,
+        "table": {"class": "edit_distance_table", "from": "output", **target},
+        "best": {"class": "optimal_completions", "from": "prev:table", **target},
+        "soft": {**soft, "out_type": {"dtype": "float32"}, "is_output_layer": True},
+    }
+    net_dict = decoder(choice={"search": True}, unit=unit)
+    net = SearchNet(net_dict, fetch=("output/p", "output/soft"), search=False, train=True, with_grads=True)
+    loss = net.run(net.losses["output/p"], data=inputs())
+    (prob, (lengths,)), (soft, _) = net.run(data=inputs()).values()
+    soft = soft.transpose(0, 2, 1) if soft.shape[-1] != 4 else soft  # axes in no order
+    expected = [-(t[:n] * numpy.log(p[:n])).sum() for p, t, n in zip(prob, soft, lengths, strict=True)]
+    numpy.testing.assert_allclose(loss, sum(expected), rtol=1e-5)
+    assert any(name.endswith("p/W") for name in net.grads)

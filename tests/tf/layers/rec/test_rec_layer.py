@@ -2,6 +2,7 @@ import numpy
 import pytest
 
 from returnn.tf.layers.rec.units.base import RecUnit
+from returnn.tf.util.data import FeatureDim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, construct, drawn, sequences, tf
 
@@ -16,6 +17,26 @@ def vec_layer(n_out=4, **options):
 
 def last(source="output", **options):
     return {"class": "get_last_hidden_state", "from": source, "is_output_layer": True, **options}
+
+
+# Dims.
+
+
+@pytest.mark.parametrize("inner", [{"n_out": 4}, {"out_dim": FeatureDim("inner", 4)}], ids=["n_out", "out_dim"])
+def test_out_dim_of_a_subnetwork_is_the_feature_dim_of_its_output(inner):
+    outer = FeatureDim("outer", 4)
+    unit = {"output": {"class": "linear", "activation": "tanh", "from": ["data:source", "prev:output"], **inner}}
+    with tf.Graph().as_default():
+        net = construct({"output": {"class": "rec", "from": "data", "unit": unit, "out_dim": outer}})
+        assert net.get_layer("output").output.feature_dim is outer
+
+
+def test_out_dim_of_a_subnetwork_with_sparse_output():
+    labels = FeatureDim("labels", 3)
+    unit = {"output": {"class": "reduce", "mode": "argmax", "axis": "F", "from": "data:source"}}
+    with tf.Graph().as_default():
+        net = construct({"output": {"class": "rec", "from": "data", "unit": unit, "out_dim": labels}})
+        assert net.get_layer("output").output.sparse_dim is labels
 
 
 # States.

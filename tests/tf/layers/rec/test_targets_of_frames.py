@@ -7,6 +7,7 @@ from returnn.config import Config
 from returnn.tf.network import TFNetwork
 from returnn.tf.util.data import SpatialDim
 from tests.tf.layers.rec.recurrent_net import drawn, tf, tf1
+from tests.tf.layers.rec.search_net import SearchNet, inputs
 
 NUM_LABELS = 6
 LABELS = numpy.array([[1, 5, 2, 0], [3, 3, 0, 0]], "int32")
@@ -56,3 +57,23 @@ def test_own_time_dim_is_shared_time_dim(optimize, direction):
 def test_target_of_other_length_is_an_error():
     with pytest.raises(tf.errors.InvalidArgumentError, match="needs as many labels as the source has frames"):
         run(lengths=numpy.array([4, 3], "int32"))
+
+
+@pytest.mark.parametrize("depends_on_past", [False, True])
+def test_target_is_a_layer_of_the_time_step(depends_on_past):
+    prob = {"class": "softmax", "from": "s", "n_out": 4, "target": "layer:soft", "loss": "ce", "is_output_layer": True}
+    past = ["prev:prob"] if depends_on_past else []
+    unit = {
+        "s": {"class": "linear", "activation": "tanh", "n_out": 3, "from": ["data:source", "prev:soft"]},
+        "soft": {"class": "linear", "activation": "softmax", "n_out": 4, "from": "s", "is_output_layer": True},
+        "prob": {**prob, "from": ["s", *past]},
+        "output": {"class": "copy", "from": "soft"},
+    }
+    net = SearchNet(
+        {"output": {"class": "rec", "from": "data", "unit": unit}}, fetch=("output/prob", "output/soft"), search=False
+    )
+    data = inputs()
+    loss = net.run(net.losses["output/prob"], data=data)
+    (prob, _), (soft, _) = net.run(data=data).values()
+    expected = [-(t[:n] * numpy.log(p[:n])).sum() for p, t, n in zip(prob, soft, data[1], strict=True)]
+    numpy.testing.assert_allclose(loss, sum(expected), rtol=1e-5)
