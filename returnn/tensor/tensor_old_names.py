@@ -128,10 +128,10 @@ class TensorOldNames:
             mask = (
                 mask if set(mask.dims) >= set(merge) else rf.expand_dims(mask, [d for d in merge if d not in mask.dims])
             )
-            flat, _ = rf.masked_select(self, mask=mask, dims=merge)
+            flat, merged = rf.masked_select(self, mask=mask, dims=merge)
         else:
-            flat, _ = rf.merge_dims(self, dims=merge)
-        raw = flat.copy_move_axis(next(i for i, d in enumerate(flat.dims) if d not in self.dims), 0).raw_tensor
+            flat, merged = rf.merge_dims(self, dims=merge)
+        raw = flat.copy_move_axis(flat.dims.index(merged), 0).raw_tensor
         for _ in range(len(merge) - 1 if keepdims else 0):
             raw = flat._raw_backend.expand_dims_raw(raw, 1)
         return raw

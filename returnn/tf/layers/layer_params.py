@@ -90,8 +90,8 @@ class LayerParams:
                 name,
                 shape=shape,
                 dtype=dtype,
-                initializer=get_initializer(initial, seed=self.network.random_seed(), dtype=dtype),
-                trainable=self.trainable if trainable is None else trainable,
+                initializer=self._initializer(name, initial, dtype),
+                trainable=self._is_trained(trainable),
                 use_resource=True,
             )
         variable = self.add_param(variable, trainable=trainable, saveable=saveable, axes_split_info=parts)
@@ -99,6 +99,12 @@ class LayerParams:
         if noise:
             value = with_param_noise(self, value)
         return Tensor(name, dims=dims, dtype=dtype, raw_tensor=value)
+
+    def _initializer(self: LayerBase, name: str, initial: Any, dtype: str) -> Any:
+        try:
+            return get_initializer(initial, seed=self.network.random_seed(), dtype=dtype)
+        except ConfigError as exc:
+            raise ConfigError(f"{self.where()}: initial value of the parameter {name!r}: {exc}") from exc
 
     def parts_of(self: LayerBase, dim: Dim) -> list[int] | None:
         """:return: sizes of the parts of a dim of a parameter, such as the feature dims of the joined sources"""
@@ -179,9 +185,12 @@ class LayerParams:
             param._returnn_non_critical_for_restore = True
         if self.updater_opts:
             param._returnn_updater_opts = self.updater_opts
-        if trainable is False or (trainable is None and not self.trainable) or not self.network.is_trainable:
-            self.network.mark_as_not_trainable(param)
+        self.network.note_training(param, is_trained=self._is_trained(trainable))
         return param
+
+    def _is_trained(self: LayerBase, given: bool | None) -> bool:
+        """:return: whether training changes a parameter, as far as this layer and those around say"""
+        return (self.trainable if given is None else given) and self.network.is_trainable
 
     def get_saveable_params_dict(self) -> dict[str, Any]:
         """:return: parameters by name that go into checkpoints"""
@@ -278,6 +287,17 @@ class LayerParams:
         output = self.output if act is None or act.before is None else act.before
         flat = output.get_placeholder_flattened()
         return tf.reduce_max(tf.reduce_sum(tf.abs(flat), axis=0))
+
+
+def params_in_scope(layer: LayerBase) -> dict[str, Any]:
+    """:return: parameters of a layer and of those inside of it, by the names of the variables in its scope"""
+    prefix = layer.get_absolute_name_scope_prefix()
+    inner = [inner for net in layer.get_sub_networks() for inner in net.get_all_layers_deep()]
+    params = [*layer.params.items(), *((p.op.name, p) for inner_layer in inner for p in inner_layer.params.values())]
+    found: dict[str, Any] = {}
+    for name, param in params:
+        found.setdefault(name.removeprefix(prefix), param)
+    return found
 
 
 def _with_priorities(dims: Sequence[Dim]) -> list[Dim]:

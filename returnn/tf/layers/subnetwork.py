@@ -7,6 +7,7 @@ from typing import Any
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.layer_params import params_in_scope
 from returnn.tf.layers.sources import concat_sources_with_opt_dropout
 from returnn.util.errors import ConfigError
 
@@ -54,6 +55,7 @@ class SubnetworkLayer(LayerBase):
         net.construct_from_dict(subnetwork)
         self._inner_output = net.get_default_output_layer()
         self.output_before_activation = self._inner_output.output_before_activation
+        self.output_loss = self._inner_output.output_loss
         self.search_choices = self._inner_output.search_choices
 
     @classmethod
@@ -104,8 +106,7 @@ class SubnetworkLayer(LayerBase):
 
     def get_constraints_value(self) -> Any:
         """:return: raw scalar, for this layer and those inside"""
-        inner = sum(layer.get_constraints_value() for layer in self._net.get_layers_with_own_losses())
-        return super().get_constraints_value() + inner
+        return super().get_constraints_value() + self._net.get_constraints()
 
     def has_hidden_state(self) -> bool:
         """:return: whether the layer "output" inside has one"""
@@ -117,13 +118,8 @@ class SubnetworkLayer(LayerBase):
 
     @property
     def all_params(self) -> dict[str, Any]:
-        """Parameters of all layers inside, by path."""
-        prefix = self.get_absolute_name()
-        return {
-            f"{layer.get_absolute_name()[len(prefix) + 1 :]}/{name}": param
-            for layer in self._net.get_all_layers_deep()
-            for name, param in layer.params.items()
-        }
+        """Parameters of all layers inside, such as "layer/W"."""
+        return params_in_scope(self)
 
 
 def subnetwork_sources(options: dict[str, Any], sources: list[LayerBase]) -> dict[str, Tensor]:

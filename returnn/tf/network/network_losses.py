@@ -52,11 +52,12 @@ class NetworkLosses:
         if not with_total:
             return losses, None, None
         total = total_of([loss.get_loss_value_for_objective() for loss in losses.values()])
-        return losses, total, self._constraints()
+        return losses, total, self.get_constraints()
 
-    def _constraints(self: TFNetwork) -> Any:
+    def get_constraints(self: TFNetwork) -> Any:
+        """:return: raw scalar: the sum of all constraints on parameters and outputs, of all layers"""
         own = [layer.get_constraints_value() for layer in self.get_layers_with_own_losses()]
-        return total_of([*own, *(net._constraints() for net in self.subnets_without_layer().values())])
+        return total_of([*own, *(net.get_constraints() for net in self.subnets_without_layer().values())])
 
     def get_layers_with_own_losses(self: TFNetwork) -> list[Any]:
         """:return: the layers of this network, of which each speaks for the networks inside of it, too"""

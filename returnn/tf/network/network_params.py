@@ -38,7 +38,8 @@ class NetworkParams:
         self.extra_vars_to_save: list[Any] = []
         self._writer: CheckpointWriter | None = None
         self._var_assigners: dict[Any, VariableAssigner] = {}
-        self._not_trainable: set[str] = outer._not_trainable if outer else set()
+        self._is_trained: dict[str, bool] = outer._is_trained if outer else {}  # by name
+        self._not_selected: set[str] = outer._not_selected if outer else set()
         self._param_values: dict[tuple[int, str], Any] = outer._param_values if outer else {}
 
     def note_parameter_template(self: TFNetwork, layer: Any, template: Tensor, *, trainable: bool) -> None:
@@ -65,9 +66,9 @@ class NetworkParams:
             self._param_values[key] = self._param_values[root_key]
         return self._param_values[key]
 
-    def mark_as_not_trainable(self: TFNetwork, param: Any) -> None:
-        """Takes a variable out of what training changes."""
-        self._not_trainable.add(param.name)
+    def note_training(self: TFNetwork, param: Any, *, is_trained: bool) -> None:
+        """Notes whether a layer that has this variable wants training to change it. One that does is enough."""
+        self._is_trained[param.name] = self._is_trained.get(param.name, False) or is_trained
 
     def get_params_list(self: TFNetwork) -> list[Any]:
         """:return: all parameters, each once, in the order of the names of their layers"""
@@ -86,8 +87,8 @@ class NetworkParams:
 
     def get_trainable_params(self: TFNetwork) -> list[Any]:
         """:return: all variables that training changes"""
-        trainable = {var.name for var in tf1.trainable_variables()} - self._not_trainable
-        return [param for param in self.get_params_list() if param.name in trainable]
+        trainable = {var.name for var in tf1.trainable_variables()} - self._not_selected
+        return [p for p in self.get_params_list() if p.name in trainable and self._is_trained.get(p.name, True)]
 
     def get_num_params(self: TFNetwork) -> int:
         """:return: number of values in all parameters"""
@@ -149,11 +150,14 @@ class NetworkParams:
         :param global_trainable: whether training changes anything at all; default: it does
         """
         with_output = with_output is not False
+        selected: set[str] = set()
         for layer in self.get_all_layers_deep():
             is_selected = hidden_layer_selection is None or layer.get_absolute_name() in hidden_layer_selection
             is_selected = with_output if layer.is_output_layer() else is_selected
-            if global_trainable is False or not is_selected:
-                self._not_trainable.update(param.name for param in layer.params.values())
+            if is_selected and global_trainable is not False:
+                selected.update(param.name for param in layer.params.values())
+        self._not_selected.clear()
+        self._not_selected.update(param.name for param in self.get_params_list() if param.name not in selected)
 
     def get_var_assigner(self: TFNetwork, var: Any) -> VariableAssigner:
         """:return: what assigns values to a variable; always the same one"""

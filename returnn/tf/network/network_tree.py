@@ -60,7 +60,7 @@ class NetworkTree:
     @property
     def is_trainable(self: TFNetwork) -> bool:
         """Whether training changes parameters in here, as far as the layers around say."""
-        own = (self._owner_options or {}).get("trainable")
+        own = (self._owner_options or {}).get("trainable", getattr(self.parent_layer, "trainable", None))
         if own is False or not self._is_dict_trainable:
             return False
         return self.parent_net is None or self.parent_net.is_trainable

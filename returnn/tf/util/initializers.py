@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import re
 from typing import Any
 
@@ -72,17 +73,22 @@ def get_initializer(
     """
     if isinstance(s, (int, float, numpy.ndarray, numpy.number)):
         return functools.partial(tf.constant_initializer(s), dtype=dtype)
-    if isinstance(s, dict):
+    if isinstance(s, dict) and "class" in s:
         options = dict(s)
         return _make(options.pop("class"), (), options, seed)
-    if not isinstance(s, str):
+    if s is None or callable(s):  # None: the default of TensorFlow
         return s
+    if not isinstance(s, str):
+        raise ConfigError(
+            f"{s!r} is no initializer: it has to be a number, the name of an initializer or a call of it as text,\n"
+            "  a dict with 'class', a numpy array, or a function."
+        )
     text = s.strip()
     if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
         return tf1.constant_initializer(float(text), dtype=dtype)
     if re.fullmatch(r"\w+", text):
         return _make(text, (), {}, seed)
-    return _eval_call(text, seed, eval_local_ns or {})
+    return _eval_call(text, seed, eval_local_ns or {}, dtype)
 
 
 def _make(name: str, args: tuple[Any, ...], options: dict[str, Any], seed: int | None) -> Any:
@@ -96,15 +102,15 @@ def _make(name: str, args: tuple[Any, ...], options: dict[str, Any], seed: int |
     return factory(*args, **options)
 
 
-def _eval_call(text: str, seed: int | None, names: dict[str, Any]) -> Any:
+def _eval_call(text: str, seed: int | None, names: dict[str, Any], dtype: Any) -> Any:
     """:return: what a call such as "VarianceScaling(scale=0.5)" makes; its arguments are expressions over `names`"""
     try:
         node = ast.parse(text, mode="eval").body
     except SyntaxError as exc:
         raise ConfigError(f"the initializer {text!r} is no valid expression: {exc.msg}.") from exc
-    namespace = {"numpy": numpy, "np": numpy, "tf": tf, **names}
-    if not isinstance(node, ast.Call):
-        return get_initializer(eval(text, namespace), seed=seed)
+    namespace = {"numpy": numpy, "np": numpy, "math": math, "tf": tf, **names}
+    if not isinstance(node, ast.Call) or _module_of(node) in ("numpy", "np", "math"):
+        return get_initializer(eval(text, namespace), seed=seed, dtype=dtype)
 
     def value_of(expression: ast.expr) -> Any:
         return eval(compile(ast.Expression(expression), "<initializer>", "eval"), namespace)
@@ -115,3 +121,9 @@ def _eval_call(text: str, seed: int | None, names: dict[str, Any]) -> Any:
     args = tuple(value_of(arg) for arg in node.args)
     options = {keyword.arg: value_of(keyword.value) for keyword in node.keywords if keyword.arg}
     return _make(name, args, options, seed)
+
+
+def _module_of(call: ast.Call) -> str:
+    """:return: "numpy" for "numpy.sqrt(0.5)"; empty for "sqrt(0.5)" """
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return owner.id if isinstance(owner, ast.Name) else ""

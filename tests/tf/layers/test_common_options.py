@@ -70,6 +70,8 @@ def test_out_type_says_the_size_of_the_output():
         ({"reuse_params": {"reuse_layr": "other"}}, ["'reuse_layr'", "Did you mean 'reuse_layer'"]),
         ({"custom_param_importer": 5}, ["'custom_param_importer' has to be a text or a function"]),
         ({"batch_norm": {"momentumm": 0.1}}, ["momentumm", "momentum"]),
+        ({"bias_init": [0.0, 1.0]}, ["initial value of the parameter 'b': [0.0, 1.0] is no initializer", "a number"]),
+        ({"forward_weights_init": "glorot"}, ["parameter 'W': there is no initializer 'glorot'", "glorot_uniform"]),
         ({"debug_print_layer_output": "yes"}, ["'debug_print_layer_output' has to be True or False or a dict"]),
     ],
 )
@@ -97,6 +99,58 @@ def test_spatial_smoothing_grows_with_the_differences_of_neighbours():
     once, twice = constraints_of(spatial_smoothing=0.1)[0], constraints_of(spatial_smoothing=0.2)[0]
     assert once > 0
     numpy.testing.assert_allclose(twice, 2 * once, rtol=1e-5)
+
+
+def test_spatial_smoothing_of_an_output_without_time():
+    mean = {"class": "reduce", "mode": "mean", "axis": "T", "from": "data", "spatial_smoothing": 0.1}
+    net = Net({"mean": {**mean, "is_output_layer": True}}, train_flag=True)
+    with net.graph.as_default():
+        assert net.run(net.net.get_total_constraints()) > 0
+
+
+def test_l2_of_a_layer_whose_network_has_only_this_layer_and_is_in_another_one():
+    inner = {"class": "subnetwork", "from": "data", "subnetwork": {"x": {**LINEAR, "L2": 0.5}, "output": LINEAR}}
+    subnetwork = {"inner": inner, "output": {"class": "copy", "from": "inner/x"}}
+    net = Net({"output": {"class": "subnetwork", "from": "data", "subnetwork": subnetwork}}, train_flag=True)
+    with net.graph.as_default():
+        total, weights = net.run(net.net.get_total_constraints(), net.param("output/inner/x/W"))
+    numpy.testing.assert_allclose(total, 0.5 * (weights**2).sum(), rtol=1e-5)
+
+
+# Which parameters training changes.
+
+
+def trained(net_dict):
+    net = Net(net_dict, train_flag=True)
+    with net.graph.as_default():
+        names = {param.op.name.rpartition("/")[0] for param in net.net.get_trainable_params()}
+        in_graph = {variable.op.name.rpartition("/")[0] for variable in tf1.trainable_variables()}
+    return names, in_graph
+
+
+@pytest.mark.parametrize(
+    "frozen",
+    [
+        {**LINEAR, "trainable": False},
+        {"class": "subnetwork", "from": "data", "trainable": False, "subnetwork": {"output": LINEAR}},
+        {"class": "subnetwork", "from": "data", "subnetwork": {"#trainable": False, "output": LINEAR}},
+        {"class": "rec", "from": "data", "trainable": False, "unit": {"output": {**LINEAR, "from": "prev:output"}}},
+        {"class": "rec", "from": "data", "trainable": False, "unit": {"output": {**LINEAR, "from": "data:source"}}},
+        {"class": "rec", "from": "data", "trainable": False, "unit": "lstm", "n_out": 4},
+    ],
+    ids=["layer", "subnetwork", "dict", "loop", "loop-outside", "unit"],
+)
+def test_parameters_that_training_does_not_change(frozen):
+    assert trained({"frozen": frozen, "output": {**LINEAR, "from": "frozen"}}) == ({"output"}, {"output"})
+
+
+def test_shared_parameters_are_trained_if_the_layer_is_that_made_them():
+    def net(first, second):
+        return {"first": {**LINEAR, **first}, "output": {**LINEAR, "reuse_params": "first", **second}}
+
+    frozen = {"trainable": False}
+    assert trained(net({}, frozen))[0] == {"first"}
+    assert trained(net(frozen, {}))[0] == set()
 
 
 # What `dropout` drops together, as fractions of dropped entries in the sources.

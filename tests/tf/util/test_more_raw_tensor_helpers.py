@@ -16,6 +16,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.util import basic
 from returnn.tf.util.param_split import parts_of_dim
+from returnn.util.errors import ConfigError
 from returnn.util.sig_proc import GammatoneFilterbank, greenwood_function, inv_greenwood_function
 
 tf1 = tf.compat.v1
@@ -159,6 +160,19 @@ def test_initial_values(session, text, largest, smallest):
     values = numpy.abs(session.run(basic.get_initializer(text, seed=3)((10, 20), dtype=tf.float32)))
     assert 0.9 * largest < values.max() <= largest * 1.0001
     assert values.min() >= smallest * largest * 0.999
+
+
+@pytest.mark.parametrize(
+    "text", ["math.sqrt(0.25)", "1./2", "numpy.array(0.5)", 0.5, numpy.float64(0.5), "0.5"], ids=str
+)
+def test_the_same_initial_value_everywhere(session, text):
+    assert (session.run(basic.get_initializer(text)((2, 3), dtype=tf.float32)) == 0.5).all()
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], {"value": 1.0}, ("glorot_uniform",)], ids=str)
+def test_what_is_no_initializer(value):
+    with pytest.raises(ConfigError, match="is no initializer: it has to be a number, the name of an initializer"):
+        basic.get_initializer(value)
 
 
 def test_initial_values_from_a_file(session, tmp_path):
