@@ -121,14 +121,15 @@ def posteriors(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
     :param scores: (T, B, F), log probability of each class in each frame
     :param fsa: the automata
     :param mask: (T, B), whether the frame is part of the sequence
-    :return: (T, B, F): probability of each class in each frame, over all paths, 0 for padded frames; (B,): log of the
-        sum over all paths
+    :return: (T, B, F): probability of each class in each frame, over all paths, 0 for padded frames and where there is
+        no path; (B,): log of the sum over all paths
     """
     fsa = fsa.with_dtype(scores.dtype)
     batch, num_classes = tf.unstack(tf.shape(scores)[1:])
     edge_scores = _edge_scores(scores, fsa)
     forward = _forward(edge_scores, fsa, mask, _segment_logsumexp)
     total = _segment_logsumexp(forward[-1] + fsa.end, fsa.sequence_of_state, batch)
+    is_possible = total > _NEVER / 2
     slot = fsa.sequence * num_classes + fsa.label
 
     def step(state: tuple[tf.Tensor, tf.Tensor], frame: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
@@ -137,7 +138,7 @@ def posteriors(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
         after = edge_score + tf.gather(beta, fsa.target)
         path = tf.exp(tf.gather(alpha, fsa.source) + after - tf.gather(total, fsa.sequence))
         occupied = tf.math.unsorted_segment_sum(path, slot, batch * num_classes)
-        occupied = tf.where(is_valid[:, None], tf.reshape(occupied, [batch, num_classes]), 0.0)
+        occupied = tf.where((is_valid & is_possible)[:, None], tf.reshape(occupied, [batch, num_classes]), 0.0)
         occupied.set_shape(scores.shape[1:])
         new = _segment_logsumexp(after, fsa.source, tf.shape(beta)[0])
         return tf.where(tf.gather(is_valid, fsa.sequence_of_state), new, beta), occupied
@@ -146,7 +147,7 @@ def posteriors(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
     first[1].set_shape(scores.shape[1:])
     _, occupied = tf.scan(step, (forward[:-1], edge_scores, mask), initializer=first, reverse=True)
     occupied.set_shape(scores.shape)
-    return occupied, total
+    return occupied, _or_impossible(total)
 
 
 def best_paths(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -156,7 +157,7 @@ def best_paths(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
     :param scores: (T, B, F), log probability of each class in each frame
     :param fsa: the automata
     :param mask: (T, B), whether the frame is part of the sequence
-    :return: (T, B): class in each frame, 0 for padded frames; (B,): log probability
+    :return: (T, B): class in each frame, 0 for padded frames, any if there is no path; (B,): log probability
     """
     fsa = fsa.with_dtype(scores.dtype)
     batch = tf.shape(scores)[1]
@@ -179,11 +180,16 @@ def best_paths(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
     first = (state, tf.zeros([batch], tf.int32))
     _, labels = tf.scan(step, (forward[:-1], edge_scores, mask), initializer=first, reverse=True)
     labels.set_shape(scores.shape[:2])
-    return labels, total
+    return labels, _or_impossible(total)
 
 
 def _log_of(flag: tf.Tensor) -> tf.Tensor:
     return tf.where(flag, 0.0, _NEVER)
+
+
+def _or_impossible(total: tf.Tensor) -> tf.Tensor:
+    """:return: log probability, -inf where it is that of no path"""
+    return tf.where(total > _NEVER / 2, total, tf.constant(-float("inf"), total.dtype))
 
 
 def _edge_scores(scores: tf.Tensor, fsa: Fsa) -> tf.Tensor:
