@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from returnn.engine.batch import BatchSetGenerator
 from returnn.tf.engine.data_pipeline import (
     DataProviderBase,
     DatasetDataProvider,
@@ -9,4 +10,4 @@ from returnn.tf.engine.data_pipeline import (
     InputContext,
 )
 
-__all__ = ["DataProviderBase", "DatasetDataProvider", "FeedDictDataProvider", "InputContext"]
+__all__ = ["BatchSetGenerator", "DataProviderBase", "DatasetDataProvider", "FeedDictDataProvider", "InputContext"]
