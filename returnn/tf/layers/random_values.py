@@ -21,7 +21,7 @@ Number = int | float
 
 class RandomLayer(NoSourcesLayer):
     """
-    Random values.
+    Random values; inside of a loop, new ones in each frame.
 
     Output: the dims in `shape`.
     """
@@ -104,6 +104,11 @@ class RandomLayer(NoSourcesLayer):
             output.feature_dim = self.feature_dim
         return rf.stop_gradient(output) if self.stop_grad else output
 
+    def must_be_in_loop(self) -> str:
+        """:return: why it has to be inside of a loop"""
+        is_same = self.static or (self.explicit_state is not None and self._state_variable() is None)
+        return "" if is_same else "is random in each frame"
+
     def _state(self, dims: list[Dim]) -> Tensor | None:
         """:return: [state], of the generator"""
         if self.explicit_state is None:
@@ -132,7 +137,7 @@ class RandomLayer(NoSourcesLayer):
 
 class RandIntLayer(NoSourcesLayer):
     """
-    Random integers, uniform in [minval, maxval).
+    Random integers, uniform in [minval, maxval); inside of a loop, new ones in each frame.
 
     Output: the dims in `shape`.
     """
@@ -171,6 +176,10 @@ class RandIntLayer(NoSourcesLayer):
         low, high = (x.output if isinstance(x, LayerBase) else x for x in (self.minval, self.maxval))
         seed = self.network.random_seed() if self.seed is None else self.seed
         return rf.random_uniform(dims, minval=low, maxval=high, dtype=self.dtype, seed=seed, sparse_dim=self.sparse_dim)
+
+    def must_be_in_loop(self) -> str:
+        """:return: why it has to be inside of a loop"""
+        return "is random in each frame"
 
 
 class RandomStateInitLayer(NoSourcesLayer):
