@@ -29,11 +29,14 @@ class SpatialLayer(_ConcatInputLayer):
 
     recurrent = True
 
-    def spatial_dims(self, source: Tensor, given: Sequence[AxisOption] | AxisOption | None, number: int) -> list[Dim]:
+    def spatial_dims(
+        self, source: Tensor, given: Sequence[AxisOption] | AxisOption | None, number: int, *, in_dim: Dim | None = None
+    ) -> list[Dim]:
         """
         :param source: has the dims
         :param given: as the config says
         :param number: how many there have to be
+        :param in_dim: the window does not move along this one
         :return: the dims along which the window moves
         """
         if given is not None:
@@ -43,8 +46,16 @@ class SpatialLayer(_ConcatInputLayer):
             dims = [source.dims[axis] for axis in source.get_spatial_batch_axes()]
         if len(dims) != number:
             raise ConfigError(
-                f"{self.where()}: the window has {number} dims, but there are {len(dims)} spatial dims: "
-                f"{', '.join(map(str, dims))}.\n  Option 'in_spatial_dims' says which ones are meant. Source: {source}."
+                f"{self.where()}: the window has {number} dim{'' if number == 1 else 's'}, but there are {len(dims)} "
+                f"spatial dims: {', '.join(map(str, dims))}.\n"
+                f"  Option 'in_spatial_dims' says which ones are meant. Source: {source}."
+            )
+        wrong = [x for x in dims if x.is_batch_dim() or x == in_dim or dims.count(x) > source.dims.count(x)]
+        if wrong:
+            raise ConfigError(
+                f"{self.where()}: option 'in_spatial_dims': the window cannot move along {wrong[0]}"
+                f"{' twice' if dims.count(wrong[0]) > 1 else ''}.\n"
+                f"  Possible are dims other than the batch{' and the feature' if in_dim else ''} dim. Source: {source}."
             )
         return dims
 
@@ -158,7 +169,7 @@ class ConvLayer(SpatialLayer):
         """:return: [..., T', F_out]"""
         source, in_dim = self._with_channels(source)
         out_dim = self.output_feature_dim()
-        spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size))
+        spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size), in_dim=in_dim)
         window = [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
         conv: Callable[..., tuple[Tensor, Sequence[Dim]]] = rf.conv
         if self.pad_seq_len_to_power is not None:
@@ -286,7 +297,7 @@ class TransposedConvLayer(SpatialLayer):
         in_dim, out_dim = source.feature_dim, self.output_feature_dim()
         if in_dim is None:
             raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
-        spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size))
+        spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size), in_dim=in_dim)
         window = [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
         output, _ = rf.transposed_conv(
             source, in_dim=in_dim, out_dim=out_dim, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,

@@ -97,6 +97,8 @@ class RepeatLayer(_ConcatInputLayer):
         :param out_dim: the new dim
         """
         super().__init__(out_dim=out_dim, **kwargs)
+        if isinstance(repetitions, int) and repetitions < 0:
+            raise ConfigError(f"{self.where()}: option 'repetitions': {repetitions}. Possible: from 0 on.")
         self.repetitions = repetitions
         self.axis = axis
 
@@ -145,6 +147,8 @@ class ResizeLayer(_ConcatInputLayer):
         self.kind = kind
         self.fill_value = fill_value
         self.fill_dropout = fill_dropout
+        if isinstance(factor, int) and factor < 1:
+            raise ConfigError(f"{self.where()}: option 'factor': {factor}. Possible: from 1 on.")
         if kind not in _KINDS:
             raise ConfigError(f"{self.where()}: option 'kind': there is no {kind!r}.\n  {nearest_hint(kind, _KINDS)}")
         if (fill_value is not None or fill_dropout) and kind != "fill":

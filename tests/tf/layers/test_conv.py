@@ -48,3 +48,17 @@ def test_pooling_over_features():
     assert net.outputs["pool"].feature_dim.dimension == 3
     expected = batch["data"].reshape(3, 5, 3, 2).max(axis=-1)
     numpy.testing.assert_array_equal(net.run(batch)["pool"], expected)
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"), [("B", "along batch"), ("F", "along feature:"), (["T", "T"], "twice"), (["T", "F"], "feature:")]
+)
+def test_dims_that_a_window_cannot_move_along(axes, words):
+    sizes = [3] if isinstance(axes, str) else [3, 3]
+    conv = {**CONV, "filter_size": sizes, "in_spatial_dims": axes}
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
+        construct({"output": conv})
+    first, second = str(info.value).splitlines()
+    assert first.startswith("layer 'output' (class 'conv'): option 'in_spatial_dims': the window cannot move along ")
+    assert words in first
+    assert "Possible are dims other than the batch and the feature dim." in second

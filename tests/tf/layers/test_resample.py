@@ -4,7 +4,9 @@ import numpy
 import pytest
 import tensorflow as tf
 
-from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of
+import returnn.frontend as rf
+from returnn.util.errors import ConfigError
+from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of, construct
 
 
 def test_fill_dropout_keeps_all_frames_of_the_source():
@@ -44,3 +46,16 @@ def test_interpolation_is_that_of_tensorflow(kind, factor):
         image = tf.constant(batch["data"])[:, :, None]
         expected = session.run(tf.compat.v1.image.resize_images(image, (5 * factor, 1), method=method[kind]))
     numpy.testing.assert_allclose(result, expected[:, :, 0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("desc", "words"),
+    [
+        ({"class": "repeat", "repetitions": -1}, "option 'repetitions': -1. Possible: from 0 on."),
+        ({"class": "resize", "factor": 0, "axis": "T"}, "option 'factor': 0. Possible: from 1 on."),
+    ],
+)
+def test_numbers_that_are_too_small(desc, words):
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
+        construct({"output": {**desc, "from": "data"}})
+    assert str(info.value) == f"layer 'output' (class '{desc['class']}'): {words}"
