@@ -11,7 +11,6 @@ import numpy
 import tensorflow as tf
 
 from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, run_custom_post_inits
-from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.layers.subnetwork import SubnetworkLayer
 from returnn.tf.util.variables import VariableAssigner
 from returnn.util.errors import ConfigError, check_known, nearest_hint
@@ -40,7 +39,6 @@ class NetworkParams:
         self._var_assigners: dict[Any, VariableAssigner] = {}
         self._is_trained: dict[str, bool] = outer._is_trained if outer else {}  # by name
         self._not_selected: set[str] = outer._not_selected if outer else set()
-        self._param_values: dict[tuple[int, str], Any] = outer._param_values if outer else {}
 
     def note_parameter_template(self: TFNetwork, layer: Any, template: Tensor, *, trainable: bool) -> None:
         """
@@ -53,18 +51,8 @@ class NetworkParams:
         """
 
     def value_of_param(self: TFNetwork, param: Any) -> tf.Tensor:
-        """:return: raw value of a variable: read once in each graph"""
-        if not isinstance(param, tf.Variable):
-            return tf.convert_to_tensor(param)
-        key = (id(tf1.get_default_graph()), param.name)
-        if key not in self._param_values:
-            with outermost_graph():
-                root_key = (id(tf1.get_default_graph()), param.name)
-                if root_key not in self._param_values:
-                    with tf.control_dependencies(None), tf1.name_scope(None):
-                        self._param_values[root_key] = tf1.get_default_graph().as_graph_element(param)
-            self._param_values[key] = self._param_values[root_key]
-        return self._param_values[key]
+        """:return: raw value of a variable: always the same tensor, by the one operation that all variables have"""
+        return param.graph.as_graph_element(param) if isinstance(param, tf.Variable) else tf.convert_to_tensor(param)
 
     def note_training(self: TFNetwork, param: Any, *, is_trained: bool) -> None:
         """Notes whether a layer that has this variable wants training to change it. One that does is enough."""
