@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.loop.frame import Frame
-from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.rec.initial import InitialOutput, initial_value
 from returnn.tf.layers.rec.initial_parameter import InitialParameter
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def infer_initial_values(cell: SubnetworkRecCell) -> None:
         _infer(cell, network, path, cell.inferred.layers[path]._initial_output, template, get_layer)
     for path in cell.plan.at("inside"):
         for state in cell.inferred.states.get(path, {}).values():
-            _infer(cell, network, path, state.initial, state.template, get_layer)
+            is_output = isinstance(state.initial, InitialOutput)
+            value = cell.inferred.layers[path]._initial_output if is_output else state.initial
+            _infer(cell, network, path, value, state.template, get_layer)
 
 
 def _infer(

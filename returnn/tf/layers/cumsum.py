@@ -37,6 +37,10 @@ class CumsumLayer(_ConcatInputLayer):
         self.additional_left_summand_per_element = additional_left_summand_per_element
         self.reverse = reverse
 
+    def must_be_in_loop(self) -> str:
+        """:return: a reason, if the sum begins with something"""
+        return "begins with its initial output" if self._initial_output not in (None, 0) else ""
+
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims"""
         axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")

@@ -11,6 +11,7 @@ from returnn.tensor import batch_dim
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.name_scope import scope_name, scope_of_params
 from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.layers.search_choices import SearchChoices
 from returnn.tf.layers.subnetwork import subnetwork_sources
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.layer_names import DataNotFound, where_it_is_needed
@@ -85,6 +86,7 @@ class NetworkTree:
         frame = self.innermost_frame()
         for source in sources if frame is not None else ():
             frame.note_use(source)
+        sources = SearchChoices.translate_to_common_search_beam(list(sources))
         self.extern_data.data.update(subnetwork_sources(options, sources))
 
     def get_root_network(self: TFNetwork) -> TFNetwork:

@@ -104,7 +104,8 @@ def _before(graph: LoopGraph, *, without: AbstractSet[str] = frozenset()) -> dic
     """:return: layers that can be computed before the loop, with the reason"""
     candidates = {path for path, node in graph.nodes.items() if _blocking(node) is None and path not in without}
     if not graph.length_is_known:  # then there is only what is the same in all frames
-        candidates = {path for path in candidates if all(e.kind in ("same", "base") for e in graph.nodes[path].edges)}
+        shifted = {edge.path for node in graph.nodes.values() for edge in node.edges if edge.kind == "prev"}
+        candidates = {path for path in candidates - shifted if _is_constant(graph.nodes[path])}
     while True:
         blocked = {
             path
@@ -122,6 +123,11 @@ def _before(graph: LoopGraph, *, without: AbstractSet[str] = frozenset()) -> dic
             uses = [str(edge) for edge in graph.nodes[path].edges]
             result[path] = f"uses only {', '.join(uses)}" if uses else "uses nothing of the loop"
     return result
+
+
+def _is_constant(node: LoopNode) -> bool:
+    """:return: whether the layer is the same in all frames, if those are which it uses"""
+    return not node.has_state and all(edge.kind in ("same", "base") for edge in node.edges)
 
 
 def _in_cycles(graph: LoopGraph, candidates: set[str]) -> set[str]:

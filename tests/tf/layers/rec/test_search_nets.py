@@ -133,3 +133,77 @@ def test_a_loop_inside_of_the_search():
     found = net.hypotheses(3, data=(data, lengths))
     for b, n in enumerate(lengths):
         assert_same(found[b], net.hypotheses(3, data=(data[b : b + 1, :n], [n]))[0])
+
+
+# Layers that do not depend on the hypothesis, next to others which do.
+
+LSTM = {"class": "rec", "unit": "nativelstm2", "n_out": 3}
+LINEAR = {"class": "linear", "activation": "tanh", "n_out": 3}
+SEES_NO_LABEL = {
+    "state": {"more": {**LSTM, "from": "base:ctx"}},
+    "past": {"same": {**LINEAR, "from": "base:ctx"}, "more": {**LINEAR, "from": ["prev:same", "same"]}},
+    "sum": {"same": {**LINEAR, "from": "base:ctx"}, "more": {"class": "cumsum", "from": "same", "initial_output": 1}},
+}
+
+
+@pytest.mark.parametrize("kind", SEES_NO_LABEL)
+def test_what_changes_from_step_to_step_although_it_sees_no_label(kind):
+    unit = {**SEES_NO_LABEL[kind], "p": {"class": "softmax", "from": ["s", "more"], "n_out": NUM_LABELS}}
+    sees_label = {**unit, "zero": {"class": "eval", "from": "emb", "eval": "source(0) * 0"}}
+    for name in {"same", "more"} & set(unit):
+        if unit[name].get("from") == "base:ctx":
+            sees_label[name] = {**unit[name], "from": "ctx_here"}
+    sees_label["ctx_here"] = {"class": "combine", "kind": "add", "from": ["base:ctx", "zero"]}
+    found, wanted = (SearchNet(decoder(unit=u), fetch=FETCH) for u in (unit, sees_label))
+    for entry, want in zip(found.hypotheses(3, data=inputs()), wanted.hypotheses(3, data=inputs()), strict=True):
+        assert_same(entry, want)
+
+
+@pytest.mark.parametrize("inner", [LSTM, LINEAR], ids=["state", "output"])
+def test_masks_differ_between_hypotheses_but_the_source_does_not(inner):
+    unit = {
+        "mask": {"class": "compare", "kind": "not_equal", "value": 0, "from": "prev:output"},
+        "more": {"class": "masked_computation", "mask": "mask", "from": "base:ctx", "unit": {**inner, "from": "data"}},
+        "all": {"class": "unmask", "from": "more", "mask": "mask"},
+        "p": {"class": "softmax", "from": ["s", "all"], "n_out": NUM_LABELS},
+    }
+    zero = {"class": "eval", "from": "emb", "eval": "source(0) * 0"}
+    here = {"class": "combine", "kind": "add", "from": ["base:ctx", "zero"]}
+    sees_label = {**unit, "zero": zero, "here": here, "more": {**unit["more"], "from": "here"}}
+    found, wanted = (SearchNet(decoder(unit=u), fetch=FETCH) for u in (unit, sees_label))
+    for entry, want in zip(found.hypotheses(3, data=inputs()), wanted.hypotheses(3, data=inputs()), strict=True):
+        assert_same(entry, want)
+
+
+def test_masked_frames_of_hypotheses_after_the_search():
+    unit = {
+        "mask": {"class": "compare", "kind": "not_equal", "value": 0, "from": "output"},
+        "more": {"class": "masked_computation", "mask": "mask", "from": "base:ctx", "unit": {**LSTM, "from": "data"}},
+        "all": {"class": "unmask", "from": "more", "mask": "mask", "is_output_layer": True},
+    }
+    data = inputs()
+    moved, inside = (
+        SearchNet(decoder(unit=unit, optimize_move_layers_out=move), fetch=("output/all",)).run(data=data)["output/all"]
+        for move in (True, False)
+    )
+    assert moved[0].shape == inside[0].shape
+    for one, other, length in zip(moved[0], inside[0], inside[1][0], strict=True):
+        numpy.testing.assert_allclose(one[:length], other[:length], atol=1e-6)
+
+
+def test_subnetwork_joins_sources_of_two_choices():
+    choice = {"class": "choice", "from": "q", "target": "others", "beam_size": 2, "initial_output": 0}
+    block = {"class": "linear", "activation": "tanh", "n_out": 3, "name_scope": "/block"}
+    unit = {
+        "q": {"class": "softmax", "from": "s", "n_out": 3},
+        "tag": {**choice, "length_normalization": False},
+        "tag_emb": {**LINEAR, "from": "tag"},
+        "block": {
+            "class": "subnetwork", "from": ["emb", "tag_emb"], "subnetwork": {"output": {**block, "from": "data"}},
+        },
+        "p": {"class": "softmax", "from": ["s", "block"], "n_out": NUM_LABELS},
+    }  # fmt: skip
+    flat = {**unit, "block": {**block, "from": ["emb", "tag_emb"]}}
+    found, wanted = (SearchNet(decoder(unit=u), fetch=FETCH, extern_data=OTHERS) for u in (unit, flat))
+    for entry, want in zip(found.hypotheses(3, data=inputs()), wanted.hypotheses(3, data=inputs()), strict=True):
+        assert_same(entry, want)
