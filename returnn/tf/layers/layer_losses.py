@@ -10,6 +10,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.tf.layers.loss import Loss, make_loss
 from returnn.tf.layers.loss_holder import LossHolder
+from returnn.tf.layers.option_types import check_type
 from returnn.tf.layers.registry import get_loss_class
 from returnn.util.errors import ConfigError
 
@@ -57,6 +58,8 @@ class LayerLosses:
     @classmethod
     def _transform_targets_and_loss(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
         """Turns the options `loss`, `loss_opts`, `loss_scale`, `target` into a `Loss` and layers, in place."""
+        where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name'))!r} (class {cls.class_name()!r})"
+        _check_types(d, where)
         loss_class = None
         if d.get("loss") is not None and not isinstance(d["loss"], Loss):
             loss_class = get_loss_class(d["loss"])
@@ -73,15 +76,12 @@ class LayerLosses:
             return
         if scale is not None:
             if options.get("scale", scale) != scale:
-                raise ConfigError(
-                    f"layer {d.get('_name')!r}: 'loss_scale' and loss_opts['scale'] contradict each other."
-                )
+                raise ConfigError(f"{where}: 'loss_scale' and loss_opts['scale'] contradict each other.")
             options["scale"] = scale
         if (only_on_non_search and network.search_flag) or not network.wants_loss(d.get("target"), loss_class):
             d["loss"] = None
             return
         loss_class.transform_config_dict(options, network=network, get_layer=get_layer)
-        where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name'))!r}"
         d["loss"] = make_loss(loss_class, options, network=network, where=where)
 
     @classmethod
@@ -118,6 +118,14 @@ class LayerLosses:
             layer=self, **options,
         )  # fmt: skip
         return [loss.init(self) if loss._layer is None else loss for loss in losses]
+
+
+_TYPES = {"target": str | list[str], "loss": str, "loss_opts": dict, "loss_scale": float}  # what a config can write
+
+
+def _check_types(d: dict[str, Any], where: str) -> None:
+    for option, annotation in _TYPES.items():
+        check_type(option, d.get(option), annotation, where=where)
 
 
 def _keys(target: Any) -> list[str]:

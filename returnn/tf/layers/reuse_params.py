@@ -88,6 +88,8 @@ class ReuseParams:
             raise ConfigError(f"option 'reuse_params': expected the name of a layer or a dict, got {opts!r}.")
         for key in opts:
             check_known("key", key, _OPTIONS, where="option 'reuse_params'")
+        if not isinstance(opts.get("map") or {}, Mapping):
+            raise ConfigError(f"option 'reuse_params': 'map' has to be a dict, not {opts['map']!r}.")
         options = dict(opts)
         if options.get("reuse_layer"):
             options["reuse_layer"] = _lazy(options["reuse_layer"], network, get_layer)

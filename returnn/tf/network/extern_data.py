@@ -242,7 +242,12 @@ def _as_tensor(key: str, description: Any, *, is_input: bool) -> Tensor:
         if options.get("sparse_dim") is None:
             raise ConfigError(f"extern_data: {key!r}: one of 'dim', 'shape', 'dims' is needed, got {description!r}.")
         options["sparse"] = True
-    tensor = Tensor(**options)
+    try:
+        tensor = Tensor(**options)
+    except ConfigError as exc:
+        raise ConfigError(f"extern_data: {key!r}: {exc}") from exc
+    if options.get("dim") is not None and tensor.dim not in (None, options["dim"]):
+        raise ConfigError(f"extern_data: {key!r}: 'dim' is {options['dim']}, but the feature dim has {tensor.dim}.")
     tensor.name = key
     if tensor.dtype == "float32" and options.get("dtype") is None:
         tensor.dtype = get_default_float_dtype()

@@ -68,6 +68,7 @@ def test_out_type_says_the_size_of_the_output():
         ({"out_dim": Dim(5, name="five")}, ["'n_out' is 4", "five"]),
         ({"out_shape": {Dim(9, name="nine")}}, ["nine"]),
         ({"reuse_params": {"reuse_layr": "other"}}, ["'reuse_layr'", "Did you mean 'reuse_layer'"]),
+        ({"reuse_params": {"map": ["W"]}}, ["option 'reuse_params': 'map' has to be a dict, not ['W']"]),
         ({"custom_param_importer": 5}, ["'custom_param_importer' has to be a text or a function"]),
         ({"batch_norm": {"momentumm": 0.1}}, ["momentumm", "momentum"]),
         ({"bias_init": [0.0, 1.0]}, ["initial value of the parameter 'b': [0.0, 1.0] is no initializer", "a number"]),

@@ -108,6 +108,11 @@ def test_vocabulary_is_made_of_its_description(vocab_file, options):
     [
         ({"data": "40"}, "extern_data: 'data': expected a dict of options, got '40'."),
         ({"data": {"dimm": 40}}, "extern_data: 'data': one of 'dim', 'shape', 'dims' is needed, got {'dimm': 40}."),
+        ({"data": {"dim": 4, "shape": (None, 5)}}, "extern_data: 'data': 'dim' is 4, but the feature dim has 5."),
+        (
+            {"data": {"dim": 4, "shappe": (None, 4)}},
+            "extern_data: 'data': tensor: there is no option 'shappe'.\n  Did you mean 'shape'?",
+        ),
         (
             {"data": {"dim": 4, "vocab": {"class": "Utf8ByteTargets"}}},
             "extern_data: 'data': the dim is 4, but the vocabulary has 256 labels.",
