@@ -127,10 +127,16 @@ def _dims_of_shape(layer: LayerBase, common: Tensor, options: Mapping[str, Any])
         is_last = i == len(options["shape"]) - 1
         kind = Dim.Types.Feature if is_last and size is not None and not options.get("sparse") else Dim.Types.Spatial
         dims.append(known or layer.new_dim(f"axis{i}", size, kind=kind))
-    batch_axis = options.get("batch_dim_axis", 0 if batch else None)
+    batch_axis = options.get("batch_dim_axis", _axis_of_batch(dims, common))
     if batch and batch_axis is not None:
         dims.insert(batch_axis, batch[0])
     return dims
+
+
+def _axis_of_batch(dims: Sequence[Dim], common: Tensor) -> int:
+    """:return: where the batch is among the dims: behind those that it is behind in the sources, such as the time"""
+    before = common.dims[: common.batch_dim_axis or 0]
+    return max((axis + 1 for axis, dim in enumerate(dims) if dim in before), default=0)
 
 
 def _last_static_axis(dims: Sequence[Dim], options: Mapping[str, Any]) -> int | None:

@@ -35,6 +35,21 @@ def test_dims_of_the_output(code, out_type, source, sizes, feature, time):
     assert not output.sparse
 
 
+@pytest.mark.parametrize(
+    ("code", "shape", "batch_axis"),
+    [("source(0)[..., 0]", (None,), 1), ("source(0)[..., :4]", (None, 4), 1), ("source(0)[0]", (6,), 0)],
+)
+def test_batch_axis_stays_behind_the_time_axis(code, shape, batch_axis):
+    with tf.Graph().as_default(), rf.backend_ctx("tf"):
+        by_time = {"class": "reinterpret_data", "enforce_time_major": True, "from": "data"}
+        out_type = {"shape": shape, **({"dim": None} if shape == (None,) else {})}
+        desc = {"class": "eval", "eval": code, "out_type": out_type, "from": "by_time"}
+        output = construct({"by_time": by_time, "output": desc}).get_layer("output").output
+    assert output.batch_dim_axis == batch_axis
+    assert output.batch_shape[batch_axis] is None
+    assert output.raw_tensor.shape.as_list() == list(output.batch_shape)
+
+
 @pytest.mark.parametrize("source", ["data", "ids"])
 def test_labels(source):
     code = "tf.zeros_like(source(0), tf.int32)[..., 0]" if source == "data" else "source(0) // 2"
