@@ -1,6 +1,7 @@
 """The layers that are not about recurrence, under their documented path. This module only hands them on."""
 
 from returnn.tensor.dim import Dim
+from returnn.tf.layers.activation import ActivationLayer, GatingLayer
 from returnn.tf.layers.alignment import FastBaumWelchLayer, ForcedAlignmentLayer
 from returnn.tf.layers.batch_axis import FlattenBatchLayer, SplitBatchTimeLayer, UnflattenBatchLayer
 from returnn.tf.layers.cast import CastLayer
@@ -9,6 +10,7 @@ from returnn.tf.layers.concat import ConcatLayer, SplitLayer
 from returnn.tf.layers.cond import CondLayer
 from returnn.tf.layers.constant import ConstantLayer
 from returnn.tf.layers.conv import ConvLayer, TransposedConvLayer
+from returnn.tf.layers.copy import CopyLayer, DropoutLayer
 from returnn.tf.layers.cumsum import CumsumLayer
 from returnn.tf.layers.debugging import IdentityLayer, ImageSummaryLayer, PrintLayer
 from returnn.tf.layers.dot import DotLayer
@@ -22,7 +24,7 @@ from returnn.tf.layers.gradient_layers import (
 from returnn.tf.layers.hdf_dump import HDFDumpLayer
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.length import LengthLayer
-from returnn.tf.layers.linear import ActivationLayer, CopyLayer, LinearLayer, SoftmaxLayer
+from returnn.tf.layers.linear import LinearLayer, SoftmaxLayer
 from returnn.tf.layers.loss import Loss
 from returnn.tf.layers.loss_holder import LossHolder
 from returnn.tf.layers.loss_layers import CtcLossLayer, LossLayer, SparseSoftmaxCrossEntropyWithLogitsLayer
@@ -42,7 +44,7 @@ from returnn.tf.layers.losses_sequence import BleuLoss, CtcLoss, EditDistanceLos
 from returnn.tf.layers.losses_via_layer import ViaLayerLoss
 from returnn.tf.layers.masked_frames import BooleanMaskLayer, RemoveLayer
 from returnn.tf.layers.merge_split import CombineDimsLayer, MergeDimsLayer, SplitDimsLayer
-from returnn.tf.layers.normalization import BatchNormLayer, DropoutLayer, GatingLayer, LayerNormLayer, NormLayer
+from returnn.tf.layers.normalization import BatchNormLayer, LayerNormLayer, NormLayer
 from returnn.tf.layers.pad import PadLayer, PostfixInTimeLayer, PrefixInTimeLayer
 from returnn.tf.layers.pool import PoolLayer
 from returnn.tf.layers.random_values import RandIntLayer, RandomLayer, RandomStateInitLayer

@@ -6,7 +6,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
-from returnn.tf.layers.linear import CopyLayer
+from returnn.tf.layers.copy import CopyLayer
 
 
 class CastLayer(CopyLayer):

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.copy import CopyLayer, with_extra_deps
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.linear import CopyLayer, with_extra_deps
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.util.grad import scaled_gradient
 from returnn.tf.util.meta_losses import MetaLosses

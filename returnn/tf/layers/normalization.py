@@ -1,4 +1,4 @@
-"""Normalization, dropout and gates."""
+"""Normalization: mean 0 and variance 1, over the batch or over dims of each frame."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.copy import CopyLayer, with_extra_deps
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.linear import CopyLayer, with_extra_deps
 from returnn.tf.layers.sources import _ConcatInputLayer
-from returnn.tf.util.activations import apply_activation
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
@@ -150,54 +149,6 @@ class NormLayer(_ConcatInputLayer):
             return [feature_dim_of(self, source)]
         shape = self.param_shape if isinstance(self.param_shape, (list, tuple)) else [self.param_shape]
         return [self.dim_of(source, dim, option="param_shape") for dim in shape]
-
-
-class DropoutLayer(CopyLayer):
-    """The source, after dropout: see the options `dropout`, `dropout_axis` and so on, which all such layers have."""
-
-    layer_class = "dropout"
-
-
-class GatingLayer(_ConcatInputLayer):
-    """
-    `activation(a) * gate_activation(b)`, with the halves a, b of the feature dim (Dauphin et al. 2017).
-
-    Source [..., 2 * F], output [..., F].
-    """
-
-    layer_class = "gating"
-
-    def __init__(
-        self,
-        activation: str | None,
-        gate_activation: str = "sigmoid",
-        out_dim: Dim | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """
-        :param activation: on the first half
-        :param gate_activation: on the second half
-        :param out_dim: dim of a half
-        """
-        super().__init__(out_dim=out_dim, **kwargs)
-        self.activation = activation
-        self.gate_activation = gate_activation
-
-    def compute(self, source: Tensor) -> Tensor:
-        """:return: [..., F]"""
-        axis = feature_dim_of(self, source)
-        if axis.dimension is not None and axis.dimension % 2:
-            raise ConfigError(f"{self.where()}: the feature dim of the source {source} cannot be divided into halves.")
-        half = self.output_feature_dim(axis.div_right(2))
-        output, _ = rf.gating(
-            source,
-            axis=axis,
-            act_func=lambda x: apply_activation(x, self.activation),
-            gate_func=lambda x: apply_activation(x, self.gate_activation),
-            out_dim=half,
-        )
-        output.feature_dim = half
-        return output
 
 
 def normalize_with_params(

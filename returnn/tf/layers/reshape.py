@@ -7,8 +7,8 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.copy import with_extra_deps
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.linear import with_extra_deps
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 
