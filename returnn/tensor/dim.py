@@ -208,6 +208,8 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
         if name is None:
             base = self.get_same_base()
             name = dim_math.format_sum(base._expression, Dim._inner_name) if base._expression else "unnamed"
+        for long, short in _SHORT_NAMES.items():
+            name = name.replace(long, short)
         if self.size is not None:
             text = name if name == str(self.size) else f"{name}({self.size})"
         elif self.is_batch_dim():
@@ -259,4 +261,5 @@ class Dim(DimArithmetic, DimLengths, DimComparison, DimOldNames):
 batch_dim = Dim(None, name="batch", kind=DimTypes.Batch)
 batch_dim.is_permanent = True
 single_step_dim = Dim(None, name="single-step", kind=DimTypes.Spatial, special=True)
+_SHORT_NAMES = {"var:extern_data:": "", "extern_data:": ""}  # as the data is what a config talks about anyway
 _MARKERS = {"batch_dim": batch_dim, "single_step_dim": single_step_dim}

@@ -307,7 +307,7 @@ class Tensor(
 
     def _checked_axis(self, axis: int) -> int:
         if not -len(self._dims) <= axis < len(self._dims):
-            raise DimError(f"{self.get_description(with_name=True)}: there is no axis {axis}.")
+            raise DimError(f"{self.name!r} with {len(self._dims)} axes: there is no axis {axis}.")
         return axis % len(self._dims)
 
     def _checked_axis_if_int(self, axis: int | type[NotSpecified] | None) -> int | type[NotSpecified] | None:

@@ -138,6 +138,9 @@ def _make_dims(
 ) -> list[Dim]:
     sizes: list[int | None] = list(shape)
     ndim = len(sizes) + (batch_axis is not None)
+    for option, axis in (("batch_dim_axis", batch_axis), ("time_dim_axis", time_dim_axis)):
+        if isinstance(axis, int) and not -ndim <= axis < ndim:
+            raise DimError(f"tensor {name!r}: {option} is {axis}, but there are {ndim} axes.")
     if batch_axis is not None:
         batch_axis %= ndim
         sizes.insert(batch_axis, None)

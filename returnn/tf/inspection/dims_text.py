@@ -25,11 +25,6 @@ def dim_text(dim: Dim) -> str:
     if dim.is_beam_dim():
         return f"beam({dim.size})"
     if dim.size is None:
-        return _short(name or str(dim))
+        return re.sub(r"\[[^\[\]]*\]", "", str(dim))  # without what the lengths depend on
     is_given_by_user = name and ":" not in name
     return f"{name}({dim.size})" if is_given_by_user else str(dim.size)
-
-
-def _short(name: str) -> str:
-    name = re.sub(r"\[[^\[\]]*\]", "", name)  # what the lengths depend on
-    return name.replace("time:var:extern_data:", "time:").replace(":var:extern_data:", ":")

@@ -58,5 +58,6 @@ def naming_option(option: str | None) -> Iterator[None]:
 
 def _message(where: str, text: str, inputs: Mapping[str, Tensor], *, note: str = "") -> str:
     lines = [*f"{where}: {text}".splitlines(), *filter(None, [note])][:_MAX_LINES]
-    known = [f"  {name!r} has {x}." for name, x in inputs.items() if isinstance(x, Tensor)]
+    tensors = {name: x for name, x in inputs.items() if isinstance(x, Tensor)}
+    known = [f"  {name!r} has {x.get_description(with_name=False)}." for name, x in tensors.items()]
     return "\n".join([*lines, *known[: _MAX_LINES - len(lines)]])

@@ -60,7 +60,7 @@ class CrossEntropyLoss(Loss):
 
     def value_per_frame(self) -> Tensor:
         """:return: [B, T]"""
-        self.require_target()
+        self._check_number_of_classes()
         value = self._smoothed() if self.label_smoothing else self._plain()
         if self.focal_loss_factor:
             value = value * (1.0 - self.target_prob()) ** self.focal_loss_factor
@@ -69,6 +69,14 @@ class CrossEntropyLoss(Loss):
         if self.fake_upper_bound is not None:
             value = value + rf.stop_gradient(rf.minimum(value, self.fake_upper_bound) - value)
         return value
+
+    def _check_number_of_classes(self) -> None:
+        target, axis = self.require_target(), self.require_axis()
+        labels = target.sparse_dim
+        if labels is not None and labels != axis and labels.dimension != axis.dimension:
+            raise ConfigError(
+                f"{self.where()}: the output has {axis.dimension} classes, the target has {labels.dimension} labels."
+            )
 
     def get_output_target_scores(self) -> Any:
         """:return: raw, flat: the probability of the target in each valid frame"""

@@ -157,6 +157,7 @@ class ReuseParams:
                 raise
             return getter(name=scope + param_name, shape=shape, dtype=dtype, **kwargs)
         if param_name in params:
+            self._check_shape(params[param_name], param_name, shape, base_layer)
             return params[param_name]
         if self.auto_create_missing:
             return getter(name=name, shape=shape, dtype=dtype, **kwargs)
@@ -164,6 +165,13 @@ class ReuseParams:
             f"{base_layer.where()}: reuse_params: {self.reuse_layer.get_absolute_name()!r} has no parameter "
             f"{param_name!r}, only {', '.join(sorted(params)) or 'none'}."
         )
+
+    def _check_shape(self, param: Any, name: str, shape: Any, base_layer: Any) -> None:
+        if not param.shape.is_compatible_with(shape):
+            raise ConfigError(
+                f"{base_layer.where()}: reuse_params: {name!r} of {self.reuse_layer.get_absolute_name()!r} has the "
+                f"shape {tuple(param.shape)}, {tuple(shape)} is wanted here."
+            )
 
 
 def _lazy(layer: Any, network: Any, get_layer: Callable[[str], Any]) -> Any:

@@ -7,13 +7,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.datasets.util.vocabulary import Vocabulary
-from returnn.frontend import get_default_float_dtype, set_default_float_dtype_ctx
+from returnn.frontend import set_default_float_dtype_ctx
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.tensor.batch_info import BatchInfo
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+from returnn.tf.network.data_description import template_of_description
 from returnn.tf.network.float_dtype import float_dtype_of_config
-from returnn.util.errors import ConfigError, UserError, nearest_hint
+from returnn.util.errors import ConfigError, nearest_hint
 
 tf1 = tf.compat.v1
 
@@ -51,7 +51,7 @@ class ExternData(TensorDict):
         :raises ConfigError: if a description is wrong
         """
         for key, description in data.items():
-            self.data[key] = _as_tensor(key, description, is_input=key == self.default_input)
+            self.data[key] = template_of_description(key, description, is_input=key == self.default_input)
         if auto_create_placeholders:
             self.create_placeholders()
 
@@ -219,59 +219,6 @@ class ExternData(TensorDict):
                 data.batch = batch_info
         if init_batch_info:
             self.init_batch_info()
-
-
-def _as_tensor(key: str, description: Any, *, is_input: bool) -> Tensor:
-    if isinstance(description, Tensor):
-        return description.copy(name=key)
-    if isinstance(description, int):
-        description = (description, 1 if not is_input else 2)
-    if isinstance(description, (list, tuple)):
-        dim, ndim = description
-        sparse = ndim <= 1
-        shape: tuple[int | None, ...] = (None,) * max(ndim - (0 if sparse else 1), 1 if sparse else 0)
-        description = {"dim": dim, "sparse": sparse, "shape": shape if sparse else (*shape, dim)}
-    if not isinstance(description, Mapping):
-        raise ConfigError(f"extern_data: {key!r}: expected a dict of options, got {description!r}.")
-    options = {"name": f"extern_data:{key}", "version": 1, **description}
-    if "available_for_inference" not in options:
-        options["available_for_inference"] = is_input
-    if isinstance(options.get("vocab"), Mapping):
-        _make_vocab(key, options)
-    if options.get("dim_tags") is None and "shape" not in options and "dims" not in options and "dim" not in options:
-        if options.get("sparse_dim") is None:
-            raise ConfigError(f"extern_data: {key!r}: one of 'dim', 'shape', 'dims' is needed, got {description!r}.")
-        options["sparse"] = True
-    try:
-        tensor = Tensor(**options)
-    except ConfigError as exc:
-        raise ConfigError(f"extern_data: {key!r}: {exc}") from exc
-    if options.get("dim") is not None and tensor.dim not in (None, options["dim"]):
-        raise ConfigError(f"extern_data: {key!r}: 'dim' is {options['dim']}, but the feature dim has {tensor.dim}.")
-    tensor.name = key
-    if tensor.dtype == "float32" and options.get("dtype") is None:
-        tensor.dtype = get_default_float_dtype()
-    for dim in tensor.dims:
-        if dim.is_dynamic_seq_length() and dim.dyn_size_ext is None and not dim.is_derived():
-            lengths_dims = [batch_dim] if tensor.have_batch_axis() else []
-            dim.dyn_size_ext = Tensor(f"{dim.name}:lengths", dims=lengths_dims, dtype="int32")
-    return tensor
-
-
-def _make_vocab(key: str, options: dict[str, Any]) -> None:
-    """Makes the vocabulary of its description, in place. Then the data is sparse, and its dim is known."""
-    try:
-        vocab = Vocabulary.create_vocab(**options["vocab"])
-    except UserError as exc:
-        raise ConfigError(f"extern_data: {key!r}: {exc}") from exc
-    options["vocab"] = vocab
-    sparse_dim = options.get("sparse_dim")
-    size = options.get("dim") if sparse_dim is None else sparse_dim.dimension
-    if size not in (None, vocab.num_labels):
-        raise ConfigError(f"extern_data: {key!r}: the dim is {size}, but the vocabulary has {vocab.num_labels} labels.")
-    options.setdefault("sparse", True)
-    if sparse_dim is None:
-        options["dim"] = vocab.num_labels
 
 
 def _create_placeholders(key: str, tensor: Tensor) -> None:

@@ -13,6 +13,8 @@ What a name in a net dict means.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from returnn.tf.layers.loop.state import LayerNeedsItself
@@ -34,6 +36,10 @@ class NetworkLayerException(ConfigError):
 
 class LayerNotFound(NetworkLayerException):
     """There is no layer of this name."""
+
+    def __init__(self, message: str, *, known: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(message, **kwargs)
+        self.known = tuple(known)  # names which would have been possible
 
 
 class DataNotFound(ConfigError):
@@ -60,7 +66,7 @@ class NetworkConstructionDependencyLoopException(LayerNeedsItself, NetworkLayerE
 
 def layer_not_found(network: TFNetwork, name: str, net_dict: dict[str, Any]) -> LayerNotFound:
     """:return: error to raise"""
-    known = [*net_dict, *(f"data:{key}" for key in network.extern_data.data)]
+    known = [*net_dict, *("data" if key == "data" else f"data:{key}" for key in network.extern_data.data)]
     known = [key for key in known if not key.startswith("#")]
     full = network.get_absolute_name_prefix() + name
     by = where_it_is_needed(network)
@@ -68,7 +74,25 @@ def layer_not_found(network: TFNetwork, name: str, net_dict: dict[str, Any]) -> 
         message = f"{by}the layer {full!r} was not made, as nothing needs it.\n  Give it 'is_output_layer': True."
     else:
         message = f"{by}there is no layer {full!r}.\n  {nearest_hint(name, known)}"
-    return LayerNotFound(message, layer_name=name, network=network, net_dict=net_dict)
+    return LayerNotFound(message, known=known, layer_name=name, network=network, net_dict=net_dict)
+
+
+@contextlib.contextmanager
+def naming_as_written(network: TFNetwork, prefix: str, name: str) -> Iterator[None]:
+    """
+    :param network: where the name stands
+    :param prefix: such as "base:"
+    :param name: what comes after it. If there is no such layer, the error has the name as it is written
+    """
+    try:
+        yield
+    except LayerNotFound as exc:
+        if exc.layer_name != name or not exc.known:
+            raise
+        known = [prefix + key for key in exc.known]
+        message = f"{where_it_is_needed(network)}there is no layer {prefix + name!r}.\n  "
+        message += nearest_hint(prefix + name, known)
+        raise LayerNotFound(message, layer_name=prefix + name, network=network, net_dict=exc.net_dict) from exc
 
 
 def where_it_is_needed(network: TFNetwork) -> str:

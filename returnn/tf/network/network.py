@@ -159,8 +159,7 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         is_outermost = self.parent_net is None and self.extra_parent_net is None
         with more_recursion(_CALLS_PER_LAYER * _num_layers(net_dict) if is_outermost else 0):
             for name, desc in self.layers_desc.items():
-                if not isinstance(desc, dict):
-                    raise ConfigError(f"layer {name!r}: expected a dict of options, got {desc!r}.")
+                self._check_is_dict(name, desc)
                 if self._is_wanted(name, desc):
                     self._construct_wanted(net_dict, name, get_layer)
         if self.get_root_network() is self and not self.only_template:
@@ -173,6 +172,11 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         is_plain = get_layer is None and self.innermost_frame() is None
         for needed in sources_first(name, self.layers_desc) if is_plain else [name]:
             self.construct_layer(net_dict, needed, get_layer=get_layer)
+
+    def _check_is_dict(self, name: str, desc: Any) -> None:
+        if not isinstance(desc, dict):
+            full_name = self.get_absolute_name_prefix() + name
+            raise ConfigError(f"layer {full_name!r}: expected a dict of options, got {desc!r}.")
 
     def _is_wanted(self, name: str, desc: dict[str, Any]) -> bool:
         if desc.get("only_on_search") and not self.search_flag:
@@ -264,6 +268,7 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         """
         self.layers_desc[name] = desc
         where = f"layer {self.get_absolute_name_prefix() + name!r}"
+        self._check_is_dict(name, desc)
         if "class" not in desc:
             raise ConfigError(f"{where}: the option 'class' is required.")
         try:

@@ -14,7 +14,7 @@ from returnn.tf.layers.registry import get_layer_class
 from returnn.tf.layers.search_choices import SearchChoices
 from returnn.tf.layers.subnetwork import subnetwork_sources
 from returnn.tf.network.extern_data import ExternData
-from returnn.tf.network.layer_names import DataNotFound, where_it_is_needed
+from returnn.tf.network.layer_names import DataNotFound, naming_as_written, where_it_is_needed
 from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
@@ -148,14 +148,17 @@ class NetworkTree:
         if name.startswith("extra.") and ":" in name:
             return self._layer_of_extra_net(net_dict, name)
         if name.startswith("prev:"):
-            return self._prev_layer(name[len("prev:") :])
+            rest = name[len("prev:") :]
+            with naming_as_written(self, "prev:", rest):
+                return self._prev_layer(rest)
         for prefix, outer in (("base:", self.parent_net), ("../", self.parent_net), ("root:", self.get_root_network())):
             if name.startswith(prefix):
                 rest = name[len(prefix) :]
                 if outer is None:
                     where = f"{where_it_is_needed(self)}layer name {name!r}"
                     raise ConfigError(f"{where}: this is the outermost network, there is none around it.")
-                return outer.construct_layer(outer.layers_desc, rest)
+                with naming_as_written(self, prefix, rest):
+                    return outer.construct_layer(outer.layers_desc, rest)
         if "/" not in name:
             return None
         first, _, rest = name.partition("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import math
 import re
 from typing import Any
@@ -99,6 +100,11 @@ def _make(name: str, args: tuple[Any, ...], options: dict[str, Any], seed: int |
     factory = _BY_NAME[key]
     if key not in _WITHOUT_SEED:
         options.setdefault("seed", seed)
+    try:
+        inspect.signature(factory).bind(*args, **options)
+    except TypeError as exc:
+        known = ", ".join(inspect.signature(factory).parameters)
+        raise ConfigError(f"initializer {name!r}: {exc}.\n  Possible: {known}.") from exc
     return factory(*args, **options)
 
 

@@ -5,6 +5,7 @@ from returnn.tf.inspection import class_help as module
 from returnn.tf.inspection.class_help import class_help
 from returnn.tf.layers.layer_options import public_options_of
 from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.util.error_text import is_of_toolkit
 from returnn.util.errors import ConfigError
 
 
@@ -12,7 +13,10 @@ from returnn.util.errors import ConfigError
 def test_all_names_have_a_sentence(kind):
     listed = class_help(kind, width=200)
     for name in module._KINDS[kind].names():
-        assert len(module._first_sentence(module._KINDS[kind].get_class(name))) > 3, name
+        cls = module._KINDS[kind].get_class(name)
+        if not is_of_toolkit(cls.__module__):  # the config of another test has registered it
+            continue
+        assert len(module._first_sentence(cls)) > 3, name
         is_alias = name.endswith("optimizer")
         assert is_alias or name.startswith("_") or f"\n{name} " in listed
 

@@ -139,7 +139,7 @@ def test_what_can_be_made_of_a_wrong_network(tmp_path, monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert TEXT in out
     assert err == (
-        "error: layer 'extra': there is no layer 'dataa'.\n  Did you mean 'data:data'?\n"
+        "error: layer 'extra': there is no layer 'dataa'.\n  Did you mean 'data'?\n"
         "  This part is left out. '++task check' lists all errors.\n"
     )
 

@@ -107,11 +107,28 @@ def test_vocabulary_is_made_of_its_description(vocab_file, options):
     ("description", "message"),
     [
         ({"data": "40"}, "extern_data: 'data': expected a dict of options, got '40'."),
-        ({"data": {"dimm": 40}}, "extern_data: 'data': one of 'dim', 'shape', 'dims' is needed, got {'dimm': 40}."),
-        ({"data": {"dim": 4, "shape": (None, 5)}}, "extern_data: 'data': 'dim' is 4, but the feature dim has 5."),
+        ({"data": {"dimm": 40}}, "extern_data: 'data': there is no option 'dimm'.\n  Did you mean 'dim' or 'dims'?"),
         (
-            {"data": {"dim": 4, "shappe": (None, 4)}},
-            "extern_data: 'data': tensor: there is no option 'shappe'.\n  Did you mean 'shape'?",
+            {"data": {"dim": 4, "shape": (None, 5)}},
+            "extern_data: 'data': option 'dim' is 4, but 'extern_data:data' [B, T|time:data[?], F|feature:data(5)] has "
+            "no feature dim of this size.\n"
+            "  For labels: 'sparse': True. Otherwise 'shape' has the feature dim, too, such as (None, 40).",
+        ),
+        ({"data": {}}, "extern_data: 'data': one of 'dim', 'shape', 'dims' is needed, got {}."),
+        ({"data": {"dim": "40"}}, "extern_data: 'data': option 'dim' has to be an integer, not '40'."),
+        (
+            {"data": {"dim": 4, "dtype": "flaot32"}},
+            "extern_data: 'data': option 'dtype': there is no dtype 'flaot32'.\n  Did you mean 'float32'?",
+        ),
+        (
+            {"data": {"dim": 4, "time_dim_axis": 3}},
+            "extern_data: 'data': tensor 'extern_data:data': time_dim_axis is 3, but there are 3 axes.",
+        ),
+        (
+            {"classes": {"dim": 4, "shape": (None,)}},
+            "extern_data: 'classes': option 'dim' is 4, but 'extern_data:classes' [B, T|time:classes[?]] has no "
+            "feature dim of this size.\n"
+            "  For labels: 'sparse': True. Otherwise 'shape' has the feature dim, too, such as (None, 40).",
         ),
         (
             {"data": {"dim": 4, "vocab": {"class": "Utf8ByteTargets"}}},

@@ -11,7 +11,7 @@ extern_data = {"data": {"dim": 6, "shape": (None, 6)}, "classes": {"dim": 5, "sh
 import tensorflow as tf
 from returnn.tf.layers.basic import LinearLayer, _ConcatInputLayer, register_layer_class
 """
-DATA = "'data' has 'data' [B, T|time:var:extern_data:data[B], F|feature:extern_data:data(6)]."
+DATA = "'data' has [B, T|time:data[B], F|feature:data(6)]."
 
 
 def error_of(text="", **options):
@@ -38,7 +38,11 @@ MISTAKES = {
     ),
     "wrong argument of an initializer": (
         {"class": "linear", "n_out": 3, "forward_weights_init": "glorot_uniform(sigma=1)"},
-        ["TypeError: ", "unexpected keyword argument 'sigma'", "log_verbosity 5", DATA],
+        ["initializer 'glorot_uniform': got an unexpected keyword argument 'sigma'.\n  Possible: seed, dtype."],
+    ),
+    "another number of classes than the target has": (
+        {"class": "softmax", "n_out": 7, "loss": "ce", "target": "classes"},
+        ["loss 'ce': the output has 7 classes, the target has 5 labels."],
     ),
     "text where a number belongs": ({"class": "linear", "n_out": "3"}, ["'n_out' has to be an integer, not '3'"]),
     "number as a source": (
@@ -47,7 +51,7 @@ MISTAKES = {
     ),
     "wrong dims in dot": (
         {"class": "dot", "from": ["data", "other"], "reduce": "F"},
-        ["has 3 entries", "has 6", DATA, "'other' has 'other' [B, T|"],
+        ["has 3 entries", "has 6", DATA, "'other' has [B, T|"],
     ),
     "syntax of eval": ({"class": "eval", "eval": "source(0) +"}, ["eval 'source(0) +': SyntaxError: invalid syntax"]),
     "unknown name in eval": ({"class": "eval", "eval": "sourc(0)"}, ["NameError: name 'sourc' is not defined"]),
@@ -76,7 +80,7 @@ MISTAKES = {
     ),
     "shared parameters of another shape": (
         {"class": "linear", "n_out": 4, "reuse_params": "other"},
-        ["'W' [feature:extern_data:data(6), x:feature-dense(4)]", "has the shape (6, 3)", DATA],
+        ["reuse_params: 'W' of 'other' has the shape (6, 3), (6, 4) is wanted here."],
     ),
     "dtypes": (
         {"class": "combine", "kind": "add", "from": ["data", "data:classes"]},
@@ -94,10 +98,25 @@ def test_mistakes(name):
         "other": {"class": "linear", "from": "data", "n_out": 3},
         "output": {"class": "copy", "from": "data"},
     }
-    message = message_of(network=layers)
+    message = message_of(network=layers, with_loss="loss" in options)
     assert message.startswith(f"layer 'x' (class '{options['class']}')")
     for word in words:
         assert word in message
+
+
+def test_layer_that_is_no_dict():
+    message = message_of(network={"x": "data", "output": {"class": "copy", "from": "x"}})
+    assert message == "layer 'x': expected a dict of options, got 'data'."
+
+
+def test_names_are_shown_as_they_are_written():
+    unit = {"output": {"class": "combine", "kind": "add", "from": ["data:source", "base:encoderr"]}}
+    layers = {"output": {"class": "rec", "from": "encoder", "unit": unit}, "encoder": {"class": "copy", "from": "data"}}
+    message = message_of(network=layers)
+    assert message == "layer 'output/output': there is no layer 'base:encoderr'.\n  Did you mean 'base:encoder'?"
+    unit["output"]["from"] = ["data:source", "prev:outputt"]
+    message = message_of(network=layers)
+    assert message == "layer 'output/output': there is no layer 'prev:outputt'.\n  Did you mean 'prev:output'?"
 
 
 def test_concat_with_its_own_past():
@@ -180,7 +199,7 @@ network = {"output": {"class": "softmax", "n_out": 5, "from": "data", "loss": Ow
     assert message.startswith("layer 'output' (class 'softmax'): loss 'own': ValueError: ")
     assert "Dimensions must be equal, but are 5 and 7" in message
     assert "line 11, in get_value\n" in message
-    assert "'classes' has 'classes' [B, T|" in message
+    assert "'classes' has [B, T|" in message
 
 
 def test_cause_is_kept_and_the_traceback_is_in_the_log(monkeypatch):

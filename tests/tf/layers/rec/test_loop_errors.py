@@ -37,12 +37,12 @@ CASES = {
     "past of a layer that is not there": (
         {"output": {**LINEAR, "from": ["data:source", "prev:outpt"]}},
         {},
-        "layer 'output/output': there is no layer 'output/outpt'.\n  Did you mean 'output'?",
+        "layer 'output/output': there is no layer 'prev:outpt'.\n  Did you mean 'prev:output'?",
     ),
     "initial output of another size": (
         {"output": {**LINEAR, "from": ["data:source", "prev:output"], "initial_output": "base:v"}},
         {},
-        "layer 'output/output' (class 'InternalLayer'): the initial value 'v' [B, F|feature:extern_data:vec(5)] "
+        "layer 'output/output' (class 'InternalLayer'): the initial value 'v' [B, F|feature:vec(5)] "
         "does not fit 'output' [B, F|output/output:feature-dense(4)].",
     ),
     "initial output that is no layer": (
@@ -66,10 +66,11 @@ CASES = {
     "a reduction over the frames of the loop": (
         {"s": {**CELL, "from": "data:source"}, "output": {"class": "reduce", "mode": "sum", "axis": "T", "from": "s"}},
         {},
-        "layer 'output/output' (class 'reduce'): 's' [B, F|output/s:feature-dense(4)]: there is no axis 'T'.\n"
+        "layer 'output/output' (class 'reduce'): option 'axis': 's' [B, F|output/s:feature-dense(4)]: "
+        "there is no axis 'T'.\n"
         "  It has just these dims.\n"
-        "  In the loop 'output' over time:var:extern_data:data[B], layers see one frame.\n"
-        "  's' has 's' [B, F|output/s:feature-dense(4)].",
+        "  In the loop 'output' over time:data[B], layers see one frame.\n"
+        "  's' has [B, F|output/s:feature-dense(4)].",
     ),
     "a backward layer over the frames of the loop": (
         {"output": {"class": "rec", "unit": "nativelstm2", "direction": -1, "n_out": 4, "from": "data:source"}},
