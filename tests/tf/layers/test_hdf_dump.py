@@ -16,14 +16,22 @@ PAIRS = {"class": "dot", "red1": "F", "red2": "F", "var1": "T", "var2": "T", "fr
 LAYERS = {"two_frames": TWO_FRAMES, "shorter": SHORTER, "pairs": PAIRS}
 
 
+def net_with_dump(filename, **options):
+    dump = {"class": "hdf_dump", "filename": filename, "from": "data", **options}
+    return LayerNet({**LAYERS, "dump": dump}, fetch=("dump",))
+
+
 def dumped(tmp_path, runs=1, **options):
     """:return: data set of what was written"""
-    path = str(tmp_path / "dumped.hdf")
-    net = LayerNet({**LAYERS, "dump": {"class": "hdf_dump", "filename": path, **options}}, fetch=("dump",))
+    net = net_with_dump(str(tmp_path / "dumped.hdf"), **options)
     for _ in range(runs):
         net.run(BATCH)
     net.net.set_run_finished()
-    dataset = HDFDataset([path])
+    return dataset_of(tmp_path / "dumped.hdf")
+
+
+def dataset_of(path):
+    dataset = HDFDataset([str(path)])
     dataset.init_seq_order(epoch=1)
     dataset.load_seqs(0, dataset.num_seqs)
     return dataset
@@ -69,6 +77,35 @@ def test_whole_batches(tmp_path):
     assert [dataset.get_tag(i) for i in range(dataset.num_seqs)] == ["batch-0", "batch-1"]
     numpy.testing.assert_array_equal(dataset.get_data(0, "data"), BATCH["data"].reshape(-1, 6))
     assert dataset.get_data(0, "sizes").tolist() == [3, 5]
+
+
+def test_a_file_for_each_run(tmp_path):
+    def filename(epoch, dataset_name, **_):
+        return str(tmp_path / f"{dataset_name}-{epoch}.hdf")
+
+    net = net_with_dump(filename, dump_per_run=True)
+    for epoch, runs in ((1, 1), (2, 3)):
+        net.net.set_run_opts(epoch=epoch, dataset_name="dev")
+        for _ in range(runs):
+            net.run(BATCH)
+        net.net.set_run_finished()
+    assert [dataset_of(tmp_path / f"dev-{epoch}.hdf").num_seqs for epoch in (1, 2)] == [3, 9]
+
+
+def test_existing_file(tmp_path):
+    for _ in range(2):
+        dataset = dumped(tmp_path, extend_existing_file=True)
+    assert dataset.num_seqs == 6
+    numpy.testing.assert_array_equal(dataset.get_data(4, "data"), BATCH["data"][1, : LENGTHS[1]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="exists already"):
+        dumped(tmp_path)
+
+
+def test_names_of_labels(tmp_path):
+    names = ["a", "b", "c", "d", "e"]
+    dataset = dumped(tmp_path, **{"from": "data:ids", "labels": names})
+    assert dataset.labels["data"] == names
+    assert dataset.get_data_dim("data") == 5
 
 
 def test_source_without_batch_dim(tmp_path):
