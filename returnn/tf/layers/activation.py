@@ -7,7 +7,6 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.normalization import feature_dim_of
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.util.activations import OutputWithActivation, apply_activation
 from returnn.util.errors import ConfigError
@@ -62,7 +61,7 @@ class GatingLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., F]"""
-        axis = feature_dim_of(self, source)
+        axis = self.feature_dim_of(source)
         if axis.dimension is not None and axis.dimension % 2:
             raise ConfigError(f"{self.where()}: the feature dim of the source {source} cannot be divided into halves.")
         half = self.output_feature_dim(axis.div_right(2))

@@ -61,9 +61,7 @@ class TileFeaturesLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., repetitions * F]"""
-        feature = source.feature_dim
-        if feature is None:
-            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        feature = self.feature_dim_of(source)
         out_dim = self.output_feature_dim(self.repetitions * feature)
         output, _ = rf.concat(*[(source, feature)] * self.repetitions, out_dim=out_dim)
         output.feature_dim = out_dim

@@ -201,10 +201,8 @@ class ConvLayer(SpatialLayer):
                 source = rf.expand_dim(source, channel)
             else:
                 source = rf.split_dims(source, axis=feature, dims=[feature.div_left(channel), channel])
-            source.feature_dim = feature = channel
-        if feature is None:
-            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
-        return source, feature
+            source.feature_dim = channel
+        return source, self.feature_dim_of(source)
 
     def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:
         dims = [*window, self._group_dim(in_dim), out_dim]
@@ -294,9 +292,7 @@ class TransposedConvLayer(SpatialLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', F_out]"""
-        in_dim, out_dim = source.feature_dim, self.output_feature_dim()
-        if in_dim is None:
-            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        in_dim, out_dim = self.feature_dim_of(source), self.output_feature_dim()
         spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size), in_dim=in_dim)
         window = [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
         output, _ = rf.transposed_conv(

@@ -10,7 +10,7 @@ from returnn.tensor.dim import single_step_dim
 from returnn.tensor.tensor_axes import describes_any_number
 from returnn.tf.layers.layer_errors import naming_option
 from returnn.tf.layers.merged_lengths import dim_in_place_of
-from returnn.util.errors import DimError
+from returnn.util.errors import ConfigError, DimError
 
 if TYPE_CHECKING:
     from returnn.tf.layers.layer_base import LayerBase
@@ -99,6 +99,18 @@ class LayerAxes:
             if loop_dim is not None and not dims and axis in (loop_dim, single_step_dim, "T", "time"):
                 return loop_dim, network.inside_rec_time_dim is not None
         return self.dim_of(source, axis, option=option), False
+
+    def feature_dim_of(self: LayerBase, source: Tensor, *, or_sparse_dim: bool = False) -> Dim:
+        """
+        :param source: which needs a feature dim
+        :param or_sparse_dim: labels are fine as well
+        :return: the feature dim of the source; of labels, the dim that they are of
+        :raises ConfigError: if there is none
+        """
+        dim = source.feature_dim_or_sparse_dim if or_sparse_dim else source.feature_dim
+        if dim is None:
+            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        return dim
 
     def new_dims_of_size_one(self: LayerBase, key: str, dims: Sequence[Dim]) -> list[Dim]:
         """

@@ -9,7 +9,6 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.tf.util.grad import filter_grad
-from returnn.util.errors import ConfigError
 
 
 class LinearLayer(_ConcatInputLayer):
@@ -51,9 +50,7 @@ class LinearLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., F_out]"""
-        in_dim = source.feature_dim_or_sparse_dim
-        if in_dim is None:
-            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        in_dim = self.feature_dim_of(source, or_sparse_dim=True)
         out_dim = self.output_feature_dim(self.feature_dim_from_target())
         output = self._transform(source, in_dim, out_dim)
         if self.with_bias:

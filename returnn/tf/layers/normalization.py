@@ -96,7 +96,7 @@ class LayerNormLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., F]"""
-        return normalize_with_params(self, source, axes=[feature_dim_of(self, source)], epsilon=self.epsilon)
+        return normalize_with_params(self, source, axes=[self.feature_dim_of(source)], epsilon=self.epsilon)
 
 
 class NormLayer(_ConcatInputLayer):
@@ -146,7 +146,7 @@ class NormLayer(_ConcatInputLayer):
 
     def _param_dims(self, source: Tensor) -> list[Dim]:
         if self.param_shape is NotSpecified:
-            return [feature_dim_of(self, source)]
+            return [self.feature_dim_of(source)]
         shape = self.param_shape if isinstance(self.param_shape, (list, tuple)) else [self.param_shape]
         return [self.dim_of(source, dim, option="param_shape") for dim in shape]
 
@@ -182,10 +182,3 @@ def normalize_with_params(
     if bias:
         output = rf.combine_bc(output, "+", layer.parameter("bias", params, initial=0.0))
     return output.copy_transpose(x.dims) if set(output.dims) == set(x.dims) else output
-
-
-def feature_dim_of(layer: LayerBase, source: Tensor) -> Dim:
-    """:raises ConfigError: if the source has no feature dim"""
-    if source.feature_dim is None:
-        raise ConfigError(f"{layer.where()}: the source {source} has no feature dim.")
-    return source.feature_dim

@@ -137,7 +137,7 @@ class SwapTimeFeatureLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: {...}: dims of the source"""
-        time, feature = self.dim_of(source, "T"), feature_dim(self, source)
+        time, feature = self.dim_of(source, "T"), self.feature_dim_of(source)
         output = source.copy()
         output.feature_dim_axis = output.dims.index(time)
         output.time_dim_axis = output.dims.index(feature)
@@ -192,10 +192,3 @@ def labels_of(layer: LayerBase, source: Tensor) -> Tensor:
     if not source.sparse:
         raise ConfigError(f"{layer.where()}: the source has to have labels, not {source}.")
     return source
-
-
-def feature_dim(layer: LayerBase, source: Tensor) -> Dim:
-    """:raises ConfigError: if the source has no feature dim"""
-    if source.feature_dim is None:
-        raise ConfigError(f"{layer.where()}: the source {source} has no feature dim.")
-    return source.feature_dim

@@ -13,7 +13,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.segment_windows import feature_dim, labels_of, remaining_frames
+from returnn.tf.layers.segment_windows import labels_of, remaining_frames
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 
@@ -146,7 +146,7 @@ class ApplyLengthDistributionLayer(LayerBase):
 
     def compute(self, scores: Tensor, lengths: Tensor) -> Tensor:
         """:return: {...}: dims of the scores"""
-        both, length = feature_dim(self, scores), feature_dim(self, lengths)
+        both, length = self.feature_dim_of(scores), self.feature_dim_of(lengths)
         weights = lengths**self.length_model_scale
         if both == length:
             return rf.combine_bc(scores, "*", weights)
@@ -170,7 +170,7 @@ class NormalizeLengthScoresLayer(LayerBase):
 
     def compute(self, scores: Tensor) -> Tensor:
         """:return: {..., W}"""
-        total = rf.reduce_sum(scores, axis=feature_dim(self, scores), use_mask=False)
+        total = rf.reduce_sum(scores, axis=self.feature_dim_of(scores), use_mask=False)
         return scores / rf.maximum(total, 1e-20)
 
 
@@ -195,7 +195,7 @@ class SegmentAlignmentLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, T], sparse"""
-        feature = feature_dim(self, source)
+        feature = self.feature_dim_of(source)
         if feature.dimension != self.window * self.num_classes:
             raise ConfigError(f"{self.where()}: {self.window} * {self.num_classes} scores are expected, got {source}.")
         batch, time = source.get_batch_dim_tag(), self.dim_of(source, "T")

@@ -210,9 +210,7 @@ class DctLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., n]"""
-        feature = source.feature_dim
-        if feature is None:
-            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        feature = self.feature_dim_of(source)
         source = source.copy_with_feature_last()
         out_dim = feature if self.n in (None, feature.dimension) else self.output_feature_dim(self.n)
         output = Tensor(self.name, dims=[*source.dims[:-1], out_dim], dtype=source.dtype)

@@ -131,9 +131,7 @@ class SelfAttentionLayer(_ConcatInputLayer):
 
     def _queries_and_frames(self, source: Tensor, out_dim: Dim) -> tuple[Tensor, Tensor]:
         """:return: queries [..., heads, key], scaled; keys and values side by side [..., heads, key + value]"""
-        in_dim = source.feature_dim_or_sparse_dim
-        if in_dim is None:
-            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        in_dim = self.feature_dim_of(source, or_sparse_dim=True)
         heads, key, value = self._head_dims(out_dim)
         per_head = self.new_dim("per head", 2 * key.size + value.size, kind=Dim.Types.Feature)
         joined = self.new_dim("qkv", self.num_heads * per_head.size, kind=Dim.Types.Feature)

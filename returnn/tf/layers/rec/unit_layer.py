@@ -126,9 +126,7 @@ class UnitLayer(_ConcatInputLayer):
 
     def compute_unit(self, source: Tensor) -> Tensor:
         """:return: output of the unit, over all frames or for a single step"""
-        in_dim = source.feature_dim_or_sparse_dim
-        if in_dim is None:
-            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        in_dim = self.feature_dim_of(source, or_sparse_dim=True)
         out_dim = self.output_feature_dim(self.feature_dim_from_target())
         unit = self.unit_class(num_units=out_dim.dimension, **self.unit_opts)
         unit.use(layer=self, in_dim=in_dim, out_dim=out_dim, inits=self.weight_inits(), **self.unit_arguments())
