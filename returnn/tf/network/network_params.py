@@ -55,8 +55,8 @@ class NetworkParams:
         return param.graph.as_graph_element(param) if isinstance(param, tf.Variable) else tf.convert_to_tensor(param)
 
     def note_training(self: TFNetwork, param: Any, *, is_trained: bool) -> None:
-        """Notes whether a layer that has this variable wants training to change it. One that does is enough."""
-        self._is_trained[param.name] = self._is_trained.get(param.name, False) or is_trained
+        """Notes whether training changes a variable, as far as a layer that has it says. Each one can forbid it."""
+        self._is_trained[param.name] = self._is_trained.get(param.name, True) and is_trained
 
     def get_params_list(self: TFNetwork) -> list[Any]:
         """:return: all parameters, each once, in the order of the names of their layers"""

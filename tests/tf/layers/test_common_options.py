@@ -145,12 +145,13 @@ def test_parameters_that_training_does_not_change(frozen):
     assert trained({"frozen": frozen, "output": {**LINEAR, "from": "frozen"}}) == ({"output"}, {"output"})
 
 
-def test_shared_parameters_are_trained_if_the_layer_is_that_made_them():
+def test_shared_parameters_are_trained_if_all_layers_are_that_have_them():
     def net(first, second):
         return {"first": {**LINEAR, **first}, "output": {**LINEAR, "reuse_params": "first", **second}}
 
     frozen = {"trainable": False}
-    assert trained(net({}, frozen))[0] == {"first"}
+    assert trained(net({}, {}))[0] == {"first"}
+    assert trained(net({}, frozen))[0] == set()
     assert trained(net(frozen, {}))[0] == set()
 
 
