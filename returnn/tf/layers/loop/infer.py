@@ -219,6 +219,8 @@ class _TemplateFrame(Frame):
         if guess is None:
             guess = self._guess_by_initial_output(path)
         if guess is None:
+            guess = self._guess_by_sources(path, seen=set())
+        if guess is None:
             raise UndefinedSource(
                 f"layer {self.prefix + path!r}: its dims cannot be inferred, as they depend on themselves.\n"
                 "  Give 'n_out' or 'out_type', or a layer as 'initial_output': 'base:...'."
@@ -230,6 +232,21 @@ class _TemplateFrame(Frame):
         if not isinstance(name, str) or not name.startswith("base:"):
             return None
         return self.network.construct_layer(self.network.layers_desc, name).output
+
+    def _guess_by_sources(self, path: str, seen: set[str]) -> Tensor | None:
+        """:return: what a source of the layer may look like. Most layers look like one, and the next round knows."""
+        sources = description_of(path, self.descriptions).get("from", ())
+        prefix = path[: path.rfind("/") + 1]
+        for name in [sources] if isinstance(sources, str) else sources:
+            source = prefix + str(name)
+            if source in seen or not description_of(source, self.descriptions):
+                continue
+            seen.add(source)
+            guess = _guess_from_options(self.network, source, self.descriptions)
+            guess = self._guess_by_sources(source, seen) if guess is None else guess
+            if guess is not None:
+                return guess
+        return None
 
     def _guess_by_construction(self, path: str) -> Tensor | None:
         stack, self._stack = self._stack, []  # it is not this frame of the layer that is used
