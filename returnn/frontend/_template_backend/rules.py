@@ -189,7 +189,7 @@ def require_float(operation: str, source: Tensor) -> None:
 
 def _no_operand_has_all_dims(operation: str, operands: Sequence[Tensor], dims: Sequence[Dim]) -> DimError:
     missing = [(x, [dim for dim in dims if dim not in x.dims]) for x in operands if x.dims]
-    names = {dim.name for x, others in missing for dim in others if dim.name in [d.name for d in x.dims]}
+    names = {dim.name for x, others in missing for dim in others if dim.name in [d.name for d in x.dims]} - {None}
     hint = "If this is meant, use the function with `_bc` at its end, or allow_broadcast_all_sources=True."
     if names:
         hint = f"The dims named {', '.join(sorted(map(repr, names)))} are different ones. {hint}"

@@ -1,8 +1,13 @@
-"""Dims of size 1 which stand for a dim of another tensor, as raw tensors of TensorFlow broadcast them."""
+"""
+Which dims of several tensors are the same, where a config gives only sizes.
+
+Layers with the same `n_out` fit together, although each makes a dim of its own, and so do dims of the data of the same
+size. A dim of size 1 can stand for a dim of another tensor, as raw tensors of TensorFlow broadcast them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import returnn.frontend as rf
@@ -10,6 +15,45 @@ from returnn.tensor import Dim, Tensor
 
 if TYPE_CHECKING:
     from returnn.tf.layers.layer_base import LayerBase
+
+
+def with_common_dims(layer: LayerBase, sources: Sequence[Any], *, by_size: bool = True) -> list[Any]:
+    """
+    :param layer: which does this
+    :param sources: operands of an elementwise operation; what is no tensor stays as it is
+    :param by_size: see `matched_by_size`
+    :return: with the same dims where sizes say so; see `matched_by_size` and `without_broadcast_dims`
+    """
+    own = [x for x in sources if isinstance(x, Tensor)]
+    tensors = iter(matched_by_size(own, apart=layer.network.get_all_rec_time_dims(), by_size=by_size))
+    return without_broadcast_dims(layer, [next(tensors) if isinstance(x, Tensor) else x for x in sources])
+
+
+def matched_by_size(tensors: Sequence[Tensor], *, apart: Collection[Dim], by_size: bool = True) -> list[Tensor]:
+    """
+    :param tensors: which belong together
+    :param apart: dims that are no other ones, such as those of loops around, which one frame does not have
+    :param by_size: if False, dims that the config itself made are only the same as dims that layers made
+    :return: with dims of fixed size replaced by those of a larger tensor which have the same size, unless these are
+        there too; of the same kind if possible
+    """
+    known: list[Dim] = []
+    matched: dict[int, Tensor] = {}
+    for i in sorted(range(len(tensors)), key=lambda i: -len([dim for dim in tensors[i].dims if dim not in apart])):
+        x = tensors[i]
+        for dim in [d for d in x.dims if _has_fixed_size(d) and d not in (*known, *apart)]:
+            free = [d for d in known if d.size == dim.size and d not in (*x.dims, *apart) and _has_fixed_size(d)]
+            free = free if by_size else [d for d in free if d.auto_generated or dim.auto_generated]
+            partner = _partner(dim, free)
+            if partner is not None:
+                x, _ = rf.replace_dim(x, in_dim=dim, out_dim=partner)
+        known += [dim for dim in x.dims if dim not in known]
+        matched[i] = x
+    return [matched[i] for i in range(len(tensors))]
+
+
+def _has_fixed_size(dim: Dim) -> bool:
+    return dim.size is not None and not (dim.is_batch_dim() or dim.is_beam_dim())
 
 
 def without_broadcast_dims(layer: LayerBase, sources: Sequence[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
-from returnn.tf.layers.broadcasting import without_broadcast_dims
+from returnn.tf.layers.broadcasting import with_common_dims
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses
 from returnn.tf.util.activations import OutputWithActivation
@@ -70,6 +70,7 @@ class CombineLayer(LayerBase):
         self.eval_locals = eval_locals or {}
         self.eval_for_output_loss = eval_for_output_loss
         self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources)
+        self.matches_by_size = allow_broadcast_all_sources is not True
         _check_kind(self, kind, (*_KINDS, "average", "eval"))
         if (kind == "eval") != (eval is not None):
             raise ConfigError(f"{self.where()}: kind 'eval' needs the option 'eval', and the other kinds do not.")
@@ -90,7 +91,7 @@ class CombineLayer(LayerBase):
         return output
 
     def _combine(self, sources: Sequence[Tensor]) -> Tensor:
-        sources = without_broadcast_dims(self, sources)
+        sources = with_common_dims(self, sources, by_size=self.matches_by_size)
         result = sources[0]
         kind = "add" if self.kind == "average" else self.kind
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
@@ -161,13 +162,16 @@ class CompareLayer(LayerBase):
         self.kind = kind
         self.value = value
         self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources)
+        self.matches_by_size = allow_broadcast_all_sources is not True
         _check_kind(self, kind, (*_COMPARE_KINDS, *_LOGICAL_KINDS))
         if not self.sources or (len(self.sources) == 1 and value is None):
             raise ConfigError(f"{self.where()}: two sources are required, or one and the option 'value'.")
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: bool, the dims of all sources"""
-        operands = without_broadcast_dims(self, [*sources, *([] if self.value is None else [self.value])])
+        operands = with_common_dims(
+            self, [*sources, *([] if self.value is None else [self.value])], by_size=self.matches_by_size
+        )
         result = None
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
         operation: Callable[..., Tensor] = functools.partial(_combine_by_tensorflow, self, dtype="bool")

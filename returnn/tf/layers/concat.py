@@ -7,6 +7,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.broadcasting import matched_by_size
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
@@ -51,8 +52,9 @@ class ConcatLayer(LayerBase):
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: [..., axis_0 + axis_1 + ...]"""
         dims = [self.dim_of(source, axis, option="from") for source, axis in zip(sources, self.axes, strict=True)]
-        pairs = zip(sources, dims, strict=True)
+        pairs = zip(matched_by_size(sources, apart=[*dims, *self.network.get_all_rec_time_dims()]), dims, strict=True)
         out, out_dim = rf.concat(*pairs, allow_broadcast=self.allow_broadcast, out_dim=self._out_dim)
+        out.sparse_dim = sources[0].sparse_dim
         if any(source.feature_dim == dim for source, dim in zip(sources, dims, strict=True)):
             out.feature_dim = out_dim
         return out

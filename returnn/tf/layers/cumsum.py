@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 
@@ -46,8 +46,12 @@ class CumsumLayer(_ConcatInputLayer):
         axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
         if self.additional_left_summand_per_element is not None:
             source = self.additional_left_summand_per_element + source
-        if is_frame:
-            return self._next(source)
+        labels = source.sparse_dim
+        out = self._next(source) if is_frame else self._of_all_frames(source, axis)
+        out.sparse_dim = labels
+        return out
+
+    def _of_all_frames(self, source: Tensor, axis: Dim) -> Tensor:
         if axis not in source.dims:
             source = rf.expand_dim(source, axis)
         if not self.reverse:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.broadcasting import without_broadcast_dims
+from returnn.tf.layers.broadcasting import with_common_dims
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
@@ -27,7 +27,7 @@ def template_of_user_code(layer: LayerBase, sources: Sequence[LayerBase], names:
     :return: what the code of an `eval` is expected to return: the dims of all sources, changed by `out_type`
     """
     tensors = [source.output for source in sources]
-    common = Tensor.get_common_data(without_broadcast_dims(layer, tensors), name=layer.name)
+    common = Tensor.get_common_data(with_common_dims(layer, tensors), name=layer.name)
     assert common is not None
     common = common.copy_template(dtype=tensors[0].dtype)
     common.version = 1
@@ -92,7 +92,12 @@ def _with_options(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) 
     dtype = options.get("dtype") or (common.dtype if not options.get("sparse") or common.sparse else "int32")
     sparse = options.get("sparse", options.get("sparse_dim") is not None or (common.sparse and "dim" not in options))
     dim = options.get("dim")
+    if common.sparse and not sparse:
+        common = common.copy_template()
+        common.sparse_dim = None
     explicit = options.get("dims") or options.get("dim_tags")
+    if "batch_dim_axis" in options and "shape" not in options:
+        common = _with_batch_axis(common, options["batch_dim_axis"])
     has_dim = common.feature_dim is not None and common.feature_dim.dimension == dim
     if explicit is None and "shape" not in options and dim is not None and not sparse and not has_dim:
         return _with_feature_dim(common, layer.output_feature_dim(dim)).copy_template(dtype=dtype)
@@ -114,6 +119,16 @@ def _with_options(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) 
         if name in options:
             setattr(out, name, options[name])
     return out
+
+
+def _with_batch_axis(common: Tensor, batch_axis: int | None) -> Tensor:
+    """:return: common, with the batch axis there; without it for None"""
+    axis = common.batch_dim_axis
+    if axis is None:
+        return common
+    if batch_axis is None:
+        return common.copy_template_excluding_axis(axis)
+    return common.copy_template().copy_with_batch_dim_axis(batch_axis)
 
 
 def _dims_of_shape(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) -> list[Dim]:

@@ -174,8 +174,9 @@ def added_frames(
 
 
 def with_same_roles(out_and_dim: tuple[Tensor, Dim], source: Tensor, axis: Dim) -> Tensor:
-    """:return: out, where the new dim is the time or the feature dim if the old one was"""
+    """:return: out, where the new dim is the time or the feature dim if the old one was, and labels are labels"""
     out, new_dim = out_and_dim
+    out.sparse_dim = source.sparse_dim
     if source.feature_dim == axis:
         out.feature_dim = new_dim
     if source.time_dim_axis is not None and source.dims[source.time_dim_axis] == axis:

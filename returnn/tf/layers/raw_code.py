@@ -17,7 +17,7 @@ import tensorflow as tf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
 from returnn.tf.layers.beam_axis import BeamAxis
-from returnn.tf.layers.broadcasting import without_broadcast_dims
+from returnn.tf.layers.broadcasting import with_common_dims
 from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.out_type import template_of_user_code
 from returnn.tf.util import basic
@@ -43,7 +43,7 @@ def call_user_code(
     template = template_of_user_code(layer, _as_layers(layer, sources), names)
     if get_selected_backend() == "template":
         return template
-    fitting = without_broadcast_dims(layer, sources)
+    fitting = with_common_dims(layer, sources)
     common = Tensor.get_common_data(fitting)
     assert common is not None
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.broadcasting import matched_by_size
 from returnn.tf.layers.layer_axes import find_dims
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.layer_errors import naming_option
@@ -38,6 +39,8 @@ def concat_sources(
     without = [str(x) for x in tensors if x.feature_dim is None]
     if without:
         raise ConfigError(f"several sources are joined in their feature dim, but {', '.join(without)} has none.")
+    loop_dims = src_layers[0].network.get_all_rec_time_dims()
+    tensors = matched_by_size(tensors, apart=[*(x.feature_dim for x in tensors), *loop_dims])
     pairs = [(x, x.feature_dim) for x in tensors]
     result, dim = rf.concat(*pairs, allow_broadcast=allow_broadcast_all_sources is not False, out_dim=out_dim)
     result.feature_dim = dim

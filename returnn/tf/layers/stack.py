@@ -7,6 +7,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.broadcasting import matched_by_size
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
@@ -35,6 +36,7 @@ class StackLayer(LayerBase):
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: [..., stack]"""
         dim = self.out_spatial_dim or self.new_dim("stack", len(sources))
+        sources = matched_by_size(sources, apart=self.network.get_all_rec_time_dims())
         common = Tensor.get_common_data(sources)
         assert common is not None
         complete = [rf.expand_dims(x, [d for d in common.dims if d not in x.dims]) for x in sources]

@@ -7,7 +7,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
-from returnn.tf.layers.broadcasting import without_broadcast_dims
+from returnn.tf.layers.broadcasting import with_common_dims
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.util.errors import ConfigError
@@ -78,5 +78,5 @@ class SwitchLayer(LayerBase):
         """:return: the dims of all three"""
         if isinstance(condition, Tensor) and condition.dtype != "bool":
             raise ConfigError(f"{self.where()}: option 'condition': expected bools, but {condition} has other values.")
-        operands = without_broadcast_dims(self, [condition, true_value, false_value])
+        operands = with_common_dims(self, [condition, true_value, false_value])
         return rf.where(*operands, allow_broadcast_all_sources=True)

@@ -57,3 +57,16 @@ def test_labels(source):
     output = output_of(code, out_type, f"data:{source}")
     assert [dim.size for dim in output.dims[1:]] == [None]
     assert (output.sparse_dim.size, output.feature_dim, output.dtype) == (3, None, "int32")
+
+
+@pytest.mark.parametrize(
+    ("code", "out_type", "kinds"),
+    [
+        ("tf.transpose(source(0), [1, 0, 2])", {"batch_dim_axis": 1, "time_dim_axis": 0}, "TBF"),
+        ("tf.transpose(source(0), [1, 0, 2])[..., :3]", {"batch_dim_axis": 1, "time_dim_axis": 0, "dim": 3}, "TBF"),
+        ("tf.reduce_sum(source(0), axis=0)", {"batch_dim_axis": None, "time_dim_axis": 0}, "TF"),
+    ],
+)
+def test_batch_axis_stands_where_it_is_said(code, out_type, kinds):
+    output = output_of(code, out_type)
+    assert [output.get_axis_from_description(kind) for kind in kinds] == list(range(len(output.dims)))
