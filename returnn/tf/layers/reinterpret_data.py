@@ -7,6 +7,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.dim_rules import padded_dim
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
@@ -38,7 +39,7 @@ class ReinterpretDataLayer(_ConcatInputLayer):
     ) -> None:
         """
         :param switch_axes: two of "B", "T", "F", such as "TF": each axis takes the role of the other one
-        :param size_base: layer: the sequences have the lengths, and so the dims, of this one
+        :param size_base: layer: the sequences have the lengths, and so the dims, of this one; frames beyond are cut off
         :param batch_dim_base: layer: the batch dim is the one of this layer
         :param set_axes: "B", "T" or "F" -> axis by description, which takes this role
         :param set_dim_tags: axis by description -> its new dim
@@ -68,7 +69,7 @@ class ReinterpretDataLayer(_ConcatInputLayer):
         renamed = [(self.dim_of(source, axis, option="set_dim_tags"), dim) for axis, dim in self.set_dim_tags.items()]
         out = source.copy()
         for dim, new_dim in renamed:
-            out, _ = rf.replace_dim(out, in_dim=dim, out_dim=new_dim)
+            out = _with_frames_of(out, dim, new_dim)
         if self.size_base is not None:
             out = self._with_lengths_of(out, self.size_base.output)
         if self.batch_dim_base is not None:
@@ -89,7 +90,7 @@ class ReinterpretDataLayer(_ConcatInputLayer):
             raise ConfigError(f"{self.where()}: option 'size_base': {base} has other dims with lengths than {out}.")
         for dim, other in zip(own, others, strict=True):
             if dim != other:
-                out, _ = rf.replace_dim(out, in_dim=dim, out_dim=other)
+                out = _with_frames_of(out, dim, other)
         return out
 
     def _roles(self, source: Tensor) -> dict[str, int]:
@@ -153,6 +154,16 @@ class ReinterpretDataLayer(_ConcatInputLayer):
         if isinstance(given, Dim):
             return given
         return self.new_dim("sparse-dim", given, kind=Dim.Types.Feature)
+
+
+def _with_frames_of(source: Tensor, dim: Dim, other: Dim) -> Tensor:
+    """:return: source, where the dim is the other one; without frames beyond the end of the longest sequence of that"""
+    if dim.size is not None or other.size is not None or not other.is_dim_known():
+        return rf.replace_dim(source, in_dim=dim, out_dim=other)[0]
+    in_memory = padded_dim(dim)
+    if in_memory is not dim:
+        source, _ = rf.replace_dim(source, in_dim=dim, out_dim=in_memory)
+    return rf.get_backend_by_tensor(source).slice(source, axis=in_memory, start=0, end=other, out_dim=other)
 
 
 def _role(name: str, where: str, option: str) -> str:

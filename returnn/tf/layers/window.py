@@ -44,7 +44,7 @@ class WindowLayer(_ConcatInputLayer):
         :param window_right: number of frames behind it
         :param axis: the dim of the frames, by description
         :param out_spatial_dim: the dim of the windows
-        :param padding: "same": frames outside of the sequence are 0; "valid": only windows inside of the sequence
+        :param padding: "same": frames outside of the axis in memory are 0; "valid": only windows inside of the sequence
         :param stride: distance of the windows, in frames
         """
         super().__init__(**kwargs)

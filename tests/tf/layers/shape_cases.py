@@ -52,6 +52,8 @@ CASES = {
     "reinterpret": {"class": "reinterpret_data", "set_axes": {"T": "dim:4"}, "from": "data:image"},
     "reinterpret_sparse": {"class": "reinterpret_data", "increase_sparse_dim": 3, "from": "data:ids"},
     "reinterpret_size": {"class": "reinterpret_data", "size_base": "data:image", "from": "data"},
+    "reinterpret_cut": {"class": "reinterpret_data", "size_base": "data", "from": "pieces_again"},
+    "mean_of_cut": {"class": "reduce", "mode": "mean", "axis": "T", "from": "reinterpret_cut"},
     "cast": {"class": "cast", "dtype": "float32", "from": "data:ids"},
     "slice": {"class": "slice", "axis": "T", "slice_start": 1, "slice_end": -1, "from": "data"},
     "slice_step": {"class": "slice", "axis": "T", "slice_step": 2, "from": "data"},
@@ -117,6 +119,7 @@ CASES = {
 # These look at frames beyond the end of a sequence, as existing models expect.
 CASES_THAT_SEE_PADDING = {
     "split_time": {"class": "split_dims", "axis": "T", "dims": (-1, 2), "from": "data"},
+    "pieces_again": {"class": "merge_dims", "axes": ["T", "dim:2"], "from": "split_time"},
     "shift_left": {"class": "shift_axis", "axis": "T", "amount": -1, "adjust_size_info": False, "from": "data"},
     "shift_adjust": {"class": "shift_axis", "axis": "T", "amount": -1, "from": "data"},
     "resize_linear": {"class": "resize", "factor": 2, "axis": "T", "kind": "linear", "from": "data"},

@@ -63,8 +63,10 @@ def test_a_batch_is_its_sequences(results, results_of_single_sequences, name):
         assert not actual.any()
 
 
-@pytest.mark.parametrize("name", ["unflat", "unflat_time_major", "split_again", "unchunked", "unmerged"])
-def test_what_was_put_into_the_batch_comes_back(results, name):
+@pytest.mark.parametrize(
+    "name", ["unflat", "unflat_time_major", "split_again", "unchunked", "unmerged", "reinterpret_cut"]
+)
+def test_what_was_put_elsewhere_comes_back(results, name):
     expected = batch_of(padding=ZEROS)["data"]
     numpy.testing.assert_allclose(results[name], expected, rtol=1e-6)
 
