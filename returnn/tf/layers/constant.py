@@ -13,6 +13,11 @@ from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.util.errors import ConfigError
 
+# By the kind that NumPy sees.
+_DTYPES = {
+    "f": "float32", "c": "complex64", "b": "bool", "i": "int32", "u": "int32", "U": "string", "S": "string",
+}  # fmt: skip
+
 
 class ConstantLayer(NoSourcesLayer):
     """
@@ -50,10 +55,10 @@ class ConstantLayer(NoSourcesLayer):
                 f"layer {kwargs.get('name')!r} (class 'constant'): there can be no source (option 'from')."
             )
         super().__init__(sources=sources, **kwargs)
-        _check_value(value, self.where())
         self.value = value
         self.shape = shape
-        self.dtype = dtype
+        self.dtype = dtype or _dtype_of(value, self.where())
+        _check_dtype(value, self.dtype, self.where())
         self.with_batch_dim = with_batch_dim
         self.sparse_dim = sparse_dim
         self.feature_dim = feature_dim
@@ -61,10 +66,11 @@ class ConstantLayer(NoSourcesLayer):
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: the value"""
-        dims, dtype = self._dims(), self.dtype or _dtype_of(self.value)
+        dims, dtype = self._dims(), self.dtype
         if numpy.ndim(self.value):
             static = [dim for dim in dims if not dim.is_batch_dim()]
-            output = rf.convert_to_tensor(numpy.array(self.value, dtype=dtype), dims=static, dtype=dtype)
+            array = numpy.array(self.value, dtype=object if dtype == "string" else dtype)
+            output = rf.convert_to_tensor(array, dims=static, dtype=dtype)
             output = rf.expand_dims(output, [dim for dim in dims if dim.is_batch_dim()])
             output.sparse_dim = self.sparse_dim
         else:
@@ -90,19 +96,24 @@ class ConstantLayer(NoSourcesLayer):
         return self.new_dim(f"axis{axis}", size, kind=Dim.Types.Feature if is_feature else Dim.Types.Spatial)
 
 
-def _dtype_of(value: Any) -> str:
-    if isinstance(value, (numpy.ndarray, numpy.generic)):
-        return value.dtype.name
-    if isinstance(value, str):
-        return "string"
-    kind = numpy.asarray(value).dtype.kind
-    return {"f": "float32", "c": "complex64", "b": "bool", "i": "int32", "u": "int32"}[kind]
-
-
-def _check_value(value: Any, where: str) -> None:
+def _dtype_of(value: Any, where: str) -> str:
+    """:raises ConfigError: if it is neither a number nor a text, nor an array of these"""
     try:
         array = numpy.asarray(value)
     except ValueError as exc:
         raise ConfigError(f"{where}: option 'value': the rows of {value!r} have different sizes.") from exc
-    if array.dtype.kind not in "fcbiuU":
+    if array.dtype.kind not in _DTYPES:
         raise ConfigError(f"{where}: option 'value' has to be a number or an array of numbers, not {value!r}.")
+    has_own_dtype = isinstance(value, (numpy.ndarray, numpy.generic)) and array.dtype.kind not in "US"
+    return value.dtype.name if has_own_dtype else _DTYPES[array.dtype.kind]
+
+
+def _check_dtype(value: Any, dtype: str, where: str) -> None:
+    """:raises ConfigError: if the dtype cannot hold the value"""
+    if _dtype_of(value, where) == "string":
+        fits = dtype == "string" and all(isinstance(x, (str, bytes)) for x in numpy.array(value, dtype=object).flat)
+    else:
+        is_integer = dtype.startswith(("int", "uint"))
+        fits = dtype != "string" and (not is_integer or numpy.array_equal(numpy.asarray(value).astype(dtype), value))
+    if not fits:
+        raise ConfigError(f"{where}: option 'value': {value!r} does not fit to the dtype {dtype!r} (option 'dtype').")
