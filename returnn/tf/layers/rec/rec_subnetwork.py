@@ -32,6 +32,7 @@ class RecSubnetwork(LayerBase):
 
     cell: SubnetworkRecCell | None = None
     _step_offset: StepOffset | None = None
+    _length_is_known = False  # before the loop
 
     def compute_subnetwork(self: RecLayer, source: Tensor | None) -> Tensor:
         """:return: output of the loop over the subnetwork"""
@@ -41,6 +42,7 @@ class RecSubnetwork(LayerBase):
                 f"{self.where()}: direction -1: the loop has to know its length, but a layer 'end' decides about it."
             )
         assert isinstance(self.unit, dict)
+        self._length_is_known = has_known_length
         self.cell = SubnetworkRecCell(
             self,
             self.unit,
@@ -61,7 +63,7 @@ class RecSubnetwork(LayerBase):
         output = self.cell.compute()
         if self._step_offset is not None:
             self._step_offset.count(time_dim.get_dim_value())
-        if source is not None and has_values and not self.network.search_flag:
+        if has_known_length and has_values and not self.network.search_flag:
             self._check_lengths_of_targets(time_dim)
         return self._with_out_dim(output)
 
@@ -86,13 +88,14 @@ class RecSubnetwork(LayerBase):
         :param data: its value
         :param time_dim: of this loop
         :return: the data, with the dim of the loop if it is the target of frames. Data of two keys have time dims of
-            their own unless the config says otherwise, although a loop over a source has one target for each frame.
+            their own unless the config says otherwise, although a loop over a source, or over one of several targets,
+            has one target for each frame.
         """
         own = self._own_dim_of_target(key, data, time_dim)
         return data if own is None else rf.replace_dim(data, in_dim=own, out_dim=time_dim)[0]
 
     def _own_dim_of_target(self: RecLayer, key: str, data: Tensor, time_dim: Dim) -> Dim | None:
-        if not self.sources or time_dim in data.dims or key not in self._targets_in_frames():
+        if not self._length_is_known or time_dim in data.dims or key not in self._targets_in_frames():
             return None
         own = data.get_time_dim_tag() if data.have_time_axis() else None
         return own if own is not None and own.is_dynamic_seq_length() else None
@@ -106,7 +109,8 @@ class RecSubnetwork(LayerBase):
         for key in sorted(self._targets_in_frames() & self.network.get_root_network().used_data_keys):
             own = self._own_dim_of_target(key, extern_data.data[key], time_dim) if extern_data.has_data(key) else None
             if own is not None:
-                check = check_of_lengths(own, time_dim, where=self.where(), target=key, frames_of="source")
+                frames_of = "source" if self.sources else "loop"
+                check = check_of_lengths(own, time_dim, where=self.where(), target=key, frames_of=frames_of)
                 side_effects.add_effect(check)
 
     def _moves_layers_out(self: RecLayer) -> bool:

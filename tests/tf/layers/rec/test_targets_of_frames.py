@@ -7,7 +7,7 @@ from returnn.config import Config
 from returnn.tf.network import TFNetwork
 from returnn.tf.util.data import SpatialDim
 from tests.tf.layers.rec.recurrent_net import drawn, tf, tf1
-from tests.tf.layers.rec.search_net import SearchNet, inputs
+from tests.tf.layers.rec.search_net import EXTERN_DATA, SearchNet, inputs, labels
 
 NUM_LABELS = 6
 LABELS = numpy.array([[1, 5, 2, 0], [3, 3, 0, 0]], "int32")
@@ -50,8 +50,8 @@ def test_own_time_dim_is_shared_time_dim(optimize, direction):
     loss, output = run(**options)
     expected, _ = run(shared_dim=True, **options)
     numpy.testing.assert_allclose(loss, expected, rtol=1e-6)
-    for labels, found, length in zip(LABELS, output, LENGTHS, strict=True):
-        numpy.testing.assert_array_equal(found[:length], labels[:length])
+    for wanted, found, length in zip(LABELS, output, LENGTHS, strict=True):
+        numpy.testing.assert_array_equal(found[:length], wanted[:length])
 
 
 def test_target_of_other_length_is_an_error():
@@ -77,3 +77,33 @@ def test_target_is_a_layer_of_the_time_step(depends_on_past):
     (prob, _), (soft, _) = net.run(data=data).values()
     expected = [-(t[:n] * numpy.log(p[:n])).sum() for p, t, n in zip(prob, soft, data[1], strict=True)]
     numpy.testing.assert_allclose(loss, sum(expected), rtol=1e-5)
+
+
+def losses_of_two_targets(*, shared_dim, **options):
+    same = {"same_dim_tags_as": {"t": SpatialDim("labels")}} if shared_dim else {}
+    sparse = {"sparse": True, "shape": (None,), **same}
+    extern_data = {"classes": {"dim": 4, **sparse}, "others": {"dim": 3, **sparse}}
+    emb = {"class": "linear", "activation": None, "n_out": 3}
+    unit = {
+        "emb": {**emb, "from": "prev:both/out_0"},
+        "emb2": {**emb, "from": "prev:both/out_1"},
+        "p": {"class": "softmax", "from": ["emb", "emb2"], "target": "classes", "loss": "ce"},
+        "q": {"class": "softmax", "from": ["emb", "emb2"], "target": "others", "loss": "ce"},
+        "both": {
+            "class": "choice", "from": ["p", "q"], "target": ["classes", "others"], "beam_size": 2, "initial_output": 0,
+        },
+        "output": {"class": "copy", "from": "both/out_0"},
+    }  # fmt: skip
+    net_dict = {"output": {"class": "rec", "from": [], "target": "classes", "unit": unit, **options}}
+    net = SearchNet(net_dict, extern_data={**EXTERN_DATA, **extern_data}, search=False)
+    classes, lengths = labels()
+    return net.run(net.losses, classes=(classes, lengths), others=(classes % 3, lengths))
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_loop_over_one_of_two_targets(optimize):
+    found = losses_of_two_targets(shared_dim=False, optimize_move_layers_out=optimize)
+    wanted = losses_of_two_targets(shared_dim=True, optimize_move_layers_out=optimize)
+    assert set(found) == {"output/p", "output/q"}
+    for name, loss in wanted.items():
+        numpy.testing.assert_allclose(found[name], loss, rtol=1e-5)
