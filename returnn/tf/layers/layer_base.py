@@ -57,7 +57,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
     """What all layers have in common. See the head of this module."""
 
     layer_class: ClassVar[str | tuple[str, ...] | None] = None
-    recurrent: ClassVar[bool] = False  # whether the order of the frames matters
+    recurrent: ClassVar[bool] = False  # whether frames depend on their order; keeps classes on raw tensors in a loop
     allow_inf_in_output: ClassVar[bool] = False
     fixed_options: ClassVar[tuple[str, ...]] = ()  # options of a base class which this class sets itself
 

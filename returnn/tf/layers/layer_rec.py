@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class LayerRec:
     """The part of `LayerBase` about loops and search."""
 
-    works_on_sequences: ClassVar[bool] = True  # the same for all frames at once as frame by frame
+    works_on_sequences: ClassVar[bool] = True  # the same for all frames at once as frame by frame, so it can move out
     is_one_block: ClassVar[bool] = False  # layers inside of it are computed where it is
     selects_frames: ClassVar[bool] = False  # for all frames at once, the output only has some of them
     restores_frames: ClassVar[bool] = False  # the way back from there

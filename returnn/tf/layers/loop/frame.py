@@ -66,7 +66,10 @@ class Frame:
 
     def state_before(self, path: str, key: str, template: Any) -> Any:
         """:return: state of a layer after the frame before"""
-        raise ConfigError(f"layer {self.prefix + path!r}: has state, which there is none of outside of the loop.")
+        raise ConfigError(
+            f"layer {self.prefix + path!r}: has state, which there is none of outside of the loop.\n"
+            "  A class that cannot do without it says `works_on_sequences = False`."
+        )
 
     def state_templates(self, path: str) -> dict[str, Any]:
         """:return: what the state of a layer looks like, by the names of its parts"""

@@ -1,0 +1,35 @@
+"""What `docs/layers.md` says: its code runs, and its map of the modules is complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def page():
+    return (ROOT / "docs" / "layers.md").read_text(encoding="utf8")
+
+
+def test_its_code_runs(page):
+    blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    assert blocks
+    namespace = {"__name__": "layers_page"}
+    for block in blocks:
+        exec(compile(block, "docs/layers.md", "exec", dont_inherit=True), namespace)
+
+
+def test_every_module_is_on_the_map(page):
+    folder = ROOT / "returnn" / "tf" / "layers"
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    _, _, table = page.partition("## Where things are")
+    named = re.findall(r"`(\w+)`", table)
+    assert set(named) == modules | {"loop", "rec"}
+    assert len(named) == len(set(named))
+
+
+def test_files_exist(page):
+    for name in re.findall(r"`((?:returnn|tests)/[\w/.]+)`", page):
+        assert (ROOT / name).exists(), name
