@@ -247,7 +247,11 @@ class SimpleHDFWriter:
         if exc_type is None:
             self.close()
         else:
-            self._writer.discard()
+            self.discard()
+
+    def discard(self) -> None:
+        """Leaves things as they were before."""
+        self._writer.discard()
 
     def close(self) -> None:
         """Completes the file."""

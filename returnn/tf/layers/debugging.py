@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.output_print import print_op
+from returnn.tf.layers.side_effects import in_each_step
 from returnn.util.errors import ConfigError
 
 
 class _PassThrough(LayerBase):
     """Base class of layers whose output is their source."""
+
+    has_effect: ClassVar[bool] = False  # the operations run in each step, also if nothing needs the output
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: the source"""
@@ -22,7 +25,9 @@ class _PassThrough(LayerBase):
             raise ConfigError(f"{self.where()}: exactly one source is needed (option 'from'), not {len(sources)}.")
         output = sources[0].copy()
         operations = [] if output.raw_tensor is None else self.operations(output)
-        if operations:
+        if operations and self.has_effect:
+            output.raw_tensor = in_each_step(self, output.raw_tensor, operations)
+        elif operations:
             with tf.control_dependencies(operations):
                 output.raw_tensor = tf.identity(output.raw_tensor)
         return output
@@ -61,6 +66,7 @@ class PrintLayer(_PassThrough):
     """The source, which is printed to the log in each step."""
 
     layer_class = "print"
+    has_effect = True
 
     def __init__(self, summarize: int | None = 99, extra_print_args: Sequence[Any] = (), **kwargs: Any) -> None:
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,14 +12,16 @@ import tensorflow as tf
 from returnn.datasets.hdf_writer import SimpleHDFWriter
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.util.errors import ConfigError
+from returnn.tf.layers.side_effects import in_each_step
+from returnn.util.errors import ConfigError, UserError
 
 
 class HDFDumpLayer(LayerBase):
     """
-    Writes the source to an HDF file, whenever it is computed; `HDFDataset` reads it.
+    Writes the source to an HDF file in each step; `HDFDataset` reads it.
 
-    The output is the source. The file is complete at the end of the epoch.
+    The output is the source. The file is complete at the end of each run over a data set; the next run adds to it. What
+    a run has written until an error is thrown away.
     """
 
     layer_class = "hdf_dump"
@@ -55,6 +58,7 @@ class HDFDumpLayer(LayerBase):
         self.extend_existing_file = extend_existing_file
         self.dump_per_run = dump_per_run
         self._writer: SimpleHDFWriter | None = None
+        self._own_files: set[str] = set()
         self._num_batches = 0
 
     def compute(self, source: Tensor) -> Tensor:
@@ -63,8 +67,7 @@ class HDFDumpLayer(LayerBase):
         if source.raw_tensor is None:
             return output
         self.network.register_run_finished_callback(self._finish)
-        with tf.control_dependencies([self._write_op(source)]):
-            output.raw_tensor = tf.identity(source.raw_tensor)
+        output.raw_tensor = in_each_step(self, source.raw_tensor, [self._write_op(source)])
         return output
 
     def _write_op(self, source: Tensor) -> tf.Tensor:
@@ -101,6 +104,9 @@ class HDFDumpLayer(LayerBase):
         filename = self.filename
         if callable(filename):
             filename = filename(**self.network.get_run_opts()) if self.dump_per_run else filename()
+        is_extended = self.extend_existing_file or filename in self._own_files
+        if os.path.exists(filename) and not is_extended:
+            raise UserError(f"{self.where()}: {filename} exists already. Remove it, or set 'extend_existing_file'.")
         return SimpleHDFWriter(
             filename,
             dim=source.dim,
@@ -111,13 +117,18 @@ class HDFDumpLayer(LayerBase):
                 for key, x in templates.items()
                 if key != "data"
             },
-            extend_existing_file=self.extend_existing_file,
+            extend_existing_file=is_extended,
         )
 
     def _finish(self, error_occurred: bool = False) -> None:
         writer, self._writer = self._writer, None
-        if writer is not None:
+        if writer is None:
+            return
+        if error_occurred:
+            writer.discard()
+        else:
             writer.close()
+            self._own_files.add(writer.filename)
 
 
 def _frame_dims(x: Tensor) -> list[Dim]:

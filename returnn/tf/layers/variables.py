@@ -12,6 +12,7 @@ from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.tf.layers.param_dims import with_dims_of_param
+from returnn.tf.layers.side_effects import in_each_step
 from returnn.util.errors import ConfigError, check_known
 
 
@@ -133,7 +134,7 @@ class _WithVariable(NoSourcesLayer):
 
 class VariableAssignLayer(_WithVariable):
     """
-    Changes a variable. The output, a scalar 0, is there when that is done.
+    Changes a variable, in each step. The output, a scalar 0, is there when that is done.
 
     The variable keeps its new value. To see it in the same step, see `VariableReadLayer`.
     """
@@ -161,8 +162,7 @@ class VariableAssignLayer(_WithVariable):
         with self.after_dependencies():
             method = {"assign": "assign", "add": "assign_add", "sub": "assign_sub"}[self.op]
             done = getattr(variable, method)(tf.cast(value.raw_tensor, variable.dtype), read_value=False)
-        with tf.control_dependencies([done]):
-            output.raw_tensor = tf.constant(0)
+        output.raw_tensor = in_each_step(self, tf.constant(0), [done])
         return output
 
 

@@ -92,13 +92,33 @@ def test_a_file_for_each_run(tmp_path):
     assert [dataset_of(tmp_path / f"dev-{epoch}.hdf").num_seqs for epoch in (1, 2)] == [3, 9]
 
 
+def test_each_step_is_written_also_if_nothing_needs_the_output(tmp_path):
+    net = net_with_dump(str(tmp_path / "dumped.hdf"))
+    with net.graph.as_default():
+        net.fetches = {"after_step": net.net.get_post_control_dependencies()}
+    net.run(BATCH)
+    net.net.set_run_finished()
+    assert dataset_of(tmp_path / "dumped.hdf").num_seqs == 3
+
+
+def test_a_run_adds_to_the_file_and_only_if_it_gets_to_its_end(tmp_path):
+    net = net_with_dump(str(tmp_path / "dumped.hdf"))
+    for is_error in (True, False, True, False):
+        net.run(BATCH)
+        net.net.set_run_finished(error_occurred=is_error)
+    assert dataset_of(tmp_path / "dumped.hdf").num_seqs == 6
+    assert [path.name for path in tmp_path.iterdir()] == ["dumped.hdf"]
+
+
 def test_existing_file(tmp_path):
     for _ in range(2):
         dataset = dumped(tmp_path, extend_existing_file=True)
     assert dataset.num_seqs == 6
     numpy.testing.assert_array_equal(dataset.get_data(4, "data"), BATCH["data"][1, : LENGTHS[1]])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="exists already"):
+    with pytest.raises(tf.errors.InvalidArgumentError) as info:
         dumped(tmp_path)
+    assert "layer 'dump' (class 'hdf_dump'): " in info.value.message
+    assert "dumped.hdf exists already. Remove it, or set 'extend_existing_file'." in info.value.message
 
 
 def test_names_of_labels(tmp_path):

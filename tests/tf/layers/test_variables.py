@@ -30,6 +30,20 @@ def test_axes_of_an_assigned_value_are_found_by_their_dims(op, expected):
     numpy.testing.assert_array_equal(LayerNet(net_dict, fetch=("read",)).run(batch_of())["read"], expected)
 
 
+def test_each_step_assigns_also_if_nothing_needs_it():
+    net_dict = {
+        "count": {"class": "variable", "shape": (), "init": 0, "dtype": "int32", "trainable": False},
+        "one": {"class": "constant", "value": 1},
+        "assign": {"class": "variable_assign", "var": "count", "value": "one", "op": "add"},
+    }
+    net = LayerNet(net_dict, fetch=("count",))
+    with net.graph.as_default():
+        fetches, net.fetches = net.fetches, {"after_step": net.net.get_post_control_dependencies()}
+    for _ in range(3):
+        net.run(batch_of())
+    assert net.session.run(fetches["count"]) == 3
+
+
 def test_assigned_value_of_other_size():
     assign = {"class": "variable_assign", "var": "var", "value": "data:vec"}
     with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
