@@ -60,12 +60,20 @@ def infer(
     """
     prev: dict[str, Tensor] = {}
     prev_beam: Dim | None = None
+    guesses_by_sources = False
     for _ in range(_MAX_ROUNDS):
         frame = _TemplateFrame(prefix, descriptions, prev, time_dim, prev_beam, make_prev_layer)
+        frame.guesses_by_sources = guesses_by_sources
         with backend_ctx("template"):
             network = make_network(frame)
             frame.network = network
-            _construct(network, wanted, frame)
+            try:
+                _construct(network, wanted, frame)
+            except UndefinedSource:
+                if guesses_by_sources:
+                    raise
+                guesses_by_sources = True
+                continue
         templates = {path: frame.template_of(path) for path in frame.asked_for_prev}  # which may ask for more
         beam = _last_beam(network, frame)
         used_prev_beam = prev_beam
@@ -116,9 +124,17 @@ def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, time_dim: Dim)
         must_be_inside=layer.must_be_in_loop() or _reason_of_whole_sequences(layer, time_dim),
         collocate_with=tuple(layer.collocate_with),
         selects_frames=layer.selects_frames,
+        mask=_mask_of(layer),
         restores_frames=layer.restores_frames,
+        sees_frames=layer.takes_frames or layer.targets is not None,
         is_one_block=layer.is_one_block,
     )
+
+
+def _mask_of(layer: LayerBase) -> str:
+    """:return: name of the mask by which the layer selects frames, "" if it does not"""
+    mask = getattr(layer, "mask", None) if layer.selects_frames else None
+    return "" if mask is None else mask.get_absolute_name()
 
 
 def _reason_of_whole_sequences(layer: LayerBase, time_dim: Dim) -> str:
@@ -157,6 +173,7 @@ class _TemplateFrame(Frame):
         self.prev = prev
         self.network: Any = None
         self.asked_for_prev: list[str] = []
+        self.guesses_by_sources = False  # if nothing else helps
 
     def step_data(self, key: str, data: Tensor) -> Tensor:
         """:return: template of one frame of the data"""
@@ -218,7 +235,7 @@ class _TemplateFrame(Frame):
             guess = self._guess_by_construction(path)
         if guess is None:
             guess = self._guess_by_initial_output(path)
-        if guess is None:
+        if guess is None and self.guesses_by_sources:
             guess = self._guess_by_sources(path, seen=set())
         if guess is None:
             raise UndefinedSource(
