@@ -149,7 +149,7 @@ class Loss:
         self.output = output
         self.output_with_activation = output_with_activation
         self.layer = layer
-        target = None if target is None else _with_batch_of(target, output)
+        target = None if target is None else _with_batch_of(target, output, self.where())
         if target is not None and not self.recurrent:
             target = _with_feature_of(_with_dims_of(target, output, self.where()), output)
         self.target = target
@@ -358,13 +358,18 @@ def _with_feature_of(target: Tensor, output: Tensor) -> Tensor:
     return rf.replace_dim(target, in_dim=own, out_dim=axis)[0]
 
 
-def _with_batch_of(target: Tensor, output: Tensor) -> Tensor:
-    """:return: target, repeated for each hypothesis, if the batch of the output has several for each sequence"""
+def _with_batch_of(target: Tensor, output: Tensor, where: str) -> Tensor:
+    """
+    :return: target with the batch of the output: repeated for each hypothesis, if that has several for each sequence.
+        Batches of the frames of all sequences, made of data of two keys, are as long as each other.
+    """
     if not (output.have_batch_axis() and target.have_batch_axis()):
         return target
     batch, merged = target.get_batch_dim_tag(), output.get_batch_dim_tag()
-    if batch == merged or batch not in merged.axis_split_info():
+    if batch in output.dims or merged in target.dims:
         return target
+    if batch not in merged.axis_split_info():
+        return rf.replace_dim(_with_lengths_of(target, batch, merged, where), in_dim=batch, out_dim=merged)[0]
     num = merged.get_dim_value_tensor() // batch.get_dim_value_tensor()
     index = rf.combine_bc(rf.range_over_dim(merged), "//", num)
     index.sparse_dim = batch
