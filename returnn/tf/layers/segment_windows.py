@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -19,7 +22,7 @@ def batch_sizes_after_windowing(sizes: tf.Tensor, window: int) -> tf.Tensor:
     :param window: frames in a window, which begins at each frame
     :return: (sum of the lengths,): length of each window, which ends with its sequence
     """
-    starts, ends, _ = tf.unstack(batch_indices_after_windowing(sizes, window), axis=1)
+    _, starts, ends = tf.unstack(batch_indices_after_windowing(sizes, window), axis=1)
     return ends - starts
 
 
@@ -27,11 +30,76 @@ def batch_indices_after_windowing(sizes: tf.Tensor, window: int) -> tf.Tensor:
     """
     :param sizes: (B,), lengths of the sequences
     :param window: frames in a window, which begins at each frame
-    :return: (sum of the lengths, 3): first frame, the frame behind the last one, index in the batch
+    :return: (sum of the lengths, 3): index in the batch, first frame, the frame behind the last one
     """
     place = tf.cast(tf.where(tf.sequence_mask(sizes)), tf.int32)
     batch, start = place[:, 0], place[:, 1]
-    return tf.stack([start, tf.minimum(start + window, tf.gather(sizes, batch)), batch], axis=1)
+    return tf.stack([batch, start, tf.minimum(start + window, tf.gather(sizes, batch))], axis=1)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Dims of windows that begin at each frame, with fewer frames at the end of the sequence."""
+
+    batch: Dim  # of the sequences
+    time: Dim
+    windows: Dim  # those of the first sequence, then of the second, ...
+    frames: Dim
+    size: int  # largest number of frames
+
+    @classmethod
+    def of(cls, layer: LayerBase, source: Tensor, size: int) -> Windows:
+        """
+        :param layer: has the dims
+        :param source: [B, T, ...]
+        :param size: largest number of frames
+        """
+        windows = layer.new_dim("windows", None, kind=Dim.Types.Batch)
+        self = cls(source.get_batch_dim_tag(), layer.dim_of(source, "T"), windows, layer.new_dim("frames", None), size)
+        windows.dyn_size_ext = Tensor("num_windows", dims=(), dtype="int32")
+        self.frames.dyn_size_ext = Tensor("window_lengths", dims=[windows], dtype="int32")
+        layer.network.dims_of_layers["windows", windows] = self
+        return self
+
+    def cut(self, source: Tensor) -> Tensor:
+        """
+        :param source: [B, T, ...]
+        :return: [windows, frames, ...]
+        """
+        others = [dim for dim in source.dims if dim not in (self.batch, self.time)]
+        dims = [self.windows, self.frames, *others]
+        output = Tensor(source.name, dims=dims, dtype=source.dtype, sparse_dim=source.sparse_dim)
+        if source.feature_dim is not None and not source.sparse:
+            output.feature_dim = source.feature_dim
+        if source.raw_tensor is not None:
+            sequence, start, end = self._indices()
+            self.windows.dyn_size_ext = Tensor("num_windows", dims=(), dtype="int32", raw_tensor=tf.size(start))
+            lengths = Tensor("window_lengths", dims=[self.windows], dtype="int32", raw_tensor=end - start)
+            self.frames.dyn_size_ext = lengths
+            position = tf.minimum(start[:, None] + tf.range(tf.reduce_max(end - start))[None], end[:, None] - 1)
+            index = tf.stack([tf.broadcast_to(sequence[:, None], tf.shape(position)), position], axis=-1)
+            output.raw_tensor = tf.gather_nd(source.copy_transpose([self.batch, self.time, *others]).raw_tensor, index)
+        return output
+
+    def by_last_frame(self, source: Tensor, dims: Sequence[Dim]) -> tf.Tensor:
+        """
+        :param source: [windows, frames, dims...]
+        :return: raw (batch, time, size, dims...): for each frame, what the windows have that this is a frame of; at
+            first the window which begins here, where this is the first frame, then the one which begins one frame
+            before. 0 where there is no such window
+        """
+        raw = source.copy_masked(0.0, dims=[self.frames]).copy_transpose([self.windows, self.frames, *dims]).raw_tensor
+        sequence, start, end = self._indices()
+        number = tf.range(tf.shape(raw)[1])
+        time = tf.minimum(start[:, None] + number, end[:, None] - 1)
+        grid = tf.shape(time)
+        index = [tf.broadcast_to(sequence[:, None], grid), time, tf.broadcast_to(number, grid)]
+        shape = [self.batch.get_dim_value(), self.time.get_dim_value(), self.size, *(dim.dimension for dim in dims)]
+        return tf.scatter_nd(tf.stack(index, axis=-1), raw, shape)
+
+    def _indices(self) -> list[tf.Tensor]:
+        lengths = self.time.get_size_tensor().copy_compatible_to_dims([self.batch], unbroadcast=True).raw_tensor
+        return tf.unstack(batch_indices_after_windowing(lengths, self.size), axis=1)
 
 
 class SegmentInputLayer(_ConcatInputLayer):
@@ -52,65 +120,38 @@ class SegmentInputLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [N, W, F]"""
-        batch, time = source.get_batch_dim_tag(), self.dim_of(source, "T")
-        windows = self.new_dim("windows", None, kind=Dim.Types.Batch)
-        frames = self.new_dim("frames", None)
-        others = [dim for dim in source.dims if dim not in (batch, time)]
-        windows.dyn_size_ext = Tensor("num_windows", dims=(), dtype="int32")
-        frames.dyn_size_ext = Tensor("window_lengths", dims=[windows], dtype="int32")
-        self.network.dims_of_layers["windows", windows] = (batch, time, frames, self.window)
-        output = Tensor(self.name, dims=[windows, frames, *others], dtype=source.dtype, sparse_dim=source.sparse_dim)
-        if source.feature_dim is not None and not source.sparse:
-            output.feature_dim = source.feature_dim
-        if source.raw_tensor is not None:
-            lengths = time.get_size_tensor().copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor
-            start, end, sequence = tf.unstack(batch_indices_after_windowing(lengths, self.window), axis=1)
-            windows.dyn_size_ext = Tensor("num_windows", dims=(), dtype="int32", raw_tensor=tf.size(start))
-            frames.dyn_size_ext = Tensor("window_lengths", dims=[windows], dtype="int32", raw_tensor=end - start)
-            position = tf.minimum(start[:, None] + tf.range(tf.reduce_max(end - start))[None], end[:, None] - 1)
-            index = tf.stack([tf.broadcast_to(sequence[:, None], tf.shape(position)), position], axis=-1)
-            output.raw_tensor = tf.gather_nd(source.copy_transpose([batch, time, *others]).raw_tensor, index)
-        return output
+        return Windows.of(self, source, self.window).cut(source)
 
 
 class UnsegmentInputLayer(_ConcatInputLayer):
     """
-    What was computed for windows, back at the frames where they begin; see `SegmentInputLayer`.
+    What was computed for windows, see `SegmentInputLayer`, at the frames where they end.
 
-    Source [N, W, F], output [B, T, window * F], 0 where a window is shorter.
+    Source [N, W, F], output [B, T, window * F]: at each frame, all windows that end there. At first the one which has
+    this frame alone, then the one which begins one frame before, and so on. 0 where the sequence begins later.
     """
 
     layer_class = "unsegment_input"
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, T, window * F]"""
-        windows, frames, others, (batch, time, window) = self._dims(source)
-        size = window
-        for dim in others:
-            size *= dim.dimension
-        feature = self.output_feature_dim(size)
-        output = Tensor(self.name, dims=[batch, time, feature], dtype=source.dtype)
-        output.feature_dim = feature
+        windows = self._windows_of(source)
+        others = [dim for dim in source.dims if dim not in (windows.windows, windows.frames)]
+        if windows.frames not in source.dims or any(dim.dimension is None for dim in others):
+            raise ConfigError(f"{self.where()}: the source has to have the frames of the windows, not {source}.")
+        feature = self.output_feature_dim(windows.size * math.prod(dim.size for dim in others))
+        output = Tensor(self.name, dims=[windows.batch, windows.time, feature], dtype=source.dtype, feature_dim=feature)
         if source.raw_tensor is not None:
-            raw = source.copy_masked(0.0, dims=[frames]).copy_transpose([windows, frames, *others]).raw_tensor
-            missing = window - tf.shape(raw)[1]
-            padded = tf.pad(raw, [[0, 0], [0, missing], *[[0, 0]] * len(others)])
-            lengths = time.get_size_tensor().copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor
-            place = tf.cast(tf.where(tf.sequence_mask(lengths, time.get_dim_value())), tf.int32)
-            shape = [batch.get_dim_value(), time.get_dim_value(), size]
-            output.raw_tensor = tf.scatter_nd(place, tf.reshape(padded, [-1, size]), shape)
+            raw = windows.by_last_frame(source, others)
+            output.raw_tensor = tf.reshape(raw, tf.concat([tf.shape(raw)[:2], [feature.dimension]], axis=0))
         return output
 
-    def _dims(self, source: Tensor) -> tuple[Dim, Dim, list[Dim], tuple[Dim, Dim, int]]:
+    def _windows_of(self, source: Tensor) -> Windows:
         store = self.network.dims_of_layers
         known = next((dim for dim in source.dims if ("windows", dim) in store), None)
         if known is None:
             raise ConfigError(f"{self.where()}: the source {source} does not come from a layer 'segment_input'.")
-        batch, time, frames, window = store["windows", known]
-        others = [dim for dim in source.dims if dim not in (known, frames)]
-        if frames not in source.dims or any(dim.dimension is None for dim in others):
-            raise ConfigError(f"{self.where()}: the source has to have the frames of the windows, not {source}.")
-        return known, frames, others, (batch, time, window)
+        return store["windows", known]
 
 
 class FillUnusedMemoryLayer(_ConcatInputLayer):

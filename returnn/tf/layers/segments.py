@@ -1,5 +1,5 @@
 """
-Segmental models: scores of segments, which begin in a frame, have up to `window` frames, and a class.
+Segmental models: scores of segments, which end in a frame, have up to `window` frames, and a class.
 
 `W` is the dim of the possible lengths 1, 2, ..., window.
 """
@@ -13,16 +13,19 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.segment_windows import labels_of, remaining_frames
+from returnn.tf.layers.segment_windows import Windows, labels_of, remaining_frames
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
+
+_NEVER = -1e30  # score of what is not possible
 
 
 class ClassesToSegmentsLayer(_ConcatInputLayer):
     """
-    For each frame, which segment begins there, as long as its label does not change: one-hot over lengths and classes.
+    For each position in the windows of `SegmentInputLayer`, how often each label is there up to this position: a
+    relative frequency, as target for what a segment is that ends there.
 
-    Source [B, T], labels of frames; output [B, T, W * num_classes].
+    Source [B, T], labels of frames; output [N, W, num_classes], with N the sum of the lengths.
     """
 
     layer_class = "classes_to_segments"
@@ -30,23 +33,21 @@ class ClassesToSegmentsLayer(_ConcatInputLayer):
     def __init__(self, num_classes: int, window: int = 15, **kwargs: Any) -> None:
         """
         :param num_classes: number of labels
-        :param window: largest length
+        :param window: frames in a window; fewer at the end of the sequence
         """
         super().__init__(**kwargs)
         self.num_classes = num_classes
         self.window = window
 
     def compute(self, source: Tensor) -> Tensor:
-        """:return: [B, T, W * num_classes]"""
-        labels = labels_of(self, source)
-        length = self.new_dim("lengths", self.window, auto_generated=False)
-        classes = self.new_dim("classes", self.num_classes, auto_generated=False)
-        index = rf.cast(remaining_frames(self, labels, self.window), "int32") - 1
-        one_hot = rf.combine_bc(
-            rf.one_hot(rf.set_sparse_dim(index, length)), "*", rf.one_hot(rf.set_sparse_dim(labels, classes))
-        )
-        output, feature = rf.merge_dims(one_hot, dims=[length, classes])
-        output.feature_dim = feature
+        """:return: [N, W, num_classes]"""
+        windows = Windows.of(self, source, self.window)
+        classes = self.new_dim("classes", self.num_classes, kind=Dim.Types.Feature)
+        labels = rf.set_sparse_dim(windows.cut(labels_of(self, source)), classes)
+        counts = rf.cumsum(rf.one_hot(labels), spatial_dim=windows.frames)
+        number = rf.cast(rf.range_over_dim(windows.frames), counts.dtype) + 1.0
+        output = counts / number
+        output.feature_dim = classes
         return output
 
 
@@ -178,8 +179,8 @@ class SegmentAlignmentLayer(_ConcatInputLayer):
     """
     The best sequence of segments, by dynamic programming.
 
-    Source [B, T, W * num_classes], log scores of the segments that begin in each frame; output [B, T], the class of the
-    segment that a frame is in.
+    Source [B, T, W * num_classes], log scores of the segments that end in each frame, as `UnsegmentInputLayer` gives
+    them; output [B, T], the class of the segment that a frame is in.
     """
 
     layer_class = "segment_alignment"
@@ -210,37 +211,31 @@ class SegmentAlignmentLayer(_ConcatInputLayer):
 
 def _best_segments(scores: tf.Tensor, lengths: tf.Tensor, window: int, num_classes: int) -> tf.Tensor:
     """
-    :param scores: (T, B, window * classes), of the segments that begin in each frame
+    :param scores: (T, B, window * classes), of the segments that end in each frame
     :param lengths: (B,)
     :return: (T, B), class in each frame
     """
     time, batch = tf.unstack(tf.shape(scores)[:2])
     by_length = tf.reshape(scores, [time, batch, window, num_classes])
     best_class = tf.argmax(by_length, axis=-1, output_type=tf.int32)
-    score = tf.reduce_max(by_length, axis=-1)
-    frame = tf.range(time)
-    fits = frame[:, None, None] + tf.range(1, window + 1) <= lengths[None, :, None]
-    score = tf.where(fits, score, -1e30)
 
-    def backward(state: tuple[tf.Tensor, tf.Tensor], x: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        future, _ = state  # (B, window): the best score from each of the next frames on
-        segment_score, t = x
-        total = segment_score + future
-        choice = tf.argmax(total, axis=1, output_type=tf.int32)
-        best = tf.where(t < lengths, tf.reduce_max(total, axis=1), 0.0)
-        return tf.concat([best[:, None], future[:, :-1]], axis=1), choice
+    def forward(state: tuple[tf.Tensor, tf.Tensor], score: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        past, _ = state  # (B, window): the best score up to each of the frames before
+        total = score + past
+        best = tf.reduce_max(total, axis=1, keepdims=True)
+        return tf.concat([best, past[:, :-1]], axis=1), tf.argmax(total, axis=1, output_type=tf.int32)
 
-    first = (tf.zeros([batch, window], scores.dtype), tf.zeros([batch], tf.int32))
-    first[0].set_shape([None, window])
-    _, choice = tf.scan(backward, (score, frame), initializer=first, reverse=True)
+    nothing_yet = tf.one_hot(tf.zeros([batch], tf.int32), window, on_value=0.0, off_value=_NEVER, dtype=scores.dtype)
+    first = (nothing_yet, tf.zeros([batch], tf.int32))
+    _, choice = tf.scan(forward, tf.reduce_max(by_length, axis=-1), initializer=first)
 
-    def forward(state: tuple[tf.Tensor, tf.Tensor], x: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def backward(state: tuple[tf.Tensor, tf.Tensor], x: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         left, label = state
-        length_index, classes = x
-        begins = tf.equal(left, 0)
-        label = tf.where(begins, tf.gather(classes, length_index, batch_dims=1), label)
-        return tf.where(begins, length_index, left - 1), label
+        length_index, classes, t = x
+        ends = tf.equal(left, 0) & (t < lengths)
+        label = tf.where(ends, tf.gather(classes, length_index, batch_dims=1), label)
+        return tf.where(ends, length_index, tf.maximum(left - 1, 0)), label
 
     start = (tf.zeros([batch], tf.int32), tf.zeros([batch], tf.int32))
-    _, labels = tf.scan(forward, (choice, best_class), initializer=start)
+    _, labels = tf.scan(backward, (choice, best_class, tf.range(time)), initializer=start, reverse=True)
     return labels

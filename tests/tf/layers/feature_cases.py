@@ -74,9 +74,9 @@ CASES = {
     "tile_features": {"class": "tile_features", "repetitions": 2, "from": "data"},
     "segments": {"class": "classes_to_segments", "num_classes": 5, "window": 3, "from": "data:ids"},
     "length_distribution": {"class": "classes_to_length_distribution", "window": 3, "from": "data:ids"},
-    "applied_lengths": {"class": "apply_length_distribution", "from": ["segments", "length_distribution"]},
+    "applied_lengths": {"class": "apply_length_distribution", "from": ["length_distribution", "normalized_lengths"]},
     "normalized_lengths": {"class": "normalize_length_scores", "from": "length_distribution"},
-    "segment_alignment": {"class": "segment_alignment", "num_classes": 5, "window": 3, "from": "segments"},
+    "segment_alignment": {"class": "segment_alignment", "num_classes": 1, "window": 3, "from": "length_distribution"},
     "windows": {"class": "segment_input", "window": 2, "from": "data"},
     "unsegment": {"class": "unsegment_input", "from": "windows"},
     "filled": {"class": "fill_unused", "fill_value": 3.0, "from": "data"},
@@ -132,7 +132,8 @@ CASES = {
     "gating_gradient": {"class": "linear", "activation": None, "n_out": 6, "from": "data"},
     "tikhonov": {"class": "tikhonov_regularization", "from": "data"},
     "assigned": {"class": "variable_assign", "var": "counter", "value": "one"},
-    "counter": {"class": "variable", "shape": (), "init": 0.0, "trainable": False},
+    # It is read before or after the assignment, so it has the same value then.
+    "counter": {"class": "variable", "shape": (), "init": 1.0, "trainable": False},
     "one": {"class": "constant", "value": 1.0},
     "read": {"class": "variable_read", "var": "counter", "control_dependencies": ["assigned"]},
     "gradient": {"class": "gradient", "y": "activation", "x": "data"},
@@ -149,6 +150,6 @@ CASES = {
 }  # fmt: skip
 # No batch dim, or not the one of the data, or about the whole batch.
 NOT_PER_SEQUENCE = (
-    "windows", "vec_mean", "accumulated_mean", "median", "batch_softmax", "global_lengths", "flat_time", "statistics",
-    "channels", "assigned", "counter", "one", "read", "step", "is_training",
+    "windows", "segments", "vec_mean", "accumulated_mean", "median", "batch_softmax", "global_lengths", "flat_time",
+    "statistics", "channels", "assigned", "counter", "one", "read", "step", "is_training",
 )  # fmt: skip
