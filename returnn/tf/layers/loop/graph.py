@@ -21,7 +21,9 @@ class LoopNode:
     must_be_inside: str = ""  # a reason, if there is one
     collocate_with: tuple[str, ...] = ()
     selects_frames: bool = False  # for all frames at once, the output only has some of them
+    mask: str = ""  # by which it selects them: equal masks select the same frames
     restores_frames: bool = False  # the way back from there
+    sees_frames: bool = False  # it differs from frame to frame, also if it uses nothing that does
     is_one_block: bool = False  # the layers inside of it are where it is
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from returnn.tf.layers.loop.blocks import members_of_blocks, with_whole_blocks
 from returnn.tf.layers.loop.frame import Edge
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
+from returnn.tf.layers.loop.selected_frames import mixing_frames
 
 Place = Literal["before", "inside", "after"]
 
@@ -64,12 +65,21 @@ def make_plan(name: str, graph: LoopGraph, *, optimize: bool = True) -> LoopPlan
     graph = with_whole_blocks(graph, members)
     if optimize:
         placements = _placements(graph)
+        while mixing := mixing_frames(graph, placements):
+            graph = _kept_inside(graph, mixing)
+            placements = _placements(graph)
     else:
         reason = "option optimize_move_layers_out=False"
         placements = {path: Placement(path, "inside", reason) for path in graph.nodes}
     for path, block in members.items():
         placements[path] = Placement(path, placements[block].place, f"inside of {block!r}")
     return LoopPlan(name, placements)
+
+
+def _kept_inside(graph: LoopGraph, reasons: Mapping[str, str]) -> LoopGraph:
+    """:return: the graph, where some layers must be inside of the loop, with the reason"""
+    nodes = {path: replace(graph.nodes[path], must_be_inside=reason) for path, reason in reasons.items()}
+    return replace(graph, nodes={**graph.nodes, **nodes})
 
 
 def check_plan(plan: LoopPlan, graph: LoopGraph) -> None:

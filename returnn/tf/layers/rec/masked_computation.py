@@ -49,7 +49,7 @@ class MaskedComputationLayer(LayerBase):
         :param masked_from: [B, T', ...]: the frames that are left, where they are known already. Then source and mask
             are not looked at
         :param in_spatial_dim: T. Default: the time dim of the mask; without one, the dim of the loop
-        :param out_spatial_dim: T'
+        :param out_spatial_dim: T'. Default: a dim that belongs to the mask
         """
         super().__init__(**kwargs)
         self.mask = mask
@@ -108,7 +108,7 @@ class MaskedComputationLayer(LayerBase):
             return self._output_of_frame(source, self.mask.output)
         mask = self.mask.output if axis in self.mask.output.dims else rf.expand_dim(self.mask.output, axis)
         source = rf.expand_dims(source, [dim for dim in mask.dims if dim not in source.dims])
-        out_dim = self.out_spatial_dim or self.new_dim("masked")
+        out_dim = self.out_spatial_dim or self.mask.new_dim("masked")  # the same for all layers with this mask
         selected, _ = rf.masked_select(source, mask=mask, dims=[axis], out_dim=out_dim)
         selected.feature_dim = source.feature_dim
         selected.time_dim_axis = selected.get_axis_from_description(out_dim)

@@ -206,3 +206,15 @@ def test_selected_frames_cannot_be_read_in_the_loop():
         node("output", "s"),
     )
     assert places(make_plan("loop", graph)) == ["masked unmasked", "s", "output"]
+
+
+def test_selected_frames_do_not_mix_with_others():
+    masked = node("masked", "data:source", selects_frames=True, mask="mask")
+    other = node("other", "data:source", selects_frames=True, mask="mask 2")
+    same = node("same", "data:source", selects_frames=True, mask="mask")
+    together = graph_of(masked, same, node("output", "masked", "same", "base:x"))
+    assert places(make_plan("loop", together)) == ["masked same output", "", ""]
+    for mixed in (["masked", "data:source"], ["masked", "other"], ["prev:masked"]):
+        plan = make_plan("loop", graph_of(masked, other, same, node("output", *mixed)))
+        assert plan.placements["output"].reason == "mixes other frames with those of the mask 'mask'"
+        assert plan.place_of("masked") == "inside"

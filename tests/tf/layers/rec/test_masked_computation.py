@@ -134,3 +134,26 @@ def test_the_first_frame_sees_the_initial_state_of_the_unit_as_the_output_before
     out = RecurrentNet(net_dict, fetch=("output/all", "output/before")).run(data, lengths).out
     for frames in out.values():
         assert (frames[0] == 0.25).all()
+
+
+@pytest.mark.parametrize("unit", [LSTM, LINEAR], ids=["lstm", "linear"])
+@pytest.mark.parametrize("source", ["masked", "prev:masked", "prev:all"])
+def test_all_frames_see_the_last_one_that_was_not_masked_out(unit, source):
+    data, lengths = sequences(max_len=8)
+    results = []
+    for move in (False, True):
+        net_dict = masked_net(unit, optimize_move_layers_out=move)
+        net_dict["output"]["unit"]["output"]["from"] = [source, "data:source"]
+        results.append(valid(RecurrentNet(net_dict).run(data, lengths).output, lengths))
+    numpy.testing.assert_allclose(*results, atol=1e-5)
+
+
+def test_layers_on_the_same_masked_frames_are_moved_out_together():
+    net_dict = masked_net(LINEAR)
+    unit = net_dict["output"]["unit"]
+    unit["other"] = {**unit["masked"], "unit": {"class": "copy", "from": "data"}}
+    unit["both"] = {"class": "copy", "from": ["masked", "other"]}
+    unit["all"]["from"] = "both"
+    net = RecurrentNet(net_dict)
+    plan = net.net.get_layer("output").cell.plan
+    assert not plan.at("inside")
