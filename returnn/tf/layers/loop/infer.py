@@ -125,9 +125,7 @@ def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, time_dim: Dim)
         collocate_with=tuple(layer.collocate_with),
         selects_frames=layer.selects_frames,
         mask=_mask_of(layer),
-        mask=_mask_of(layer),
         restores_frames=layer.restores_frames,
-        sees_frames=layer.takes_frames or layer.targets is not None,
         sees_frames=layer.takes_frames or layer.targets is not None,
         is_one_block=layer.is_one_block,
     )
