@@ -83,6 +83,7 @@ def infer(
         found = {path: as_beam_of_frame_before(template, prev_beam) for path, template in templates.items()}
         is_stable = prev_beam is used_prev_beam and all(_same(found[path], prev.get(path)) for path in found)
         if is_stable and not frame.has_undefined:
+            network.beams.latest(_choices(frame), where=f"loop {prefix[:-1]!r}")  # checks that there is such a one
             _note_initial_outputs(network, [frame.layers[path] for path in found])
             edges = {path: tuple(edges) for path, edges in frame.edges.items()}
             return InferredLoop(dict(frame.layers), edges, found, _states(frame, prev_beam), beam, prev_beam)
@@ -279,11 +280,16 @@ class _TemplateFrame(Frame):
 
 def _last_beam(network: Any, frame: Frame) -> Beam | None:
     """:return: the beam of the last choice of a step, None without search"""
-    choices = [layer for layer in frame.layers.values() if layer.search_choices is not None]
-    found = [network.beams.of(layer.output) for layer in choices if not layer.search_choices.is_decided]
+    found = [network.beams.of(output) for output in _choices(frame)]
     return max(
         (beam for beam in found if beam is not None), key=lambda beam: len(network.beams.chain(beam)), default=None
     )
+
+
+def _choices(frame: Frame) -> list[Tensor]:
+    """:return: what the choices of a step put out"""
+    choices = [layer for layer in frame.layers.values() if layer.search_choices is not None]
+    return [layer.output for layer in choices if not layer.search_choices.is_decided]
 
 
 def _states(frame: Frame, prev_beam: Dim | None) -> dict[str, dict[str, StateTemplate]]:

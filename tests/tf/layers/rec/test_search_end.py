@@ -146,3 +146,14 @@ def test_choices_that_do_not_continue_each_other():
     with tf.Graph().as_default(), pytest.raises(ConfigError, match=r"do not continue each other") as info:
         construct(decoder(unit=unit))
     assert "layer 'output/both'" in str(info.value)
+
+
+def test_choices_of_a_step_have_to_continue_each_other():
+    choice = {"class": "choice", "target": "classes", "beam_size": 2, "initial_output": 0}
+    unit = {
+        "emb2": {"class": "linear", "from": "prev:other", "n_out": 3, "activation": None},
+        "s": {"class": "linear", "from": ["emb", "emb2", "prev:s", "base:ctx"], "n_out": 4, "activation": "tanh"},
+        "other": {**choice, "from": "p"},
+    }
+    with tf.Graph().as_default(), pytest.raises(ConfigError, match=r"loop 'output': the beams .* do not continue each"):
+        construct(decoder(unit=unit))
