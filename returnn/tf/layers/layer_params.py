@@ -94,7 +94,7 @@ class LayerParams:
                 trainable=self._is_trained(trainable),
                 use_resource=True,
             )
-        variable = self.add_param(variable, trainable=trainable, saveable=saveable, axes_split_info=parts)
+        variable = self.add_param(variable, trainable=trainable, saveable=saveable, axes_split_info=parts, name=name)
         value = self.network.value_of_param(variable)
         if noise:
             value = with_param_noise(self, value)
@@ -157,6 +157,7 @@ class LayerParams:
         saveable: bool | None = None,
         axes_split_info: Any = None,
         non_critical_for_restore: bool = False,
+        name: str | None = None,
     ) -> Any:
         """
         Makes a variable a parameter of this layer.
@@ -167,14 +168,15 @@ class LayerParams:
         :param saveable: whether it goes into checkpoints
         :param axes_split_info: for each axis, the sizes of what it consists of, if the variable was made of several
         :param non_critical_for_restore: a checkpoint need not have it
+        :param name: key in `params`; default: as the variable is called in the scope of the layer
         :return: `param`
         """
         if not isinstance(param, tf.Variable):
             return param  # a shared parameter that was computed from another one
-        name = param.name.split(":")[0]
-        prefix = self.get_absolute_name_scope_prefix()
-        key = name[len(prefix) :] if name.startswith(prefix) else name.rsplit("/", 1)[-1]
-        self.params[key] = param
+        if name is None:
+            full_name, prefix = param.op.name, self.get_absolute_name_scope_prefix()
+            name = full_name[len(prefix) :] if full_name.startswith(prefix) else full_name.rsplit("/", 1)[-1]
+        self.params[name] = param
         if saveable is False:
             self.saveable_param_replace[param] = None
         if custom_update is not None:
@@ -290,13 +292,19 @@ class LayerParams:
 
 
 def params_in_scope(layer: LayerBase) -> dict[str, Any]:
-    """:return: parameters of a layer and of those inside of it, by the names of the variables in its scope"""
+    """
+    :return: parameters of a layer and of those inside of it, each once, by the names of their variables in the scope of
+        the layer; those that come from elsewhere, by the names that they would have
+    """
     prefix = layer.get_absolute_name_scope_prefix()
-    inner = [inner for net in layer.get_sub_networks() for inner in net.get_all_layers_deep()]
-    params = [*layer.params.items(), *((p.op.name, p) for inner_layer in inner for p in inner_layer.params.values())]
-    found: dict[str, Any] = {}
-    for name, param in params:
-        found.setdefault(name.removeprefix(prefix), param)
+    found = dict(layer.params)
+    for inner in [inner for net in layer.get_sub_networks() for inner in net.get_all_layers_deep()]:
+        for key, param in inner.params.items():
+            name = param.op.name
+            if not name.startswith(prefix):
+                name = inner.get_absolute_name_scope_prefix() + key
+            if not any(param is other for other in found.values()):
+                found[name.removeprefix(prefix)] = param
     return found
 
 

@@ -155,6 +155,26 @@ def test_shared_parameters_are_trained_if_all_layers_are_that_have_them():
     assert trained(net(frozen, {}))[0] == set()
 
 
+SHARED = {
+    "linear": LINEAR,
+    "batch_norm": {"class": "batch_norm", "masked_time": True, "from": "data"},
+    "layer_norm": {"class": "layer_norm", "from": "data"},
+    "conv": {"class": "conv", "filter_size": (3,), "padding": "same", "n_out": 6, "from": "data"},
+    "lstm": {"class": "rec", "unit": "lstm", "n_out": 6, "from": "data"},
+    "attention": {"class": "self_attention", "num_heads": 2, "n_out": 6, "total_key_dim": 4, "from": "data"},
+    "subnetwork": {"class": "subnetwork", "from": "data", "subnetwork": {"output": {**LINEAR, "name_scope": "inner"}}},
+}
+
+
+@pytest.mark.parametrize("desc", SHARED.values(), ids=SHARED)
+def test_all_parameters_of_a_layer_can_be_shared(desc):
+    net = Net({"first": desc, "output": {**desc, "reuse_params": "first"}}, train_flag=True)
+    first, second = (net.net.get_layer(name).all_params for name in ("first", "output"))
+    assert {name: param.name for name, param in second.items()} == {name: param.name for name, param in first.items()}
+    assert len(net.net.get_params_list()) == len(first)
+    numpy.testing.assert_array_equal(*net.run("first", "output"))
+
+
 # What `dropout` drops together, as fractions of dropped entries in the sources.
 
 
