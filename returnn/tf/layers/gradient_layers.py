@@ -142,8 +142,8 @@ class SyntheticGradientLayer(_ConcatInputLayer):
         if source.raw_tensor is not None:
             output.raw_tensor = MetaLosses.synthetic_gradient(
                 source.raw_tensor,
-                gradient.copy_compatible_to_dims_raw(source.dims),
-                loss_scale=self.meta_loss_scale,
+                _learning_from_valid_frames(gradient).copy_compatible_to_dims_raw(source.dims),
+                loss_scale=self.meta_loss_scale * _padded_per_valid_frame(source),
                 loss_name=f"{self.get_absolute_name()}_synthetic_gradient",
                 loss_source=self,
             )
@@ -170,8 +170,23 @@ class TikhonovRegularizationLayer(CopyLayer):
             output.raw_tensor = MetaLosses.tikhonov_regularized(
                 output.raw_tensor,
                 dummy.raw_tensor,
-                loss_scale=self.meta_loss_scale,
+                loss_scale=self.meta_loss_scale * _padded_per_valid_frame(source),
                 loss_name=f"{self.get_absolute_name()}_tikhonov",
                 loss_source=self,
             )
         return output
+
+
+def _learning_from_valid_frames(x: Tensor) -> Tensor:
+    """:return: x, which has no gradient beyond the ends of the sequences"""
+    fixed = rf.stop_gradient(x)
+    for dim in x.dims:
+        if dim.need_masking():
+            x = rf.where(rf.sequence_mask(dim), x, fixed, allow_broadcast_all_sources=True)
+    return x
+
+
+def _padded_per_valid_frame(x: Tensor) -> Any:
+    """:return: what makes a mean over all frames in memory one over the frames of the sequences"""
+    factor = rf.masked_fraction_of_shape(x.dims, inverse=True)
+    return factor.raw_tensor if isinstance(factor, Tensor) else factor

@@ -3,7 +3,7 @@ One training step's update of all parameters, as a single op of the graph.
 
 Gradients of the objective -> what `gradient_steps` does to them -> optimizers -> decoupled constraints, and
 `extra_updates` -> the number of the step grows by 1. With `accum_grad_multiple_step`, everything after the gradients
-waits until enough steps are collected.
+waits until enough steps are collected. Parameters with a `CustomUpdate` are changed by that instead, in each step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from returnn.tf.updater.gradient_steps import VariableGradient
 from returnn.tf.updater.horovod import HorovodOptions
 from returnn.tf.updater.learning_rate import learning_rate_of_step
 from returnn.tf.updater.network_protocol import LayerDemands, TrainedNetwork, demands_of_layers
+from returnn.tf.updater.objective_gradients import gradients_of_objective
 from returnn.tf.updater.optimizer_choice import OptimizerChoice, choose_optimizer
+from returnn.tf.util.custom_update import CustomUpdate
 from returnn.util.errors import ConfigError, check_known
 
 _SCOPE = "optimize"  # of all variables that are made here; part of their names in checkpoints
@@ -169,11 +171,13 @@ class Updater:
         :return: op that computes the gradients and updates the variables
         :raises ConfigError: if the loss depends on none of them
         """
+        custom = [(var, CustomUpdate.of_var(var)) for var in var_list]
+        var_list = [var for var, update in custom if update is None]
         self.create_all_needed_optimizers(var_list)
         self._set_vars_by_tag(var_list)
-        items = self._gradients(loss, var_list)
-        updates = []
+        items = self._gradients(loss, var_list) if var_list else []
         with tf.control_dependencies([loss, *self._numeric_checks(loss, items)]):
+            updates = [update.update_var(var) for var, update in custom if update is not None]
             for num_steps, group in groupby(sorted(items, key=_num_accum_steps), key=_num_accum_steps):
                 updates.append(self._apply_or_collect(list(group), num_steps))
         return tf.group(*updates)
@@ -265,7 +269,8 @@ class Updater:
 
     def _gradients(self, loss: tf.Tensor, var_list: Sequence[tf.Variable]) -> list[VariableGradient]:
         """:return: those that take part in every step, also where the update waits for more of them"""
-        grads = self._raw_gradients(loss, var_list)
+        grads, meta_losses = gradients_of_objective(loss, var_list, [self._loss_scale_of(var) for var in var_list])
+        self.optim_meta_losses_dict.update((meta.name, meta.value) for meta in meta_losses)
         self.all_vars, self.all_grads = list(var_list), grads
         self.var_grads = {v.ref(): g for v, g in zip(var_list, grads, strict=True) if g is not None}
         unused = [var.op.name for var, grad in zip(var_list, grads, strict=True) if grad is None]
@@ -284,19 +289,6 @@ class Updater:
         self._add_norm(items)
         debug.add_gradient_summaries(items)
         return gradient_steps.filter_not_finite(items)
-
-    def _raw_gradients(
-        self, loss: tf.Tensor, var_list: Sequence[tf.Variable]
-    ) -> list[tf.Tensor | tf.IndexedSlices | None]:
-        """:return: gradients of the loss, where an optimizer may ask to compute them from a multiple of it"""
-        factors = [self._loss_scale_of(var) for var in var_list]
-        grads: list[tf.Tensor | tf.IndexedSlices | None] = [None] * len(var_list)
-        for factor in dict.fromkeys(factors):
-            indices = [i for i, other in enumerate(factors) if other == factor]
-            scaled = loss if factor == 1.0 else factor * loss
-            for i, grad in zip(indices, tf.gradients(scaled, [var_list[i] for i in indices]), strict=True):
-                grads[i] = grad if factor == 1.0 or grad is None else _scaled(grad, 1.0 / factor)
-        return grads
 
     def _loss_scale_of(self, var: tf.Variable) -> float:
         optimizer = self.optimizers[self._optimizer_key(self._options_of(var))]
@@ -373,12 +365,6 @@ class Updater:
 
 def _num_accum_steps(item: VariableGradient) -> int:
     return item.options.gradient.num_accum_steps()
-
-
-def _scaled(grad: tf.Tensor | tf.IndexedSlices, factor: float) -> tf.Tensor | tf.IndexedSlices:
-    if isinstance(grad, tf.IndexedSlices):
-        return tf.IndexedSlices(factor * grad.values, grad.indices, grad.dense_shape)
-    return factor * grad
 
 
 def _new_step_variable() -> tf.Variable:

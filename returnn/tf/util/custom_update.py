@@ -14,6 +14,12 @@ class CustomUpdate:
         """
         var.returnn_custom_update = self
 
+    @staticmethod
+    def of_var(var: tf.Variable) -> CustomUpdate | None:
+        """:return: how training changes the variable, None: by its gradient"""
+        update: CustomUpdate | None = getattr(var, "returnn_custom_update", None)
+        return update
+
     def update_var(self, var: tf.Variable) -> tf.Operation:
         """
         :param var: the parameter

@@ -24,7 +24,7 @@ class LossInfo:
     """A loss on a gradient."""
 
     value: tf.Tensor  # scalar, mean over the batch
-    scale: float
+    scale: tf.Tensor | float
     norm_factor: tf.Tensor | float
     name: str
     source: Any  # the layer
@@ -80,7 +80,7 @@ class MetaLosses:
         cls,
         x: tf.Tensor,
         synthetic_grad_x: tf.Tensor,
-        loss_scale: float = 1.0,
+        loss_scale: tf.Tensor | float = 1.0,
         loss_name: str | None = None,
         loss_source: Any = None,
     ) -> tf.Tensor:
@@ -105,7 +105,7 @@ class MetaLosses:
         cls,
         x: tf.Tensor,
         dummy: tf.Tensor,
-        loss_scale: float = 1.0,
+        loss_scale: tf.Tensor | float = 1.0,
         loss_name: str | None = None,
         loss_source: Any = None,
     ) -> tf.Tensor:
@@ -125,7 +125,7 @@ class MetaLosses:
         return _identity_with_gradient(x, dummy, gradient_of)
 
     @classmethod
-    def _register(cls, value: tf.Tensor, scale: float, name: str, source: Any) -> None:
+    def _register(cls, value: tf.Tensor, scale: tf.Tensor | float, name: str, source: Any) -> None:
         scope = cls.scope_ctx.scope
         if scope is not None:
             scope.register_loss(LossInfo(tf.reduce_mean(value), scale, 1.0, name, source))
