@@ -151,6 +151,8 @@ class RawTFOps:
             return tf.stop_gradient(high) + tf.math.log(
                 tf.exp(a - tf.stop_gradient(high)) + tf.exp(b - tf.stop_gradient(high))
             )
+        if kind == "add" and a is b and a.dtype.is_floating:
+            return a * 2  # TensorFlow 2.21 breaks graphs with `matmul + bias` inside of loops which is added to itself
         return _COMBINE[kind](a, b)
 
     @staticmethod

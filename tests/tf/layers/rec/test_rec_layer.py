@@ -328,3 +328,17 @@ def test_error_of_last_hidden_state(options, message):
     with tf.Graph().as_default(), pytest.raises(ConfigError) as info:
         construct({"a": rec(), "output": last("a", **options) | options})
     assert str(info.value) == message
+
+
+def test_a_layer_added_to_itself_in_a_loop():
+    linear = {"class": "linear", "activation": None, "from": ["data:source", "prev:output"], "n_out": 4}
+    twice = {"class": "combine", "kind": "add", "from": ["x", "x"]}
+    doubled = {"class": "eval", "eval": "source(0) * 2", "from": "x"}
+    data, lengths = sequences()
+    found, wanted = (
+        RecurrentNet({"output": {"class": "rec", "from": "data", "unit": {"x": linear, "output": layer}}})
+        .run(data, lengths)
+        .output
+        for layer in (twice, doubled)
+    )
+    numpy.testing.assert_allclose(found, wanted)
