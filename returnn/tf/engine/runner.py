@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import tensorflow as tf
 
 from returnn.datasets.batch_generator import BatchSetGenerator
@@ -24,6 +25,7 @@ from returnn.util.human_readable import human_bytes_size
 
 if TYPE_CHECKING:
     from returnn.tf.engine.engine import Engine
+    from returnn.tf.network import TFNetwork
 
 
 class Runner:
@@ -139,6 +141,7 @@ class Runner:
         if self.train or self.eval:
             network.maybe_construct_objective()
             fetches.update(score_fetches(network.losses_dict))
+            fetches.update(_statistics_of_layers(network))
         if self.train:
             fetches["optim_op"] = self.engine.updater.get_optim_op(callback_on_new=self.engine.initialize_updater_vars)
             fetches.update(self.engine.summaries.fetches(self.engine))
@@ -221,7 +224,22 @@ class Runner:
             raise self.run_exception
 
 
+def _statistics_of_layers(network: TFNetwork) -> dict[str, tf.Tensor]:
+    """:return: the `stats` of all layers outside of loops"""
+    graph = tf.compat.v1.get_default_graph()
+    return {
+        f"{META_PREFIX}{layer.get_absolute_name()}:{name}": value
+        for layer in network.get_all_layers_deep()
+        for name, value in layer.stats.items()
+        if tf.is_tensor(value) and value.graph is graph
+    }
+
+
 def _details(values: Mapping[str, Any]) -> list[str]:
-    """:return: for people, what the updater says about the step"""
+    """:return: for people, what the updater and the layers say about the step"""
     meta = {key.removeprefix(META_PREFIX): value for key, value in values.items() if key.startswith(META_PREFIX)}
-    return [f"{name} {value:.4g}" for name, value in sorted(meta.items())]
+    return [f"{name} {_shown(value)}" for name, value in sorted(meta.items())]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if numpy.ndim(value) == 0 else str(numpy.asarray(value).tolist())

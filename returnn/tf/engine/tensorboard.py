@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import tensorflow as tf
 
 from returnn.config import Config
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 tf1 = tf.compat.v1
 
 FOLDER_NAME = "tensorboard"
-META_PREFIX = "meta:"  # starts the keys of what the updater says about a step, such as the norm of the gradient
+META_PREFIX = "meta:"  # starts the keys of what updater and layers say about a step, such as the norm of the gradient
 _SUMMARY_PREFIX = "summary:"  # starts the keys of what is fetched for summaries only
 
 
@@ -109,7 +110,7 @@ class Summaries:
             if key.startswith((META_PREFIX, _SUMMARY_PREFIX)):
                 if isinstance(value, bytes):
                     serialized.append(value)
-                else:
+                elif numpy.ndim(value) == 0:
                     scalars[key.partition(":")[2]] = value
             elif self.with_unnormalized and key.startswith("loss:"):
                 scalars[f"unnormalized_{key.replace(':', '/', 1)}"] = value

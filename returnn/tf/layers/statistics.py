@@ -85,8 +85,8 @@ class FramewiseStatisticsLayer(LayerBase):
     """
     Statistics about frames, for losses on single frames: how often silence is confused with speech, and the like.
 
-    The sources are layers with a loss and a target of labels. The statistics are in `stats` of the layer, by name; the
-    output is a scalar 0.
+    The sources are layers with a loss and a target of labels. The statistics are in `stats` of the layer, by name, and
+    shown for each step, in the log and by TensorBoard; the output is a scalar 0.
     """
 
     layer_class = "framewise_statistics"
@@ -118,7 +118,7 @@ class FramewiseStatisticsLayer(LayerBase):
         is_silence, is_found = tf.equal(wanted, self.sil_label_idx), tf.equal(best, self.sil_label_idx)
         probability = tf.gather(found, wanted, batch_dims=1)
         bins = tf.histogram_fixed_width(probability, [0.0, 1.0], nbins=self.histogram_num_bins)
-        prefix = f"stats:{layer.get_absolute_name()}:"
+        prefix = f"{layer.get_absolute_name()}:"
         values = {
             "batch_seq_length": tf.shape(wanted)[0],
             "target_sil_fraction": _mean(is_silence),

@@ -135,3 +135,20 @@ def test_profile_of_an_epoch(tmp_path):
 def test_options_that_make_no_sense(options, message):
     with pytest.raises(ConfigError, match=message):
         StepTracer(Config(options), None)
+
+
+def test_statistics_of_frames(tmp_path, capsys):
+    network = {
+        "output": {"class": "softmax", "from": "data", "loss": "ce", "target": "classes"},
+        "stats": {
+            "class": "framewise_statistics", "sil_label_idx": 0, "histogram_num_bins": 2, "from": "output",
+            "is_output_layer": True,
+        },
+    }  # fmt: skip
+    tasks.train(config(tmp_path, network=network))
+    found, _ = read_events(tmp_path / "tensorboard" / "train")
+    accuracy = [value for _, value in found["stats:output:accuracy"]]
+    assert [1 - value for _, value in found["error/output"]] == pytest.approx(accuracy, abs=1e-5)
+    out = capsys.readouterr().out
+    assert f"stats:output:accuracy {accuracy[0]:.4g}" in out
+    assert ", stats:output:target_prob_histogram [" in out
