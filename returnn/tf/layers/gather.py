@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.option_values import value_of
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 
@@ -36,7 +37,7 @@ class GatherLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B..., T..., ...]"""
         axis = self.dim_of(source, self.axis, option="axis")
-        position = self.position.output if isinstance(self.position, LayerBase) else self.position
+        position = value_of(self.position)
         return rf.gather(source, indices=position, axis=axis, clip_to_valid=self.clip_to_valid)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from returnn.tf.layers.option_types import DTYPES, allows_none, annotation_of, check_type, params_in_docstring
 from returnn.util.errors import ConfigError, check_known, nearest_hint
+from returnn.util.nested import map_nested
 
 _INTERNAL = {"self", "name", "network", "output", "sources", "rec_previous_layer"}
 _NOT_SOURCES = {"network", "_network", "rec_previous_layer"}
@@ -97,15 +98,20 @@ def check_options(layer_class: type, given: Mapping[str, Any], *, where: str) ->
 def resolve_layers(layer_class: type, given: dict[str, Any], get_layer: Callable[[str], Any]) -> None:
     """Replaces names of layers by the layers, in place, in all options that hold layers."""
     for name, option in options_of(layer_class).items():
-        if option.holds_layer and name in given and name not in _INTERNAL:
-            given[name] = _resolve(given[name], get_layer, option)
+        if option.holds_layer and not option.may_be_text and name in given and name not in _INTERNAL:
+            given[name] = map_nested(lambda item: get_layer(item) if isinstance(item, str) else item, given[name])
 
 
 def map_layers(given: dict[str, Any], function: Callable[[Any], Any]) -> None:
     """Replaces each layer in the options by `function(layer)`, in place."""
     for name, value in given.items():
         if name not in _NOT_SOURCES and layers_in(value):
-            given[name] = _map(value, function)
+            given[name] = map_nested_layers(value, function)
+
+
+def map_nested_layers(value: Any, function: Callable[[Any], Any]) -> Any:
+    """:return: a nested structure with `function(layer)` in place of each layer"""
+    return map_nested(lambda item: function(item) if _is_layer(item) else item, value)
 
 
 def layers_in_options(given: Mapping[str, Any]) -> list[Any]:
@@ -127,28 +133,8 @@ def _is_layer(value: Any) -> bool:
     return hasattr(value, "get_absolute_name") and not isinstance(value, type)  # net dicts can have layer classes
 
 
-def _map(value: Any, function: Callable[[Any], Any]) -> Any:
-    if _is_layer(value):
-        return function(value)
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(_map(item, function) for item in value)
-    if isinstance(value, dict):
-        return {key: _map(item, function) for key, item in value.items()}
-    return value
-
-
 def _as_option(parameter: inspect.Parameter, init: Callable[..., Any]) -> Option:
     annotation = parameter.annotation if isinstance(parameter.annotation, str) else ""
     holds_layer = "LayerBase" in annotation
     words = annotation.replace("[", " ").replace("]", " ").replace("|", " ").replace(",", " ").split()
     return Option(parameter.name, parameter.default, holds_layer, may_be_text=holds_layer and "str" in words, init=init)
-
-
-def _resolve(value: Any, get_layer: Callable[[str], Any], option: Option) -> Any:
-    if isinstance(value, str):
-        return value if option.may_be_text else get_layer(value)
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(_resolve(item, get_layer, option) for item in value)
-    if isinstance(value, dict):
-        return {key: _resolve(item, get_layer, option) for key, item in value.items()}
-    return value

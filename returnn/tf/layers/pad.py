@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.option_values import value_of
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, nearest_hint
@@ -60,7 +61,7 @@ class PadLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., left + axis + right]"""
         dims = self.dims_of(source, self.axes, option="axes")
-        value = self.value.output if isinstance(self.value, LayerBase) else self.value
+        value = value_of(self.value)
         out, _ = rf.pad(
             source, axes=dims, padding=self.padding, out_dims=self.out_dims, value=value, mode=_MODES[self.mode],
             handle_dynamic_dims=self.handle_dynamic_dims,

@@ -12,6 +12,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.no_sources import NoSourcesLayer
+from returnn.tf.layers.option_values import value_of
 from returnn.tf.layers.variables import VariableLayer
 from returnn.tf.util.random_state import ALGORITHMS, read_and_move_on, state_size
 from returnn.util.errors import ConfigError, check_known
@@ -93,7 +94,7 @@ class RandomLayer(NoSourcesLayer):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [shape]"""
         dims = [dim if isinstance(dim, Dim) else self.new_dim(f"axis{i}", dim) for i, dim in enumerate(self.shape)]
-        limits = {k: v.output if isinstance(v, LayerBase) else v for k, v in self.limits.items()}
+        limits = {name: value_of(limit) for name, limit in self.limits.items()}
         state = self._state(dims)
         seed = None if state is not None else self.network.random_seed() if self.seed is None else self.seed
         output = rf.random(
@@ -173,7 +174,7 @@ class RandIntLayer(NoSourcesLayer):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [shape]"""
         dims = [dim if isinstance(dim, Dim) else self.new_dim(f"axis{i}", dim) for i, dim in enumerate(self.shape)]
-        low, high = (x.output if isinstance(x, LayerBase) else x for x in (self.minval, self.maxval))
+        low, high = value_of(self.minval), value_of(self.maxval)
         seed = self.network.random_seed() if self.seed is None else self.seed
         return rf.random_uniform(dims, minval=low, maxval=high, dtype=self.dtype, seed=seed, sparse_dim=self.sparse_dim)
 

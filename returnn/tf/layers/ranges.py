@@ -16,9 +16,7 @@ from returnn.util.errors import ConfigError
 
 def frame_numbers(dim: Dim) -> Tensor:
     """:return: [dim]: 0, 1, 2, ..., as numbers to compute with, not as indices into the dim"""
-    frames = rf.range_over_dim(dim)
-    frames.sparse_dim = None
-    return frames
+    return rf.set_sparse_dim(rf.range_over_dim(dim), None)
 
 
 class RangeLayer(NoSourcesLayer):
@@ -144,7 +142,7 @@ class RangeFromLengthLayer(LayerBase):
             if known is not None:
                 dim.declare_same_as(known)
             else:
-                dim.dyn_size_ext = _as_lengths(lengths)
+                dim.dyn_size_ext = rf.set_sparse_dim(rf.cast(lengths, "int32"), None)
         return _numbers(self, dim, self.dtype, self.sparse)
 
 
@@ -154,9 +152,3 @@ def _numbers(layer: LayerBase, dim: Dim, dtype: str, sparse: bool) -> Tensor:
     out = rf.range_over_dim(dim, dtype=dtype)
     out.sparse_dim = dim if sparse else None
     return out
-
-
-def _as_lengths(x: Tensor) -> Tensor:
-    x = rf.cast(x, "int32")
-    x.sparse_dim = None
-    return x

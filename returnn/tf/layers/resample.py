@@ -8,6 +8,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.option_values import value_of
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError, nearest_hint
@@ -64,7 +65,7 @@ class ShiftAxisLayer(_ConcatInputLayer):
         in_memory = padded_dim(axis)
         if in_memory is not axis:
             source, _ = rf.replace_dim(source, in_dim=axis, out_dim=in_memory)
-        value = self.pad_value.output if isinstance(self.pad_value, LayerBase) else self.pad_value
+        value = value_of(self.pad_value)
         sides = (max(self.amount, 0), max(-self.amount, 0))
         out, (longer,) = rf.pad(source, axes=[in_memory], padding=[sides], value=value)
         out, shifted = rf.slice(out, axis=longer, start=sides[1], end=-sides[0] if sides[0] else None)
@@ -157,7 +158,7 @@ class ResizeLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., factor * axis]"""
         axis = self.dim_of(source, self.axis, option="axis")
-        factor = self.factor.output if isinstance(self.factor, LayerBase) else self.factor
+        factor = value_of(self.factor)
         out_dim = self._longer(axis, factor)
         position = frame_numbers(out_dim)
         frame, rest = rf.combine_bc(position, "//", factor), rf.combine_bc(position, "%", factor)
@@ -183,7 +184,7 @@ class ResizeLayer(_ConcatInputLayer):
         return dim
 
     def _filled(self, out: Tensor, rest: Tensor, out_dim: Dim) -> Tensor:
-        value = self.fill_value.output if isinstance(self.fill_value, LayerBase) else self.fill_value or 0
+        value = value_of(self.fill_value or 0)
         is_own = rf.compare(rest, "==", 0)
         out = rf.where(is_own, out, value, allow_broadcast_all_sources=True)
         if not self.fill_dropout:

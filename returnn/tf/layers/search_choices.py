@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from returnn.tensor import Tensor
 from returnn.tensor.batch_info import SearchBeam
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
+from returnn.tf.layers.layer_options import layers_in, map_nested_layers
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class SearchChoices:
         :param sources: layer, or lists and dicts of layers
         :return: the same with layers whose outputs belong to the hypotheses after this choice
         """
-        return _map_layers(sources, lambda layer: on_beam(layer, self.beam))
+        return map_nested_layers(sources, lambda layer: on_beam(layer, self.beam))
 
     @classmethod
     def translate_to_common_search_beam(cls, layer_desc: Any) -> Any:
@@ -178,12 +179,11 @@ class SearchChoices:
         :param layer_desc: options of a layer, with layers in lists and dicts
         :return: the same with layers whose outputs belong to the latest of their choices
         """
-        found: list[LayerBase] = []
-        _map_layers(layer_desc, lambda layer: found.append(layer) or layer)
+        found = layers_in(layer_desc)
         if not found:
             return layer_desc
         latest = found[0].network.beams.latest(layer.output for layer in found)
-        return _map_layers(layer_desc, lambda layer: on_beam(layer, latest))
+        return map_nested_layers(layer_desc, lambda layer: on_beam(layer, latest))
 
 
 def on_beam(layer: LayerBase, beam: Beam | None) -> LayerBase:
@@ -233,13 +233,3 @@ class SelectSearchSourcesLayer(InternalLayer):
         :return: the layer for the hypotheses after this choice
         """
         return layer if search_choices is None else on_beam(layer, search_choices.beam)
-
-
-def _map_layers(value: Any, function: Any) -> Any:
-    if isinstance(value, LayerBase):
-        return function(value)
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(_map_layers(item, function) for item in value)
-    if isinstance(value, dict):
-        return {key: _map_layers(item, function) for key, item in value.items()}
-    return value

@@ -211,9 +211,7 @@ def remaining_frames(layer: LayerBase, labels: Tensor, window: int) -> Tensor:
     """
     time = layer.dim_of(labels, "T")
     dtype = rf.get_default_float_dtype()
-    plain = labels.copy()
-    plain.sparse_dim = None
-    plain = rf.cast(plain, "int32")
+    plain = rf.cast(rf.set_sparse_dim(labels, None), "int32")
     inside = (
         rf.cast(rf.sequence_mask(time), "int32")
         if time.need_masking()

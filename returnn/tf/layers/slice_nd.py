@@ -7,6 +7,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.option_values import number_of
 from returnn.tf.layers.sources import _ConcatInputLayer
 
 
@@ -47,8 +48,8 @@ class SliceNdLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, size, ...]"""
         axis = self.dim_of(source, self.axis, option="axis")
-        start = 0 if self.start is None else _number(self.start)
-        size = _number(self.size)
+        start = 0 if self.start is None else number_of(self.start)
+        size = number_of(self.size)
         if size is None:
             size = rf.combine_bc(axis.get_size_tensor(), "-", start)
         if isinstance(size, Tensor):
@@ -58,11 +59,3 @@ class SliceNdLayer(_ConcatInputLayer):
         out_dim = given or self.new_dim("slice", size if is_static else None)
         out, _ = rf.slice(source, axis=axis, start=start, size=size, out_dim=out_dim)
         return out
-
-
-def _number(option: LayerBase | Dim | int | None) -> Any:
-    if not isinstance(option, LayerBase):
-        return option
-    value = option.output.copy()
-    value.sparse_dim = None
-    return value

@@ -7,6 +7,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.option_values import number_of
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
@@ -81,7 +82,7 @@ def mask_of_window(
     if start is None and window_start is None:
         return None
     frames = frame_numbers(axis)
-    first, window_first, size = (_value(option) for option in (start, window_start, window_size))
+    first, window_first, size = (number_of(option) for option in (start, window_start, window_size))
     conditions = []
     if first is not None:
         conditions.append(rf.compare_bc(frames, ">=", first))
@@ -93,11 +94,3 @@ def mask_of_window(
     for condition in conditions:
         mask = condition if mask is None else rf.combine_bc(mask, "logical_and", condition)
     return mask
-
-
-def _value(option: LayerBase | int | None) -> Any:
-    if not isinstance(option, LayerBase):
-        return option
-    value = option.output.copy()
-    value.sparse_dim = None
-    return value

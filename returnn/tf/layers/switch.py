@@ -10,6 +10,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.broadcasting import with_common_dims
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.loop.state import UndefinedSource
+from returnn.tf.layers.option_values import value_of
 from returnn.util.errors import ConfigError
 
 
@@ -71,8 +72,7 @@ class SwitchLayer(LayerBase):
 
     def compute_inputs(self) -> list[Any]:
         """:return: condition, and the two values"""
-        options = (self.condition, self.true_from, self.false_from)
-        return [option.output if isinstance(option, LayerBase) else option for option in options]
+        return [value_of(option) for option in (self.condition, self.true_from, self.false_from)]
 
     def compute(self, condition: Any, true_value: Any, false_value: Any) -> Tensor:
         """:return: the dims of all three"""

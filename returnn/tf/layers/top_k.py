@@ -9,6 +9,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.no_sources import NoSourcesLayer
+from returnn.tf.layers.option_values import value_of
 from returnn.util.errors import ConfigError
 
 
@@ -56,7 +57,7 @@ class TopKLayer(LayerBase):
         is_single = not isinstance(self.axis, (list, tuple))
         axes = [self.axis] if is_single else self.axis
         dims = [self.dim_of(source, axis, option="axis") for axis in axes]
-        k = self.k.output if isinstance(self.k, LayerBase) else self.k
+        k = value_of(self.k)
         k_dim = self.k_dim or self.new_dim("k", k if isinstance(k, int) else None, kind=dims[-1].kind)
         if isinstance(k, Tensor) and k_dim.size is None and k_dim.dyn_size is None:
             k_dim.dyn_size_ext = rf.cast(k, "int32")
