@@ -59,24 +59,11 @@ def call_user_code(
 
     if layer.output is None or layer.output.raw_tensor is None:
         layer.output = template.copy_template()  # the code may want to know what it looks like
-    known = {"source": source, "self": layer, "network": layer.network, "name": layer.name, "output": template, **names}
-    value = code(**known) if callable(code) else _evaluate(layer, code, {**_names_in_eval(), **known})
+    value = _run(layer, code, {"source": source, "output": template, **names})
     if isinstance(value, Tensor):
         return value
     # The code may have set other lengths in `self.output`.
-    out = (template if layer.output is None else layer.output).copy_template()
-    value = tf.convert_to_tensor(value)
-    dtype = value.dtype.base_dtype.name
-    if dtype != out.dtype:
-        if isinstance(layer._out_type, dict) and "dtype" in layer._out_type:
-            raise ConfigError(f"{layer.where()}: the result has the dtype {dtype}, but out_type says {out.dtype!r}.")
-        out = out.copy_template(dtype=dtype)
-    if value.shape.ndims is not None and value.shape.ndims != len(out.dims):
-        raise ConfigError(
-            f"{layer.where()}: the result has {value.shape.ndims} axes, expected {out}.\n  Give out_type."
-        )
-    out.raw_tensor = value
-    return out
+    return _with_value(layer, template if layer.output is None else layer.output, tf.convert_to_tensor(value))
 
 
 def call_user_code_on_losses(
@@ -98,9 +85,7 @@ def call_user_code_on_losses(
     def source(i: int, as_data: bool = False, **_options: Any) -> Any:
         return losses[i] if as_data else broadcast_raw(losses[i], common)
 
-    known = {"source": source, "self": layer, "network": layer.network, "name": layer.name, "output": out, **names}
-    value = code(**known) if callable(code) else _evaluate(layer, code, {**_names_in_eval(), **known})
-    out.raw_tensor = tf.convert_to_tensor(value)
+    out.raw_tensor = tf.convert_to_tensor(_run(layer, code, {"source": source, "output": out, **names}))
     return out
 
 
@@ -127,10 +112,32 @@ def _names_in_eval() -> dict[str, Any]:
     return {**RAW_ACTIVATIONS, **vars(basic), **modules}
 
 
-def _evaluate(layer: LayerBase, code: str, namespace: dict[str, Any]) -> Any:
+def _run(layer: LayerBase, code: str | Callable[..., Any], names: Mapping[str, Any]) -> Any:
+    """:return: what the code returns, which knows these names and those of the layer"""
+    known = {"self": layer, "network": layer.network, "name": layer.name, **names}
+    if callable(code):
+        return code(**known)
     try:
-        return eval(code, namespace)
+        return eval(code, {**_names_in_eval(), **known})
     except ConfigError:
         raise
     except Exception as exc:  # whatever the code of a user does
         raise ConfigError(f"{layer.where()}: eval {code!r}: {error_text(exc)}") from exc
+
+
+def _with_value(layer: LayerBase, template: Tensor, value: tf.Tensor) -> Tensor:
+    """
+    :param layer: the layer that the code belongs to
+    :param template: what the value should look like
+    :param value: what the code returned. It can have another dtype, unless the config says the dtype
+    :raises ConfigError: if it does not look like that
+    """
+    out, dtype, num_axes = template.copy_template(), value.dtype.base_dtype.name, value.shape.ndims
+    if dtype != out.dtype:
+        if isinstance(layer._out_type, dict) and "dtype" in layer._out_type:
+            raise ConfigError(f"{layer.where()}: the result has the dtype {dtype}, but out_type says {out.dtype!r}.")
+        out = out.copy_template(dtype=dtype)
+    if num_axes is not None and num_axes != len(out.dims):
+        raise ConfigError(f"{layer.where()}: the result has {num_axes} axes, expected {out}.\n  Give out_type.")
+    out.raw_tensor = value
+    return out

@@ -88,18 +88,15 @@ class ExternData(TensorDict):
         targets = dataset.get_target_list()
         if targets and self.default_target not in targets:
             self.default_target = targets[0]
-        descriptions = {}
-        for key in keys:
-            descriptions[key] = {
-                "shape": dataset.get_data_shape(key)
-                if dataset.is_data_sparse(key)
-                else [None, *dataset.get_data_shape(key)],
+        descriptions = {
+            key: {
+                "shape": [None, *dataset.get_data_shape(key)],
                 "dim": dataset.get_data_dim(key),
                 "sparse": dataset.is_data_sparse(key),
                 "dtype": dataset.get_data_dtype(key),
             }
-            if dataset.is_data_sparse(key):
-                descriptions[key]["shape"] = [None, *dataset.get_data_shape(key)]
+            for key in keys
+        }
         self.register_from_dict(descriptions, auto_create_placeholders=auto_create_placeholders)
 
     def create_placeholders(self, *, with_targets: bool = True) -> None:

@@ -38,7 +38,6 @@ from returnn.tf.network.train_flag import train_flag_ctx
 from returnn.tf.util.error_text import is_of_toolkit
 from returnn.tf.util.tf1_names import add_tf1_names
 from returnn.util.errors import ConfigError
-from returnn.util.not_specified import NotSpecified
 from returnn.util.recursion_limit import more_recursion
 
 tf1 = tf.compat.v1
@@ -502,6 +501,3 @@ def _num_layers(net_dict: Any) -> int:
 
 def _given(value: Any, default: Any) -> Any:
     return default if value is None else value
-
-
-__all__ = ["NotSpecified", "TFNetwork"]

@@ -2,6 +2,7 @@ import pytest
 import tensorflow as tf
 
 from returnn.config import Config
+from returnn.datasets import init_dataset
 from returnn.tensor import batch_dim
 from returnn.tf.network import ExternData
 from returnn.tf.util.data import FeatureDim, SpatialDim
@@ -161,3 +162,13 @@ def test_tags_of_sequences_are_always_there():
     assert net.net.get_used_data_keys() == {"seq_tag"}
     assert net.run().tolist() == ["seq-0", "seq-1", "seq-2"]
     assert net.run(values={"seq_tag": ["a", "b", "c"]}).tolist() == ["a", "b", "c"]
+
+
+def test_a_dataset_says_what_its_data_looks_like():
+    dataset = init_dataset({"class": "DummyDataset", "input_dim": 3, "output_dim": 4, "num_seqs": 2})
+    data = ExternData()
+    data.init_from_dataset(dataset, auto_create_placeholders=False)
+    frames, labels = data.get_default_input_data(), data.get_default_target_data()
+    assert (frames.batch_shape, frames.dim, frames.sparse) == ((None, None, 3), 3, False)
+    assert (labels.batch_shape, labels.dim, labels.sparse) == ((None, None), 4, True)
+    data.check_matched_dataset(dataset)
