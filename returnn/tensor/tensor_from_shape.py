@@ -164,7 +164,8 @@ def _make_dims(
         else:
             kind = "time" if i == time_axis else f"spatial{sum(j != batch_axis for j in range(i))}"
             label = f"{kind}:var:{name}" if size is None else f"{kind}:static{size}:{name}"
-            dims.append(Dim(size, name=label, kind=DimKind.Spatial, auto_generated=size is not None))
+            others = [d for d in dims if d.is_spatial_dim() and d.size == size]  # dims of one tensor are never equal
+            dims.append(Dim(size, name=label, kind=DimKind.Spatial, auto_generated=size is not None and not others))
     return dims
 
 

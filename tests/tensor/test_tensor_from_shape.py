@@ -104,6 +104,12 @@ def test_contradictions(options: dict[str, Any], error: type[Exception], text: s
         Data("x", **options)
 
 
+def test_dims_of_one_tensor_are_different_although_they_have_the_same_size() -> None:
+    x = Data("x", shape=(None, 4, 4, 4, 6))
+    assert len(set(x.dims)) == len(x.dims)
+    assert x.dims[2] == Data("y", shape=(None, 4, 3)).dims[2]
+
+
 def test_shape_does_not_make_two_tensors_share_dims() -> None:
     x, y = Data("x", shape=(None, 40)), Data("y", shape=(None, 40))
     assert x.dims[1] != y.dims[1]  # other sequences

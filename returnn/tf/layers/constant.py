@@ -81,19 +81,15 @@ class ConstantLayer(NoSourcesLayer):
 
     def _dims(self) -> list[Dim]:
         sizes = numpy.shape(self.value) if self.shape is None else self.shape
-        dims = [size if isinstance(size, Dim) else self._dim_of_size(i, size, sizes) for i, size in enumerate(sizes)]
+        if any(size is None for size in sizes):
+            raise ConfigError(f"{self.where()}: option 'shape': None is no size; give a dim, such as batch_dim.")
+        dims = self.dims_of_shape(sizes, last_is_feature=self.sparse_dim is None)
         own = [dim.dimension for dim in dims if not dim.is_batch_dim()]
         if numpy.ndim(self.value) and list(numpy.shape(self.value)) != own:
             raise ConfigError(f"{self.where()}: 'value' has the shape {numpy.shape(self.value)}, but 'shape' is {own}.")
         if self.with_batch_dim and batch_dim not in dims:
             dims.insert(0, batch_dim)
         return dims
-
-    def _dim_of_size(self, axis: int, size: int | None, sizes: Sequence[Any]) -> Dim:
-        if size is None:
-            raise ConfigError(f"{self.where()}: option 'shape': None is no size; give a dim, such as batch_dim.")
-        is_feature = axis == len(sizes) - 1 and self.sparse_dim is None
-        return self.new_dim(f"axis{axis}", size, kind=Dim.Types.Feature if is_feature else Dim.Types.Spatial)
 
 
 def _dtype_of(value: Any, where: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import returnn.frontend as rf
@@ -73,6 +74,8 @@ class DotLayer(LayerBase):
         reduce2 = self.dims_of(b, self.red2, option=self.names_of_red[1])
         explicit1 = None if self.var1 == "auto" else self.dims_of(a, self.var1, option="var1")
         explicit2 = None if self.var2 == "auto" else self.dims_of(b, self.var2, option="var2")
+        b, own = self._with_dims_apart(b, [dim for dim in b.dims if dim in reduce1 and dim not in reduce2])
+        explicit2 = None if explicit2 is None else [own.get(dim, dim) for dim in explicit2]
         b = self._with_dims_to_reduce(a, b, reduce1, reduce2)
         if explicit1 is not None and explicit2 is not None:
             b, explicit2 = self._with_own_var_dims(b, explicit1, explicit2)
@@ -81,10 +84,17 @@ class DotLayer(LayerBase):
         out = rf.matmul(a, b, reduce=reduce1, use_mask=self.use_mask)
         has_var2 = explicit2 if explicit2 is not None else [d for d in b.dims if d not in a.dims]
         if self.add_var2_if_empty and not has_var2:
-            out = rf.expand_dim(out, self.new_dim("dummy-var2", 1))
+            out = rf.expand_dim(out, self.new_dim_beside("dummy-var2", 1, out.dims))
         if self.debug:
             print(f"{self.where()}: {a}, {b}, reduce {reduce1}, output {out}")
         return out
+
+    def _with_dims_apart(self, b: Tensor, dims: Sequence[Dim]) -> tuple[Tensor, dict[Dim, Dim]]:
+        """:return: b, where these dims, which a is reduced over, are other ones than those of a; old dim -> new one"""
+        new_dims = {dim: self.new_dim_like(f"apart-{i}", dim) for i, dim in enumerate(dims)}
+        for dim, new_dim in new_dims.items():
+            b, _ = rf.replace_dim(b, in_dim=dim, out_dim=new_dim)
+        return b, new_dims
 
     def _with_dims_to_reduce(self, a: Tensor, b: Tensor, reduce1: list[Dim], reduce2: list[Dim]) -> Tensor:
         """:return: b, with the dims to reduce of a"""

@@ -59,8 +59,10 @@ class GatherNdLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, T..., ...]"""
-        axis = self.dims_of(source, "except_batch")[0]
-        return rf.gather(source, indices=self.position.output, axis=axis)
+        dims = self.dims_of(source, "except_batch")
+        if not dims:
+            raise ConfigError(f"{self.where()}: the source {source} has no axis behind the batch.")
+        return rf.gather(source, indices=self.position.output, axis=dims[0])
 
 
 class ScatterNdLayer(_ConcatInputLayer):

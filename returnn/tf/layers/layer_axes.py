@@ -1,8 +1,8 @@
-"""How a layer finds the dims that its options describe."""
+"""How a layer finds the dims that its options describe, and tells its own dims apart from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim, Tensor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class LayerAxes:
     """
-    The part of `LayerBase` about axis descriptions such as "T", "F", "static:-1".
+    The part of `LayerBase` about axis descriptions such as "T", "F", "static:-1", and about new dims beside others.
 
     Inside of a loop, a description means a dim of one frame. Where the layer is moved out of the loop and sees all
     frames at once, "T" still has to mean the same dim, and not the one of the loop. So what was found for one frame is
@@ -112,17 +112,66 @@ class LayerAxes:
             raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
         return dim
 
-    def new_dims_of_size_one(self: LayerBase, key: str, dims: Sequence[Dim]) -> list[Dim]:
+    def new_dim_beside(
+        self: LayerBase, key: str, size: int | None, dims: Collection[Dim], *, kind: Any = Dim.Types.Spatial
+    ) -> Dim:
+        """
+        :param key: what it is for
+        :param size: None if dynamic
+        :param dims: what the output has beside the new dim
+        :param kind: of the dim
+        :return: see `LayerBase.new_dim`; another one than all of `dims`, although dims of the same size can be equal
+        """
+        new = self.new_dim(key, size, kind=kind)
+        return self.new_dim(f"{key}:own", size, kind=kind, auto_generated=False) if new in dims else new
+
+    def new_dims_of_size_one(
+        self: LayerBase, key: str, dims: Sequence[Dim], *, beside: Collection[Dim] = ()
+    ) -> list[Dim]:
         """
         :param key: what they are for
         :param dims: other dims
+        :param beside: what the output has beside the new dims
         :return: for each a dim of size 1 and of the same kind; different ones
         """
         new: list[Dim] = []
         for i, dim in enumerate(dims):
-            is_first = dim.kind not in [d.kind for d in new]
-            new.append(self.new_dim(f"{key}-{i}", 1, kind=dim.kind, auto_generated=is_first))
+            new.append(self.new_dim_beside(f"{key}-{i}", 1, [*beside, *new], kind=dim.kind))
         return new
+
+    def dims_of_shape(self: LayerBase, shape: Sequence[Dim | int], *, last_is_feature: bool) -> list[Dim]:
+        """
+        :param shape: dims, or sizes
+        :param last_is_feature: whether the last one is a feature dim, if it is a size
+        :return: the dims
+        """
+        dims: list[Dim] = []
+        for i, size in enumerate(shape):
+            is_feature = last_is_feature and i == len(shape) - 1
+            kind = Dim.Types.Feature if is_feature else Dim.Types.Spatial
+            dims.append(size if isinstance(size, Dim) else self.new_dim_beside(f"axis{i}", size, dims, kind=kind))
+        return dims
+
+    def dims_beside_feature(self: LayerBase) -> list[Dim]:
+        """:return: the dims of the sources that stay where the features become other ones"""
+        outputs = [source.output for source in self.sources]
+        return [dim for x in outputs for dim in x.dims if dim != (self.in_dim or x.feature_dim)]
+
+    def with_distinct_dims(self: LayerBase, output: Tensor) -> Tensor:
+        """
+        :param output: of the layer. It may have two dims of which only the sizes are known, and which are equal
+        :return: output, where these are different ones
+        """
+        for axis, dim in enumerate(output.dims):
+            if dim.size is not None and dim.auto_generated and dim in output.dims[:axis]:
+                new = self.new_dim(f"axis {axis}:own", dim.size, kind=dim.kind, auto_generated=False)
+                roles = {role: getattr(output, role) for role in ("feature_dim_axis", "time_dim_axis")}
+                raw = output.raw_tensor
+                output = output.copy_template_replace_dim_tag(axis, new)
+                output.raw_tensor = raw
+                for role, of_axis in roles.items():
+                    setattr(output, role, of_axis)
+        return output
 
     def new_dim_like(self: LayerBase, key: str, dim: Dim) -> Dim:
         """

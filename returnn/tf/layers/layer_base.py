@@ -271,7 +271,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
             return n_out
         if n_out < 1:
             raise ConfigError(f"{self.where()}: option 'n_out' has to be at least 1, not {n_out}.")
-        return self.new_dim("feature-dense", n_out, kind=Dim.Types.Feature)
+        return self.new_dim_beside("feature-dense", n_out, self.dims_beside_feature(), kind=Dim.Types.Feature)
 
     @property
     def has_given_feature_dim(self) -> bool:
@@ -315,7 +315,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
             )
 
     def _finished(self, output: Tensor, declared: Tensor | None) -> Tensor:
-        output = output.copy(name=self.name)
+        output = self.with_distinct_dims(output.copy(name=self.name))
         output.version = 1
         if self.use_batch_norm and self.layer_class != "batch_norm":
             output = self.batch_norm(output, **self._batch_norm_options())

@@ -104,7 +104,7 @@ class SplitDimsLayer(_ConcatInputLayer):
         axis = self.dim_of(source, self.axis, option="axis")
         is_feature = axis == source.feature_dim
         is_padded = axis.size is None if self.pad_to_multiples is None else self.pad_to_multiples
-        dims = self._new_dims(axis, is_padded)
+        dims = self._new_dims(axis, is_padded, [dim for dim in source.dims if dim != axis])
 
         def split(x: Tensor) -> Tensor:
             return rf.split_dims(
@@ -119,17 +119,20 @@ class SplitDimsLayer(_ConcatInputLayer):
             out.time_dim_axis = out.get_axis_from_description((dynamic or dims)[0])
         return out
 
-    def _new_dims(self, axis: Dim, is_padded: bool) -> list[Dim]:
+    def _new_dims(self, axis: Dim, is_padded: bool, beside: Sequence[Dim]) -> list[Dim]:
         dims: list[Any] = list(self.dims)
         for i, dim in enumerate(dims):
             if isinstance(dim, int) and dim != -1:
-                dims[i] = self.new_dim(f"split-{i}", dim, kind=_kind_of_part(axis, is_last=i == len(dims) - 1))
+                kind = _kind_of_part(axis, is_last=i == len(dims) - 1)
+                dims[i] = self.new_dim_beside(f"split-{i}", dim, [*beside, *dims[:i]], kind=kind)
         if -1 in dims:
             i = dims.index(-1)
-            dims[i] = self._rest(axis, dims[:i], dims[i + 1 :], is_padded, kind=_kind_of_part(axis, not dims[i + 1 :]))
+            dims[i] = self._rest(axis, dims[:i], dims[i + 1 :], is_padded, beside)
         return dims
 
-    def _rest(self, axis: Dim, left: Sequence[Dim], right: Sequence[Dim], is_padded: bool, kind: Any) -> Dim:
+    def _rest(
+        self, axis: Dim, left: Sequence[Dim], right: Sequence[Dim], is_padded: bool, beside: Sequence[Dim]
+    ) -> Dim:
         """:return: the dim whose size follows from the others"""
         others = 1
         for dim in (*left, *right):
@@ -143,7 +146,8 @@ class SplitDimsLayer(_ConcatInputLayer):
             return rest
         if axis.size % others and not is_padded:
             raise ConfigError(f"{self.where()}: option 'dims': {axis} cannot be split into {tuple(self.dims)}.")
-        return self.new_dim("split-rest", -(-axis.size // others), kind=kind)
+        kind = _kind_of_part(axis, is_last=not right)
+        return self.new_dim_beside("split-rest", -(-axis.size // others), [*beside, *left, *right], kind=kind)
 
 
 def _time_dim(x: Tensor) -> Dim | None:

@@ -141,7 +141,7 @@ def _dims_of_shape(layer: LayerBase, common: Tensor, options: Mapping[str, Any])
             free.remove(known)
         is_last = i == len(options["shape"]) - 1
         kind = Dim.Types.Feature if is_last and size is not None and not options.get("sparse") else Dim.Types.Spatial
-        dims.append(known or layer.new_dim(f"axis{i}", size, kind=kind))
+        dims.append(known or layer.new_dim_beside(f"axis{i}", size, [*free, *dims], kind=kind))
     batch_axis = options.get("batch_dim_axis", _axis_of_batch(dims, common))
     if batch and batch_axis is not None:
         dims.insert(batch_axis, batch[0])

@@ -93,7 +93,7 @@ class RandomLayer(NoSourcesLayer):
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [shape]"""
-        dims = [dim if isinstance(dim, Dim) else self.new_dim(f"axis{i}", dim) for i, dim in enumerate(self.shape)]
+        dims = self.dims_of_shape(self.shape, last_is_feature=False)
         limits = {name: value_of(limit) for name, limit in self.limits.items()}
         state = self._state(dims)
         seed = None if state is not None else self.network.random_seed() if self.seed is None else self.seed
@@ -173,7 +173,7 @@ class RandIntLayer(NoSourcesLayer):
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [shape]"""
-        dims = [dim if isinstance(dim, Dim) else self.new_dim(f"axis{i}", dim) for i, dim in enumerate(self.shape)]
+        dims = self.dims_of_shape(self.shape, last_is_feature=False)
         low, high = value_of(self.minval), value_of(self.maxval)
         seed = self.network.random_seed() if self.seed is None else self.seed
         return rf.random_uniform(dims, minval=low, maxval=high, dtype=self.dtype, seed=seed, sparse_dim=self.sparse_dim)

@@ -56,7 +56,7 @@ class RangeLayer(NoSourcesLayer):
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [range]"""
-        dim = self.out_spatial_dim or self.new_dim("range", len(self.values))
+        dim = self.out_spatial_dim or self.new_dim("range", len(self.values), auto_generated=False)
         if not dim.is_dim_known():
             dim.size = len(self.values)
         labels = self.new_dim("labels", int(self.limit), kind=Dim.Types.Feature) if self.sparse else None
@@ -104,7 +104,7 @@ class RangeInAxisLayer(LayerBase):
         if self.unbroadcast:
             out = rf.expand_dims(out, others)
         elif self.keepdims:
-            out = rf.expand_dims(out, self.new_dims_of_size_one("kept", others))
+            out = rf.expand_dims(out, self.new_dims_of_size_one("kept", others, beside=out.dims))
         return out
 
 

@@ -142,7 +142,7 @@ def _dims_to_reduce(layer: ReduceLayer | MathNormLayer, source: Tensor, batch_di
 def _with_kept_dims(layer: _ConcatInputLayer, out: Tensor, source: Tensor, dims: list[Dim]) -> Tensor:
     """:return: out, with a dim of size 1 for each of `dims`, at the same place and in the same role"""
     new_dims = list(source.dims)
-    for dim, new_dim in zip(dims, layer.new_dims_of_size_one("reduced", dims), strict=True):
+    for dim, new_dim in zip(dims, layer.new_dims_of_size_one("reduced", dims, beside=out.dims), strict=True):
         new_dims[source.get_axis_from_description(dim)] = new_dim
         out = rf.expand_dim(out, new_dim)
     out = out.copy_compatible_to_dims(new_dims)

@@ -9,6 +9,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.layer_errors import naming_option
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -78,9 +79,11 @@ class ReinterpretDataLayer(_ConcatInputLayer):
             out.batch = self.batch_dim_base.output.batch
         out = self._with_roles(out, roles)
         if self.enforce_batch_major:
-            out = out.copy_as_batch_major()
+            with naming_option("enforce_batch_major"):
+                out = out.copy_as_batch_major()
         if self.enforce_time_major:
-            out = out.copy_as_time_major()
+            with naming_option("enforce_time_major"):
+                out = out.copy_as_time_major()
         return self._with_labels(out)
 
     def _with_lengths_of(self, out: Tensor, base: Tensor) -> Tensor:

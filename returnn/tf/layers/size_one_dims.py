@@ -83,7 +83,9 @@ class ExpandDimsLayer(_ConcatInputLayer):
             source = source.copy_as_batch_major()
         had_time = source.have_time_axis()
         kind = Dim.Types.Feature if is_feature else Dim.Types.Spatial
-        dim = self.dim if isinstance(self.dim, Dim) else self.new_dim("expand-dims", self.dim, kind=kind)
+        dim = self.dim
+        if not isinstance(dim, Dim):
+            dim = self.new_dim_beside("expand-dims", dim, source.dims, kind=kind)
         out = rf.expand_dim(source, dim)
         out = out.copy_move_axis(out.get_axis_from_description(dim), self._place(source, is_feature))
         axis = out.get_axis_from_description(dim)

@@ -56,6 +56,8 @@ class SliceNdLayer(_ConcatInputLayer):
             size = rf.maximum(size, self.min_size or 0)
         is_static = isinstance(size, int)
         given = size if isinstance(size, Dim) else self.out_spatial_dim
-        out_dim = given or self.new_dim("slice", size if is_static else None)
+        others = [dim for dim in source.dims if dim != axis]
+        others += start.dims if isinstance(start, Tensor) else ()
+        out_dim = given or self.new_dim_beside("slice", size if is_static else None, others)
         out, _ = rf.slice(source, axis=axis, start=start, size=size, out_dim=out_dim)
         return out

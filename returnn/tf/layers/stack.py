@@ -35,7 +35,8 @@ class StackLayer(LayerBase):
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: [..., stack]"""
-        dim = self.out_spatial_dim or self.new_dim("stack", len(sources))
+        beside = [dim for x in sources for dim in x.dims]
+        dim = self.out_spatial_dim or self.new_dim_beside("stack", len(sources), beside)
         sources = matched_by_size(sources, apart=self.network.get_all_rec_time_dims())
         common = Tensor.get_common_data(sources)
         assert common is not None

@@ -58,7 +58,8 @@ class TopKLayer(LayerBase):
         axes = [self.axis] if is_single else self.axis
         dims = [self.dim_of(source, axis, option="axis") for axis in axes]
         k = value_of(self.k)
-        k_dim = self.k_dim or self.new_dim("k", k if isinstance(k, int) else None, kind=dims[-1].kind)
+        others = [dim for dim in source.dims if dim not in dims]
+        k_dim = self.k_dim or self.new_dim_beside("k", k if isinstance(k, int) else None, others, kind=dims[-1].kind)
         if isinstance(k, Tensor) and k_dim.size is None and k_dim.dyn_size is None:
             k_dim.dyn_size_ext = rf.cast(k, "int32")
         if k_dim.size is not None:

@@ -89,7 +89,7 @@ class WeightedSumLayer(_ConcatInputLayer):
 
     def _sum_of_all(self, source: Tensor, dims: list[Dim]) -> Tensor:
         out = rf.matmul(source, self._weights(dims), reduce=dims)
-        return rf.expand_dims(out, self.new_dims_of_size_one("sum", dims)) if self.keep_dims else out
+        return rf.expand_dims(out, self.new_dims_of_size_one("sum", dims, beside=out.dims)) if self.keep_dims else out
 
     def _weights(self, dims: list[Dim]) -> Tensor:
         return self.parameter("W", dims, initial=1.0 / math.prod(dim.size or 1 for dim in dims))

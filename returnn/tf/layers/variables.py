@@ -90,12 +90,7 @@ class VariableLayer(NoSourcesLayer):
 
     def dims_of_variable(self) -> list[Dim]:
         """:return: the dims in `shape`"""
-        last = len(self.shape) - 1
-        kinds = [Dim.Types.Feature if i == last else Dim.Types.Spatial for i in range(len(self.shape))]
-        return [
-            size if isinstance(size, Dim) else self.new_dim(f"axis{i}", size, kind=kind)
-            for i, (size, kind) in enumerate(zip(self.shape, kinds, strict=True))
-        ]
+        return self.dims_of_shape(self.shape, last_is_feature=True)
 
     def _initial(self) -> Any:
         if self.init_by_layer is None:

@@ -64,7 +64,7 @@ class WindowLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', W, F]"""
         axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
-        window_dim = self.window_dim or self.new_dim("window", self.window_size)
+        window_dim = self.window_dim or self.new_dim_beside("window", self.window_size, source.dims)
         if axis not in source.dims or is_frame:
             self._check_only_past()
         if is_frame:

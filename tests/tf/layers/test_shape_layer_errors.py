@@ -37,6 +37,11 @@ CASES = {
         {"class": "reinterpret_data", "enforce_batch_major": True, "enforce_time_major": True},
         "give either 'enforce_batch_major' or 'enforce_time_major'",
     ),
+    "reinterpret_time_major": (
+        {"class": "reinterpret_data", "enforce_time_major": True, "from": "data:vec"},
+        "option 'enforce_time_major': .*there is no axis 'T'",
+    ),
+    "gather_nd": ({"class": "gather_nd", "position": "data:number", "from": "data:number"}, "no axis behind the batch"),
     "reinterpret_size": ({"class": "reinterpret_data", "size_base": "data:vec"}, "option 'size_base'.*other dims"),
     "slice_step": ({"class": "slice", "axis": "T", "slice_step": 0}, "option 'slice_step' is 0"),
     "concat": ({"class": "concat", "from": ["data"]}, r"expected pairs of source and axis, got \['data'\]"),
