@@ -8,15 +8,17 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
+from returnn.tf.layers.cond_losses import CondLosses
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.layer_options import layers_in_options
+from returnn.tf.layers.layer_params import params_in_scope
 from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.util.errors import ConfigError
 
 
 class CondLayer(NoSourcesLayer):
     """
-    One of two layers; which one, is decided when it is computed. The other one is not computed.
+    One of two layers; which one, is decided when it is computed. The other one is not computed, nor its losses.
 
     Output: that of the chosen layer. Both have to have the same dims. Parameters of both are in the name scope of this
     layer, so equal names are the same parameter.
@@ -50,6 +52,7 @@ class CondLayer(NoSourcesLayer):
         self.true_layer: _Branch = true_layer
         self.false_layer: _Branch = false_layer
         self._made: dict[str, LayerBase] = {}
+        self._losses = CondLosses({"true_layer": true_layer.options, "false_layer": false_layer.options})
 
     @classmethod
     def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
@@ -61,7 +64,21 @@ class CondLayer(NoSourcesLayer):
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: output of one of both"""
-        return self._choose(lambda layer: layer.output)
+        if rf.get_selected_backend() == "template" or not self._losses.has_any:
+            return self._choose(lambda _, layer: layer.output)
+        if self.network.innermost_frame() is not None:
+            raise ConfigError(f"{self.where()}: its layers cannot have losses or regularization inside of a loop.")
+        output, losses = self._choose(lambda key, layer: (layer.output, self._losses.computed(key, layer)))
+        self._losses.set_values(losses)
+        return output
+
+    def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
+        """:return: its own loss, and those of the layers inside"""
+        return [*super().get_losses_initialized(reduce_func), *self._losses.holders(self, reduce_func)]
+
+    def get_constraints_value(self) -> Any:
+        """:return: raw scalar, for this layer and those inside"""
+        return super().get_constraints_value() + self._losses.constraints()
 
     def get_dep_layers(self) -> list[LayerBase]:
         """:return: the condition, and what both layers depend on"""
@@ -70,7 +87,7 @@ class CondLayer(NoSourcesLayer):
     @property
     def all_params(self) -> dict[str, Any]:
         """Parameters of both layers."""
-        return {name: param for layer in self._made.values() for name, param in layer.all_params.items()}
+        return params_in_scope(self)
 
     def get_sub_layers(self) -> list[LayerBase]:
         """:return: both layers"""
@@ -83,7 +100,7 @@ class CondLayer(NoSourcesLayer):
     def get_sub_layer(self, layer_name: str) -> LayerBase | None:
         """:return: what is the sub layer of one of both"""
 
-        def output_of(layer: LayerBase) -> Tensor:
+        def output_of(_: str, layer: LayerBase) -> Tensor:
             sub_layer = layer.get_sub_layer(layer_name)
             if sub_layer is None:
                 raise ConfigError(f"{self.where()}: {layer.layer_class!r} has no sub layer {layer_name!r}.")
@@ -93,23 +110,24 @@ class CondLayer(NoSourcesLayer):
             output = self._choose(output_of)
         return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=output)
 
-    def _choose(self, output_of: Callable[[LayerBase], Tensor]) -> Tensor:
+    def _choose(self, output_of: Callable[[str, LayerBase], Any]) -> Any:
         condition = self.condition.make(self.network).output
         if condition.dims or condition.dtype != "bool":
             raise ConfigError(f"{self.where()}: option 'condition': has to be a bool scalar, not {condition}.")
         if rf.get_selected_backend() == "template":
-            yes, no = (output_of(self._make(key)) for key in ("true_layer", "false_layer"))
+            yes, no = (output_of(key, self._make(key)) for key in ("true_layer", "false_layer"))
             self._check_same(yes, no)
             return yes.copy_template()
         return rf.cond(
-            condition, *(lambda key=key: output_of(self._make(key)) for key in ("true_layer", "false_layer"))
+            condition, *(lambda key=key: output_of(key, self._make(key)) for key in ("true_layer", "false_layer"))
         )
 
     def _make(self, key: str) -> LayerBase:
         layer = getattr(self, key).make(self.network)
         if rf.get_selected_backend() != "template":
             self._made[key] = layer
-            self.params.update(layer.params)
+            prefix = self.get_absolute_name_scope_prefix()
+            self.params.update((param.op.name.removeprefix(prefix), param) for param in layer.params.values())
         return layer
 
     def _check_same(self, yes: Tensor, no: Tensor) -> None:
