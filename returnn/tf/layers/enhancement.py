@@ -171,6 +171,7 @@ class _Beamformer(LayerBase):
         if feature is None or feature.dimension is None or feature.dimension % self.nr_of_channels:
             raise ConfigError(f"{self.where()}: {spectra} cannot be divided into {self.nr_of_channels} channels.")
         num_bins = feature.dimension // self.nr_of_channels
+        self._check_masks(masks, num_bins)
         bins = self.new_dim("bins", num_bins, kind=Dim.Types.Feature)
         batch, time = spectra.get_batch_dim_tag(), self.dim_of(spectra, "T")
         output = Tensor(self.name, dims=[batch, time, bins], dtype=spectra.dtype)
@@ -198,6 +199,12 @@ class _Beamformer(LayerBase):
         raise TypeError(f"{type(self).__name__} defines no filter_weights")
 
     num_masks = 1
+
+    def _check_masks(self, masks: Tensor, num_bins: int) -> None:
+        size = None if masks.feature_dim is None else masks.feature_dim.dimension
+        possible = [self.num_masks * num_bins, self.num_masks * self.nr_of_channels * num_bins]
+        if size not in possible:
+            raise ConfigError(f"{self.where()}: the masks are {masks}, but {possible[0]} or {possible[1]} are needed.")
 
     def _masks(self, raw: tf.Tensor, num_bins: int) -> list[tf.Tensor]:
         """:return: each (B, F, T), the mean over the channels"""

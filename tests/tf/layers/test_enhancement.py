@@ -88,9 +88,16 @@ def test_many_steps_of_the_qr_algorithm_are_exact(results, name):
     assert not numpy.allclose(results[f"{name}_1"], results[name], rtol=1e-3, atol=1e-4)
 
 
-def test_number_of_steps_below_1():
-    net_dict = {**SOURCES, "output": {**MVDR, "qralgorithm_steps": 0}}
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"qralgorithm_steps": 0}, "option 'qralgorithm_steps': 0. Possible: from 1 on."),
+        ({"nr_of_channels": 4}, "cannot be divided into 4 channels."),
+        ({"from": ["spectra", "wide"]}, "but 2 or 6 are needed."),
+    ],
+)
+def test_errors(options, message):
     with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
-        construct(net_dict)
-    assert "layer 'output' (class 'mask_based_mvdrbeamforming')" in str(info.value)
-    assert "option 'qralgorithm_steps': 0. Possible: from 1 on." in str(info.value)
+        construct({**SOURCES, "output": {**MVDR, **options}})
+    assert str(info.value).startswith("layer 'output' (class 'mask_based_mvdrbeamforming'): ")
+    assert message in str(info.value)
