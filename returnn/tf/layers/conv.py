@@ -80,7 +80,84 @@ class SpatialLayer(_ConcatInputLayer):
         return output.copy_move_axis(output.feature_dim_axis, 1 if output.have_batch_axis() else 0)
 
 
-class ConvLayer(SpatialLayer):
+class _FilterLayer(SpatialLayer):
+    """Base class of convolutions: the window has a filter, which is a parameter or comes from another layer."""
+
+    with_bias: bool
+
+    def __init__(
+        self,
+        filter_size: int | Sequence[int],
+        in_spatial_dims: Sequence[AxisOption] | AxisOption | None = None,
+        out_spatial_dims: Sequence[Dim] | None = None,
+        activation: str | None = None,
+        forward_weights_init: Any = "glorot_uniform",
+        bias_init: Any = 0.0,
+        filter: LayerBase | None = None,
+        filter_perm: Mapping[str, str] | None = None,
+        bias: LayerBase | None = None,
+        use_time_mask: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param filter_size: one, two or three sizes
+        :param in_spatial_dims: dims along which the window moves. Default: all that are neither batch nor feature
+        :param out_spatial_dims: the new spatial dims
+        :param activation: such as "relu"
+        :param forward_weights_init: initial value of the filter
+        :param bias_init: initial value of `bias`
+        :param filter: layer to take the filter from
+        :param filter_perm: transposes that layer first: axis -> axis of it which comes there, both by description
+        :param bias: layer to take `bias` from
+        :param use_time_mask: frames beyond the end of a sequence are zero
+        """
+        super().__init__(**kwargs)
+        self.filter_size = [filter_size] if isinstance(filter_size, int) else list(filter_size)
+        self.in_spatial_dims = in_spatial_dims
+        self.out_spatial_dims = self.out_dims_of(out_spatial_dims)
+        self.activation = activation
+        self.forward_weights_init = forward_weights_init
+        self.bias_init = bias_init
+        self.filter = filter
+        self.filter_perm = filter_perm
+        self.bias = bias
+        self.use_time_mask = use_time_mask
+        self._check_filter_size()
+
+    def _check_filter_size(self) -> None:
+        sizes = self.filter_size
+        if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
+            raise ConfigError(f"{self.where()}: option 'filter_size': one to three sizes are possible, not {sizes}.")
+
+    def window_dims(self) -> list[Dim]:
+        """:return: the dims of the window"""
+        return [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
+
+    def given_filter(self, dims: Sequence[Dim]) -> Tensor | None:
+        """:return: the filter of another layer, with these dims; None if there is no such layer"""
+        if self.filter is None:
+            return None
+        if not self.filter_perm:
+            return with_dims_of_param(self, self.filter, self.filter.output, dims)
+        axes = perm_of_axes(self, self.filter.output, self.filter_perm, option="filter_perm")
+        return with_dims_of_param(self, self.filter, transposed(self.filter.output, axes), dims, by_order=True)
+
+    def bias_vector(self, out_dim: Dim) -> Tensor | None:
+        """:return: [out_dim], None if there is none"""
+        if self.bias is not None:
+            return with_dims_of_param(self, self.bias, self.bias.output, [out_dim])
+        return self.parameter("bias", [out_dim], initial=self.bias_init) if self.with_bias else None
+
+    def activated(self, output: Tensor, out_dim: Dim) -> Tensor:
+        """:return: output, whose feature dim is `out_dim`, after the activation function"""
+        output.feature_dim = out_dim
+        if not self.activation:
+            return output
+        self.output_before_activation = OutputWithActivation(output, self.activation)
+        return self.output_before_activation.after
+
+
+class ConvLayer(_FilterLayer):
     """
     Convolution over one to three dims.
 
@@ -91,7 +168,6 @@ class ConvLayer(SpatialLayer):
 
     def __init__(
         self,
-        filter_size: int | Sequence[int],
         padding: str | PerAxis,
         strides: PerAxis = 1,
         dilation_rate: PerAxis = 1,
@@ -99,25 +175,12 @@ class ConvLayer(SpatialLayer):
         input_expand_dims: int = 0,
         input_add_feature_dim: bool = False,
         input_split_feature_dim: int | None = None,
-        in_dim: Dim | None = None,
-        in_spatial_dims: Sequence[AxisOption] | AxisOption | None = None,
-        n_out: int | None = None,
-        out_dim: Dim | None = None,
-        out_spatial_dims: Sequence[Dim] | None = None,
         auto_use_channel_first: bool | type[NotSpecified] = NotSpecified,
         with_bias: bool | type[NotSpecified] = NotSpecified,
-        activation: str | None = None,
-        forward_weights_init: Any = "glorot_uniform",
-        bias_init: Any = 0.0,
-        filter: LayerBase | None = None,
-        filter_perm: Mapping[str, str] | None = None,
-        bias: LayerBase | None = None,
-        use_time_mask: bool = False,
         pad_seq_len_to_power: float | None = None,
         **kwargs: Any,
     ) -> None:
         """
-        :param filter_size: one, two or three sizes
         :param padding: "valid", "same", "same_static" (does not depend on the other sequences); or so many frames
         :param strides: distance of the windows
         :param dilation_rate: distance of frames within a window
@@ -125,26 +188,13 @@ class ConvLayer(SpatialLayer):
         :param input_expand_dims: the source gets so many spatial dims of size 1
         :param input_add_feature_dim: the feature dim of the source becomes spatial, a new one has size 1
         :param input_split_feature_dim: likewise, but the new one has this size, and the spatial one is smaller
-        :param in_dim: which dim of the source is the feature dim
-        :param in_spatial_dims: dims along which the window moves. Default: all that are neither batch nor feature
-        :param n_out: size of the feature dim of the output
-        :param out_dim: feature dim of the output
-        :param out_spatial_dims: the new spatial dims
         :param auto_use_channel_first: on a GPU, the feature axis stands before the spatial ones in memory
         :param with_bias: whether there is `bias`. Default: since behavior version 10
-        :param activation: such as "relu"
-        :param forward_weights_init: initial value of `W`
-        :param bias_init: initial value of `bias`
-        :param filter: layer to take `W` from
-        :param filter_perm: transposes that layer first: axis -> axis of it which comes there, both by description
-        :param bias: layer to take `bias` from
-        :param use_time_mask: frames beyond the end of a sequence are zero
         :param pad_seq_len_to_power: while it computes, sequences are padded to sizes from the powers of this number,
             which is more than 1. That spares GPUs from new sizes, the output is the same. Default: option
             `conv_pad_seq_len_to_power` of the config, or no
         """
-        super().__init__(in_dim=in_dim, n_out=n_out, out_dim=out_dim, **kwargs)
-        self.filter_size = _sizes(self, filter_size)
+        super().__init__(**kwargs)
         self.padding = self.padding_of(padding)
         self.strides = strides
         self.dilation_rate = dilation_rate
@@ -152,17 +202,8 @@ class ConvLayer(SpatialLayer):
         self.input_expand_dims = input_expand_dims
         self.input_add_feature_dim = input_add_feature_dim
         self.input_split_feature_dim = input_split_feature_dim
-        self.in_spatial_dims = in_spatial_dims
-        self.out_spatial_dims = self.out_dims_of(out_spatial_dims)
         self.auto_use_channel_first = auto_use_channel_first is True
         self.with_bias = BehaviorVersion.get() >= 10 if with_bias is NotSpecified else bool(with_bias)
-        self.activation = activation
-        self.forward_weights_init = forward_weights_init
-        self.bias_init = bias_init
-        self.filter = filter
-        self.filter_perm = filter_perm
-        self.bias = bias
-        self.use_time_mask = use_time_mask
         self.pad_seq_len_to_power = self._base_of_sizes(pad_seq_len_to_power)
 
     def compute(self, source: Tensor) -> Tensor:
@@ -170,7 +211,7 @@ class ConvLayer(SpatialLayer):
         source, in_dim = self._with_channels(source)
         out_dim = self.output_feature_dim()
         spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size), in_dim=in_dim)
-        window = [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
+        window = self.window_dims()
         conv: Callable[..., tuple[Tensor, Sequence[Dim]]] = rf.conv
         if self.pad_seq_len_to_power is not None:
             conv = functools.partial(conv_with_few_sizes, base=self.pad_seq_len_to_power)
@@ -178,10 +219,9 @@ class ConvLayer(SpatialLayer):
             source, in_dim=in_dim, out_dim=out_dim, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
             filter=self._filter(window, in_dim, out_dim), filter_size=window, padding=self.padding,
             strides=self.strides, dilation_rate=self.dilation_rate, groups=self.groups,
-            bias=self._bias(out_dim), use_mask=self.use_time_mask,
+            bias=self.bias_vector(out_dim), use_mask=self.use_time_mask,
         )  # fmt: skip
-        output.feature_dim = out_dim
-        return self.with_channels_first(_activated(self, output), self.auto_use_channel_first)
+        return self.with_channels_first(self.activated(output, out_dim), self.auto_use_channel_first)
 
     def _base_of_sizes(self, given: float | None) -> float | None:
         base = self.network.get_config().float("conv_pad_seq_len_to_power", None) if given is None else given
@@ -206,9 +246,8 @@ class ConvLayer(SpatialLayer):
 
     def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:
         dims = [*window, self._group_dim(in_dim), out_dim]
-        if self.filter is not None:
-            return _like_param(self, self.filter, dims, perm=self.filter_perm)
-        return self.parameter("W", dims, initial=self.forward_weights_init)
+        given = self.given_filter(dims)
+        return self.parameter("W", dims, initial=self.forward_weights_init) if given is None else given
 
     def _group_dim(self, in_dim: Dim) -> Dim:
         if self.groups == 1:
@@ -217,13 +256,8 @@ class ConvLayer(SpatialLayer):
             raise ConfigError(f"{self.where()}: option 'groups': {in_dim} cannot be divided into {self.groups} groups.")
         return in_dim.div_left(self.groups)
 
-    def _bias(self, out_dim: Dim) -> Tensor | None:
-        if self.bias is not None:
-            return _like_param(self, self.bias, [out_dim])
-        return self.parameter("bias", [out_dim], initial=self.bias_init) if self.with_bias else None
 
-
-class TransposedConvLayer(SpatialLayer):
+class TransposedConvLayer(_FilterLayer):
     """
     Transposed convolution: lays a window onto the output for each frame.
 
@@ -235,110 +269,47 @@ class TransposedConvLayer(SpatialLayer):
 
     def __init__(
         self,
-        filter_size: int | Sequence[int],
         strides: Sequence[int] | int | None = None,
         padding: str | PerAxis = "same",
         remove_padding: PerAxis = 0,
         output_padding: int | Sequence[int | None] | None = None,
-        in_dim: Dim | None = None,
-        in_spatial_dims: Sequence[AxisOption] | AxisOption | None = None,
-        out_dim: Dim | None = None,
-        out_spatial_dims: Sequence[Dim] | None = None,
         with_bias: bool = True,
-        activation: str | None = None,
-        forward_weights_init: Any = "glorot_uniform",
-        bias_init: Any = 0.0,
-        filter: LayerBase | None = None,
-        filter_perm: Mapping[str, str] | None = None,
-        bias: LayerBase | None = None,
-        use_time_mask: bool = False,
         **kwargs: Any,
     ) -> None:
         """
-        :param filter_size: one, two or three sizes
         :param strides: distance of the windows. Default: the filter sizes
         :param padding: "same": as many frames as before, times the stride; "valid": all that there are
         :param remove_padding: further frames cut off on both sides
         :param output_padding: frames more at the end
-        :param in_dim: which dim of the source is the feature dim
-        :param in_spatial_dims: dims along which the window moves. Default: all that are neither batch nor feature
-        :param out_dim: feature dim of the output
-        :param out_spatial_dims: the new spatial dims
         :param with_bias: whether there is `bias`
-        :param activation: such as "relu"
-        :param forward_weights_init: initial value of the filter
-        :param bias_init: initial value of `bias`
-        :param filter: layer to take the filter from
-        :param filter_perm: transposes that layer first: axis -> axis of it which comes there, both by description
-        :param bias: layer to take `bias` from
-        :param use_time_mask: frames beyond the end of a sequence are zero
         """
-        super().__init__(in_dim=in_dim, out_dim=out_dim, **kwargs)
-        self.filter_size = _sizes(self, filter_size)
+        super().__init__(**kwargs)
         self.strides = strides
         self.padding = "same" if str(padding).lower() == "same" else self.padding_of(padding)
         self.remove_padding = remove_padding
         self.output_padding = output_padding
-        self.in_spatial_dims = in_spatial_dims
-        self.out_spatial_dims = self.out_dims_of(out_spatial_dims)
         self.with_bias = with_bias
-        self.activation = activation
-        self.forward_weights_init = forward_weights_init
-        self.bias_init = bias_init
-        self.filter = filter
-        self.filter_perm = filter_perm
-        self.bias = bias
-        self.use_time_mask = use_time_mask
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', F_out]"""
         in_dim, out_dim = self.feature_dim_of(source), self.output_feature_dim()
         spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size), in_dim=in_dim)
-        window = [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
+        window = self.window_dims()
         output, _ = rf.transposed_conv(
             source, in_dim=in_dim, out_dim=out_dim, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
             filter=self._filter(window, in_dim, out_dim), filter_size=window, padding=self.padding,
             remove_padding=self.remove_padding, output_padding=self.output_padding, strides=self.strides,
-            bias=self._bias(out_dim), use_mask=self.use_time_mask,
+            bias=self.bias_vector(out_dim), use_mask=self.use_time_mask,
         )  # fmt: skip
-        output.feature_dim = out_dim
-        return _activated(self, output)
+        return self.activated(output, out_dim)
 
     def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:
         in_dim = in_dim.copy(match_priority=1) if in_dim == out_dim else in_dim
-        if self.filter is not None:
-            return _like_param(self, self.filter, [*window, out_dim, in_dim], perm=self.filter_perm)
+        given = self.given_filter([*window, out_dim, in_dim])
+        if given is not None:
+            return given
         one = [self.new_dim("one", 1, auto_generated=False)] if len(window) == 1 else []
         filters = self.parameter(
             "W_native_transposed_conv", [*window, *one, out_dim, in_dim], initial=self.forward_weights_init
         )
         return rf.squeeze(filters, one[0]) if one else filters
-
-    def _bias(self, out_dim: Dim) -> Tensor | None:
-        if self.bias is not None:
-            return _like_param(self, self.bias, [out_dim])
-        return self.parameter("bias", [out_dim], initial=self.bias_init) if self.with_bias else None
-
-
-def _sizes(layer: LayerBase, sizes: Any) -> list[int]:
-    sizes = [sizes] if isinstance(sizes, int) else list(sizes)
-    if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise ConfigError(f"{layer.where()}: option 'filter_size': one to three sizes are possible, not {sizes}.")
-    return sizes
-
-
-def _activated(layer: Any, output: Tensor) -> Tensor:
-    if not layer.activation:
-        return output
-    layer.output_before_activation = OutputWithActivation(output, layer.activation)
-    return layer.output_before_activation.after
-
-
-def _like_param(
-    layer: LayerBase, given: LayerBase, dims: Sequence[Dim], *, perm: Mapping[str, str] | None = None
-) -> Tensor:
-    """:return: output of another layer as a parameter with these dims"""
-    if not perm:
-        return with_dims_of_param(layer, given, given.output, dims)
-    axes = perm_of_axes(layer, given.output, perm, option="filter_perm")
-    return with_dims_of_param(layer, given, transposed(given.output, axes), dims, by_order=True)
