@@ -69,7 +69,8 @@ class LinearLayer(_ConcatInputLayer):
         weights = self.parameter("W", dims, initial=self.forward_weights_init)
         axis = weights.dims[1 if self.use_transposed_weights else 0]
         if source.sparse:
-            return rf.gather(weights, indices=source, axis=axis)
+            # Expressions of users expect the feature dim at the end, also if that is the first axis of `W`.
+            return rf.gather(weights, indices=source, axis=axis).copy_transpose([*source.dims, out_dim])
         return rf.matmul(source, weights, reduce=axis, use_mask=False)
 
 

@@ -28,3 +28,13 @@ def gradient_of_input(grad_filter):
 def test_sequences_with_a_large_gradient_have_none(threshold, is_kept):
     kept = gradient_of_input(threshold).any(axis=-1)
     assert kept.tolist() == [[keep] * 3 for keep in is_kept]
+
+
+@pytest.mark.parametrize("use_transposed_weights", [True, False])
+@pytest.mark.parametrize("source", ["data", "data:ids"])
+def test_the_feature_dim_is_the_last_axis(source, use_transposed_weights):
+    with tf.Graph().as_default(), rf.backend_ctx("tf"):
+        options = {"n_out": 4, "activation": None, "use_transposed_weights": use_transposed_weights}
+        out = construct({"output": {"class": "linear", "from": source, **options}}).get_layer("output").output
+    assert [dim.size for dim in out.dims] == [None, None, 4]
+    assert out.raw_tensor.shape.as_list() == [None, None, 4]
