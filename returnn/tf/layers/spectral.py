@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +11,51 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.complex_numbers import complex_dtype_of, real_dtype_of
-from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.mel import mel_filterbank_matrix
 
 
-class StftLayer(_ConcatInputLayer):
+class _StftBase(_ConcatInputLayer):
+    """Base class of the short-time Fourier transform and its inverse: from samples to frames, or the reverse."""
+
+    recurrent = True
+
+    def __init__(
+        self,
+        frame_shift: int,
+        frame_size: int,
+        fft_size: int | None = None,
+        in_spatial_dims: Sequence[str | Dim] | None = None,
+        out_spatial_dims: Sequence[Dim] | None = None,
+        use_time_mask: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param frame_shift: distance of the frames, in samples
+        :param frame_size: in samples
+        :param fft_size: in samples, default: `frame_size`
+        :param in_spatial_dims: the dim of the source with samples or frames, as a list of one. Default: "T"
+        :param out_spatial_dims: the dim of the output with frames or samples, as a list of one
+        :param use_time_mask: the source is zero beyond the end of a sequence
+        """
+        super().__init__(**kwargs)
+        self.frame_shift = frame_shift
+        self.frame_size = frame_size
+        self.fft_size = fft_size or frame_size
+        self.num_frequencies = self.fft_size // 2 + 1
+        self.in_axis: str | Dim = self._only_one(in_spatial_dims, option="in_spatial_dims") or "T"
+        self.out_spatial_dim: Dim | None = self._only_one(out_spatial_dims, option="out_spatial_dims")
+        self.use_time_mask = use_time_mask
+
+    def _only_one(self, dims: Sequence[Any] | Any | None, *, option: str) -> Any:
+        dims = [] if dims is None else dims if isinstance(dims, (list, tuple)) else [dims]
+        if len(dims) > 1:
+            raise ConfigError(f"{self.where()}: option {option!r}: only one dim is possible, not {list(dims)}.")
+        return dims[0] if dims else None
+
+
+class StftLayer(_StftBase):
     """
     Short-time Fourier transform, with a Hann window.
 
@@ -24,53 +63,23 @@ class StftLayer(_ConcatInputLayer):
     """
 
     layer_class = "stft"
-    recurrent = True
-
-    def __init__(
-        self,
-        frame_shift: int,
-        frame_size: int,
-        fft_size: int | None = None,
-        in_spatial_dims: Sequence[str | Dim] | None = None,
-        out_spatial_dims: Sequence[Dim] | None = None,
-        out_dim: Dim | None = None,
-        use_time_mask: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        """
-        :param frame_shift: distance of the frames, in samples
-        :param frame_size: in samples
-        :param fft_size: in samples, default: `frame_size`
-        :param in_spatial_dims: the dim with the samples
-        :param out_spatial_dims: the dim with the frames
-        :param out_dim: the dim with the frequencies
-        :param use_time_mask: samples beyond the end of a sequence are zero
-        """
-        super().__init__(out_dim=out_dim, **kwargs)
-        self.frame_shift = frame_shift
-        self.frame_size = frame_size
-        self.fft_size = fft_size or frame_size
-        self.in_spatial_dims = in_spatial_dims
-        self.out_spatial_dims = out_spatial_dims
-        self.use_time_mask = use_time_mask
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', F], complex"""
         source = without_feature_dim_of_size_one(source)
-        axis = _only_one(self, self.in_spatial_dims, "in_spatial_dims") or "T"
-        in_dim = self.dim_of(source, axis, option="in_spatial_dims")
-        frequency = self.output_feature_dim(self.fft_size // 2 + 1)
+        in_dim = self.dim_of(source, self.in_axis, option="in_spatial_dims")
+        frequency = self.output_feature_dim(self.num_frequencies)
         output, _, _ = rf.stft(
             source, in_spatial_dim=in_dim, frame_step=self.frame_shift, frame_length=self.frame_size,
             fft_length=self.fft_size, window_use_frame_length=True, align_window_left=True, window_enforce_even=True,
-            out_spatial_dim=_only_one(self, self.out_spatial_dims, "out_spatial_dims"), out_dim=frequency,
+            out_spatial_dim=self.out_spatial_dim, out_dim=frequency,
             use_mask=self.use_time_mask,
         )  # fmt: skip
         output.feature_dim = frequency
         return output
 
 
-class IstftLayer(_ConcatInputLayer):
+class IstftLayer(_StftBase):
     """
     Inverse of `StftLayer`.
 
@@ -78,50 +87,19 @@ class IstftLayer(_ConcatInputLayer):
     """
 
     layer_class = "istft"
-    recurrent = True
-
-    def __init__(
-        self,
-        frame_shift: int,
-        frame_size: int,
-        fft_size: int | None = None,
-        in_spatial_dims: Sequence[str | Dim] | None = None,
-        out_spatial_dims: Sequence[Dim] | None = None,
-        out_dim: Dim | None = None,
-        use_time_mask: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        """
-        :param frame_shift: distance of the frames, in samples
-        :param frame_size: in samples
-        :param fft_size: in samples, default: `frame_size`
-        :param in_spatial_dims: the dim with the frames
-        :param out_spatial_dims: the dim with the samples
-        :param out_dim: feature dim of the output, of size 1
-        :param use_time_mask: frames beyond the end of a sequence are zero
-        """
-        super().__init__(out_dim=out_dim, **kwargs)
-        self.frame_shift = frame_shift
-        self.frame_size = frame_size
-        self.fft_size = fft_size or frame_size
-        self.in_spatial_dims = in_spatial_dims
-        self.out_spatial_dims = out_spatial_dims
-        self.use_time_mask = use_time_mask
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T, 1]"""
-        axis = _only_one(self, self.in_spatial_dims, "in_spatial_dims") or "T"
-        in_dim = self.dim_of(source, axis, option="in_spatial_dims")
+        in_dim = self.dim_of(source, self.in_axis, option="in_spatial_dims")
         frequency = source.feature_dim
-        if frequency is None or frequency.dimension != self.fft_size // 2 + 1:
-            raise ConfigError(f"{self.where()}: {self.fft_size // 2 + 1} frequencies are expected, but got {source}.")
+        if frequency is None or frequency.dimension != self.num_frequencies:
+            raise ConfigError(f"{self.where()}: {self.num_frequencies} frequencies are expected, but got {source}.")
         if self.use_time_mask:
             source = source.copy_masked(0.0, dims=[in_dim])
         samples = (in_dim - 1) * self.frame_shift + self.frame_size
-        given = _only_one(self, self.out_spatial_dims, "out_spatial_dims")
-        if given is not None:
-            given.declare_same_as(samples)
-            samples = given
+        if self.out_spatial_dim is not None:
+            self.out_spatial_dim.declare_same_as(samples)
+            samples = self.out_spatial_dim
         others = [dim for dim in source.dims if dim not in (in_dim, frequency)]
         channel = self.output_feature_dim(1)
         output = Tensor(self.name, dims=[*others, samples, channel], dtype=real_dtype_of(source.dtype))
@@ -347,15 +325,8 @@ def without_feature_dim_of_size_one(source: Tensor) -> Tensor:
     return rf.squeeze(source, feature) if feature is not None and feature.dimension == 1 else source
 
 
-def _only_one(layer: LayerBase, dims: Sequence[Any] | Any | None, option: str) -> Any:
-    dims = [] if dims is None else dims if isinstance(dims, (list, tuple)) else [dims]
-    if len(dims) > 1:
-        raise ConfigError(f"{layer.where()}: option {option!r}: only one dim is possible, not {list(dims)}.")
-    return dims[0] if dims else None
-
-
 def _blackman(size: int, dtype: tf.DType) -> tf.Tensor:
-    angle = tf.range(size, dtype=dtype) * (2 * 3.141592653589793 / size)
+    angle = tf.range(size, dtype=dtype) * (2 * math.pi / size)
     return 0.42 - 0.5 * tf.cos(angle) + 0.08 * tf.cos(2 * angle)
 
 
