@@ -448,7 +448,7 @@ class LoopEmitter:
             placement = self.plan.placements.get(edge.path)
             if edge.kind == "same" and placement is not None and placement.place == "before":
                 reads[str(edge)] = unstacked(self.before.make(edge.path).output, time_dim)
-            elif edge.kind == "prev" and placement is not None and placement.place == "before":
+            elif edge.kind == "prev" and (placement.place == "before" if placement else edge.path.startswith("data")):
                 reads[str(edge)] = unstacked(self.before.prev_output(edge.path), time_dim)
         return reads
 

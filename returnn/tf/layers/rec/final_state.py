@@ -13,6 +13,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
+from returnn.tf.layers.rec.prev_layer import owner_of_state
 from returnn.tf.layers.rec.time_axis import on_beam_of
 
 
@@ -28,7 +29,8 @@ def asked_for_states(net_dict: Mapping[str, Any], loop_name: str, unit: Mapping[
         parts = name.rpartition(":")[2].split("/")
         if loop_name in parts:
             found.add("/".join(parts[parts.index(loop_name) + 1 :]) or "output")
-    return {path for path in found if path.partition("/")[0] in unit}
+    found = {path for path in found if path.partition("/")[0] in unit}
+    return found | {owner_of_state(path, unit) for path in found}
 
 
 def _names_of_states(desc: Any, unit: Mapping[str, Any]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.rec.final_state import KeptFrames
 from returnn.tf.layers.rec.initial import applied_on_zeros, initial_value
 from returnn.tf.layers.rec.kept_state import KeptInitial, KeptState, is_word
-from returnn.tf.layers.rec.prev_layer import PrevLayer, hidden_state_names
+from returnn.tf.layers.rec.prev_layer import PrevLayer, hidden_state_names, owner_of_state
 from returnn.tf.layers.rec.time_axis import shifted
 from returnn.tf.util.activations import OutputWithActivation
 
@@ -125,11 +125,12 @@ class SequenceFrame(Frame):
         """:return: all frames, each one later"""
         output = self.prev_output(path)
         layer = self.make(path)
-        states = self.inferred.states.get(path, {})
+        owner_path = owner_of_state(path, self.inputs.cell.unit)
+        states = self.inferred.states.get(owner_path, {})
 
         def state_before(name: str) -> Tensor:
             state = states[name]
-            owner = self.layer_for_parameters(path)
+            owner = self.layer_for_parameters(owner_path)
             initial = initial_value(state.initial, state.template, layer=owner, get_layer=self.get_layer)
             return shifted(layer.hidden_state_parts()[name], self.inputs.time_dim, initial)
 
@@ -207,13 +208,14 @@ class StepFrame(Frame):
         output = self.loop.inferred.prev[path].copy_template()
         output.raw_tensor = self.variables["prev"][path]
         names = hidden_state_names(path, self.loop.inputs.cell.unit)
-        states = self.loop.inferred.states.get(path, {})
+        owner = owner_of_state(path, self.loop.inputs.cell.unit)
+        states = self.loop.inferred.states.get(owner, {})
         return PrevLayer(
             name=name,
             network=self.network,
             output=output,
             state_names=tuple(state for state in names if state in states),
-            state_before=lambda state: self.state_before(path, state, output),
+            state_before=lambda state: self.state_before(owner, state, output),
         )
 
     def output_before(self, path: str) -> Tensor | None:

@@ -204,7 +204,11 @@ class MaskedComputationLayer(LayerBase):
 
     def get_sub_layer(self, layer_name: str) -> LayerBase | None:
         """:return: sub layer of the other layer"""
-        return self.inner_layer.get_sub_layer(layer_name)
+        found = self.inner_layer.get_sub_layer(layer_name)
+        if found is not None and self._mask_of_frame is not None and rf.get_selected_backend() == "template":
+            frame = self.network.innermost_frame()
+            frame.prev_layer(frame.path_of(found.get_absolute_name()))  # so that its output before is kept
+        return found
 
     def get_sub_networks(self) -> list[Any]:
         """:return: the network with the other layer"""

@@ -40,5 +40,19 @@ def hidden_state_names(path: str, descriptions: Mapping[str, Any]) -> tuple[str,
     :param descriptions: options of the layers of the time step
     :return: parts of its hidden state
     """
-    desc = dict(description_of(path, descriptions))
+    desc = dict(description_of(owner_of_state(path, descriptions), descriptions))
     return get_layer_class(desc["class"]).cls_hidden_state_names(desc) if "class" in desc else ()
+
+
+def owner_of_state(path: str, descriptions: Mapping[str, Any]) -> str:
+    """
+    :param path: of a layer in a loop
+    :param descriptions: options of the layers of the time step
+    :return: path of the layer whose hidden state it has: for a subnetwork, its layer "output"
+    """
+    while True:
+        desc = description_of(path, descriptions)
+        unit = desc.get("unit") if desc.get("class") == "masked_computation" else desc
+        if not isinstance(unit, Mapping) or unit.get("class") != "subnetwork":
+            return path
+        path = f"{path}/output"

@@ -16,7 +16,7 @@ from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.layer_params import params_in_scope
 from returnn.tf.layers.loop.state import FramesNotKept
 from returnn.tf.layers.rec.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
-from returnn.tf.layers.rec.prev_layer import hidden_state_names
+from returnn.tf.layers.rec.prev_layer import hidden_state_names, owner_of_state
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
 from returnn.tf.layers.rec.step_offset import StepOffset
 from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
@@ -218,8 +218,10 @@ class RecSubnetwork(LayerBase):
             raise ConfigError(f"{self.where()}: there is no layer {layer_name!r} in the unit.\n  {hint}")
         layer = self.cell.emitted.layer(layer_name)
         output = self.cell.in_order(layer.output)
-        if layer.has_hidden_state() and isinstance(layer, (KeptFrames, UnitLayer)):
-            return LayerBehindLoop(name=layer_name, network=layer.network, output=output, base_layer=layer)
+        owner_path = owner_of_state(layer_name, self.cell.unit)
+        owner = self.cell.emitted.layer(owner_path) if self.cell.emitted.is_kept(owner_path) else layer
+        if owner.has_hidden_state() and isinstance(owner, (KeptFrames, UnitLayer)):
+            return LayerBehindLoop(name=layer_name, network=layer.network, output=output, base_layer=owner)
         if output is layer.output:
             return layer
         return WrappedInternalLayer(name=layer_name, network=layer.network, output=output, base_layer=layer)
@@ -240,7 +242,8 @@ class RecSubnetwork(LayerBase):
             return None
         output = self.cell.seen_from_outside(layer.output)._insert_dim(self.cell.time_dim, 0)
         names = hidden_state_names(layer_name, self.cell.unit)
-        states = {k: s.template for k, s in self.cell.inferred.states.get(layer_name, {}).items() if k in names}
+        owner = owner_of_state(layer_name, self.cell.unit)
+        states = {k: s.template for k, s in self.cell.inferred.states.get(owner, {}).items() if k in names}
         return TemplateBehindLoop(name=f"{self.name}/{layer_name}", network=self.network, output=output, states=states)
 
     def get_sub_networks(self: RecLayer) -> list[Any]:

@@ -283,7 +283,7 @@ class UnitLayer(_ConcatInputLayer):
             is_loop = self._scanned.frames.time_dim == self.network.get_inside_rec_time_dim(inside_loop=False)
             part = self._scanned.all_frames if is_loop else self._scanned.last
             self._parts = {name: part(name) for name in self.unit_class.state_names}
-        return {name: self._parts[name] for name in self.unit_class.state_names}
+        return {name: self.new_states.get(name, self._parts[name]) for name in self.unit_class.state_names}
 
     def last_hidden_state_parts(self) -> dict[str, Tensor]:
         """:return: [..., F] each: state after the last frame of each sequence"""

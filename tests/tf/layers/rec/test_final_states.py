@@ -105,3 +105,26 @@ def test_one_part_of_a_state_can_be_kept():
         net.fetches["keep"] = net.net.get_post_control_dependencies()
     first, second = (net.run(data, [3, 3]).output for _ in range(2))
     assert not numpy.allclose(first, second)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_state_of_a_subnetwork_is_the_one_of_its_output(place):
+    data, lengths = sequences()
+    block = {
+        "class": "subnetwork",
+        "from": PLACES[place],
+        "subnetwork": {"output": {**CELL, "from": "data", "name_scope": "/cell"}},
+    }
+    state = {"class": "get_last_hidden_state", "from": "prev:s", "key": "c", "is_output_layer": True}
+    cell = {**CELL, "from": PLACES[place], "name_scope": "/cell"}
+    found, wanted = (
+        RecurrentNet(
+            {"loop": loop({"s": s, "c": state, "output": {"class": "copy", "from": "s"}}), "output": last("loop/s")},
+            fetch=("output", "loop/c"),
+        )
+        .run(data, lengths)
+        .out
+        for s in (block, cell)
+    )
+    for name, value in wanted.items():
+        assert_close(found[name], value)

@@ -157,3 +157,38 @@ def test_layers_on_the_same_masked_frames_are_moved_out_together():
     net = RecurrentNet(net_dict)
     plan = net.net.get_layer("output").cell.plan
     assert not plan.at("inside")
+
+
+STATE_IN_SUBNET = {"class": "subnetwork", "from": "data", "subnetwork": {"output": LSTM}}
+
+
+@pytest.mark.parametrize("unit", [LSTM, STATE_IN_SUBNET], ids=["lstm", "subnet"])
+@pytest.mark.parametrize("move", [False, True])
+def test_the_state_stays_where_it_was_in_frames_that_are_masked_out(unit, move):
+    data, lengths = sequences(max_len=8)
+    net_dict = masked_net(unit, read_in_loop=True, optimize_move_layers_out=move)
+    for name, source in (("after", "masked"), ("before", "prev:masked")):
+        layer = {"class": "get_last_hidden_state", "from": source, "key": "c", "n_out": 4, "is_output_layer": True}
+        net_dict["output"]["unit"][name] = layer
+    net_dict["last"] = {"class": "get_last_hidden_state", "from": "output/masked", "key": "c", "n_out": 4}
+    net_dict["last"]["is_output_layer"] = True
+    out = RecurrentNet(net_dict, fetch=("output/after", "output/before", "last")).run(data, lengths).out
+    after, before = out["output/after"], out["output/before"]
+    for b, length in enumerate(lengths):
+        numpy.testing.assert_array_equal(before[b, 1:length], after[b, : length - 1])
+        changed = (after[b, :length] != before[b, :length]).any(axis=-1)
+        numpy.testing.assert_array_equal(changed, data[b, :length, 0] > 0)
+        numpy.testing.assert_array_equal(out["last"][b], after[b, length - 1])
+
+
+@pytest.mark.parametrize("read_in_loop", [False, True])
+def test_sub_layers_keep_their_last_frame(read_in_loop):
+    data, lengths = sequences(max_len=8)
+    results = []
+    for move in (False, True):
+        net_dict = masked_net(SUBNET, read_in_loop=read_in_loop, optimize_move_layers_out=move)
+        inner = {"class": "unmask", "from": "masked/x", "mask": "mask", "is_output_layer": True}
+        net_dict["output"]["unit"]["inner"] = inner
+        found = RecurrentNet(net_dict, fetch=("output/inner",)).run(data, lengths).out["output/inner"]
+        results.append(valid(found, lengths))
+    numpy.testing.assert_allclose(*results, atol=1e-6)

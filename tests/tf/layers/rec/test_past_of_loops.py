@@ -186,3 +186,16 @@ def test_what_self_attention_cannot_do_is_said(unit, text):
 def test_cum_concat_needs_a_loop():
     with pytest.raises(ConfigError, match="has to be inside of one"):
         RecurrentNet({"output": {"class": "cum_concat", "from": "data", "out_spatial_dim": Dim(None, name="past")}})
+
+
+@pytest.mark.parametrize("feedback", [[], ["prev:output"]], ids=["moved", "inside"])
+def test_the_frame_of_the_source_before(feedback):
+    unit = {
+        "before": {"class": "copy", "from": "prev:data:source", "is_output_layer": True},
+        "output": {"class": "linear", "activation": None, "from": ["before", *feedback], "n_out": 3},
+    }
+    data, lengths = sequences()
+    net = RecurrentNet(in_loop(unit, optimize_move_layers_out=not feedback), fetch=("output/before",))
+    before = net.run(data, lengths).out["output/before"]
+    numpy.testing.assert_array_equal(before[:, 0], 0)
+    numpy.testing.assert_array_equal(before[:, 1:], data[:, :-1])
