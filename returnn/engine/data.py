@@ -24,14 +24,24 @@ _NUM_DUMMY_SEQS = 100
 
 def dataset_names(config: Config) -> list[str]:
     """:return: the options that hold data for evaluation after each epoch"""
-    more = config.typed_value("eval_datasets") or {}
-    return [name for name in ("dev", "eval") if config.bool_or_other(name)] + list(more)
+    return [name for name in ("dev", "eval") if config.bool_or_other(name)] + list(_more_data(config))
 
 
 def dataset_option(config: Config, name: str) -> Any:
     """:return: the description of the data set of that name"""
-    more = config.typed_value("eval_datasets") or {}
+    more = _more_data(config)
     return more[name] if name in more else config.opt_typed_value(name, None)
+
+
+def _more_data(config: Config) -> Mapping[str, Any]:
+    """:return: `eval_datasets`"""
+    more = config.typed_value("eval_datasets") or {}
+    if not isinstance(more, Mapping):
+        raise ConfigError(
+            f"option 'eval_datasets': expected a dict, got {more!r}.\n"
+            "  It has data sets by name, beside 'dev' and 'eval'."
+        )
+    return more
 
 
 def load_dataset(config: Config, name: str, /, *, cache_byte_size: int | None = None, **options: Any) -> Dataset | None:

@@ -61,6 +61,12 @@ def test_names_and_further_data_for_evaluation():
     assert load_dataset(config, "train") is None
 
 
+def test_further_data_without_names():
+    with pytest.raises(ConfigError) as info:
+        dataset_names(Config({"eval_datasets": "dev"}))
+    assert "option 'eval_datasets': expected a dict, got 'dev'." in str(info.value)
+
+
 def test_data_as_function_or_text():
     assert lengths(load_dataset(Config({"train": lambda: DATA, "batching": "sorted"}), "train")) == sorted(LENGTHS)
     text = "DummyDataset:input_dim=2,output_dim=3,num_seqs=4"
