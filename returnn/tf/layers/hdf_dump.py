@@ -140,6 +140,11 @@ def _frame_dims(x: Tensor) -> list[Dim]:
 def _with_frames_first(layer: LayerBase, x: Tensor) -> Tensor:
     if not x.have_batch_axis():
         raise ConfigError(f"{layer.where()}: {x} has no batch dim, so it cannot be stored sequence by sequence.")
+    if x.beam is not None:
+        raise ConfigError(
+            f"{layer.where()}: {x} has all hypotheses of a search, so it cannot be stored sequence by sequence.\n"
+            "  A layer of class 'decide' takes the best one."
+        )
     batch, frames = x.get_batch_dim_tag(), _frame_dims(x)
     others = [dim for dim in x.dims if dim != batch and dim not in frames]
     return x.copy_transpose([batch, *frames, *others])

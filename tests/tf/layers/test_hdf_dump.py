@@ -134,3 +134,19 @@ def test_source_without_batch_dim(tmp_path):
     with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
         construct(net_dict)
     assert "has no batch dim, so it cannot be stored sequence by sequence" in str(info.value)
+
+
+def test_hypotheses_of_a_search(tmp_path):
+    unit = {
+        "output": {"class": "choice", "beam_size": 2, "target": "ids", "from": "prob", "initial_output": 0},
+        "embedding": {"class": "linear", "n_out": 3, "activation": None, "from": "prev:output"},
+        "prob": {"class": "softmax", "n_out": 5, "from": ["data:source", "embedding"]},
+    }
+    net_dict = {
+        "loop": {"class": "rec", "from": "data", "target": "ids", "unit": unit},
+        "output": {"class": "hdf_dump", "from": "loop", "filename": str(tmp_path / "dumped.hdf")},
+    }
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
+        construct(net_dict, search_flag=True)
+    assert "has all hypotheses of a search" in str(info.value)
+    assert "A layer of class 'decide' takes the best one." in str(info.value)
