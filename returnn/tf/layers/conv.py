@@ -17,7 +17,7 @@ from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.layers.swap_axes import perm_of_axes, transposed
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.behavior_version import BehaviorVersion
-from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.errors import ConfigError, check_known
 from returnn.util.not_specified import NotSpecified
 
 AxisOption = str | Dim
@@ -64,9 +64,7 @@ class SpatialLayer(_ConcatInputLayer):
         if not isinstance(padding, str):
             return padding
         known = {"valid": "valid", "same": "same_dynamic", "same_static": "same_static"}
-        if padding.lower() not in known:
-            hint = nearest_hint(padding.lower(), known)
-            raise ConfigError(f"{self.where()}: option 'padding': there is no {padding!r}.\n  {hint}")
+        check_known("padding", padding.lower(), known, where=self.where())
         return known[padding.lower()]
 
     def out_dims_of(self, given: Sequence[Dim] | Dim | None) -> list[Dim] | None:

@@ -11,7 +11,7 @@ from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.option_values import value_of
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.behavior_version import BehaviorVersion
-from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.errors import check_known
 
 _MODES = {
     "constant": "constant", "reflect": "reflect", "symmetric": "symmetric", "replication": "replicate",
@@ -55,8 +55,7 @@ class PadLayer(_ConcatInputLayer):
         self.handle_dynamic_dims = is_new if handle_dynamic_dims is None else handle_dynamic_dims
         self.value = value
         self.mode = mode
-        if mode not in _MODES:
-            raise ConfigError(f"{self.where()}: option 'mode': there is no {mode!r}.\n  {nearest_hint(mode, _MODES)}")
+        check_known("mode", mode, _MODES, where=self.where())
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., left + axis + right]"""

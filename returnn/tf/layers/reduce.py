@@ -8,7 +8,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_errors import naming_option
 from returnn.tf.layers.sources import _ConcatInputLayer
-from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.errors import ConfigError, check_known
 from returnn.util.not_specified import NotSpecified
 
 _MODES = ("sum", "mean", "avg", "max", "min", "argmax", "argmin", "logsumexp", "any", "all")
@@ -47,8 +47,7 @@ class ReduceLayer(_ConcatInputLayer):
         self.keep_dims = keep_dims
         self.enforce_batch_dim_axis = enforce_batch_dim_axis
         self.use_time_mask = use_time_mask is not False
-        if mode not in _MODES:
-            raise ConfigError(f"{self.where()}: option 'mode': there is no {mode!r}.\n  {nearest_hint(mode, _MODES)}")
+        check_known("mode", mode, _MODES, where=self.where())
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: without the reduced dims, or with size 1 instead"""
@@ -109,8 +108,7 @@ class ReduceOutLayer(_ConcatInputLayer):
         super().__init__(out_dim=out_dim, **kwargs)
         self.mode = mode
         self.num_pieces = num_pieces
-        if mode not in _MODES or mode.startswith("arg"):
-            raise ConfigError(f"{self.where()}: option 'mode': there is no {mode!r}.\n  Possible: sum, max, mean.")
+        check_known("mode", mode, [name for name in _MODES if not name.startswith("arg")], where=self.where())
         if num_pieces < 1:
             raise ConfigError(f"{self.where()}: option 'num_pieces' has to be at least 1, not {num_pieces}.")
 

@@ -11,7 +11,7 @@ from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.option_values import value_of
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.sources import _ConcatInputLayer
-from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.errors import ConfigError, check_known
 
 _KINDS = ("nn", "nearest_neighbor", "linear", "cubic", "fill")
 
@@ -150,8 +150,7 @@ class ResizeLayer(_ConcatInputLayer):
         self.fill_dropout = fill_dropout
         if isinstance(factor, int) and factor < 1:
             raise ConfigError(f"{self.where()}: option 'factor': {factor}. Possible: from 1 on.")
-        if kind not in _KINDS:
-            raise ConfigError(f"{self.where()}: option 'kind': there is no {kind!r}.\n  {nearest_hint(kind, _KINDS)}")
+        check_known("kind", kind, _KINDS, where=self.where())
         if (fill_value is not None or fill_dropout) and kind != "fill":
             raise ConfigError(f"{self.where()}: options 'fill_value' and 'fill_dropout' are only for kind 'fill'.")
 

@@ -15,7 +15,7 @@ from returnn.tf.layers.broadcasting import matched_by_size
 from returnn.tf.layers.layer_axes import find_dims
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.layer_errors import naming_option
-from returnn.util.errors import ConfigError, UserError
+from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.not_specified import NotSpecified
 
 
@@ -111,8 +111,8 @@ class _ConcatInputLayer(LayerBase):
         self.mask = mask
         if isinstance(dropout, (int, float)) and not 0 <= dropout < 1:
             raise ConfigError(f"{self.where()}: option 'dropout' has to be at least 0 and below 1, not {dropout}.")
-        if mask not in (None, "unity", "dropout"):
-            raise ConfigError(f"{self.where()}: option 'mask': there is no {mask!r}.\n  Possible: 'dropout', 'unity'.")
+        if mask is not None:
+            check_known("mask", mask, ("dropout", "unity"), where=self.where())
         self._input_data: Tensor | None = None
 
     @property

@@ -10,7 +10,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.no_sources import NoSourcesLayer
 from returnn.tf.layers.option_values import value_of
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, check_known
 
 
 class TopKLayer(LayerBase):
@@ -111,8 +111,7 @@ class SearchSortedLayer(NoSourcesLayer):
         self.values = values
         self.axis = axis
         self.side = side
-        if side not in ("left", "right"):
-            raise ConfigError(f"{self.where()}: option 'side': there is no {side!r}.\n  Possible: left, right.")
+        check_known("side", side, ("left", "right"), where=self.where())
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: like the values"""

@@ -9,7 +9,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.sources import _ConcatInputLayer
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, check_known
 
 
 class ElemwiseProdLayer(_ConcatInputLayer):
@@ -67,8 +67,7 @@ class WeightedSumLayer(_ConcatInputLayer):
         self.padding = (padding or "valid").lower()
         self.size = size
         self.keep_dims = (size is not None or padding == "same") if keep_dims is None else keep_dims
-        if self.padding not in ("same", "valid"):
-            raise ConfigError(f"{self.where()}: option 'padding': there is no {padding!r}.\n  Possible: same, valid.")
+        check_known("padding", self.padding, ("same", "valid"), where=self.where())
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [...] or [..., shorter axes...]"""

@@ -10,7 +10,7 @@ from returnn.tf.layers.gather import only_valid_frames, valid_or_negative
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.sources import _ConcatInputLayer
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, check_known
 
 
 class WindowLayer(_ConcatInputLayer):
@@ -58,8 +58,7 @@ class WindowLayer(_ConcatInputLayer):
         self.out_spatial_dim = out_spatial_dim
         self.padding = padding.lower()
         self.stride = stride
-        if self.padding not in ("same", "valid"):
-            raise ConfigError(f"{self.where()}: option 'padding': there is no {padding!r}.\n  Possible: same, valid.")
+        check_known("padding", self.padding, ("same", "valid"), where=self.where())
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', W, F]"""
@@ -139,10 +138,8 @@ class FoldLayer(LayerBase):
         self.window_right = window_right
         self.padding = padding.lower()
         self.stride = stride
-        if mode not in ("sum", "mean"):
-            raise ConfigError(f"{self.where()}: option 'mode': there is no {mode!r}.\n  Possible: sum, mean.")
-        if self.padding not in ("same", "valid"):
-            raise ConfigError(f"{self.where()}: option 'padding': there is no {padding!r}.\n  Possible: same, valid.")
+        check_known("mode", mode, ("sum", "mean"), where=self.where())
+        check_known("padding", self.padding, ("same", "valid"), where=self.where())
 
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [..., T, F]"""

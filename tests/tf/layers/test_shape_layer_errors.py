@@ -9,14 +9,17 @@ from tests.tf.layers import feature_cases, shape_cases
 from tests.tf.layers.layer_net import LayerNet, construct
 
 CASES = {
-    "reduce_mode": ({"class": "reduce", "mode": "summ", "axis": "T"}, "option 'mode': there is no 'summ'.\n  Did you"),
+    "reduce_mode": ({"class": "reduce", "mode": "summ", "axis": "T"}, "there is no mode 'summ'.\n  Did you"),
     "reduce_no_axis": ({"class": "reduce", "mode": "sum"}, "give either the option 'axis' or 'axes'"),
     "reduce_axis": (
         {"class": "reduce", "mode": "sum", "axis": "stag:enc"},
         "option 'axis': .*there is no axis 'stag:enc'",
     ),
     "argmax_two": ({"class": "reduce", "mode": "argmax", "axis": ["T", "F"]}, "mode 'argmax' goes over one dim"),
-    "reduce_out_mode": ({"class": "reduce_out", "mode": "argmax", "num_pieces": 2}, "Possible: sum, max, mean."),
+    "reduce_out_mode": (
+        {"class": "reduce_out", "mode": "argmax", "num_pieces": 2},
+        "there is no mode 'argmax'.\n  Did you mean 'max'",
+    ),
     "squeeze": ({"class": "squeeze", "axis": "stag:enc"}, "'stag:enc' is no dim of the source .*\n.*allow_no_op=True"),
     "squeeze_size": ({"class": "squeeze", "axis": "F"}, "only a dim of size 1 can be removed"),
     "merge_dims": ({"class": "merge_dims", "axes": "stag:enc"}, "option 'axes': .*there is no axis 'stag:enc'"),
@@ -52,7 +55,10 @@ CASES = {
     "pad_mode": ({"class": "pad", "axes": "T", "padding": 1, "mode": "reflct"}, "Did you mean 'reflect'"),
     "window": ({"class": "window"}, "give either the option 'window_size' or 'window_dim'"),
     "window_padding": ({"class": "window", "window_size": 2, "padding": "full"}, "Possible: same, valid."),
-    "fold": ({"class": "fold", "mode": "max", "in_spatial_dim": "T", "window_dim": "F"}, "Possible: sum, mean."),
+    "fold": (
+        {"class": "fold", "mode": "max", "in_spatial_dim": "T", "window_dim": "F"},
+        "there is no mode 'max'.\n  Possible: mean, sum.",
+    ),
     "chunking": ({"class": "time_chunking", "chunk_size": 0, "chunk_step": 1}, "have to be at least 1"),
     "unchunking": ({"class": "time_unchunking", "chunking_layer": "data"}, "'data' is not of class 'time_chunking'"),
     "resize": ({"class": "resize", "factor": 2, "axis": "T", "kind": "cubik"}, "Did you mean 'cubic'"),

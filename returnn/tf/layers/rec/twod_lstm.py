@@ -12,7 +12,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.twod_lstm_scan import POOLINGS, pool_source_axis, twod_lstm_scan
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.rec.units.sequence_frames import common_dims
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, check_known
 
 
 class TwoDLSTMLayer(LayerBase):
@@ -49,10 +49,7 @@ class TwoDLSTMLayer(LayerBase):
         self.forward_weights_init = forward_weights_init or "glorot_uniform"
         self.recurrent_weights_init = recurrent_weights_init or "glorot_uniform"
         self.bias_init = 0.0 if bias_init is None else bias_init
-        if pooling not in POOLINGS:
-            raise ConfigError(
-                f"{self.where()}: option 'pooling': there is no {pooling!r}.\n  Possible: {', '.join(POOLINGS)}."
-            )
+        check_known("pooling", pooling, POOLINGS, where=self.where())
         if unit_opts:
             raise ConfigError(f"{self.where()}: option 'unit_opts': there is no option {next(iter(unit_opts))!r}.")
         if len(self.sources) != 2:

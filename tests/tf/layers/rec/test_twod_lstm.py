@@ -96,7 +96,7 @@ def test_raw_cell_is_the_layer():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pooling": "min"}, "option 'pooling': there is no 'min'.\n  Possible: last, max, avg."),
+        ({"pooling": "min"}, "there is no pooling 'min'.\n  Possible: avg, last, max."),
         ({"unit_opts": {"a": 1}}, "option 'unit_opts': there is no option 'a'."),
         ({"from": "data"}, "two sources are needed, source and target; got 1."),
     ],
