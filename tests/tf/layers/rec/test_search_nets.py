@@ -207,3 +207,14 @@ def test_subnetwork_joins_sources_of_two_choices():
     found, wanted = (SearchNet(decoder(unit=u), fetch=FETCH, extern_data=OTHERS) for u in (unit, flat))
     for entry, want in zip(found.hypotheses(3, data=inputs()), wanted.hypotheses(3, data=inputs()), strict=True):
         assert_same(entry, want)
+
+
+def test_unit_over_the_frames_of_hypotheses_that_sees_no_label():
+    unit = {"more": {**LSTM, "from": "base:ctx", "is_output_layer": True}}
+    net = SearchNet(decoder(unit=unit), fetch=("output/more",))
+    found, (lengths,) = net.run(data=inputs())["output/more"]
+    for b in range(3):
+        frames = [x[:n] for x, n in zip(found[3 * b : 3 * b + 3], lengths[3 * b : 3 * b + 3], strict=True)]
+        longest = max(frames, key=len)
+        for x in frames:
+            numpy.testing.assert_allclose(x, longest[: len(x)], atol=1e-6)
