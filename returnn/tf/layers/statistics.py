@@ -68,8 +68,14 @@ class AccumulateMeanLayer(ReduceLayer):
         mean = super().compute(source)
         running = self.parameter("mean_1", list(mean.dims), initial=self._initial(mean), noise=False)
         if running.raw_tensor is not None and self.params:
-            CustomUpdateExpAverage(average=mean.raw_tensor, alpha=self.exp_average).set_on_var(self.params["mean_1"])
+            self._update_by(mean.raw_tensor)
         return running
+
+    def _update_by(self, mean: tf.Tensor) -> None:
+        if not tf.compat.v1.get_default_graph().building_function:
+            CustomUpdateExpAverage(average=mean, alpha=self.exp_average).set_on_var(self.params["mean_1"])
+        elif self.network.train_flag is not False:
+            raise ConfigError(f"{self.where()}: cannot be trained frame by frame, inside of a loop or condition.")
 
     def _initial(self, mean: Tensor) -> float:
         if self.initial_value is not None:

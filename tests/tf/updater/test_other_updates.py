@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from returnn.config import Config
 from returnn.tf.updater import Updater
+from returnn.util.errors import ConfigError
 from tests.tf.layers.layer_net import LayerNet, batch_of
 
 tf1 = tf.compat.v1
@@ -65,6 +66,16 @@ def test_running_mean_that_is_not_trainable_stays():
     step = OneStep({"output": {**OUTPUT, "from": "data"}, "mean": mean}, fetch=())
     assert step.change("output/W").any()
     assert not step.change("mean/mean_1").any()
+
+
+def test_running_mean_in_a_loop():
+    mean = {"class": "accumulate_mean", "exp_average": 0.25, "axes": "B", "from": "data:source"}
+    loop = {"class": "rec", "from": "data", "optimize_move_layers_out": False}
+    loop["unit"] = {"mean": mean, "output": {"class": "combine", "kind": "sub", "from": ["data:source", "mean"]}}
+    LayerNet({"loop": loop})
+    with pytest.raises(ConfigError) as info:
+        LayerNet({"loop": loop}, train_flag=True)
+    assert "layer 'loop/mean' (class 'accumulate_mean'): cannot be trained frame by frame" in str(info.value)
 
 
 def gradient_of_hidden(net):
