@@ -18,6 +18,8 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from returnn.util.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class LossInfo:
@@ -127,8 +129,12 @@ class MetaLosses:
     @classmethod
     def _register(cls, value: tf.Tensor, scale: tf.Tensor | float, name: str, source: Any) -> None:
         scope = cls.scope_ctx.scope
-        if scope is not None:
-            scope.register_loss(LossInfo(tf.reduce_mean(value), scale, 1.0, name, source))
+        if scope is None:
+            return
+        if tf.compat.v1.get_default_graph().building_function:
+            where = name if source is None else source.where()
+            raise ConfigError(f"{where}: cannot be trained inside of a loop or condition.")
+        scope.register_loss(LossInfo(tf.reduce_mean(value), scale, 1.0, name, source))
 
 
 def _identity_with_gradient(x: tf.Tensor, other: tf.Tensor, gradient_of: Callable[..., Any]) -> tf.Tensor:

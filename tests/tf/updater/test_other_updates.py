@@ -113,3 +113,16 @@ def test_tikhonov_regularization_makes_gradients_smaller():
     expected = -LEARNING_RATE * step.further["expected"]
     numpy.testing.assert_allclose(step.change("output/W"), expected, rtol=1e-3, atol=1e-6)
     assert list(step.updater.optim_meta_losses_dict) == ["top_tikhonov"]
+
+
+@pytest.mark.parametrize(
+    "desc", [{"class": "tikhonov_regularization"}, {"class": "synthetic_gradient", "gradient": "h"}]
+)
+def test_losses_on_gradients_in_a_loop(desc):
+    unit = {"h": {**HIDDEN, "from": ["data:source", "prev:h"]}, "top": {**desc, "from": "h"}}
+    loop = {"class": "rec", "from": "data", "unit": {**unit, "output": {"class": "copy", "from": "top"}}}
+    loop["optimize_move_layers_out"] = False
+    with pytest.raises(ConfigError) as info:
+        OneStep({"loop": loop, "output": {**OUTPUT, "from": "loop"}}, fetch=())
+    assert str(info.value).startswith("layer 'loop/top'")
+    assert "cannot be trained inside of a loop or condition." in str(info.value)
