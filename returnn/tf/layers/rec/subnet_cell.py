@@ -85,7 +85,7 @@ class SubnetworkRecCell:
         )
         if self.has_end:
             self._check_end()
-        self.wanted += self._outputs_in_subnetworks()
+        self.wanted += self._wanted_if_made()
         self.graph: LoopGraph = graph_of(
             self.inferred, self.wanted, time_dim=time_dim, conditions=["end"] if self.has_end else [],
             length_is_known=has_known_length,
@@ -165,16 +165,23 @@ class SubnetworkRecCell:
             if desc.get("class") == "subnetwork":
                 yield from self._wanted_of(desc.get("subnetwork") or {}, f"{prefix}{name}/")
 
-    def _outputs_in_subnetworks(self) -> list[str]:
-        """:return: paths of layers in subnetworks, which others need anyway, and of which all frames are needed"""
+    def _wanted_if_made(self) -> list[str]:
+        """:return: paths of layers which others need anyway, and of which all frames are needed"""
         made = self.inferred.layers
         blocks = tuple(f"{path}/" for path, layer in made.items() if layer.is_one_block)
         return [
             path
-            for path in made
-            if "/" in path and path not in self.wanted and not path.startswith(blocks)
-            and description_of(path, self.unit).get("is_output_layer")
-        ]  # fmt: skip
+            for path, layer in made.items()
+            if path not in self.wanted and not path.startswith(blocks) and self._has_use_for_frames(path, layer)
+        ]
+
+    def _has_use_for_frames(self, path: str, layer: LayerBase) -> bool:
+        """:return: whether a layer in a subnetwork is an output, or regularization looks at the output of a layer"""
+        network = self.rec_layer.network
+        is_regularized = bool(layer.spatial_smoothing or layer.darc1) and (
+            network.eval_flag or network.is_training_objective
+        )
+        return is_regularized or ("/" in path and bool(description_of(path, self.unit).get("is_output_layer")))
 
     def _with_need_last(self) -> set[str]:
         return {name for name, desc in self.unit.items() if isinstance(desc, dict) and desc.get("need_last")}

@@ -5,7 +5,7 @@ import pytest
 
 from returnn.tensor import Dim
 from returnn.util.errors import ConfigError
-from tests.tf.layers.rec.recurrent_net import RecurrentNet, construct, sequences, tf, valid, weights_for
+from tests.tf.layers.rec.recurrent_net import RecurrentNet, construct, drawn, sequences, tf, valid, weights_for
 from tests.tf.layers.rec.test_units import assert_close
 
 UNITS = {
@@ -308,6 +308,31 @@ def test_the_l2_norm_of_a_loop_is_that_of_all_its_parameters(optimize):
     with net.graph.as_default():
         norm = net.session.run(net.net.get_total_constraints())
     numpy.testing.assert_allclose(norm, 0.5 * sum((x**2).sum() for x in net.params.values()), rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"spatial_smoothing": 0.3}, {"darc1": 0.2}, {"L2": 0.1}], ids=str)
+@pytest.mark.parametrize("is_in_subnetwork", [True, False])
+def test_regularization_in_a_loop_is_that_outside(is_in_subnetwork, options):
+    def constraints(net_dict):
+        net = RecurrentNet(net_dict, train=True)
+        with net.graph.as_default():
+            total = net.net.get_total_constraints()
+        data, lengths = sequences()
+        feed = {net.extern["data"].raw_tensor: data, net.lengths: lengths, net.batch_size: len(data)}
+        values = {name: drawn(name.rpartition("/")[2], x.shape) for name, x in net.params.items()}
+        net.set_params(values)
+        return net.session.run(total, feed_dict=feed)
+
+    linear = {"class": "linear", "activation": "tanh", "n_out": 4, **options}
+    if is_in_subnetwork:
+        subnetwork = {"inner": {**linear, "from": "data"}, "output": {"class": "copy", "from": "inner"}}
+        linear = {"class": "subnetwork", "subnetwork": subnetwork}
+    outside = constraints({"layer": {**linear, "from": "data"}, "output": {"class": "copy", "from": "layer"}})
+    unit = {"layer": {**linear, "from": "data:source"}, "output": {"class": "copy", "from": "layer"}}
+    assert outside > 0
+    for optimize in (True, False):
+        inside = constraints(loop(unit, optimize_move_layers_out=optimize))
+        numpy.testing.assert_allclose(inside, outside, rtol=1e-5)
 
 
 @pytest.mark.parametrize("optimize", [True, False])
