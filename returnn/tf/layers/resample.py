@@ -165,6 +165,8 @@ class ResizeLayer(_ConcatInputLayer):
         if in_memory is not axis:
             source, _ = rf.replace_dim(source, in_dim=axis, out_dim=in_memory)
         if self.kind in ("linear", "cubic"):
+            if not source.dtype.startswith(("float", "bfloat")):
+                raise ConfigError(f"{self.where()}: option 'kind': {self.kind!r} is for floats, not for {source}.")
             fraction = rf.combine_bc(rf.cast(rest, source.dtype), "/", _as_float(factor, source.dtype))
             weights = _linear_weights(fraction) if self.kind == "linear" else _cubic_weights(fraction)
             return _interpolated(source, in_memory, frame, weights)

@@ -62,6 +62,10 @@ CASES = {
     "chunking": ({"class": "time_chunking", "chunk_size": 0, "chunk_step": 1}, "have to be at least 1"),
     "unchunking": ({"class": "time_unchunking", "chunking_layer": "data"}, "'data' is not of class 'time_chunking'"),
     "resize": ({"class": "resize", "factor": 2, "axis": "T", "kind": "cubik"}, "Did you mean 'cubic'"),
+    "resize_labels": (
+        {"class": "resize", "factor": 2, "axis": "T", "kind": "cubic", "from": "data:ids"},
+        "option 'kind': 'cubic' is for floats, not for 'data:ids'",
+    ),
     "resize_fill": ({"class": "resize", "factor": 2, "axis": "T", "fill_value": 1}, "only for kind 'fill'"),
     "unflatten_nd": (
         {"class": "unflatten_nd", "sizes": "data:sizes", "num_axes": 2, "out_dims": []},
