@@ -9,6 +9,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.length import raw_lengths
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.tf.sprint import get_sprint_automata_for_batch_op
 from returnn.tf.util.fsa import Fsa, best_paths, ctc_fsa, fsa_of_edges, posteriors, staircase_fsa
@@ -211,5 +212,4 @@ def _log_scores(source: Tensor, input_type: str, min_prob: float, frames: _Frame
 def _raw_labels(layer: LayerBase, labels: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """:return: (B, S), (B,)"""
     time, batch = labels.get_time_dim_tag(), labels.get_batch_dim_tag()
-    lengths = time.get_size_tensor().copy_compatible_to_dims([batch], unbroadcast=True)
-    return tf.cast(labels.copy_transpose([batch, time]).raw_tensor, tf.int32), tf.cast(lengths.raw_tensor, tf.int32)
+    return tf.cast(labels.copy_transpose([batch, time]).raw_tensor, tf.int32), raw_lengths(time, batch)

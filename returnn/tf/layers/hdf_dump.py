@@ -12,6 +12,7 @@ import tensorflow as tf
 from returnn.datasets.hdf_writer import SimpleHDFWriter
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.length import raw_lengths
 from returnn.tf.layers.side_effects import in_each_step
 from returnn.util.errors import ConfigError, UserError
 
@@ -153,9 +154,7 @@ def _with_frames_first(layer: LayerBase, x: Tensor) -> Tensor:
 def _lengths(x: Tensor) -> list[tf.Tensor]:
     """:return: (B,) for each dim of frames"""
     batch = x.dims[0]
-    return [
-        dim.get_size_tensor().copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor for dim in _frame_dims(x)
-    ]
+    return [raw_lengths(dim, batch) for dim in _frame_dims(x)]
 
 
 def _with_some_frame_axis(data_and_lengths: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:

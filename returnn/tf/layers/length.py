@@ -16,6 +16,16 @@ def dim_of_lengths(layer: LayerBase) -> Dim | None:
     return layer.network.dims_of_layers.get((layer.get_absolute_name(), _LENGTHS))
 
 
+def raw_lengths(dim: Dim, batch: Dim) -> Any:
+    """
+    :param dim: of sequences
+    :param batch: dim of the batch
+    :return: raw (B,), int32: how long each sequence is, in frames, also where all are as long as the dim
+    """
+    lengths = rf.cast(dim.get_size_tensor(), "int32")
+    return lengths.copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor
+
+
 class LengthLayer(LayerBase):
     """
     How long each sequence is, in frames; for other dims, their size.

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.length import raw_lengths
 from returnn.tf.layers.loss import Loss
 from returnn.tf.sprint import get_sprint_automata_for_batch_op, get_sprint_loss_and_error_signal
 from returnn.tf.util.fsa import fsa_of_edges, posteriors
@@ -80,7 +81,7 @@ class ExternSprintLoss(_RasrLoss):
     def value_and_error_signal(self, log_posteriors: tf.Tensor, dims: list[Dim]) -> tuple[tf.Tensor, tf.Tensor]:
         """:return: value (B,), gradient (T, B, F)"""
         time, batch, _ = dims
-        lengths = time.get_size_tensor().copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor
+        lengths = raw_lengths(time, batch)
         return get_sprint_loss_and_error_signal(self.sprint_opts, log_posteriors, lengths, self._tags())
 
 

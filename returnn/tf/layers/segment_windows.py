@@ -12,6 +12,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.length import raw_lengths
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 
@@ -98,8 +99,7 @@ class Windows:
         return tf.scatter_nd(tf.stack(index, axis=-1), raw, shape)
 
     def _indices(self) -> list[tf.Tensor]:
-        lengths = self.time.get_size_tensor().copy_compatible_to_dims([self.batch], unbroadcast=True).raw_tensor
-        return tf.unstack(batch_indices_after_windowing(lengths, self.size), axis=1)
+        return tf.unstack(batch_indices_after_windowing(raw_lengths(self.time, self.batch), self.size), axis=1)
 
 
 class SegmentInputLayer(_ConcatInputLayer):

@@ -13,6 +13,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.length import raw_lengths
 from returnn.tf.layers.segment_windows import Windows, labels_of, remaining_frames
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
@@ -204,7 +205,7 @@ class SegmentAlignmentLayer(_ConcatInputLayer):
         output = Tensor(self.name, dims=[time, batch], dtype="int32", sparse_dim=classes)
         if source.raw_tensor is not None:
             raw = source.copy_transpose([time, batch, feature]).raw_tensor
-            lengths = time.get_size_tensor().copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor
+            lengths = raw_lengths(time, batch)
             output.raw_tensor = _best_segments(raw, lengths, self.window, self.num_classes)
         return output
 
