@@ -177,6 +177,7 @@ class MaskedComputationLayer(LayerBase):
         before = frame.output_before(path) if layer is not self.inner_layer else None
         if before is not None:
             layer.output = self._chosen(layer.output, before)
+            layer.output_before_activation = None
 
     def _chosen(self, value: Tensor, before: Tensor) -> Tensor:
         assert self._mask_of_frame is not None

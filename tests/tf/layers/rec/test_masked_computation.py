@@ -181,12 +181,15 @@ def test_the_state_stays_where_it_was_in_frames_that_are_masked_out(unit, move):
         numpy.testing.assert_array_equal(out["last"][b], after[b, length - 1])
 
 
-@pytest.mark.parametrize("read_in_loop", [False, True])
-def test_sub_layers_keep_their_last_frame(read_in_loop):
+@pytest.mark.parametrize(
+    "uses", [["all"], ["all", "prev:output"], ["all", "masked/x"], ["all", "prev:masked"]], ids=str
+)
+def test_sub_layers_keep_their_last_frame(uses):
     data, lengths = sequences(max_len=8)
     results = []
     for move in (False, True):
-        net_dict = masked_net(SUBNET, read_in_loop=read_in_loop, optimize_move_layers_out=move)
+        net_dict = masked_net(SUBNET, optimize_move_layers_out=move)
+        net_dict["output"]["unit"]["output"]["from"] = ["all", other]
         inner = {"class": "unmask", "from": "masked/x", "mask": "mask", "is_output_layer": True}
         net_dict["output"]["unit"]["inner"] = inner
         found = RecurrentNet(net_dict, fetch=("output/inner",)).run(data, lengths).out["output/inner"]
