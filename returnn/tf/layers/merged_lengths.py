@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
     from returnn.tf.layers.layer_base import LayerBase
@@ -28,6 +29,8 @@ def merge_dims(
     :return: {..., out_dim}, out_dim; see `rf.merge_dims`
     """
     out, new_dim = rf.merge_dims(source, dims=dims, out_dim=out_dim)
+    if out.time_dim_axis == out.batch_dim_axis:
+        out.time_dim_axis = NotSpecified
     return with_lengths(layer, out, dims, lambda x: rf.merge_dims(x, dims=dims, out_dim=new_dim)[0]), new_dim
 
 

@@ -69,7 +69,7 @@ class ShiftAxisLayer(_ConcatInputLayer):
         sides = (max(self.amount, 0), max(-self.amount, 0))
         out, (longer,) = rf.pad(source, axes=[in_memory], padding=[sides], value=value)
         out, shifted = rf.slice(out, axis=longer, start=sides[1], end=-sides[0] if sides[0] else None)
-        return out if shifted == out_dim else rf.replace_dim(out, in_dim=shifted, out_dim=out_dim)[0]
+        return out if shifted is out_dim else rf.replace_dim(out, in_dim=shifted, out_dim=out_dim)[0]
 
     def _out_dim_of(self, axis: Dim) -> Dim:
         if not self.adjust_size_info or axis.size is not None:

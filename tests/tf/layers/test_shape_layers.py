@@ -92,6 +92,14 @@ def test_dim_is_found_although_its_lengths_are_over_a_merged_batch_by_now():
     numpy.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["merged", "merged_static", "flat", "flat_time_major", "flat_static"])
+def test_batch_dim_is_not_the_time_dim_although_frames_were_merged_into_it(name):
+    layers = {name: ALL_CASES[name]}
+    for net in (LayerNet(layers, fetch=(name,)), LayerNet(layers, fetch=(name,), time_major=True)):
+        out = net.outputs[name]
+        assert out.time_dim_axis is None or not out.dims[out.time_dim_axis].is_batch_dim()
+
+
 def test_batch_dim_is_not_the_feature_dim_although_features_were_merged_into_it(net):
     assert net.outputs["merged_feature"].feature_dim.dimension == 4
 
