@@ -29,9 +29,9 @@ from returnn.tf.layers.layer_params import LayerParams
 from returnn.tf.layers.layer_rec import LayerRec
 from returnn.tf.layers.loop.state import UndefinedSource
 from returnn.tf.layers.name_scope import scope_name
-from returnn.tf.layers.out_type import call_out_type
 from returnn.tf.layers.output_checks import check_output
 from returnn.tf.layers.output_debugging import with_debugging
+from returnn.tf.layers.raw_template import template_like_source
 from returnn.tf.util.cached import CollectionKeys
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, check_known
@@ -380,7 +380,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         :return: template of the output
         """
         if cls.compute is LayerBase.compute:
-            return _out_data_of_source(**kwargs)
+            return template_like_source(**kwargs)
         kwargs.pop("output", None)
         with backend_ctx("template"):
             return cls(**kwargs).output.copy_template()
@@ -536,49 +536,6 @@ def _inputs_of(layer_class: type[LayerBase]) -> tuple[list[str], bool]:
     _, *parameters = inspect.signature(layer_class.compute).parameters.values()
     names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     return names, any(p.kind is p.VAR_POSITIONAL for p in parameters)
-
-
-def _out_data_of_source(
-    name: str,
-    network: Any = None,
-    sources: Sequence[Any] = (),
-    n_out: Any = NotSpecified,
-    out_dim: Dim | None = None,
-    out_type: dict[str, Any] | Callable[..., Tensor] | None = None,
-    **other: Any,
-) -> Tensor:
-    """
-    The template for layer classes of users that do not say what their output looks like: like the first source, with
-    another feature dim if one is given.
-    """
-    if callable(out_type):
-        options = {"network": network, "sources": sources, "n_out": n_out, "out_dim": out_dim, **other}
-        return call_out_type(out_type, name=f"{name}_output", where=f"layer {name!r}", **options)
-    options = dict(out_type or {})
-    if out_dim is None and n_out not in (NotSpecified, None):
-        options.setdefault("dim", n_out)
-    if not sources:
-        if out_dim is not None and not {"shape", "dims", "dim_tags"} & set(options):
-            options["dim"] = out_dim.dimension
-        return Tensor(**{"name": f"{name}_output", **options})
-    source = sources[0].output.copy_template(name=f"{name}_output")
-    if {"shape", "dims", "dim_tags"} & set(options):
-        return Tensor(**{"name": f"{name}_output", "dtype": source.dtype, **options})
-    source = source.copy_template_dense() if source.sparse and not options.get("sparse") else source
-    feature = out_dim
-    if feature is None and options.get("dim") is not None:
-        feature = Dim(options["dim"], name=f"{name}:feature-dense", kind=Dim.Types.Feature, auto_generated=True)
-    axis = source.feature_dim_axis
-    if feature is not None and options.get("sparse"):
-        dims = [d for i, d in enumerate(source.dims) if i != axis]
-        return Tensor(f"{name}_output", dims=dims, sparse_dim=feature, dtype=options.get("dtype", "int32"), version=1)
-    if feature is not None and axis is not None:
-        source = source.copy_template_replace_dim_tag(axis, feature)
-        source.feature_dim_axis = axis
-    elif feature is not None:
-        source = source._insert_dim(feature, len(source.dims))
-        source.feature_dim_axis = len(source.dims) - 1
-    return source.copy_template(dtype=options.get("dtype"))
 
 
 class InternalLayer(LayerBase):
