@@ -89,9 +89,7 @@ class OwnCtcOptions:
     label_loop: bool | None = None  # whether a label can last several frames. Default: True
     ctc_merge_repeated: bool | None = None  # the same, as TensorFlow calls it
     logits_normalize: bool = True  # otherwise, the output of the layer has log probabilities
-    grad_wrt_softmax_in: bool = (
-        True  # the gradient is the one of the input of a softmax, also if not `logits_normalize`
-    )
+    grad_wrt_softmax_in: bool = True  # also without `logits_normalize`, the gradient is that of a softmax's input
     blank_index: int = -1  # negative: counted from the end
     zero_infinity: bool | None = None  # 0 if there is no alignment. Default: since behavior version 30
 
