@@ -40,7 +40,21 @@ def template_of_user_code(layer: LayerBase, sources: Sequence[LayerBase], names:
         options.setdefault("dim", n_out)
     if layer._out_dim is not None and layer._out_dim not in common.dims:
         return _with_feature_dim(common, layer._out_dim)
-    return _with_options(layer, common, options) if options else common
+    return _with_options_for_frames(layer, common, options) if options else common
+
+
+def _with_options_for_frames(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) -> Tensor:
+    """:return: see `_with_options`, which is about one frame if this is all frames of a loop at once"""
+    is_step = layer.network.get_inside_rec_time_dim(inside_loop=True) is not None
+    loop_dim = None if is_step else layer.network.get_inside_rec_time_dim(inside_loop=False)
+    if loop_dim is None or loop_dim not in common.dims:
+        return _with_options(layer, common, options)
+    axis = common.dims.index(loop_dim)
+    frame = _with_options(layer, common.copy_template_excluding_axis(axis), options)
+    axis = min(axis, len(frame.dims))
+    out = frame._insert_dim(loop_dim, axis)
+    out.time_dim_axis = axis
+    return out
 
 
 def call_out_type(function: Any, *, name: str, where: str, **options: Any) -> Tensor:

@@ -44,3 +44,27 @@ def test_dims_that_differ_from_those_of_the_sources():
     net = RecurrentNet(loop(unit))
     assert net.variables["output/rec/hidden/W"].shape.as_list() == [2, 4]
     assert net.run(data, lengths).output.shape[2:] == (2,)
+
+
+@pytest.mark.parametrize(
+    ("code", "out_type", "shape"),
+    [
+        ("source(0)[..., 0]", {"shape": (), "dim": None}, ()),
+        ("source(0)[..., :2]", {"shape": (2,), "dim": 2}, (2,)),
+        ("tf.cast(source(0)[..., 0] > 0., tf.int32)", {"shape": (), "sparse": True, "dim": 2, "dtype": "int32"}, ()),
+        ("source(0)[..., None]", {"shape": (3, 1), "dim": 1, "time_dim_axis": None}, (3, 1)),
+        ("source(0) > 0.", {"dtype": "bool"}, (3,)),
+    ],
+)
+def test_out_type_of_code_in_a_loop_is_about_a_frame(code, out_type, shape):
+    data, lengths = sequences()
+    unit = {"output": {"class": "eval", "from": "data:source", "eval": code, "out_type": out_type}}
+    inside, outside = (
+        RecurrentNet({"output": {"class": "rec", "from": "data", "unit": unit, "optimize_move_layers_out": optimize}})
+        .run(data, lengths)
+        .output
+        for optimize in (False, True)
+    )
+    assert inside.shape == (3, 6, *shape)
+    for b, length in enumerate(lengths):
+        numpy.testing.assert_array_equal(inside[b, :length], outside[b, :length])
