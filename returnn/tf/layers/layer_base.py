@@ -23,7 +23,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.derived_class import InferredInInit, bases_with_output
 from returnn.tf.layers.layer_axes import LayerAxes
 from returnn.tf.layers.layer_batch_norm import LayerBatchNorm
-from returnn.tf.layers.layer_losses import LayerLosses
+from returnn.tf.layers.layer_losses import LayerLosses, target_keys
 from returnn.tf.layers.layer_options import check_options, layers_in, options_of, resolve_layers
 from returnn.tf.layers.layer_params import LayerParams
 from returnn.tf.layers.layer_rec import LayerRec
@@ -166,7 +166,8 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         self.saveable_param_replace: dict[Any, Any] = {}
         self.stats: dict[str, Any] = {}
         self.in_dim = in_dim
-        self.target, self.targets = _target_and_targets(target)
+        keys = target_keys(target)
+        self.target, self.targets = (keys[0], keys) if keys else (None, None)
         self._target_layers = _target_layers or {}
         self.size_target = size_target
         self.loss = loss
@@ -490,13 +491,6 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
     def is_template(self) -> bool:
         """Whether it only says what its output looks like."""
         return self.output is None or self.output.raw_tensor is None
-
-
-def _target_and_targets(target: Any) -> tuple[str | None, list[str] | None]:
-    if target is None:
-        return None, None
-    targets = [target] if isinstance(target, str) else list(target)
-    return targets[0], targets
 
 
 def _resolve_sources(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim, Tensor
@@ -65,7 +65,7 @@ class LayerLosses:
             loss_class = get_loss_class(d["loss"])
             if d.get("target") is None and loss_class.need_target:
                 d["target"] = loss_class.get_default_target(network.extern_data)
-        for key in _keys(d.get("target")):
+        for key in target_keys(d.get("target")):
             if key.startswith("layer:"):
                 with contextlib.suppress(UndefinedSource):  # inside of a loop, where the output may not depend on it
                     d.setdefault("_target_layers", {})[key] = get_layer(key[len("layer:") :])
@@ -128,7 +128,6 @@ def _check_types(d: dict[str, Any], where: str) -> None:
         check_type(option, d.get(option), annotation, where=where)
 
 
-def _keys(target: Any) -> list[str]:
-    if target is None:
-        return []
-    return [target] if isinstance(target, str) else list(target)
+def target_keys(target: str | Sequence[str] | None) -> list[str]:
+    """:return: the option `target`, which is one key or several, as list"""
+    return [target] if isinstance(target, str) else list(target or ())

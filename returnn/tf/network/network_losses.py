@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from returnn.tf.layers.layer_losses import target_keys
 from returnn.tf.layers.loss_holder import LossHolder, total_of
 from returnn.tf.util.regularization import spatial_smoothing_of_output
 
@@ -27,7 +28,7 @@ class NetworkLosses:
         """:return: whether a layer with this loss and target has to compute it"""
         if not (self.eval_flag or self.is_training_objective):
             return False
-        keys = [target] if isinstance(target, str) else list(target or [])
+        keys = target_keys(target)
         for key in keys:
             self.make_layer_that_registers(key)
         return all(key.startswith("layer:") or self.get_root_network().extern_data.has_data(key) for key in keys)

@@ -13,6 +13,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
 from returnn.tf.layers.frames_of_target import check_of_lengths
 from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
+from returnn.tf.layers.layer_losses import target_keys
 from returnn.tf.layers.layer_params import params_in_scope
 from returnn.tf.layers.loop.state import FramesNotKept
 from returnn.tf.layers.rec.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
@@ -324,16 +325,12 @@ def _renamed(loss: Any, name: str) -> Any:
     return loss
 
 
-def _as_list(target: str | list[str] | tuple[str, ...] | None) -> list[str]:
-    return [target] if isinstance(target, str) else list(target or ())
-
-
 def _targets_in(unit: dict[str, Any]) -> set[str]:
     """:return: targets of all layers of the time step, also of those in subnetworks"""
     found: set[str] = set()
     for desc in unit.values():
         if isinstance(desc, dict):
-            found.update(_as_list(desc.get("target")))
+            found.update(target_keys(desc.get("target")))
             inner = desc.get("subnetwork")
             found |= _targets_in(inner) if isinstance(inner, dict) else set()
     return found
