@@ -28,8 +28,10 @@ class NoFrames:
     after_loop: Callable[[Tensor, Dim], None] | None = None  # function of the frames {..., T} and T
 
     def __call__(self) -> Tensor:
-        """:return: [dims of template]"""
+        """:return: [dims of template], without beam, as all hypotheses begin in the same way"""
         out = self.template.copy_template()
+        for dim in [dim for dim in out.dims if dim.is_beam_dim()]:
+            out = out.copy_template_excluding_axis(out.get_axis_from_description(dim))
         sizes = [0 if dim == self.axis else dim.get_dim_value() for dim in out.dims]
         out.raw_tensor = tf.zeros(sizes, dtype=out.dtype)
         return out

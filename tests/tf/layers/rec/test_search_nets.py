@@ -218,3 +218,21 @@ def test_unit_over_the_frames_of_hypotheses_that_sees_no_label():
         longest = max(frames, key=len)
         for x in frames:
             numpy.testing.assert_allclose(x, longest[: len(x)], atol=1e-6)
+
+
+def test_history_of_the_first_of_two_choices():
+    past = SpatialDim("past")
+    choice = {"class": "choice", "from": "q", "target": "others", "beam_size": 2, "initial_output": 0}
+    unit = {
+        "q": {"class": "softmax", "from": "s", "n_out": 3},
+        "tag": {**choice, "length_normalization": False},
+        "tag_emb": {**LINEAR, "from": "tag"},
+        "past": {"class": "cum_concat", "from": "tag_emb", "out_spatial_dim": past},
+        "more": {"class": "reduce", "mode": "sum", "axis": past, "from": "past"},
+        "p": {"class": "softmax", "from": ["s", "more"], "n_out": NUM_LABELS},
+    }
+    as_sum = {**unit, "more": {"class": "cumsum", "from": "tag_emb"}}
+    del as_sum["past"]
+    found, wanted = (SearchNet(decoder(unit=u), fetch=FETCH, extern_data=OTHERS) for u in (unit, as_sum))
+    for entry, want in zip(found.hypotheses(3, data=inputs()), wanted.hypotheses(3, data=inputs()), strict=True):
+        assert_same(entry, want)
