@@ -120,16 +120,28 @@ class Loss:
 
     def dense_target(self) -> Tensor:
         """
-        :return: [B, T, F]: the target; class labels as one-hot vectors
+        :return: [B, T, F]: the target; class labels as one-hot vectors. [B, T] if the output has no feature dim either
         :raises ConfigError: if there is none, or one with another feature dim than the output
         """
-        target, axis = self.require_target(), self.require_axis()
+        target = self.require_target()
+        if self.output.feature_dim is None and target.feature_dim is None and not target.sparse:
+            return rf.cast(target, self.output.dtype)
+        axis = self.require_axis()
         dense = rf.one_hot(target) if target.sparse else rf.cast(target, self.output.dtype)
         if axis not in dense.dims:
             raise ConfigError(
                 f"{self.where()}: the output {self.output} and the target {target} have different feature dims."
             )
         return dense
+
+    def over_features(self, x: Tensor, *, mode: str) -> Tensor:
+        """
+        :param x: [B, T, F], or [B, T] if the output has no feature dim
+        :param mode: "sum" or "mean"
+        :return: [B, T]
+        """
+        axis = self.output.feature_dim
+        return x if axis is None else rf.reduce(x, mode=mode, axis=axis, use_mask=False)
 
     # How it is used.
 

@@ -194,12 +194,12 @@ class BinaryCrossEntropyLoss(Loss):
         logits, target = self.output, self.dense_target()
         weight = 1.0 if self.pos_weight is None else (self.pos_weight - 1.0) * target + 1.0
         value = (1.0 - target) * logits - rf.log_sigmoid(logits) * weight
-        return rf.reduce_mean(value, axis=self.require_axis(), use_mask=False)
+        return self.over_features(value, mode="mean")
 
     def error_per_frame(self) -> Tensor:
         """:return: [B, T]: the part of the entries which are on the wrong side"""
         wrong = rf.compare(self.output > 0.0, "!=", self.dense_target() > 0.5)
-        return rf.reduce_mean(rf.cast(wrong, "float32"), axis=self.require_axis(), use_mask=False)
+        return self.over_features(rf.cast(wrong, "float32"), mode="mean")
 
 
 def _gaussian_around(labels: Tensor, axis: Dim, *, deviation: float) -> Tensor:

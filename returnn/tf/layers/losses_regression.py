@@ -18,7 +18,7 @@ class MeanSquaredError(Loss):
     def value_per_frame(self) -> Tensor:
         """:return: [B, T]"""
         difference = rf.squared_difference(self.output, self.dense_target())
-        return rf.reduce_mean(difference, axis=self.require_axis(), use_mask=False)
+        return self.over_features(difference, mode="mean")
 
 
 class L1Loss(Loss):
@@ -29,7 +29,7 @@ class L1Loss(Loss):
     def value_per_frame(self) -> Tensor:
         """:return: [B, T]"""
         difference = rf.abs(self.output - self.dense_target())
-        return rf.reduce_sum(difference, axis=self.require_axis(), use_mask=False)
+        return self.over_features(difference, mode="sum")
 
 
 class MeanL1Loss(Loss):
@@ -40,7 +40,7 @@ class MeanL1Loss(Loss):
     def value_per_frame(self) -> Tensor:
         """:return: [B, T]"""
         difference = rf.abs(self.output - self.dense_target())
-        return rf.reduce_mean(difference, axis=self.require_axis(), use_mask=False)
+        return self.over_features(difference, mode="mean")
 
 
 class AsIsLoss(Loss):

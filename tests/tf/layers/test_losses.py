@@ -28,6 +28,10 @@ CASES = {
     },
     "mse": {"class": "linear", "activation": None, "n_out": 6, "from": "data", "loss": "mse", "target": "data"},
     "mse_labels": {"class": "softmax", **{**LABELS, "loss": "mse"}},
+    **{
+        f"{loss} of numbers": {"class": "copy", "from": "number", "loss": loss, "target": "layer:other_number"}
+        for loss in ("mse", "l1", "mean_l1", "bin_ce")
+    },
     "l1": {"class": "linear", "activation": None, "n_out": 6, "from": "data", "loss": "l1", "target": "data"},
     "mean_l1": {"class": "linear", "activation": None, "n_out": 6, "from": "data", "loss": "mean_l1", "target": "data"},
     "as_is": {"class": "activation", "activation": "square", "from": "data", "loss": "as_is"},
@@ -59,6 +63,9 @@ CASES = {
     },
 }  # fmt: skip
 HELPERS = {
+    "number": {"class": "reduce", "mode": "sum", "axis": "F", "from": "with_params"},
+    "with_params": {"class": "linear", "activation": None, "n_out": 3, "from": "data"},
+    "other_number": {"class": "reduce", "mode": "mean", "axis": "F", "from": "bits"},
     "bits": {"class": "eval", "eval": "tf.cast(source(0) > 0, tf.float32)", "from": "data"},
     "short": {"class": "slice", "axis": "T", "slice_start": 0, "slice_end": 2, "from": "data:ids"},
     "best": {"class": "reduce", "mode": "argmax", "axis": "F", "from": "ce"},
@@ -189,6 +196,21 @@ def test_binary_cross_entropy_weighs_positive_entries(results):
 def test_regression_losses(results, name, formula):
     difference = frames(results["outputs"][name]) - frames(batch_of()["data"])
     numpy.testing.assert_allclose(results[name]["value"], formula(difference), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "formula"),
+    [
+        ("mse", lambda x, y: (x - y) ** 2),
+        ("l1", lambda x, y: abs(x - y)),
+        ("mean_l1", lambda x, y: abs(x - y)),
+        ("bin_ce", lambda x, y: numpy.log1p(numpy.exp(x)) - x * y),
+    ],
+)
+def test_losses_of_numbers_without_a_feature_dim(results, loss, formula):
+    number = frames(results["outputs"][f"{loss} of numbers"])
+    other = frames((batch_of()["data"] > 0).mean(axis=-1))
+    numpy.testing.assert_allclose(results[f"{loss} of numbers"]["value"], formula(number, other).sum(), rtol=1e-4)
 
 
 def test_both_implementations_of_ctc_agree(results):
