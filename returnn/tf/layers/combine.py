@@ -14,6 +14,7 @@ import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.broadcasting import with_common_dims
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.option_values import value_like
 from returnn.tf.layers.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.behavior_version import BehaviorVersion
@@ -169,9 +170,10 @@ class CompareLayer(LayerBase):
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: bool, the dims of all sources"""
-        operands = with_common_dims(
-            self, [*sources, *([] if self.value is None else [self.value])], by_size=self.matches_by_size
-        )
+        operands: list[Any] = list(sources)
+        if self.value is not None:
+            operands.append(value_like(self.value, sources[-1].dtype))
+        operands = with_common_dims(self, operands, by_size=self.matches_by_size)
         result = None
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
         operation: Callable[..., Tensor] = functools.partial(_combine_by_tensorflow, self, dtype="bool")

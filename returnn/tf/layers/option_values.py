@@ -18,3 +18,10 @@ def number_of(option: LayerBase | Any) -> Any:
     """:return: see `value_of`; indices into a dim are plain numbers, to compute with"""
     value = value_of(option)
     return rf.set_sparse_dim(value, None) if isinstance(value, Tensor) else value
+
+
+def value_like(option: LayerBase | Any, dtype: str) -> Any:
+    """:return: see `value_of`; a number without a fraction is an integer beside integers, as 0.0 beside labels"""
+    value = value_of(option)
+    is_integer = isinstance(value, float) and value.is_integer() and dtype.startswith(("int", "uint"))
+    return int(value) if is_integer else value

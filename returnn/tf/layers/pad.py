@@ -8,7 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.option_values import value_of
+from returnn.tf.layers.option_values import value_like
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import check_known
@@ -60,7 +60,7 @@ class PadLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., left + axis + right]"""
         dims = self.dims_of(source, self.axes, option="axes")
-        value = value_of(self.value)
+        value = value_like(self.value, source.dtype)
         out, _ = rf.pad(
             source, axes=dims, padding=self.padding, out_dims=self.out_dims, value=value, mode=_MODES[self.mode],
             handle_dynamic_dims=self.handle_dynamic_dims,
@@ -165,9 +165,7 @@ def added_frames(
     else:
         dim = layer.new_dim("added", number)
     if not isinstance(value, LayerBase):
-        if source.dtype.startswith(("int", "uint")) and value == int(value):
-            value = int(value)
-        frames = rf.full(dims=[dim], fill_value=value, dtype=source.dtype)
+        frames = rf.full(dims=[dim], fill_value=value_like(value, source.dtype), dtype=source.dtype)
         frames.sparse_dim = source.sparse_dim
         return frames, dim
     return rf.expand_dim(value.output, dim), dim

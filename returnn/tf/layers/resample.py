@@ -8,7 +8,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
 from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.option_values import value_of
+from returnn.tf.layers.option_values import value_like, value_of
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError, check_known
@@ -65,7 +65,7 @@ class ShiftAxisLayer(_ConcatInputLayer):
         in_memory = padded_dim(axis)
         if in_memory is not axis:
             source, _ = rf.replace_dim(source, in_dim=axis, out_dim=in_memory)
-        value = value_of(self.pad_value)
+        value = value_like(self.pad_value, source.dtype)
         sides = (max(self.amount, 0), max(-self.amount, 0))
         out, (longer,) = rf.pad(source, axes=[in_memory], padding=[sides], value=value)
         out, shifted = rf.slice(out, axis=longer, start=sides[1], end=-sides[0] if sides[0] else None)
@@ -185,7 +185,7 @@ class ResizeLayer(_ConcatInputLayer):
         return dim
 
     def _filled(self, out: Tensor, rest: Tensor, out_dim: Dim) -> Tensor:
-        value = value_of(self.fill_value or 0)
+        value = value_like(self.fill_value or 0, out.dtype)
         is_own = rf.compare(rest, "==", 0)
         out = rf.where(is_own, out, value, allow_broadcast_all_sources=True)
         if not self.fill_dropout:

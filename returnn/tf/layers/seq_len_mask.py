@@ -7,6 +7,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.option_values import value_like
 from returnn.tf.layers.ranges import frame_numbers
 from returnn.tf.layers.softmax_over_spatial import mask_of_window
 from returnn.tf.layers.sources import _ConcatInputLayer
@@ -53,7 +54,8 @@ class SeqLenMaskLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims"""
         mask = self.build_mask(source)
-        return source if mask is None else rf.where(mask, source, self.mask_value, allow_broadcast_all_sources=True)
+        value = value_like(self.mask_value, source.dtype)
+        return source if mask is None else rf.where(mask, source, value, allow_broadcast_all_sources=True)
 
     def build_mask(self, source: Tensor) -> Tensor | None:
         """:return: [B, T], bool: whether a frame is inside; None if all are"""

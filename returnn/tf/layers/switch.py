@@ -10,7 +10,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.broadcasting import with_common_dims
 from returnn.tf.layers.layer_base import LayerBase
 from returnn.tf.layers.loop.state import UndefinedSource
-from returnn.tf.layers.option_values import value_of
+from returnn.tf.layers.option_values import value_like, value_of
 from returnn.util.errors import ConfigError
 
 
@@ -78,5 +78,7 @@ class SwitchLayer(LayerBase):
         """:return: the dims of all three"""
         if isinstance(condition, Tensor) and condition.dtype != "bool":
             raise ConfigError(f"{self.where()}: option 'condition': expected bools, but {condition} has other values.")
-        operands = with_common_dims(self, [condition, true_value, false_value])
+        dtype = next((x.dtype for x in (true_value, false_value) if isinstance(x, Tensor)), "")
+        values = [value_like(value, dtype) for value in (true_value, false_value)]
+        operands = with_common_dims(self, [condition, *values])
         return rf.where(*operands, allow_broadcast_all_sources=True)
