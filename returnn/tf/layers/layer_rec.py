@@ -84,6 +84,14 @@ class LayerRec:
         shape = [batch_dim if dim.is_batch_dim() else dim.get_dim_value() for dim in output.copy_as_batch_major().dims]
         return tf.fill(shape, tf.cast(value, output.dtype))
 
+    def final_state(self, parts: dict[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
+        """
+        :param parts: [...] each: state after the last frame of a loop, by name
+        :param lengths: of the loop
+        :return: the same, as it is used outside of the loop
+        """
+        return parts
+
     def post_process_final_rec_vars_outputs(self, rec_vars_outputs: dict[str, Any], seq_len: Any) -> dict[str, Any]:
         """:return: the state after the last frame, as it is used outside of the loop"""
         return rec_vars_outputs

@@ -8,7 +8,7 @@ import re
 def scope_name(layer_name: str) -> str:
     """:return: name scope for a layer of this name: what TensorFlow allows as such"""
     scope = re.sub(r"[^A-Za-z0-9_./-]", "_", layer_name.replace(":", "__"))
-    return scope if re.match(r"[A-Za-z0-9.]", scope) else f".{scope}"  # so the outermost scope can begin
+    return scope if re.match(r"[A-Za-z0-9.]", scope) else f".{ord(scope[0])}.{scope[1:]}"  # so the outermost can begin
 
 
 def scope_of_params(own: str, *, name_scope: str | None, outer: str) -> str:

@@ -10,6 +10,7 @@ is what the layer has set as `self.rec_vars_outputs` in the frame before.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,8 @@ def create_raw_layer(
     layer.output = layer.output if axis is None else axis.split(layer.output)
     if past is not None:
         _take_new_state(layer, past)
+    if layer_class.post_process_final_rec_vars_outputs is not LayerRec.post_process_final_rec_vars_outputs:
+        layer.final_state = functools.partial(_post_processed, layer)  # type: ignore[method-assign]
     return layer
 
 
@@ -124,15 +127,17 @@ class RawLayerTemplate(InternalLayer):
         with _scratch_graph_if(self.network.get_root_network().only_template):
             for key, raw in self._initial_state().items():
                 dims = self._dims_of_state(key, shapes.get(key, raw.shape))
-                template = Tensor(key, dims=dims, dtype=raw.dtype.base_dtype.name)
-                self.state_templates[key] = StateTemplate(template, self._function_for_initial(key, dims))
+                template = Tensor(key, dims=dims, dtype=raw.dtype.base_dtype.name, version=1)
+                initial = self._function_for_initial(key, dims)
+                self.state_templates[key] = StateTemplate(template, initial, is_hidden_state=True)
 
     def _dims_of_state(self, key: str, shape: Any) -> list[Dim]:
         sizes = tf.TensorShape(shape).as_list()
         has_batch = bool(sizes) and sizes[0] is None
+        kinds = [Dim.Types.Spatial] * (len(sizes) - 1) + [Dim.Types.Feature]
         dims = [
-            self.new_dim(f"state {key} axis {i}", size, auto_generated=False)
-            for i, size in list(enumerate(sizes))[has_batch:]
+            self.new_dim(f"state {key} axis {i}", size, kind=kind, auto_generated=False)
+            for i, (size, kind) in list(enumerate(zip(sizes, kinds, strict=False)))[has_batch:]
         ]
         batch = self.network.batch_dims_of_frame() if has_batch else []
         beam = [] if self.axis is None or not has_batch else [self.axis.beam]
@@ -203,6 +208,17 @@ def _take_new_state(layer: LayerBase, past: PreviousRawLayer) -> None:
         after = before.copy_template()
         after.raw_tensor = _with_split_axes(tf.convert_to_tensor(layer.rec_vars_outputs[key]), before)
         layer.new_state(key, after)
+
+
+def _post_processed(layer: LayerBase, parts: dict[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
+    """See `LayerRec.final_state`."""
+    raw = {key: _with_merged_axes(part) for key, part in parts.items()}
+    changed = layer.post_process_final_rec_vars_outputs(raw, seq_len=_with_merged_axes(lengths))
+    result = {}
+    for key, part in parts.items():
+        result[key] = part.copy_template()
+        result[key].raw_tensor = _with_split_axes(tf.convert_to_tensor(changed[key]), part)
+    return result
 
 
 # A part of a state can have dims that grow from frame to frame, of which nobody knows the lengths.

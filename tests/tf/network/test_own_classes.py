@@ -208,6 +208,28 @@ def test_state_of_own_class():
     assert_frames_close(out, 1 + 2 * numpy.cumsum(DATA, axis=1))
 
 
+def test_last_state_of_own_class_outside_of_the_loop():
+    text = SUM.replace(
+        "register_layer_class(Sum)",
+        """
+    def post_process_final_rec_vars_outputs(self, rec_vars_outputs, seq_len):
+        mean = rec_vars_outputs["sum"] / tf.cast(seq_len[:, None], "float32")
+        return {**rec_vars_outputs, "sum": mean}
+
+register_layer_class(Sum)
+""",
+    )
+    assert text != SUM
+    loop = in_loop(output={"class": "my_sum", "from": "data:source"})["output"]
+    last = {"class": "get_last_hidden_state", "from": "loop", "key": "sum", "n_out": 6}
+    sums, means = (
+        net_of(one, network={"loop": loop, "output": last}).run(values={"data": DATA}) for one in (SUM, text)
+    )
+    expected = numpy.stack([one[:length].sum(axis=0) for one, length in zip(DATA, LENGTHS, strict=True)])
+    numpy.testing.assert_allclose(sums, expected, rtol=1e-4)
+    numpy.testing.assert_allclose(means, expected / numpy.array(LENGTHS)[:, None], rtol=1e-4)
+
+
 def test_layer_with_state_stays_in_the_loop():
     layers = {"sum": {"class": "my_sum", "from": "data:source"}, "output": {"class": "copy", "from": "sum"}}
     net = net_of(SUM, network=in_loop(**layers))

@@ -9,7 +9,7 @@ more. A template costs little, as nothing is computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from returnn.frontend import backend_ctx, get_default_float_dtype
@@ -295,7 +295,7 @@ def _choices(frame: Frame) -> list[Tensor]:
 def _states(frame: Frame, prev_beam: Dim | None) -> dict[str, dict[str, StateTemplate]]:
     return {
         path: {
-            key: StateTemplate(as_beam_of_frame_before(state.template, prev_beam), state.initial)
+            key: replace(state, template=as_beam_of_frame_before(state.template, prev_beam))
             for key, state in layer.state_templates.items()
         }
         for path, layer in frame.layers.items()

@@ -15,6 +15,7 @@ class StateTemplate:
 
     template: Tensor
     initial: Any = 0  # number, "zeros", "ones", tensor, layer, or function without arguments
+    is_hidden_state: bool = False  # others can ask for it. Otherwise the class of the layer says for which parts
 
 
 class LayerNeedsItself(ConfigError):

@@ -164,7 +164,7 @@ class LoopEmitter:
             path: kept_as_layer(
                 kept, all_frames(final["kept"][path], kept.template), self.before.network,
                 states=states.get(path, {}), initial=self.initial_states.get(path, {}),
-                params=self.step_network.frame.layers[path].all_params,
+                step_layer=self.step_network.frame.layers[path],
             )
             for path, kept in self.kept.items()
         }  # fmt: skip
@@ -463,7 +463,7 @@ class LoopEmitter:
 
     def _states_to_keep(self, path: str) -> dict[str, Tensor]:
         """:return: templates of the parts of the hidden state which have to be known of all frames, by name"""
-        names = hidden_state_names(path, self.inputs.cell.unit)
+        names = hidden_state_names(path, self.inputs.cell.unit, self.inferred.states[path])
         is_asked_for = path in self.inputs.cell.asked_for_states
         return {
             key: self._template_to_keep(state.template)

@@ -83,7 +83,8 @@ class KeptFrames(InternalLayer):
 
     def last_hidden_state_parts(self) -> dict[str, Tensor]:
         """:return: [..., F] each: after the last frame"""
-        return {k: last_frame(x, self.time_dim, self.initial[k]) for k, x in self.states.items()}
+        parts = {k: last_frame(x, self.time_dim, self.initial[k]) for k, x in self.states.items()}
+        return self.final_state(parts, self.time_dim.get_size_tensor())
 
 
 class LayerBehindLoop(WrappedInternalLayer):

@@ -46,13 +46,13 @@ def kept_as_layer(
     *,
     states: dict[str, Tensor],
     initial: dict[str, Tensor],
-    params: dict[str, Any],
+    step_layer: LayerBase,
 ) -> LayerBase:
     """
     :param frames: [T, ...], of what is kept
     :param states: [T, ..., F], parts of the hidden state, as far as they are kept, too
     :param initial: the same before the first frame, [..., F]
-    :param params: of the layer
+    :param step_layer: the layer in a frame of the loop
     :return: layer that stands for all frames of a layer inside of the loop, with its loss
     """
     act = None
@@ -67,7 +67,8 @@ def kept_as_layer(
     )  # fmt: skip
     for name in _TAKEN_OVER:
         setattr(layer, name, getattr(kept.layer, name))
-    layer.params = dict(params)  # for those who share them
+    layer.params = dict(step_layer.all_params)  # for those who share them
+    layer.final_state = step_layer.final_state
     layer.output_before_activation = act
     layer.kwargs = {"only_on_eval": kept.layer.only_on_eval}
     return layer
@@ -207,9 +208,9 @@ class StepFrame(Frame):
             return self._slice(name, name)
         output = self.loop.inferred.prev[path].copy_template()
         output.raw_tensor = self.variables["prev"][path]
-        names = hidden_state_names(path, self.loop.inputs.cell.unit)
         owner = owner_of_state(path, self.loop.inputs.cell.unit)
         states = self.loop.inferred.states.get(owner, {})
+        names = hidden_state_names(path, self.loop.inputs.cell.unit, states)
         return PrevLayer(
             name=name,
             network=self.network,

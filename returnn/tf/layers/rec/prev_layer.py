@@ -8,6 +8,7 @@ from typing import Any
 from returnn.tensor import Tensor
 from returnn.tf.layers.layer_base import InternalLayer
 from returnn.tf.layers.loop.infer import description_of
+from returnn.tf.layers.loop.state import StateTemplate
 from returnn.tf.layers.registry import get_layer_class
 
 
@@ -34,14 +35,19 @@ class PrevLayer(InternalLayer):
         return {name: self.state_before(name) for name in self.state_names}
 
 
-def hidden_state_names(path: str, descriptions: Mapping[str, Any]) -> tuple[str, ...]:
+def hidden_state_names(
+    path: str, descriptions: Mapping[str, Any], states: Mapping[str, StateTemplate] | None = None
+) -> tuple[str, ...]:
     """
     :param path: of a layer in a loop
     :param descriptions: options of the layers of the time step
+    :param states: of the layer that has the state, as far as they are known
     :return: parts of its hidden state
     """
     desc = dict(description_of(owner_of_state(path, descriptions), descriptions))
-    return get_layer_class(desc["class"]).cls_hidden_state_names(desc) if "class" in desc else ()
+    of_class = get_layer_class(desc["class"]).cls_hidden_state_names(desc) if "class" in desc else ()
+    own = tuple(name for name, state in (states or {}).items() if state.is_hidden_state)
+    return (*of_class, *own)
 
 
 def owner_of_state(path: str, descriptions: Mapping[str, Any]) -> str:

@@ -242,9 +242,9 @@ class RecSubnetwork(LayerBase):
         if layer is None:
             return None
         output = self.cell.seen_from_outside(layer.output)._insert_dim(self.cell.time_dim, 0)
-        names = hidden_state_names(layer_name, self.cell.unit)
-        owner = owner_of_state(layer_name, self.cell.unit)
-        states = {k: s.template for k, s in self.cell.inferred.states.get(owner, {}).items() if k in names}
+        known = self.cell.inferred.states.get(owner_of_state(layer_name, self.cell.unit), {})
+        names = hidden_state_names(layer_name, self.cell.unit, known)
+        states = {key: state.template for key, state in known.items() if key in names}
         return TemplateBehindLoop(name=f"{self.name}/{layer_name}", network=self.network, output=output, states=states)
 
     def get_sub_networks(self: RecLayer) -> list[Any]:
