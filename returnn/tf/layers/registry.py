@@ -106,5 +106,9 @@ def _load_all() -> None:
         return
     _is_loaded[0] = True
     package = importlib.import_module(_PACKAGE)
-    for info in pkgutil.walk_packages(package.__path__, prefix=f"{_PACKAGE}."):
-        auto_register_layer_classes(vars(importlib.import_module(info.name)))
+    try:
+        for info in pkgutil.walk_packages(package.__path__, prefix=f"{_PACKAGE}."):
+            auto_register_layer_classes(vars(importlib.import_module(info.name)))
+    except BaseException:  # the next one who asks sees the same error
+        _is_loaded[0] = False
+        raise
