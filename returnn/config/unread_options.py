@@ -34,7 +34,7 @@ _WITHOUT_EFFECT = """
     allow_skipping_seqs_in_forward apply_cleanup_old_models_to_optim_states
     debug_rec_layer
     debug_shell_before_train_loop debug_shell_in_runner debug_shell_in_runner_step
-    epoch_end epoch_start extract file_cache_opts
+    epoch_end epoch_start extract
     flat_net_construction forward_auto_split_batch_on_oom get_model grad_clip grad_scaler hidden_size ipython
     load_model_post_hooks onnx_export online_shuffle_batches packed_fallback_allowed patch_atfork
     reset_dev_memory_caches restart_after_num_net_reinit rf_native_opt rf_packed_att_fast_paths

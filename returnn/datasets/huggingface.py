@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy
 
+from returnn.config import get_global_config
 from returnn.datasets.corpus_dataset import CorpusDataset
 from returnn.datasets.dataset_seq import Array
 from returnn.datasets.seq_order import GetSeqLen, SeqLens
 from returnn.datasets.util.vocabulary import Vocabulary
-from returnn.util.cache_manager import cf
 from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.file_cache import get_instance
 from returnn.util.optional_import import import_optional
 
 _FORMAT_OPTIONS = ("dim", "ndim", "shape", "dtype", "sparse", "vocab")
@@ -133,7 +134,8 @@ class HuggingFaceDataset(CorpusDataset):
         if isinstance(self.dataset_opts, Mapping):
             return datasets.load_dataset(**self.dataset_opts)
         files = self._arrow_files(self.dataset_opts)
-        local = [cf(name) if self.use_file_cache else name for name in files]
+        cache = get_instance(get_global_config(return_empty_if_none=True))
+        local = [cache.get_file(name) if self.use_file_cache else name for name in files]
         return datasets.concatenate_datasets([datasets.Dataset.from_file(name) for name in local])
 
     def _arrow_files(self, opts: str | Sequence[str]) -> list[str]:

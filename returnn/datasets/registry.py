@@ -7,8 +7,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from returnn.config import get_global_config
 from returnn.datasets.dataset import ConfigReader, Dataset
 from returnn.util.errors import ConfigError, check_known, nearest_hint
+from returnn.util.file_cache import get_instance
 
 DatasetDict: TypeAlias = dict[str, Any]
 DatasetLike: TypeAlias = "DatasetDict | str | Dataset | Callable[[], DatasetDict]"
@@ -125,6 +127,7 @@ def init_dataset(
         raise ConfigError(f"data set: expected a dict with 'class', got a {type(kwargs).__name__}: {kwargs!r}.")
     options = {**(default_kwargs or {}), **kwargs, **(extra_kwargs or {})}
     options = extend_dataset_dict_from_parent_dataset(options, parent_dataset)
+    options, _ = get_instance(get_global_config(return_empty_if_none=True)).handle_cached_files_in_config(options)
     cls = _take_class(options)
     return _construct(cls, options)
 
