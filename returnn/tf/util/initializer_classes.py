@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy
@@ -22,9 +23,8 @@ def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any
     :param dtype: of the values
     """
     distribution = "uniform" if uniform else "truncated_normal"
-    return tf1.variance_scaling_initializer(
-        scale=1.0, mode="fan_avg", distribution=distribution, seed=seed, dtype=tf.as_dtype(dtype)
-    )
+    initializer = tf1.variance_scaling_initializer(scale=1.0, mode="fan_avg", distribution=distribution, seed=seed)
+    return functools.partial(initializer, dtype=tf.as_dtype(dtype))  # as an argument above, TensorFlow warns of it
 
 
 def random_uniform_abs_initializer(limit: float, **kwargs: Any) -> Any:
