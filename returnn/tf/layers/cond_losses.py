@@ -45,6 +45,11 @@ class CondLosses:
         :return: values to hand out of the branch
         """
         self._holders[key] = holders = layer.get_losses_initialized() if self._num[key] else []
+        if len(holders) > self._num[key]:
+            raise ConfigError(
+                f"{layer.where()}: it has {len(holders)} losses, its options only say {self._num[key]}.\n"
+                "  Inside of a 'cond', each loss has to stand in the net dict."
+            )
         found = [(loss.get_loss_value(), loss.get_error_value(), loss.get_norm_factor()) for loss in holders]
         nothing = (None, None, None)
         values = {

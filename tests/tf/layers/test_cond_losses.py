@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.tf.layers.linear import LinearLayer
 from returnn.util.errors import ConfigError
 from tests.tf.layers.test_common_options import LINEAR, Net
 
@@ -76,3 +77,17 @@ def test_parameters_of_the_same_name_in_other_scopes_are_all_there():
     net = Net(cond(True, LINEAR, NO_LOSS)).net
     names = ["layer/W", "layer/b", "plain/W", "plain/b"]
     assert sorted(param.op.name for param in net.get_params_list()) == names
+
+
+class TwoLosses(LinearLayer):
+    """Has more losses than its options say."""
+
+    layer_class = "two_losses"
+
+    def get_losses_initialized(self, reduce_func=None):
+        return 2 * super().get_losses_initialized(reduce_func)
+
+
+def test_losses_that_are_not_in_the_net_dict():
+    with pytest.raises(ConfigError, match=r"it has 2 losses, its options only say 1\.\n  Inside of"):
+        results(cond(True, {**LOSS, "class": TwoLosses}, NO_LOSS))
