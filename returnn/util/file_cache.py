@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from returnn.util.atomic_file import write_atomic
-from returnn.util.errors import UserError, check_known
+from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.file_lock import LockFile
 from returnn.util.folders import get_login_username, get_temp_dir
 from returnn.util.human_readable import human_bytes_size
@@ -273,11 +273,16 @@ def get_instance(config: Any = None) -> FileCache:
     """
     :param config: its option `file_cache_opts` has the arguments of `FileCache`
     :return: the cache; for the same options always the same one
-    :raises UserError: if there is no such option
+    :raises ConfigError: if there is no such option, or it cannot have this value
     """
     options = (config.typed_value("file_cache_opts", None) if config is not None else None) or {}
-    for name in options:
-        check_known("key", name, FileCache.__init__.__kwdefaults__ or {}, where="option 'file_cache_opts'")
+    where = "option 'file_cache_opts'"
+    defaults = FileCache.__init__.__kwdefaults__ or {}
+    for name, value in options.items():
+        check_known("key", name, defaults, where=where)
+        is_text = isinstance(defaults[name], str)
+        if not isinstance(value, str if is_text else (int, float)):
+            raise ConfigError(f"{where}: {name!r} has to be a {'text' if is_text else 'number'}, not {value!r}.")
     return _instance(tuple(sorted(options.items())))
 
 

@@ -144,6 +144,8 @@ def test_options_of_a_config(tmp_path):
     assert "$" not in get_instance(config).cache_directory + get_instance().cache_directory
     with pytest.raises(ConfigError, match=r"^option 'file_cache_opts': there is no key 'cache_dir'\.\n  Did you mean"):
         get_instance(Config({"file_cache_opts": {"cache_dir": "x"}}))
+    with pytest.raises(ConfigError, match=r"^option 'file_cache_opts': 'num_tries' has to be a number, not \['3'\]\.$"):
+        get_instance(Config({"file_cache_opts": {"num_tries": ["3"]}}))
 
 
 def test_files_of_a_data_set(tmp_path):

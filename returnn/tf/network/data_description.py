@@ -64,6 +64,8 @@ def _as_options(where: str, description: Any, *, is_input: bool) -> Mapping[str,
     if isinstance(description, int):
         description = (description, 1 if not is_input else 2)
     if isinstance(description, (list, tuple)):
+        if len(description) != 2 or not all(isinstance(number, int) for number in description):
+            raise ConfigError(f"{where}: expected two numbers, dim and number of axes, or a dict, got {description!r}.")
         dim, ndim = description
         sparse = ndim <= 1
         shape: tuple[int | None, ...] = (None,) * max(ndim - (0 if sparse else 1), 1 if sparse else 0)

@@ -115,6 +115,10 @@ def test_vocabulary_is_made_of_its_description(vocab_file, options):
             "no feature dim of this size.\n"
             "  For labels: 'sparse': True. Otherwise 'shape' has the feature dim, too, such as (None, 40).",
         ),
+        (
+            {"data": (40, 2, 1)},
+            "extern_data: 'data': expected two numbers, dim and number of axes, or a dict, got (40, 2, 1).",
+        ),
         ({"data": {}}, "extern_data: 'data': one of 'dim', 'shape', 'dims' is needed, got {}."),
         ({"data": {"dim": "40"}}, "extern_data: 'data': option 'dim' has to be an integer, not '40'."),
         (
