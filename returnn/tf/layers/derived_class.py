@@ -48,9 +48,9 @@ def with_own_beam(layer: Any) -> Any:
     :param layer: of a class that is derived from a built-in one, after `__init__`
     :return: layer, with batch and beam as two dims again, if it has a beam
     """
-    axis, sources = vars(layer).pop("merged_beam", (None, None))
+    axis, seen_before = vars(layer).pop("merged_beam", (None, {}))
     if axis is not None:
-        layer.sources = sources
+        vars(layer).update(seen_before)
         layer.output = axis.split(layer.output)
     return layer
 
@@ -89,7 +89,7 @@ def _merge_beam(layer: Any) -> None:
     axis = BeamAxis.of([layer.output, *(source.output for source in layer.sources)])
     if axis is None:
         return
-    layer.merged_beam = axis, layer.sources
+    layer.merged_beam = axis, {name: vars(layer)[name] for name in ("sources", "_input_data") if name in vars(layer)}
     layer.sources = [_with_merged_output(source, axis) for source in layer.sources]
     layer.output = axis.merge(layer.output)
     if vars(layer).get("_input_data") is not None:
