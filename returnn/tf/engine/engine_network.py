@@ -227,6 +227,8 @@ class EngineNetwork(EngineBase):
             eval_flag=eval_flag, search_flag=search_flag,
         )  # fmt: skip
         network.construct_from_dict(net_dict)
+        if eval_flag:
+            network.maybe_construct_objective()  # losses say which data is used, and batches need to know that
         if train_flag is False:
             return network, None
         objective = network.get_objective()

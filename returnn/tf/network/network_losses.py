@@ -105,9 +105,10 @@ class NetworkLosses:
         :param horovod_collected_reduce_inputs: is filled: losses and norm factors, which workers sum up
         :return: raw tensors by name: `size:data:0`, `loss`, `constraints`, `cost:NAME`, `error:NAME`, ...
         """
+        if should_train or should_eval:
+            self.maybe_construct_objective()  # first: losses say which data is used
         fetches: dict[str, Any] = self._fetches_of_sizes() if with_size else {}
         if should_train or should_eval:
-            self.maybe_construct_objective()
             fetches.update(loss=self.total_loss, constraints=self.total_constraints)
             fetches.update(self._fetches_of_losses())
             if horovod_collected_reduce_inputs is not None:

@@ -252,6 +252,24 @@ def test_labels_cannot_be_combined(tmp_path):
 
 # Evaluation.
 
+CTC = {
+    "hidden": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data"},
+    "output": {"class": "softmax", "n_out": 3, "from": "hidden", "loss": "ctc", "target": "classes"},
+}
+FRAMES_WITH_SIZE = {**FRAMES, "output": {**FRAMES["output"], "n_out": 2}}
+DATA_OF_CTC = {"class": "StaticDataset", "output_dim": {"data": (9, 2), "classes": (2, 1)}, "data": [
+    {"data": numpy.ones((6, 9), "float32"), "classes": numpy.array([0, 1], "int32")},
+    {"data": numpy.zeros((4, 9), "float32"), "classes": numpy.array([1], "int32")},
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("network", "data"), [(FRAMES_WITH_SIZE, DEV), (FRAMES, DEV), (CTC, DATA_OF_CTC)], ids=["n_out", "no n_out", "ctc"]
+)
+def test_targets_that_only_losses_use_are_fed(network, data, tmp_path, capsys):
+    tasks.evaluate(task_config(tmp_path, "eval", network=network, dev=data, eval=None))
+    assert "dev: error output " in capsys.readouterr().out
+
 
 def test_scores_of_each_sequence(tmp_path):
     columns = ["score", "error", "pos_score", "pos_error", "seq_len"]

@@ -91,6 +91,12 @@ def test_what_a_step_computes(net):
     assert net.net.get_fetches_dict() == {}
 
 
+def test_lengths_of_targets_that_only_losses_use():
+    net = ConfigNet(TEXT.replace('"from": "block"', '"from": "data", "n_out": 5'), eval_flag=True)
+    with net.graph.as_default():
+        assert "size:classes:1" in net.net.get_fetches_dict(should_eval=True, with_size=True)
+
+
 def test_layers_of_a_subnetwork_one_by_one():
     net = ConfigNet(TEXT.replace('"from": "block"', '"from": "data"'))
     with net.graph.as_default():
