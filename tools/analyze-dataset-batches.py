@@ -10,7 +10,7 @@ import _setup_returnn_env  # noqa: F401
 from returnn.datasets.batch import Batch
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.engine.batch_options import batch_limits
-from returnn.pretrain import pretrain_from_config
+from returnn.engine.pretrain import pretrain_from_config
 from returnn.tools.batch_statistics import BatchStatistics
 from returnn.tools.command_line import init_config, open_dataset, run_tool
 from returnn.util.errors import UserError, check_known

@@ -7,7 +7,7 @@ import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.learning_rate_file import read_learning_rate_file
+from returnn.engine.learning_rate_file import read_learning_rate_file
 from returnn.tf.checkpoint import cleanup_policy, delete_superfluous_checkpoints, existing_checkpoints
 from returnn.tf.checkpoint.cleanup import CleanupPolicy, superfluous_epochs
 from returnn.tools.command_line import init_config, run_tool

@@ -7,7 +7,7 @@ import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.learning_rate_file import read_learning_rate_file
+from returnn.engine.learning_rate_file import read_learning_rate_file
 from returnn.tools.best_epochs import best_epochs
 from returnn.tools.command_line import init_config, run_tool
 from returnn.util.errors import UserError

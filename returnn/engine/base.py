@@ -7,9 +7,9 @@ import os
 
 from returnn.config import Config, get_global_config
 from returnn.datasets.dataset import Dataset
+from returnn.engine.learning_rate_control import LearningRateControl, load_learning_rate_control_from_config
+from returnn.engine.pretrain import Pretrain, pretrain_from_config
 from returnn.forward_iface import ForwardCallbackIface
-from returnn.learning_rate_control import LearningRateControl, load_learning_rate_control_from_config
-from returnn.pretrain import Pretrain, pretrain_from_config
 from returnn.util.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
 from returnn.util.errors import ConfigError
 

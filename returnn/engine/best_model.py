@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 
 from returnn.config import Config
-from returnn.learning_rate_control import LearningRateControl
+from returnn.engine.learning_rate_control import LearningRateControl
 from returnn.util.errors import ConfigError, check_known
 
 

@@ -7,7 +7,7 @@ import sys
 from returnn.config import Config
 from returnn.engine.epoch_table import DURATION_KEY, epoch_table
 from returnn.engine.learning_curve import learning_curve_filename, update_learning_curve
-from returnn.learning_rate_control import LearningRateControl
+from returnn.engine.learning_rate_control import LearningRateControl
 from returnn.log import log
 from returnn.util.terminal import terminal_size
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from returnn.learning_rate_file import EpochData
+from returnn.engine.learning_rate_file import EpochData
 from returnn.util.human_readable import hms
 
 DURATION_KEY = "epoch_train_time_secs"  # of `EpochData.meta`

@@ -8,7 +8,7 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.engine.epoch_table import score_keys
-from returnn.learning_rate_file import EpochData
+from returnn.engine.learning_rate_file import EpochData
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.optional_import import import_optional

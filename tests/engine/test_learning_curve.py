@@ -5,7 +5,7 @@ import pytest
 from returnn.config import Config
 from returnn.engine import learning_curve
 from returnn.engine.learning_curve import draw_learning_curve, learning_curve_filename, update_learning_curve
-from returnn.learning_rate_file import EpochData
+from returnn.engine.learning_rate_file import EpochData
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.warn_once import forget_shown

@@ -7,7 +7,7 @@ import numpy
 import pytest
 import tensorflow as tf
 
-from returnn.learning_rate_file import EpochData, write_learning_rate_file
+from returnn.engine.learning_rate_file import EpochData, write_learning_rate_file
 from returnn.tf.checkpoint import existing_checkpoints
 from returnn.tf.checkpoint.average import write_checkpoint
 

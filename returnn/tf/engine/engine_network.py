@@ -13,8 +13,8 @@ from returnn.config import Config, network_json_from_config
 from returnn.engine.base import EngineBase
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.net_options import OptionsOfNet, check_special_keys
+from returnn.engine.pretrain import resolve_epoch_values
 from returnn.log import log
-from returnn.pretrain import resolve_epoch_values
 from returnn.tensor import batch_dim
 from returnn.tf.checkpoint import (
     CheckpointWriter,

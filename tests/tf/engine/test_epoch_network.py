@@ -4,8 +4,8 @@ import numpy
 import pytest
 import tensorflow as tf
 
+from returnn.engine.pretrain import WrapEpochValue
 from returnn.log import log
-from returnn.pretrain import WrapEpochValue
 from returnn.tf.engine import Engine, tasks
 from returnn.tf.util.data import FeatureDim
 from returnn.util.errors import ConfigError, UserError

@@ -1,7 +1,13 @@
 import pytest
 
 from returnn.config import Config
-from returnn.pretrain import Pretrain, WrapEpochValue, has_epoch_values, pretrain_from_config, resolve_epoch_values
+from returnn.engine.pretrain import (
+    Pretrain,
+    WrapEpochValue,
+    has_epoch_values,
+    pretrain_from_config,
+    resolve_epoch_values,
+)
 from returnn.util.errors import ConfigError
 
 NET = {

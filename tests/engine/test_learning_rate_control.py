@@ -5,7 +5,7 @@ import numpy
 import pytest
 
 from returnn.config import Config
-from returnn.learning_rate_control import (
+from returnn.engine.learning_rate_control import (
     ConstantLearningRate,
     LearningRateControl,
     NewbobAbs,
@@ -15,7 +15,7 @@ from returnn.learning_rate_control import (
     learning_rate_control_type,
     load_learning_rate_control_from_config,
 )
-from returnn.learning_rate_file import EpochData, read_learning_rate_file
+from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file
 from returnn.util.errors import ConfigError, UserError
 
 
