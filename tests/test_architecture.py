@@ -28,6 +28,10 @@ LAYERS = (
     "returnn.datasets",
 )
 NETWORK = (*LAYERS, "returnn.tf.network", "returnn.tf.checkpoint")
+LOOP_WITHOUT_GRAPH = tuple(
+    f"returnn.tf.layers.loop.{name}"
+    for name in ("beam", "blocks", "frame", "graph", "infer", "plan", "selected_frames")
+)
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.util": (),
     "returnn.log": UTIL,
@@ -45,7 +49,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.tf.sprint": ("returnn.util", "returnn.sprint"),
     "returnn.tf.checkpoint": (*UTIL, "returnn.log", "returnn.tf.util.assign"),
     "returnn.tf.layers": LAYERS,
-    "returnn.tf.layers.loop": FRONTEND,  # the loop compiler, as far as it makes no graph
+    **dict.fromkeys(LOOP_WITHOUT_GRAPH, (*FRONTEND, *LOOP_WITHOUT_GRAPH, "returnn.tf.layers.core.step_state")),
     "returnn.tf.network": NETWORK,
 }
 WITHOUT_FRAMEWORK = (
@@ -54,7 +58,7 @@ WITHOUT_FRAMEWORK = (
     "returnn.frontend",
     "returnn.datasets",
     "returnn.config",
-    "returnn.tf.layers.loop",
+    *LOOP_WITHOUT_GRAPH,
 )
 FRAMEWORKS = {"tensorflow", "torch", "keras"}
 # Documented names which live a floor above, in modules of re-exports alone.

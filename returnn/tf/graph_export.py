@@ -12,7 +12,7 @@ from returnn.config import Config
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.engine import Engine
-from returnn.tf.layers.unavailable_data import DataNotAvailableLayer, require_available
+from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, require_available
 from returnn.tf.network import ExternData, TFNetwork
 from returnn.util.atomic_file import write_atomic
 from returnn.util.errors import ConfigError, check_known

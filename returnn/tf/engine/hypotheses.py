@@ -20,7 +20,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.datasets.dataset import Dataset
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.network import TFNetwork
 from returnn.util.atomic_file import open_atomic
 from returnn.util.errors import ConfigError, UserError, check_known

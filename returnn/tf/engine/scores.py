@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
-from returnn.tf.layers.loss_holder import LossHolder
+from returnn.tf.layers.core.loss_holder import LossHolder
 
 
 def score_fetches(losses: Mapping[str, LossHolder]) -> dict[str, tf.Tensor]:

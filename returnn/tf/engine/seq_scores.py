@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tensor import Tensor, batch_dim
-from returnn.tf.layers.loss_holder import LossHolder
+from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.tf.network import TFNetwork
 from returnn.util.atomic_file import open_atomic
 from returnn.util.errors import ConfigError, check_known

@@ -17,17 +17,17 @@ from rich.console import Console
 from rich.table import Table
 
 from returnn.datasets.registry import get_dataset_class, known_dataset_classes
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.layer_options import Option, options_of, public_options_of
-from returnn.tf.layers.loss import Loss
-from returnn.tf.layers.rec.units.base import RecUnit
-from returnn.tf.layers.rec.units.registry import get_unit_class, known_units
-from returnn.tf.layers.registry import (
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.loss import Loss
+from returnn.tf.layers.options.layer_options import Option, options_of, public_options_of
+from returnn.tf.layers.options.registry import (
     get_layer_class,
     get_layer_class_name_list,
     get_loss_class,
     get_loss_class_name_list,
 )
+from returnn.tf.layers.rec.units.base import RecUnit
+from returnn.tf.layers.rec.units.registry import get_unit_class, known_units
 from returnn.tf.optimizers.registry import get_optimizer_class, known_optimizers
 from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.not_specified import NotSpecified

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.loop.plan import Placement
-from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
+from returnn.tf.layers.loop.subnet_cell import SubnetworkRecCell
 
 _INTERNAL = ("prev:", "data:", ":i")
 

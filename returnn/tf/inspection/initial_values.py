@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Tensor
-from returnn.tf.layers.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.loop.frame import Frame
-from returnn.tf.layers.rec.initial import InitialOutput, initial_value
+from returnn.tf.layers.loop.initial import InitialOutput, initial_value
 from returnn.tf.layers.rec.initial_parameter import InitialParameter
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
+    from returnn.tf.layers.loop.subnet_cell import SubnetworkRecCell
 
 
 def infer_initial_values(cell: SubnetworkRecCell) -> None:

@@ -11,7 +11,7 @@ from returnn.tf.inspection.found_layers import FoundLayer
 if TYPE_CHECKING:
     from returnn.tensor import Tensor
     from returnn.tf.layers.loop.frame import Edge
-    from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
+    from returnn.tf.layers.loop.subnet_cell import SubnetworkRecCell
 
 _PLACES = {
     "before": "before the loop, all frames at once",

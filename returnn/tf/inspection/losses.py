@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import returnn.frontend as rf
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.loss import Loss
-from returnn.tf.layers.losses import CrossEntropyLoss
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.loss import Loss
+from returnn.tf.layers.losses.frame_losses import CrossEntropyLoss
 from returnn.util.errors import ConfigError
 
 

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.layer_options import options_of, public_options_of
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.options.layer_options import options_of, public_options_of
+from returnn.tf.layers.options.registry import get_layer_class, get_loss_class
 from returnn.tf.layers.rec.unit_layer import UnitLayer
 from returnn.tf.layers.rec.units.registry import get_unit_class
-from returnn.tf.layers.registry import get_layer_class, get_loss_class
 from returnn.util.errors import ConfigError, nearest_hint
 
 _NETS = {"subnetwork": "subnetwork", "unit": "loop"}  # option -> what it describes

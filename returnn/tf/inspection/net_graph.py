@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from returnn.tf.inspection.dims_text import dims_text
 from returnn.tf.inspection.found_layers import FoundLayer
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.layer_base import LayerBase
 
 
 @dataclass

@@ -17,9 +17,9 @@ from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.inspection.found_layers import found_layers
 from returnn.tf.inspection.initial_values import infer_initial_values
 from returnn.tf.inspection.losses import check_loss
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.loop.state import UndefinedSource
-from returnn.tf.layers.reuse_params import ReuseParams
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.reuse_params import ReuseParams
+from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.network import TFNetwork
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError, UserError

@@ -1,6 +1,6 @@
 """Segmental models, under their documented path. This module only hands them on."""
 
-from returnn.tf.layers.segment_windows import (
+from returnn.tf.layers.segmental.segment_windows import (
     FillUnusedMemoryLayer,
     FlattenTimeLayer,
     SegmentInputLayer,
@@ -9,7 +9,7 @@ from returnn.tf.layers.segment_windows import (
     batch_indices_after_windowing,
     batch_sizes_after_windowing,
 )
-from returnn.tf.layers.segments import (
+from returnn.tf.layers.segmental.segments import (
     ApplyLengthDistributionLayer,
     ClassesToLengthDistributionGlobalLayer,
     ClassesToLengthDistributionLayer,

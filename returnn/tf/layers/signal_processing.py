@@ -1,19 +1,19 @@
 """Layers about signals, under their documented path. This module only hands them on."""
 
-from returnn.tf.layers.channels import BatchMedianPoolingLayer, SplitConcatMultiChannel, TileFeaturesLayer
-from returnn.tf.layers.complex_numbers import (
+from returnn.tf.layers.signal.channels import BatchMedianPoolingLayer, SplitConcatMultiChannel, TileFeaturesLayer
+from returnn.tf.layers.signal.complex_numbers import (
     AlternatingRealToComplexLayer,
     ComplexLinearProjectionLayer,
     ComplexToAlternatingRealLayer,
 )
-from returnn.tf.layers.enhancement import (
+from returnn.tf.layers.signal.enhancement import (
     MaskBasedGevBeamformingLayer,
     MaskBasedMvdrBeamformingWithDiagLoadingLayer,
     NoiseEstimationByFirstTFramesLayer,
     ParametricWienerFilterLayer,
     SignalMaskingLayer,
 )
-from returnn.tf.layers.spectral import (
+from returnn.tf.layers.signal.spectral import (
     IstftLayer,
     MelFilterbankLayer,
     MultiChannelMultiResolutionStftLayer,

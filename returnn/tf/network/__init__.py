@@ -6,8 +6,8 @@ from returnn.tf.checkpoint import (
     have_custom_post_init,
     set_custom_post_init,
 )
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.loss_holder import LossHolder
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.tf.network.exception_help import help_on_tf_exception
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.layer_names import (

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim
-from returnn.tf.layers.beam_axis import BeamAxis
-from returnn.tf.layers.layer_options import map_layers
-from returnn.tf.layers.search_choices import on_beam
+from returnn.tf.layers.options.layer_options import map_layers
+from returnn.tf.layers.search.search_choices import on_beam
+from returnn.tf.layers.user_code.beam_axis import BeamAxis
 from returnn.tf.network.raw_layers import known_layers_in
 from returnn.tf.util.activations import OutputWithActivation
 

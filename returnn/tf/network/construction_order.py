@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.options.registry import get_layer_class
 from returnn.util.errors import ConfigError
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.frontend import get_default_float_dtype
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.tf.layers.option_types import DTYPES, check_type
+from returnn.tf.layers.options.option_types import DTYPES, check_type
 from returnn.util.errors import ConfigError, UserError, check_known
 
 _SIZES = Sequence[int | None]

@@ -15,7 +15,7 @@ from returnn.util.errors import ConfigError
 from returnn.util.nested import iter_nested
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.layer_base import LayerBase
+    from returnn.tf.layers.core.layer_base import LayerBase
     from returnn.tf.network.network import TFNetwork
 
 _WORDS = {"search": True, "no_search": False}  # behind "extra.", and what it says of choices

@@ -17,7 +17,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from returnn.tf.layers.loop.state import LayerNeedsItself
+from returnn.tf.layers.core.step_state import LayerNeedsItself
 from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:

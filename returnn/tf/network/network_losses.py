@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from returnn.tf.layers.layer_losses import target_keys
-from returnn.tf.layers.loss_holder import LossHolder, total_of
+from returnn.tf.layers.core.layer_losses import target_keys
+from returnn.tf.layers.core.loss_holder import LossHolder, total_of
 from returnn.tf.util.regularization import spatial_smoothing_of_output
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, run_custom_post_inits
-from returnn.tf.layers.subnetwork import SubnetworkLayer
+from returnn.tf.layers.structure.subnetwork import SubnetworkLayer
 from returnn.tf.util.variables import VariableAssigner
 from returnn.util.errors import ConfigError, check_known, nearest_hint
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from returnn.log import log
 from returnn.tensor import batch_dim
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.name_scope import scope_name, scope_of_params
-from returnn.tf.layers.registry import get_layer_class
-from returnn.tf.layers.search_choices import SearchChoices
-from returnn.tf.layers.subnetwork import subnetwork_sources
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.name_scope import scope_name, scope_of_params
+from returnn.tf.layers.options.registry import get_layer_class
+from returnn.tf.layers.search.search_choices import SearchChoices
+from returnn.tf.layers.structure.subnetwork import subnetwork_sources
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.layer_names import DataNotFound, naming_as_written, where_it_is_needed
 from returnn.util.errors import ConfigError, nearest_hint

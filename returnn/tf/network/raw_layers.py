@@ -18,11 +18,11 @@ import tensorflow as tf
 
 from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.tf.layers.beam_axis import BeamAxis
-from returnn.tf.layers.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
-from returnn.tf.layers.layer_options import layers_in_options, map_layers, options_of
-from returnn.tf.layers.layer_rec import LayerRec
-from returnn.tf.layers.loop.state import StateTemplate, UndefinedSource
+from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
+from returnn.tf.layers.core.layer_rec import LayerRec
+from returnn.tf.layers.core.step_state import StateTemplate, UndefinedSource
+from returnn.tf.layers.options.layer_options import layers_in_options, map_layers, options_of
+from returnn.tf.layers.user_code.beam_axis import BeamAxis
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:

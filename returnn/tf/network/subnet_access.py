@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Tensor
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.network.layer_names import layer_not_found
 
 if TYPE_CHECKING:

@@ -258,7 +258,7 @@ def test_table_and_exit_status(tmp_path, capsys):
 
 def test_a_layer_class_of_a_user(tmp_path, capsys):
     text = """
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.layer_base import LayerBase
 
 class MyLayer(LayerBase):
     def __init__(self, **kwargs):

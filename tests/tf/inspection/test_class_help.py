@@ -3,8 +3,8 @@ import pytest
 from returnn.__main__ import main
 from returnn.tf.inspection import class_help as module
 from returnn.tf.inspection.class_help import class_help
-from returnn.tf.layers.layer_options import public_options_of
-from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.layers.options.layer_options import public_options_of
+from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.util.error_text import is_of_toolkit
 from returnn.util.errors import ConfigError
 

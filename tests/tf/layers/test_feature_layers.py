@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.layers.options.registry import get_layer_class
 from tests.tf.layers.feature_cases import CASES, NOT_PER_SEQUENCE
 from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of, one_of
 

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tf.layers.registry import get_layer_class, get_layer_class_name_list
+from returnn.tf.layers.options.registry import get_layer_class, get_layer_class_name_list
 from tests.tf.layers import feature_cases, shape_cases
 from tests.tf.layers.layer_net import WITH_TIME, LayerNet, batch_of, construct
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import returnn
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.layer_options import options_of
-from returnn.tf.layers.loss import Loss
-from returnn.tf.layers.registry import (
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.loss import Loss
+from returnn.tf.layers.options.layer_options import options_of
+from returnn.tf.layers.options.registry import (
     get_layer_class,
     get_layer_class_name_list,
     get_loss_class,

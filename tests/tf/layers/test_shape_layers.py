@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from returnn.tensor import Dim
-from returnn.tf.layers.registry import get_layer_class
+from returnn.tf.layers.options.registry import get_layer_class
 from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of, one_of
 from tests.tf.layers.shape_cases import ALL_CASES, CASES, CASES_WITH_OTHER_BATCH
 

@@ -3,7 +3,7 @@ import inspect
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.network.construction_order import sources_first
 from tests.tf.layers.layer_net import construct
 

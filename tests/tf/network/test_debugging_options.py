@@ -4,7 +4,7 @@ import numpy
 import pytest
 import tensorflow as tf
 
-from returnn.tf.layers.combine import EvalLayer
+from returnn.tf.layers.elementwise.combine import EvalLayer
 from tests.tf.network.old_config import ConfigNet
 
 CONFIG = """

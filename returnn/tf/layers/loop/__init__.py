@@ -1,5 +1,6 @@
 """
-The compiler of loops, as far as it makes no graph: what a time step is made of, its dims, its beams, and the plan.
+The compiler of loops: what a time step is made of (`graph`), its dims (`infer`), its beams, the plan, and the
+TensorFlow graph (`emit`).
 
-Nothing here imports TensorFlow. `returnn.tf.layers.rec` turns the plan into a graph.
+Nothing before `emit` imports TensorFlow.
 """

@@ -19,7 +19,7 @@ from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.layer_base import LayerBase
+    from returnn.tf.layers.core.layer_base import LayerBase
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.layer_base import LayerBase
+    from returnn.tf.layers.core.layer_base import LayerBase
 
 EdgeKind = Literal["same", "prev", "data", "base"]
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from returnn.frontend import backend_ctx, get_default_float_dtype
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.step_state import StateTemplate, UndefinedSource
 from returnn.tf.layers.loop.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.loop.frame import Edge, Frame
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
-from returnn.tf.layers.loop.state import StateTemplate, UndefinedSource
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.layer_base import LayerBase
+    from returnn.tf.layers.core.layer_base import LayerBase
 
 _MAX_ROUNDS = 10
 

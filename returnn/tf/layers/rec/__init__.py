@@ -1,8 +1,8 @@
 """Recurrent layers. Documented names are handed on here."""
 
 from returnn.tensor import Tensor as Data
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.rec.access import GetRecAccumulatedOutputLayer, RecLastOutputLayer
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.loop.access import GetRecAccumulatedOutputLayer, RecLastOutputLayer
 from returnn.tf.layers.rec.attention import (
     AttentionBaseLayer,
     ConcatAttentionLayer,
@@ -11,17 +11,7 @@ from returnn.tf.layers.rec.attention import (
     GenericAttentionLayer,
     GlobalAttentionContextBaseLayer,
 )
-from returnn.tf.layers.rec.choice import BaseChoiceLayer, ChoiceLayer
 from returnn.tf.layers.rec.cum_concat import CumConcatLayer
-from returnn.tf.layers.rec.decide import (
-    ChoiceGetBeamScoresLayer,
-    ChoiceGetSrcBeamsLayer,
-    DecideKeepBeamLayer,
-    DecideLayer,
-    SplitBatchBeamLayer,
-)
-from returnn.tf.layers.rec.edit_distance import EditDistanceLayer, EditDistanceTableLayer, OptimalCompletionsLayer
-from returnn.tf.layers.rec.ken_lm import KenLmStateLayer
 from returnn.tf.layers.rec.last_hidden_state import GetLastHiddenStateLayer
 from returnn.tf.layers.rec.masked_computation import MaskedComputationLayer, UnmaskLayer
 from returnn.tf.layers.rec.positional_encoding import PositionalEncodingLayer
@@ -41,7 +31,17 @@ from returnn.tf.layers.rec.units.lstm_cells import ZoneoutLSTMCell
 from returnn.tf.layers.rec.units.native_lstm import VanillaLSTMCell
 from returnn.tf.layers.rec.units.rhn import RHNCell
 from returnn.tf.layers.rec.units.rnn_cell_base import BaseRNNCell
-from returnn.tf.layers.search_choices import SearchChoices
+from returnn.tf.layers.search.choice import BaseChoiceLayer, ChoiceLayer
+from returnn.tf.layers.search.decide import (
+    ChoiceGetBeamScoresLayer,
+    ChoiceGetSrcBeamsLayer,
+    DecideKeepBeamLayer,
+    DecideLayer,
+    SplitBatchBeamLayer,
+)
+from returnn.tf.layers.search.edit_distance import EditDistanceLayer, EditDistanceTableLayer, OptimalCompletionsLayer
+from returnn.tf.layers.search.ken_lm import KenLmStateLayer
+from returnn.tf.layers.search.search_choices import SearchChoices
 
 __all__ = [
     "AttentionBaseLayer",

@@ -7,8 +7,8 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
-from returnn.tf.layers.rec.history import all_with_past, with_past
-from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.loop.history import all_with_past, with_past
 from returnn.util.errors import ConfigError
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.hidden_state import select_state, side_by_side
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.hidden_state import select_state, side_by_side
+from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.util.errors import ConfigError
 
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.rec.initial import InitialOutput, applied_on_zeros, initial_value, zeros_like_template
-from returnn.tf.layers.registry import get_layer_class
-from returnn.tf.layers.sources import concat_sources
+from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.sources import concat_sources
+from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value, zeros_like_template
+from returnn.tf.layers.options.registry import get_layer_class
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 

@@ -9,8 +9,8 @@ import numpy
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 

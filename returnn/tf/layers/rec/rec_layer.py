@@ -6,8 +6,8 @@ from typing import Any
 
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.layer_errors import naming_option
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.options.layer_errors import naming_option
 from returnn.tf.layers.rec.rec_subnetwork import RecSubnetwork
 from returnn.tf.layers.rec.unit_layer import UnitLayer
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits

@@ -11,16 +11,16 @@ import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
-from returnn.tf.layers.frames_of_target import check_of_lengths
-from returnn.tf.layers.layer_base import LayerBase, WrappedInternalLayer
-from returnn.tf.layers.layer_losses import target_keys
-from returnn.tf.layers.layer_params import params_in_scope
-from returnn.tf.layers.loop.state import FramesNotKept
-from returnn.tf.layers.rec.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
-from returnn.tf.layers.rec.prev_layer import hidden_state_names, owner_of_state
+from returnn.tf.layers.core.frames_of_target import check_of_lengths
+from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
+from returnn.tf.layers.core.layer_losses import target_keys
+from returnn.tf.layers.core.layer_params import params_in_scope
+from returnn.tf.layers.core.step_state import FramesNotKept
+from returnn.tf.layers.loop.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
+from returnn.tf.layers.loop.prev_layer import hidden_state_names, owner_of_state
+from returnn.tf.layers.loop.step_offset import StepOffset
+from returnn.tf.layers.loop.subnet_cell import SubnetworkRecCell
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
-from returnn.tf.layers.rec.step_offset import StepOffset
-from returnn.tf.layers.rec.subnet_cell import SubnetworkRecCell
 from returnn.tf.layers.rec.unit_layer import UnitLayer
 from returnn.util.errors import ConfigError, nearest_hint
 

@@ -7,10 +7,10 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
-from returnn.tf.layers.ranges import frame_numbers
-from returnn.tf.layers.rec.history import number_of_step
+from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.loop.history import number_of_step
 from returnn.tf.layers.rec.positional_encoding import sinusoids
-from returnn.tf.layers.sources import _ConcatInputLayer
+from returnn.tf.layers.values.ranges import frame_numbers
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.rec.state_options import resolve_initial_state
 from returnn.tf.layers.rec.unit_layer import UnitLayer
 from returnn.tf.layers.rec.units.base import WeightInits

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from returnn.tensor import Tensor
-from returnn.tf.layers.hidden_state import select_state, side_by_side
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.hidden_state import select_state, side_by_side
+from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.util.errors import ConfigError, nearest_hint
 
 WORDS = ("zeros", "ones", "var", "keep_over_epoch", "keep_over_epoch_no_init")

@@ -7,7 +7,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.layer_base import LayerBase
 
 
 class RecStepInfoLayer(LayerBase):

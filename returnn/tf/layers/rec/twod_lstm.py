@@ -10,7 +10,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.twod_lstm_scan import POOLINGS, pool_source_axis, twod_lstm_scan
-from returnn.tf.layers.layer_base import LayerBase
+from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.rec.units.sequence_frames import common_dims
 from returnn.util.errors import ConfigError, check_known
 

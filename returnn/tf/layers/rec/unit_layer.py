@@ -10,15 +10,15 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.tf.layers.layer_base import LayerBase
-from returnn.tf.layers.rec import kept_state
-from returnn.tf.layers.rec.initial import initial_value
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.loop import kept_state
+from returnn.tf.layers.loop.initial import initial_value
 from returnn.tf.layers.rec.initial_parameter import InitialParameter
 from returnn.tf.layers.rec.state_options import resolve_initial_state, split_state
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
 from returnn.tf.layers.rec.units.registry import check_unit_opts, get_unit_class
 from returnn.tf.layers.rec.units.sequence_frames import SequenceFrames, as_matrix, common_dims, from_matrix
-from returnn.tf.layers.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError
 
 

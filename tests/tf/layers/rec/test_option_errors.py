@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from returnn.util.errors import ConfigError
-from tests.tf.layers.rec.search_net import construct, decoder
+from tests.tf.layers.search.search_net import construct, decoder
 
 LSTM = {"class": "rec", "unit": "nativelstm2", "n_out": 4}
 CELL = {"class": "rnn_cell", "unit": "gru", "n_out": 4}

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from returnn.config import Config
 from returnn.tensor import batch_dim
-from returnn.tf.layers.layer_options import options_of
+from returnn.tf.layers.options.layer_options import options_of
+from returnn.tf.layers.options.registry import get_layer_class, get_layer_class_name_list
 from returnn.tf.layers.rec.units.registry import get_unit_class, unit_names
-from returnn.tf.layers.registry import get_layer_class, get_layer_class_name_list
 from returnn.tf.network import TFNetwork
 from returnn.tf.util.data import FeatureDim, SpatialDim
 from returnn.util.errors import ConfigError

@@ -32,7 +32,7 @@ from returnn.tf.util.lstm_state import LSTMStateTuple
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.layer_base import LayerBase
+    from returnn.tf.layers.core.layer_base import LayerBase
 
 State = tuple[tf.Tensor, ...]
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from returnn.tf.layers.layer_options import options_of
+from returnn.tf.layers.options.layer_options import options_of
 from returnn.tf.layers.rec.units.base import RecUnit
 from returnn.tf.layers.rec.units.blocksparse import (
     BlocksparseCell,

@@ -1,0 +1,1 @@
+"""Layers that change the dims of their source, or take and put frames."""

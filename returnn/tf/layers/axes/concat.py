@@ -1,0 +1,125 @@
+"""Tensors behind each other along a dim, and cut into pieces again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.options.broadcasting import matched_by_size
+from returnn.util.errors import ConfigError
+
+
+class ConcatLayer(LayerBase):
+    """
+    The sources behind each other, each along a dim of its own: `"from": [("a", "T"), ("b", "T")]`.
+
+    Sources [..., axis_i], output [..., axis_0 + axis_1 + ...]. The frames of a sequence stay together.
+    """
+
+    layer_class = "concat"
+
+    def __init__(
+        self, sources: Sequence[Any], allow_broadcast: bool = False, out_dim: Dim | None = None, **kwargs: Any
+    ) -> None:
+        """
+        :param sources: pairs of layer and axis
+        :param allow_broadcast: a source may lack some of the other dims; its values are repeated there
+        :param out_dim: the new dim
+        """
+        super().__init__(sources=[layer for layer, _ in sources], out_dim=out_dim, **kwargs)
+        self.axes = [axis for _, axis in sources]
+        self.allow_broadcast = allow_broadcast
+
+    @classmethod
+    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+        """The sources are pairs. See `LayerBase.transform_config_dict`."""
+        pairs = d.pop("from", [])
+        if not isinstance(pairs, (list, tuple)) or not all(isinstance(p, (list, tuple)) and len(p) == 2 for p in pairs):
+            where = f"layer {network.get_absolute_name_prefix()}{d['_name']} (class 'concat')"
+            raise ConfigError(f"{where}: option 'from': expected pairs of source and axis, got {pairs!r}.")
+        known: dict[str, Any] = {}  # in a loop, a layer may not be known yet
+        d["from"] = [name for name, _ in pairs]
+        super().transform_config_dict(
+            d, network=network, get_layer=lambda name: known.setdefault(name, get_layer(name))
+        )
+        axes = [axis for name, axis in pairs if not isinstance(name, str) or name in known]
+        d["sources"] = list(zip(d["sources"], axes, strict=True))
+
+    def compute(self, *sources: Tensor) -> Tensor:
+        """:return: [..., axis_0 + axis_1 + ...]"""
+        dims = [self.dim_of(source, axis, option="from") for source, axis in zip(sources, self.axes, strict=True)]
+        pairs = zip(matched_by_size(sources, apart=[*dims, *self.network.get_all_rec_time_dims()]), dims, strict=True)
+        out, out_dim = rf.concat(*pairs, allow_broadcast=self.allow_broadcast, out_dim=self._out_dim)
+        out.sparse_dim = sources[0].sparse_dim
+        if any(source.feature_dim == dim for source, dim in zip(sources, dims, strict=True)):
+            out.feature_dim = out_dim
+        return out
+
+
+class SplitLayer(_ConcatInputLayer):
+    """
+    Cuts a dim into pieces, which are the sub layers "name/0", "name/1", ... The output itself is the source.
+
+    Source [..., axis], sub layers [..., piece].
+    """
+
+    layer_class = "split"
+
+    def __init__(
+        self,
+        axis: Any = None,
+        num_splits: int | None = None,
+        size_splits: Sequence[int] | None = None,
+        out_dims: Sequence[Dim] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param axis: the dim, by description. Default: "F"
+        :param num_splits: number of pieces, all of the same size
+        :param size_splits: sizes of the pieces
+        :param out_dims: dims of the pieces
+        """
+        super().__init__(**kwargs)
+        self.axis = axis
+        self.num_splits = num_splits
+        self.size_splits = size_splits
+        self.split_dims = out_dims
+        self._pieces: Sequence[Tensor] = ()
+        if [num_splits, size_splits, out_dims].count(None) != 2:
+            raise ConfigError(f"{self.where()}: give one of the options 'num_splits', 'size_splits', 'out_dims'.")
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: the source"""
+        axis = self.dim_of(source, "F" if self.axis is None else self.axis, option="axis")
+        dims = self.split_dims if self.split_dims is not None else self._new_dims(axis)
+        self._pieces = rf.split(source, axis=axis, out_dims=dims)
+        return source
+
+    def _new_dims(self, axis: Dim) -> list[Dim]:
+        sizes = self.size_splits
+        if sizes is None:
+            if axis.size is None or axis.size % self.num_splits:
+                raise ConfigError(f"{self.where()}: option 'num_splits': {axis} has no {self.num_splits} equal parts.")
+            sizes = [axis.size // self.num_splits] * self.num_splits
+        if axis.size is not None and sum(sizes) != axis.size:
+            raise ConfigError(f"{self.where()}: option 'size_splits': {list(sizes)} do not sum up to {axis}.")
+        return [self.new_dim(f"piece-{i}", size, kind=axis.kind) for i, size in enumerate(sizes)]
+
+    @classmethod
+    def get_available_sub_layer_names(cls, parent_layer_kwargs: dict[str, Any]) -> list[str]:
+        """:return: "0", "1", ..., one for each piece"""
+        options = parent_layer_kwargs
+        pieces = options.get("out_dims") or options.get("size_splits") or range(options.get("num_splits") or 0)
+        return [str(i) for i in range(len(pieces))]
+
+    def get_sub_layer(self, layer_name: str) -> LayerBase | None:
+        """:return: one of the pieces"""
+        if not layer_name.isdigit() or int(layer_name) >= len(self._pieces):
+            return None
+        piece = self._pieces[int(layer_name)].copy()
+        piece.version = 1
+        return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=piece, sources=[self])

@@ -1,0 +1,216 @@
+"""How a layer finds the dims that its options describe, and tells its own dims apart from them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor import Dim, Tensor
+from returnn.tensor.dim import single_step_dim
+from returnn.tensor.tensor_axes import describes_any_number
+from returnn.tf.layers.core.merged_lengths import dim_in_place_of
+from returnn.tf.layers.options.layer_errors import naming_option
+from returnn.util.errors import ConfigError, DimError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.core.layer_base import LayerBase
+
+
+class LayerAxes:
+    """
+    The part of `LayerBase` about axis descriptions such as "T", "F", "static:-1", and about new dims beside others.
+
+    Inside of a loop, a description means a dim of one frame. Where the layer is moved out of the loop and sees all
+    frames at once, "T" still has to mean the same dim, and not the one of the loop. So what was found for one frame is
+    remembered for all frames.
+    """
+
+    _num_descriptions = 0
+
+    def dims_of(
+        self: LayerBase, source: Tensor, axes: Any, *, option: str | None = None, optional: bool = False
+    ) -> list[Dim]:
+        """
+        :param source: tensor that has the dims
+        :param axes: description or several, see `returnn.tensor.tensor_axes`. Numbers count the axes of the tensor with
+            the batch axis in front.
+        :param option: of the layer which has the description, for errors
+        :param optional: whether it is fine that the source lacks the dim
+        :return: the dims, each once; empty also for a description such as "spatial", which is about any number of them
+        :raises DimError: if a description fits no dim of the source
+        """
+        with naming_option(option):
+            return self._dims_of(source, axes, optional=optional)
+
+    def _dims_of(self: LayerBase, source: Tensor, axes: Any, *, optional: bool = False) -> list[Dim]:
+        axes = self._as_in(source, axes)
+        loop_networks = [net for net in self.network.get_network_hierarchy() if _is_in_loop(net)]
+        if not loop_networks:
+            return find_dims(source, axes, optional=optional)
+        store = self.network.dims_of_layers
+        key = (self.get_absolute_name(), "axes", self._num_descriptions)
+        self._num_descriptions += 1
+        if not self.sees_all_frames or key not in store:
+            store[key] = find_dims(source, axes, optional=optional)
+        return list(store[key])
+
+    def _as_in(self: LayerBase, source: Tensor, axes: Any) -> Any:
+        """:return: descriptions, where a dim whose lengths are over a merged dim in the source is what it is there"""
+        if isinstance(axes, (list, tuple)):
+            return [self._as_in(source, axis) for axis in axes]
+        return dim_in_place_of(self, axes, source) if isinstance(axes, Dim) else axes
+
+    @property
+    def sees_all_frames(self: LayerBase) -> bool:
+        """Whether it was moved out of a loop, so that what it gets can have the dim of the loop, or lack it."""
+        return any(network.over_rec_time_dim is not None for network in self.network.get_network_hierarchy())
+
+    def dim_of(self: LayerBase, source: Tensor, axis: Any, *, option: str | None = None) -> Dim:
+        """
+        :param source: tensor that has the dim
+        :param axis: description, see `dims_of`
+        :param option: of the layer which has the description, for errors
+        :return: the dim
+        :raises DimError: if it describes no dim of the source, or several
+        """
+        with naming_option(option):
+            dims = self._dims_of(source, axis)
+            if len(dims) == 1:
+                return dims[0]
+            if not dims:
+                return source.get_dim_tag_from_description(axis)  # raises, with the dims that are there
+            raise DimError(f"{source}: the axis {axis!r} is ambiguous, it could be {', '.join(map(str, dims))}.")
+
+    def sequence_dim_of(self: LayerBase, source: Tensor, axis: Any, *, option: str | None = None) -> tuple[Dim, bool]:
+        """
+        For layers which go over the frames of a sequence, and inside of a loop over its frames.
+
+        :param source: tensor that has the dim, or one frame of it
+        :param axis: description; `single_step_dim` means the loop around
+        :param option: of the layer which has the description, for errors
+        :return: the dim; whether the source is a single frame of it
+        :raises DimError: if it describes no dim of the source, or several, and does not mean the loop around
+        """
+        dims = [] if axis is single_step_dim else self.dims_of(source, axis, option=option, optional=True)
+        if len(dims) == 1:
+            return dims[0], False
+        for network in reversed(self.network.get_network_hierarchy()):
+            loop_dim = network.inside_rec_time_dim or network.over_rec_time_dim
+            if loop_dim is not None and not dims and axis in (loop_dim, single_step_dim, "T", "time"):
+                return loop_dim, network.inside_rec_time_dim is not None
+        return self.dim_of(source, axis, option=option), False
+
+    def feature_dim_of(self: LayerBase, source: Tensor, *, or_sparse_dim: bool = False) -> Dim:
+        """
+        :param source: which needs a feature dim
+        :param or_sparse_dim: labels are fine as well
+        :return: the feature dim of the source; of labels, the dim that they are of
+        :raises ConfigError: if there is none
+        """
+        dim = source.feature_dim_or_sparse_dim if or_sparse_dim else source.feature_dim
+        if dim is None:
+            raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
+        return dim
+
+    def new_dim_beside(
+        self: LayerBase, key: str, size: int | None, dims: Collection[Dim], *, kind: Any = Dim.Types.Spatial
+    ) -> Dim:
+        """
+        :param key: what it is for
+        :param size: None if dynamic
+        :param dims: what the output has beside the new dim
+        :param kind: of the dim
+        :return: see `LayerBase.new_dim`; another one than all of `dims`, although dims of the same size can be equal
+        """
+        new = self.new_dim(key, size, kind=kind)
+        return self.new_dim(f"{key}:own", size, kind=kind, auto_generated=False) if new in dims else new
+
+    def new_dims_of_size_one(
+        self: LayerBase, key: str, dims: Sequence[Dim], *, beside: Collection[Dim] = ()
+    ) -> list[Dim]:
+        """
+        :param key: what they are for
+        :param dims: other dims
+        :param beside: what the output has beside the new dims
+        :return: for each a dim of size 1 and of the same kind; different ones
+        """
+        new: list[Dim] = []
+        for i, dim in enumerate(dims):
+            new.append(self.new_dim_beside(f"{key}-{i}", 1, [*beside, *new], kind=dim.kind))
+        return new
+
+    def dims_of_shape(self: LayerBase, shape: Sequence[Dim | int], *, last_is_feature: bool) -> list[Dim]:
+        """
+        :param shape: dims, or sizes
+        :param last_is_feature: whether the last one is a feature dim, if it is a size
+        :return: the dims
+        """
+        dims: list[Dim] = []
+        for i, size in enumerate(shape):
+            is_feature = last_is_feature and i == len(shape) - 1
+            kind = Dim.Types.Feature if is_feature else Dim.Types.Spatial
+            dims.append(size if isinstance(size, Dim) else self.new_dim_beside(f"axis{i}", size, dims, kind=kind))
+        return dims
+
+    def dims_beside_feature(self: LayerBase) -> list[Dim]:
+        """:return: the dims of the sources that stay where the features become other ones"""
+        outputs = [source.output for source in self.sources]
+        return [dim for x in outputs for dim in x.dims if dim != (self.in_dim or x.feature_dim)]
+
+    def with_distinct_dims(self: LayerBase, output: Tensor) -> Tensor:
+        """
+        :param output: of the layer. It may have two dims of which only the sizes are known, and which are equal
+        :return: output, where these are different ones
+        """
+        for axis, dim in enumerate(output.dims):
+            if dim.size is not None and dim.auto_generated and dim in output.dims[:axis]:
+                new = self.new_dim(f"axis {axis}:own", dim.size, kind=dim.kind, auto_generated=False)
+                roles = {role: getattr(output, role) for role in ("feature_dim_axis", "time_dim_axis")}
+                raw = output.raw_tensor
+                output = output.copy_template_replace_dim_tag(axis, new)
+                output.raw_tensor = raw
+                for role, of_axis in roles.items():
+                    setattr(output, role, of_axis)
+        return output
+
+    def new_dim_like(self: LayerBase, key: str, dim: Dim) -> Dim:
+        """
+        :param key: what it is for
+        :param dim: another dim
+        :return: a dim of this layer as long as the other one, see `LayerBase.new_dim`
+        """
+        new = self.new_dim(key, dim.size, kind=dim.kind, auto_generated=False)
+        if new.size is None and new.dyn_size is None:
+            new.dyn_size_ext = dim.dyn_size_ext
+        return new
+
+
+def _is_in_loop(network: Any) -> bool:
+    return network.inside_rec_time_dim is not None or network.over_rec_time_dim is not None
+
+
+def find_dims(source: Tensor, axes: Any, *, optional: bool = False) -> list[Dim]:
+    """:return: see `LayerAxes.dims_of`"""
+    if _has_number(axes) and source.have_batch_axis():
+        source = source.copy_template().copy_as_batch_major()
+        beams = [dim for dim in source.dims if dim.is_beam_dim()]  # part of the batch, as the config sees it
+        for beam in beams:
+            source = source.copy_template_excluding_axis(source.dims.index(beam))
+    found = [source.dims[i] for i in source.get_axes_from_description(axes)]
+    for axis in () if optional else _each(axes):
+        if not describes_any_number(axis) and not source.get_axes_from_description(axis):
+            source.get_axis_from_description(axis)  # raises, with the dims that are there
+    return found
+
+
+def _each(axes: Any) -> list[Any]:
+    """:return: the single descriptions"""
+    if not isinstance(axes, (list, tuple, set, frozenset)):
+        return [axes]
+    return [axis for some in axes for axis in _each(some)]
+
+
+def _has_number(axes: Any) -> bool:
+    if isinstance(axes, (list, tuple, set, frozenset)):
+        return any(_has_number(axis) for axis in axes)
+    return isinstance(axes, int)

@@ -1,0 +1,582 @@
+"""
+`LayerBase`: what all layers have in common.
+
+A built-in layer has its options in the signature of `__init__` and computes its output in `compute`, with operations of
+the frontend. That is all: the template of its output (`get_out_data_from_opts`), the check of its options and the
+resolution of layer names follow from these two.
+
+A layer class of a user, written for raw TensorFlow tensors, does it by the older protocol: `get_out_data_from_opts`
+says what the output looks like, and `__init__` sets `self.output.placeholder`. Both kinds live side by side.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from returnn.frontend import backend_ctx, get_selected_backend
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.batch_norm import LayerBatchNorm
+from returnn.tf.layers.core.layer_axes import LayerAxes
+from returnn.tf.layers.core.layer_losses import LayerLosses, target_keys
+from returnn.tf.layers.core.layer_params import LayerParams
+from returnn.tf.layers.core.layer_rec import LayerRec
+from returnn.tf.layers.core.name_scope import scope_name
+from returnn.tf.layers.core.output_debugging import with_debugging
+from returnn.tf.layers.core.step_state import UndefinedSource
+from returnn.tf.layers.options.layer_options import check_options, layers_in, options_of, resolve_layers
+from returnn.tf.layers.options.output_checks import check_output
+from returnn.tf.layers.user_code.derived_class import InferredInInit, bases_with_output
+from returnn.tf.layers.user_code.raw_template import template_like_source
+from returnn.tf.util.cached import CollectionKeys
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import ConfigError, check_known
+from returnn.util.not_specified import NotSpecified
+
+
+class _ComputesOutput(type):
+    """After `__init__`, which keeps the options, the output is computed. So no layer has to care about the order."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        return super().__new__(mcs, name, bases_with_output(bases, namespace), namespace)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        try:
+            layer = super().__call__(*args, **kwargs)
+            layer._compute_output()
+        except InferredInInit as exc:
+            return exc.layer
+        return layer
+
+
+class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, metaclass=_ComputesOutput):
+    """What all layers have in common. See the head of this module."""
+
+    layer_class: ClassVar[str | tuple[str, ...] | None] = None
+    recurrent: ClassVar[bool] = False  # whether frames depend on their order; keeps classes on raw tensors in a loop
+    allow_inf_in_output: ClassVar[bool] = False
+    fixed_options: ClassVar[tuple[str, ...]] = ()  # options of a base class which this class sets itself
+
+    def __init__(
+        self,
+        name: str,
+        network: Any,
+        output: Tensor | None = None,
+        n_out: int | type[NotSpecified] | None = NotSpecified,
+        out_dim: Dim | None = None,
+        out_type: dict[str, Any] | Callable[..., Tensor] | None = None,
+        out_shape: Any = None,
+        sources: Sequence[LayerBase] = (),
+        in_dim: Dim | None = None,
+        target: str | list[str] | None = None,
+        _target_layers: dict[str, LayerBase] | None = None,
+        size_target: str | None = None,
+        loss: Any = None,
+        reuse_params: Any = None,
+        name_scope: str | None = None,
+        param_device: str | None = None,
+        L2: float | None = None,
+        darc1: float | None = None,
+        spatial_smoothing: float = 0.0,
+        param_variational_noise: float | None = None,
+        param_dropout: float | None = None,
+        param_dropout_min_ndim: int | None = None,
+        updater_opts: dict[str, Any] | None = None,
+        is_output_layer: bool | None = None,
+        only_on_eval: bool = False,
+        only_on_search: bool = False,
+        copy_output_loss_from_source_idx: int | None = None,
+        batch_norm: bool | dict[str, Any] = False,
+        initial_output: Any = None,
+        state: Any = None,
+        need_last: bool = False,
+        rec_previous_layer: LayerBase | None = None,
+        encapsulate: bool = False,
+        collocate_with: str | list[str] | None = None,
+        trainable: bool | None = None,
+        custom_param_importer: str | Callable[..., Any] | None = None,
+        register_as_extern_data: str | None = None,
+        control_dependencies_on_output: Callable[[Any], Any] | None = None,
+        debug_print_layer_output: bool | dict[str, Any] | None = None,
+        _network: Any = None,
+        _name: str | None = None,
+        _src_common_search_choices: Any = None,
+    ) -> None:
+        """
+        :param name: name in its network
+        :param network: the network
+        :param output: the template of the output; default: it is inferred
+        :param n_out: size of the feature dim of the output
+        :param out_dim: feature dim of the output
+        :param out_type: what the output looks like, as options for `Tensor`; or a function that returns a template,
+            with arguments such as `sources`, `network`, `name`, `n_out` and `target`
+        :param out_shape: promise about the dims of the output, see `Tensor.verify_out_shape`
+        :param sources: the layers that `from` names
+        :param in_dim: which dim of the source is the feature dim
+        :param target: key of the data which the loss compares with; or "layer:name"
+        :param _target_layers: layers by those names
+        :param size_target: key of the data which has the lengths of the output
+        :param loss: by its name in the net dict
+        :param reuse_params: take the parameters of another layer, see `ReuseParams`
+        :param name_scope: of the parameters, instead of the layer's name; absolute with "/" in front
+        :param param_device: device for the parameters, such as "CPU"
+        :param L2: scale of the sum of squares of all parameters, added to the loss
+        :param darc1: scale of the regularization in Kawaguchi et al. 2017, added to the loss
+        :param spatial_smoothing: scale of the differences between neighbours in the output, added to the loss
+        :param param_variational_noise: standard deviation of noise on the parameters, in training
+        :param param_dropout: probability to drop an entry of a parameter, in training
+        :param param_dropout_min_ndim: only in parameters with at least so many axes
+        :param updater_opts: options of the updater for the parameters of this layer
+        :param is_output_layer: compute it although nothing needs it; inside a loop, keep all frames
+        :param only_on_eval: only in evaluation, not in training
+        :param only_on_search: only in search
+        :param copy_output_loss_from_source_idx: the source whose `output_loss` it takes over
+        :param batch_norm: batch normalization on the output; a dict has options for it
+        :param initial_output: output before the first frame of a loop
+        :param state: state before this frame, inside a loop; otherwise it is the one after the frame before
+        :param need_last: inside a loop, keep the last frame
+        :param rec_previous_layer: this layer in the frame before
+        :param encapsulate: a network inside of this layer is only seen as a whole
+        :param collocate_with: layers which have to be in the loop if this one is, and vice versa
+        :param trainable: whether training changes the parameters
+        :param custom_param_importer: function, or name of one, that brings values from elsewhere into the parameters
+        :param register_as_extern_data: key under which the output becomes data of the network
+        :param control_dependencies_on_output: function from layer to operations which run before the output is used
+        :param debug_print_layer_output: print the output in each step; a dict has options of the layer "print".
+            Default: as the option of the config with this name says
+        :param _network: same as `network`
+        :param _name: same as `name`
+        :param _src_common_search_choices: the search that all sources belong to
+        """
+        self.name = name
+        self.network = network
+        self.sources = list(sources)
+        self.output: Tensor = output  # type: ignore[assignment]  # set by `_compute_output` at the latest
+        self.output_before_activation: Any = None
+        self.output_loss: Any = None
+        self.rec_vars_outputs: dict[str, Any] = {}
+        self.state_templates: dict[str, Any] = {}
+        self.new_states: dict[str, Tensor] = {}
+        self.search_choices: Any = None
+        self.params: dict[str, Any] = {}
+        self.saveable_param_replace: dict[Any, Any] = {}
+        self.stats: dict[str, Any] = {}
+        self.in_dim = in_dim
+        keys = target_keys(target)
+        self.target, self.targets = (keys[0], keys) if keys else (None, None)
+        self._target_layers = _target_layers or {}
+        self.size_target = size_target
+        self.loss = loss
+        self.reuse_params = reuse_params
+        self.name_scope = name_scope
+        self.param_device = param_device
+        self.L2 = L2
+        self.darc1 = darc1
+        self.spatial_smoothing = spatial_smoothing
+        self.param_variational_noise = param_variational_noise
+        self.param_dropout = param_dropout
+        self.param_dropout_min_ndim = param_dropout_min_ndim
+        self.updater_opts = updater_opts or {}
+        self._is_output_layer = is_output_layer
+        self.only_on_eval = only_on_eval
+        self.only_on_search = only_on_search
+        self.copy_output_loss_from_source_idx = copy_output_loss_from_source_idx
+        self.use_batch_norm = batch_norm
+        self._initial_output = initial_output
+        self.state = state
+        self.need_last = need_last
+        self._rec_previous_layer = rec_previous_layer
+        self.encapsulate = encapsulate
+        self.collocate_with = [collocate_with] if isinstance(collocate_with, str) else list(collocate_with or [])
+        self.trainable = trainable if trainable is not None else True
+        self.custom_param_importer = custom_param_importer
+        self.register_as_extern_data = register_as_extern_data
+        self.control_dependencies_on_output = control_dependencies_on_output
+        self.debug_print_layer_output = debug_print_layer_output
+        self.post_init_hooks: list[Callable[[], None]] = []
+        self._src_common_search_choices = _src_common_search_choices
+        self._n_out, self._out_dim, self._out_type, self._out_shape = n_out, out_dim, out_type, out_shape
+        self.kwargs: dict[str, Any] = {}
+
+    @property
+    def output(self) -> Tensor:
+        """The output. While dims are inferred, also a layer that has a value only counts as a template."""
+        output = self._output
+        has_value = output is not None and output.raw_tensor is not None
+        return output.copy_template() if has_value and get_selected_backend() == "template" else output
+
+    @output.setter
+    def output(self, output: Tensor) -> None:
+        self._output = output
+
+    # What a layer class defines.
+
+    def compute(self, *sources: Tensor) -> Tensor:
+        """
+        :param sources: outputs of the sources
+        :return: output of the layer. It runs on templates and on values, for one frame and for all frames.
+        """
+        raise TypeError(f"{type(self).__name__} computes no output")
+
+    def compute_inputs(self) -> list[Tensor]:
+        """:return: what `compute` gets"""
+        return [source.output for source in self.sources]
+
+    # What `compute` can use.
+
+    def new_dim(
+        self,
+        key: str,
+        size: int | None = None,
+        *,
+        kind: Any = Dim.Types.Spatial,
+        auto_generated: bool | None = None,
+        vocab: Any = None,
+    ) -> Dim:
+        """
+        :param key: what it is for, such as "window"
+        :param size: None if dynamic
+        :param kind: of the dim
+        :param auto_generated: whether dims of the same size and kind are equal to it. Default: if it has a fixed size
+        :param vocab: labels
+        :return: a dim that belongs to this layer: the same one in each run of `compute`
+        """
+        store = self.network.dims_of_layers
+        full_key = (self.get_absolute_name(), key, size)
+        if full_key not in store:
+            if auto_generated is None:
+                auto_generated = size is not None
+            name = f"{self.get_absolute_name()}:{key}"
+            store[full_key] = Dim(size, name=name, kind=kind, auto_generated=auto_generated, vocab=vocab)
+        return store[full_key]
+
+    def output_feature_dim(self, default: Dim | int | None = None) -> Dim:
+        """
+        :param default: dim or size if the config gives neither `n_out` nor `out_dim`
+        :return: the feature dim of the output
+        :raises ConfigError: if it is not given, and there is no default
+        """
+        if self._out_dim is not None:
+            self._check_size_of_out_dim()
+            return self._out_dim
+        n_out: Any = self._n_out
+        if n_out is NotSpecified or n_out is None:
+            n_out = self._out_type.get("dim", default) if isinstance(self._out_type, dict) else default
+        if n_out is None:
+            raise ConfigError(f"{self.where()}: the option 'n_out' or 'out_dim' is required.")
+        if isinstance(n_out, Dim):
+            return n_out
+        if n_out < 1:
+            raise ConfigError(f"{self.where()}: option 'n_out' has to be at least 1, not {n_out}.")
+        return self.new_dim_beside("feature-dense", n_out, self.dims_beside_feature(), kind=Dim.Types.Feature)
+
+    @property
+    def has_given_feature_dim(self) -> bool:
+        """Whether the config says what the feature dim of the output is."""
+        return self._out_dim is not None or self._n_out not in (NotSpecified, None)
+
+    def where(self) -> str:
+        """:return: the layer, as an error message begins with it"""
+        return f"layer {self.get_absolute_name()!r} (class {self.class_name()!r})"
+
+    @classmethod
+    def class_name(cls) -> str:
+        """:return: the first of its names in the option "class"; for internal layers, the one of the Python class"""
+        names = cls.layer_class or cls.__name__
+        return names if isinstance(names, str) else names[0]
+
+    def is_output_layer(self) -> bool:
+        """:return: whether it is to be computed although no other layer needs it"""
+        if self._is_output_layer is not None:
+            return self._is_output_layer
+        return self.loss is not None or self.get_absolute_name() == self.network.get_default_output_layer_name()
+
+    # How the output comes about.
+
+    def _compute_output(self) -> None:
+        if type(self).compute is not LayerBase.compute and (self.output is None or self.output.raw_tensor is None):
+            declared = self.output
+            with self.network.compute_scope(self):
+                inputs = self.compute_inputs()
+                self._check_number_of_inputs(inputs)
+                self.output = self._finished(self.compute(*inputs), declared)
+            if self.copy_output_loss_from_source_idx is not None:
+                self.output_loss = self.sources[self.copy_output_loss_from_source_idx].output_loss
+
+    def _check_number_of_inputs(self, inputs: Sequence[Tensor]) -> None:
+        names, any_number = _inputs_of(type(self))
+        if len(inputs) != len(names) and not (any_number and len(inputs) > len(names)):
+            expected = f"{'at least ' if any_number else ''}{len(names)} ({', '.join(names)})"
+            raise ConfigError(
+                f"{self.where()}: the number of sources has to be {expected}, not {len(inputs)} (option 'from')."
+            )
+
+    def _finished(self, output: Tensor, declared: Tensor | None) -> Tensor:
+        output = self.with_distinct_dims(output.copy(name=self.name))
+        output.version = 1
+        if self.use_batch_norm and self.layer_class != "batch_norm":
+            output = self.batch_norm(output, **self._batch_norm_options())
+            self.output_before_activation = None
+        check_output(self, output, declared)
+        return output
+
+    def _batch_norm_options(self) -> dict[str, Any]:
+        options = dict(self.use_batch_norm) if isinstance(self.use_batch_norm, dict) else {}
+        known = [name for name in inspect.signature(self.batch_norm).parameters if name != "data"]
+        for option in options:
+            check_known("option", option, known, where=f"{self.where()}: option 'batch_norm'")
+        return options
+
+    def _check_size_of_out_dim(self) -> None:
+        n_out, out_dim = self._n_out, self._out_dim
+        if n_out not in (NotSpecified, None) and out_dim is not None and n_out != out_dim.dimension:
+            raise ConfigError(f"{self.where()}: 'n_out' is {n_out}, but 'out_dim' is {out_dim}.")
+
+    def post_init(self, layer_desc: dict[str, Any]) -> None:
+        """Called after the layer was made, with the options it was made of."""
+        self.kwargs = {**layer_desc, "name": self.name, "network": self.network, "output": self.output}
+        if self.output.raw_tensor is not None:
+            self._add_operations_before_output()
+        elif self.reuse_params is not None and self.network.innermost_frame() is not None:
+            self.reuse_params.note_use()
+        if self.register_as_extern_data:
+            self.network.extern_data.extra_added_keys.add(self.register_as_extern_data)
+            self.network.extern_data.data[self.register_as_extern_data] = self.output
+        for hook in self.post_init_hooks:
+            hook()
+
+    def _add_operations_before_output(self) -> None:
+        if self.control_dependencies_on_output is not None:
+            with tf.control_dependencies(self.control_dependencies_on_output(self)):
+                self.output.raw_tensor = tf.identity(self.output.raw_tensor)
+        debugged = with_debugging(self)
+        if debugged is not self.output.raw_tensor:
+            self.output.raw_tensor = debugged
+
+    # The documented protocol of layer classes.
+
+    @classmethod
+    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+        """
+        Turns the options of a net dict into arguments for `__init__`, in place: names of layers become layers.
+
+        :param d: options of the layer in the net dict
+        :param network: the network
+        :param get_layer: function that gives the layer of a name, and makes it if necessary
+        """
+        where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name', '?'))!r} (class {cls.class_name()!r})"
+        d["sources"] = _resolve_sources(d, get_layer, where, takes_sources=_takes_sources(cls))
+        cls._transform_targets_and_loss(d, network, get_layer)
+        resolve_layers(cls, d, get_layer)
+        cls._transform_reuse_params(d, network, get_layer)
+
+    @classmethod
+    def get_out_data_from_opts(cls, **kwargs: Any) -> Tensor:
+        """
+        :param kwargs: arguments for `__init__`
+        :return: template of the output
+        """
+        if cls.compute is LayerBase.compute:
+            return template_like_source(**kwargs)
+        kwargs.pop("output", None)
+        with backend_ctx("template"):
+            return cls(**kwargs).output.copy_template()
+
+    @classmethod
+    def fixup_out_data(cls, output: Tensor, network: Any, out_shape: Any = None, **kwargs: Any) -> Tensor:
+        """:return: the template of the output, after it was checked against `out_shape`"""
+        if out_shape is not None:
+            output.verify_out_shape(out_shape)
+        return output
+
+    @classmethod
+    def check_options(cls, options: dict[str, Any], *, where: str) -> None:
+        """:raises ConfigError: if there is no such option, or a required one is missing"""
+        check_options(cls, options, where=where)
+
+    @classmethod
+    def get_available_sub_layer_names(cls, parent_layer_kwargs: dict[str, Any]) -> list[str]:
+        """:return: names of sub layers, for which `get_sub_layer` gives something"""
+        return []
+
+    @classmethod
+    def get_sub_layer_out_data_from_opts(
+        cls, layer_name: str, parent_layer_kwargs: dict[str, Any]
+    ) -> tuple[Tensor, Any, dict[str, Any]] | None:
+        """:return: template, network, options of a sub layer; None if there is no such"""
+        return None
+
+    def get_sub_layer(self, layer_name: str) -> LayerBase | None:
+        """
+        :param layer_name: what stands behind the "/" in "layer/sub"
+        :return: the layer inside of this one, None if there is no such
+        """
+        return None
+
+    def get_sub_networks(self) -> list[Any]:
+        """:return: networks inside of this layer"""
+        return []
+
+    def get_sub_layers(self) -> list[LayerBase]:
+        """:return: layers inside of this one"""
+        return []
+
+    @classmethod
+    def cls_get_sub_network(cls, name: str, network: Any, layer_desc: dict[str, Any]) -> Any:
+        """:return: the network inside of such a layer whose layers can be used one by one, None if there is none"""
+        return None
+
+    def get_dep_layers(self) -> list[LayerBase]:
+        """:return: all layers that the output is computed from"""
+        layers = list(self.sources)
+        for name, option in options_of(type(self)).items():
+            if option.holds_layer and name not in ("sources", "rec_previous_layer"):
+                layers += layers_in(self.kwargs.get(name))
+        return list(dict.fromkeys(layers))
+
+    def get_normalized_layer(self) -> LayerBase:
+        """:return: the layer itself; for a reference to the frame before, the layer of this frame"""
+        return self
+
+    # Names.
+
+    def get_absolute_name(self) -> str:
+        """:return: name from the root network on, such as "encoder/lstm" """
+        return self.network.get_absolute_name_prefix() + self.name
+
+    def get_full_ctx_name(self) -> str:
+        """:return: absolute name, with the extra networks that it lives in"""
+        return f"{self.network.get_absolute_name_prefix()}{self.network.extra_name_prefix_text}{self.name}"
+
+    @property
+    def tf_scope_name(self) -> str:
+        """Name scope of the operations."""
+        return self.cls_get_tf_scope_name(self.name)
+
+    @classmethod
+    def cls_get_tf_scope_name(cls, name: str) -> str:
+        """:return: name scope for a layer of this name: what TensorFlow allows as such"""
+        return scope_name(name)
+
+    @classmethod
+    def get_global_layer_list(cls) -> list[LayerBase]:
+        """:return: all layers of the current graph, in the order in which they were made"""
+        return tf.compat.v1.get_collection_ref(CollectionKeys.RETURNN_LAYERS)  # type: ignore[no-any-return]
+
+    @classmethod
+    def get_recent_layer(cls) -> LayerBase:
+        """:return: the layer of the current graph that was made last"""
+        layers = cls.get_global_layer_list()
+        assert layers, "there is no layer in this graph"
+        return layers[-1]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.get_absolute_name()!r} out_type={self.output}>"
+
+    # Sizes.
+
+    def get_batch_dim(self) -> Any:
+        """:return: raw size of the batch, with the beam"""
+        return self.output.get_batch_dim()
+
+    def get_batch_info(self) -> Any:
+        """:return: what the batch axis consists of"""
+        return self.output.batch
+
+    @property
+    def is_template(self) -> bool:
+        """Whether it only says what its output looks like."""
+        return self.output is None or self.output.raw_tensor is None
+
+
+def _resolve_sources(
+    d: dict[str, Any], get_layer: Callable[[str], Any], where: str, *, takes_sources: bool
+) -> list[Any]:
+    if "from" not in d:
+        if "sources" in d or not takes_sources:
+            return d.get("sources", [])
+        BehaviorVersion.require(False, f'{where}: the option "from" is required', 1)
+    names = d.pop("from", ["data"])
+    if not isinstance(names, (list, tuple)):
+        names = [names] if names else []
+    sources, undefined = [], None
+    for name in names:
+        if not isinstance(name, (str, LayerBase)):
+            raise ConfigError(
+                f"{where}: option 'from' has to be the name of a layer, or a list of names, not {name!r}."
+            )
+        try:
+            sources.append(get_layer(name) if isinstance(name, str) else name)
+        except UndefinedSource as exc:  # inside of a loop, where the others may be enough to begin with
+            undefined = exc
+    if undefined is not None and not sources:
+        raise undefined
+    return sources
+
+
+@functools.cache
+def _takes_sources(layer_class: type[LayerBase]) -> bool:
+    """:return: whether `compute` has a parameter for sources; other classes may do with them what they like"""
+    return len(inspect.signature(layer_class.compute).parameters) > 1
+
+
+@functools.cache
+def _inputs_of(layer_class: type[LayerBase]) -> tuple[list[str], bool]:
+    """:return: names of the sources that `compute` takes; whether it takes more"""
+    _, *parameters = inspect.signature(layer_class.compute).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return names, any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+class InternalLayer(LayerBase):
+    """A layer that has its output already: the toolkit makes it, no config does."""
+
+    def __init__(self, output: Tensor, debug_type_name: str | None = None, **kwargs: Any) -> None:
+        """
+        :param output: the output
+        :param debug_type_name: what it is, for people
+        """
+        super().__init__(output=output, **kwargs)
+        self.debug_type_name = debug_type_name
+
+    def where(self) -> str:
+        """:return: the layer, as an error message begins with it"""
+        return f"layer {self.get_absolute_name()!r} (class {self.debug_type_name or self.class_name()!r})"
+
+    def __repr__(self) -> str:
+        kind = f" {self.debug_type_name}" if self.debug_type_name else ""
+        return f"<{type(self).__name__}{kind} {self.get_absolute_name()!r} out_type={self.output}>"
+
+
+class WrappedInternalLayer(InternalLayer):
+    """Another layer with another output, such as the same for other hypotheses. All else is asked of that layer."""
+
+    def __init__(self, base_layer: LayerBase, **kwargs: Any) -> None:
+        """
+        :param base_layer: the other layer
+        """
+        super().__init__(**kwargs)
+        self.base_layer = base_layer
+        self.params = base_layer.params
+        self.search_choices = base_layer.search_choices
+        self.output_before_activation = None
+
+    def get_absolute_name_scope_prefix(self) -> str:
+        """:return: that of the other layer"""
+        return self.base_layer.get_absolute_name_scope_prefix()
+
+    def get_base_absolute_name_scope_prefix(self) -> str:
+        """:return: that of the other layer"""
+        return self.base_layer.get_base_absolute_name_scope_prefix()
+
+    def get_sub_layer(self, layer_name: str) -> LayerBase | None:
+        """:return: sub layer of the other layer"""
+        return self.base_layer.get_sub_layer(layer_name)
+
+    def get_last_hidden_state(self, key: int | str | None) -> Any:
+        """:return: that of the other layer"""
+        return self.base_layer.get_last_hidden_state(key)

@@ -1,0 +1,133 @@
+"""Targets and losses of layers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.loss import Loss, make_loss
+from returnn.tf.layers.core.loss_holder import LossHolder
+from returnn.tf.layers.core.step_state import UndefinedSource
+from returnn.tf.layers.options.option_types import check_type
+from returnn.tf.layers.options.registry import get_loss_class
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.core.layer_base import LayerBase
+
+
+class LayerLosses:
+    """The part of `LayerBase` about targets and losses."""
+
+    target: str | None
+    targets: list[str] | None
+
+    def get_target_value(self: LayerBase, target: str | None = None) -> Tensor | None:
+        """
+        :param target: key; default: the target of the layer
+        :return: the data of this key, or the output of the layer that "layer:name" names; None if there is no target.
+            Inside of a loop, it is one frame of what has the dim of the loop
+        """
+        key = self.target if target is None else target
+        if key is None:
+            return None
+        if key in self._target_layers:
+            return self._frame_of_target(self._target_layers[key])
+        if key.startswith("layer:"):
+            return self.network.get_layer(key[len("layer:") :]).output
+        return self.network.get_extern_data(key, mark_data_key_as_used=True)
+
+    def _frame_of_target(self: LayerBase, target: LayerBase) -> Tensor:
+        frame = self.network.innermost_frame()
+        if frame is None or frame.path_of(target.get_absolute_name()) is not None:
+            return target.output
+        return frame.step_data(target.get_absolute_name(), target.output)
+
+    def feature_dim_from_target(self: LayerBase) -> Dim | None:
+        """:return: the feature dim that the output needs, to be compared with the target; None if it is given"""
+        if self.has_given_feature_dim:
+            return None  # and it may be that the target is not known yet
+        target = self.get_target_value()
+        dim = None if target is None else target.feature_dim_or_sparse_dim
+        if dim is None:
+            return None
+        return self.loss.get_auto_output_layer_dim(dim) if self.loss is not None else dim
+
+    @classmethod
+    def _transform_targets_and_loss(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+        """Turns the options `loss`, `loss_opts`, `loss_scale`, `target` into a `Loss` and layers, in place."""
+        where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name'))!r} (class {cls.class_name()!r})"
+        _check_types(d, where)
+        loss_class = None
+        if d.get("loss") is not None and not isinstance(d["loss"], Loss):
+            loss_class = get_loss_class(d["loss"])
+            if d.get("target") is None and loss_class.need_target:
+                d["target"] = loss_class.get_default_target(network.extern_data)
+        for key in target_keys(d.get("target")):
+            if key.startswith("layer:"):
+                with contextlib.suppress(UndefinedSource):  # inside of a loop, where the output may not depend on it
+                    d.setdefault("_target_layers", {})[key] = get_layer(key[len("layer:") :])
+        options = dict(d.pop("loss_opts", None) or {})
+        scale = d.pop("loss_scale", None)
+        only_on_non_search = d.pop("loss_only_on_non_search", False)
+        if loss_class is None:
+            return
+        if scale is not None:
+            if options.get("scale", scale) != scale:
+                raise ConfigError(f"{where}: 'loss_scale' and loss_opts['scale'] contradict each other.")
+            options["scale"] = scale
+        if (only_on_non_search and network.search_flag) or not network.wants_loss(d.get("target"), loss_class):
+            d["loss"] = None
+            return
+        loss_class.transform_config_dict(options, network=network, get_layer=get_layer)
+        d["loss"] = make_loss(loss_class, options, network=network, where=where)
+
+    @classmethod
+    def get_losses(
+        cls,
+        name: str,
+        network: Any,
+        output: Tensor,
+        loss: Loss | None = None,
+        reduce_func: Callable[[Any], Any] | None = None,
+        layer: LayerBase | None = None,
+        **kwargs: Any,
+    ) -> list[LossHolder]:
+        """
+        :param name: of the layer
+        :param network: of the layer
+        :param output: template of the output
+        :param loss: the loss of the layer
+        :param reduce_func: what sums up the frames; default: their sum
+        :param layer: the layer, if it is there already
+        :param kwargs: other options of the layer
+        :return: all losses of the layer
+        """
+        if loss is None:
+            return []
+        only_on_eval = kwargs.get("only_on_eval", False)
+        return [LossHolder(name, loss, output, reduce_func, layer, network=network, only_on_eval=only_on_eval)]
+
+    def get_losses_initialized(self: LayerBase, reduce_func: Callable[[Any], Any] | None = None) -> list[LossHolder]:
+        """:return: all losses of the layer, ready to be computed"""
+        options = {k: v for k, v in self.kwargs.items() if k not in ("name", "network", "output", "loss")}
+        losses = type(self).get_losses(
+            name=self.name, network=self.network, output=self.output, loss=self.loss, reduce_func=reduce_func,
+            layer=self, **options,
+        )  # fmt: skip
+        return [loss.init(self) if loss._layer is None else loss for loss in losses]
+
+
+_TYPES = {"target": str | list[str], "loss": str, "loss_opts": dict, "loss_scale": float}  # what a config can write
+
+
+def _check_types(d: dict[str, Any], where: str) -> None:
+    for option, annotation in _TYPES.items():
+        check_type(option, d.get(option), annotation, where=where)
+
+
+def target_keys(target: str | Sequence[str] | None) -> list[str]:
+    """:return: the option `target`, which is one key or several, as list"""
+    return [target] if isinstance(target, str) else list(target or ())

@@ -1,0 +1,142 @@
+"""What a layer says about itself inside of a loop: its state, its output before the first frame, its beam."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import tensorflow as tf
+
+from returnn.frontend import get_selected_backend
+from returnn.tensor import Tensor
+from returnn.tf.layers.core.hidden_state import select_state, side_by_side
+from returnn.tf.layers.core.step_state import StateTemplate
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.core.layer_base import LayerBase
+
+
+class LayerRec:
+    """The part of `LayerBase` about loops and search."""
+
+    works_on_sequences: ClassVar[bool] = True  # the same for all frames at once as frame by frame, so it can move out
+    is_one_block: ClassVar[bool] = False  # layers inside of it are computed where it is
+    selects_frames: ClassVar[bool] = False  # for all frames at once, the output only has some of them
+    restores_frames: ClassVar[bool] = False  # the way back from there
+    takes_frames: ClassVar[bool] = False  # in a frame of the loop, it sees that frame of its source alone
+    options_on_zeros: ClassVar[dict[str, Any]] = {}  # what `initial_output="apply(0)"` changes, beside the sources
+
+    def previous_state(self: LayerBase, key: str, template: Tensor, *, initial: Any = 0) -> Tensor:
+        """
+        :param key: which part of the state
+        :param template: what it looks like
+        :param initial: before the first frame: number, "zeros", "ones", tensor, layer, or a function without arguments
+            that computes it, outside of the loop
+        :return: state after the frame before, inside of a loop
+        """
+        self.state_templates[key] = StateTemplate(template.copy_template(), initial)
+        if get_selected_backend() == "template":
+            return template.copy_template()
+        return self.network.state_of_frame_before(self, key, template)
+
+    def must_be_in_loop(self) -> str:
+        """:return: a reason why it has to be inside of the loop, "" if there is none"""
+        return ""
+
+    def new_state(self: LayerBase, key: str, value: Tensor) -> None:
+        """
+        :param key: which part of the state
+        :param value: after this frame
+        """
+        self.new_states[key] = value
+
+    @classmethod
+    def get_rec_initial_extra_outputs(cls, batch_dim: Any, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:
+        """
+        :param batch_dim: raw size of the batch
+        :param rec_layer: the loop
+        :param kwargs: options of the layer
+        :return: state before the first frame, by name
+        """
+        return {}
+
+    @classmethod
+    def get_rec_initial_extra_outputs_shape_invariants(cls, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:
+        """:return: shapes of the state, by name, for what changes its shape from frame to frame"""
+        return {}
+
+    @classmethod
+    def get_rec_initial_output(
+        cls, batch_dim: Any, name: str, output: Tensor, rec_layer: Any, initial_output: Any = None, **kwargs: Any
+    ) -> Any:
+        """
+        :param batch_dim: raw size of the batch
+        :param name: of the layer
+        :param output: template
+        :param rec_layer: the loop
+        :param initial_output: a number, "zeros" or "ones". A class that takes more than that has to compute it
+        :return: raw output before the first frame
+        :raises ConfigError: if it is something else
+        """
+        value = {None: 0, "zeros": 0, "ones": 1}.get(initial_output, initial_output)
+        if not isinstance(value, (bool, int, float)):
+            raise ConfigError(f"layer {name!r}: get_rec_initial_output: {value!r} is no number, 'zeros' or 'ones'.")
+        shape = [batch_dim if dim.is_batch_dim() else dim.get_dim_value() for dim in output.copy_as_batch_major().dims]
+        return tf.fill(shape, tf.cast(value, output.dtype))
+
+    def final_state(self, parts: dict[str, Tensor], lengths: Tensor) -> dict[str, Tensor]:
+        """
+        :param parts: [...] each: state after the last frame of a loop, by name
+        :param lengths: of the loop
+        :return: the same, as it is used outside of the loop
+        """
+        return parts
+
+    def post_process_final_rec_vars_outputs(self, rec_vars_outputs: dict[str, Any], seq_len: Any) -> dict[str, Any]:
+        """:return: the state after the last frame, as it is used outside of the loop"""
+        return rec_vars_outputs
+
+    @classmethod
+    def cls_hidden_state_names(cls, layer_desc: dict[str, Any]) -> tuple[str, ...]:
+        """
+        :param layer_desc: options in the net dict
+        :return: parts of the hidden state of such a layer, see `hidden_state_parts`. All have the dims of the output
+        """
+        return ()
+
+    def has_hidden_state(self) -> bool:
+        """:return: whether there is a state that other layers can use, see `hidden_state_parts`"""
+        return False
+
+    def hidden_state_parts(self: LayerBase) -> dict[str, Tensor]:
+        """
+        :return: [..., F] each, by name, such as "c" and "h": state after this frame, inside of a loop; otherwise after
+            the last frame
+        :raises ConfigError: if the layer has no state
+        """
+        raise ConfigError(f"{self.where()}: has no hidden state.")
+
+    def get_last_hidden_state(self: LayerBase, key: int | str | None) -> Any:
+        """
+        :param key: which part of the state; None or "*" for all, side by side
+        :return: raw (B, F): state after the last frame
+        :raises ConfigError: if the layer has no state
+        """
+        parts = select_state(self.hidden_state_parts(), key, where=self.where())
+        return side_by_side(parts).raw_tensor
+
+    def get_hidden_state(self: LayerBase) -> Any:
+        """:return: raw state after this frame, inside of a loop; or after the last frame. A tuple if it has parts"""
+        raw = tuple(part.raw_tensor for part in self.hidden_state_parts().values())
+        return raw if len(raw) > 1 else raw[0]
+
+    def get_search_choices(self: LayerBase) -> Any:
+        """:return: the choices that the hypotheses of the output come from, None without search"""
+        if self.search_choices is not None:
+            return self.search_choices
+        return self.network.get_search_choices(src=self)
+
+    def get_search_beam_size(self: LayerBase) -> int | None:
+        """:return: number of hypotheses, None without search"""
+        beam = self.output.beam
+        return None if beam is None else beam.beam_size

@@ -1,0 +1,143 @@
+"""
+The border to the user's own code, which works on raw TensorFlow tensors.
+
+A tensor goes out with its axes in a known order. What comes back is described by a template: that of the sources, or
+what the config says in `out_type`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+import tensorflow as tf
+
+from returnn.frontend import get_selected_backend
+from returnn.tensor import Tensor
+from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
+from returnn.tf.layers.options.broadcasting import with_common_dims
+from returnn.tf.layers.user_code.beam_axis import BeamAxis
+from returnn.tf.layers.user_code.out_type import template_of_user_code
+from returnn.tf.util import basic
+from returnn.tf.util.activations import RAW_ACTIVATIONS
+from returnn.tf.util.error_text import error_text
+from returnn.tf.util.tf1_names import add_tf1_names
+from returnn.util.errors import ConfigError
+
+
+def call_user_code(
+    layer: LayerBase, code: str | Callable[..., Any], sources: Sequence[Tensor], *, names: Mapping[str, Any]
+) -> Tensor:
+    """
+    :param layer: the layer that the code belongs to
+    :param code: expression or function, see `EvalLayer`
+    :param sources: outputs of the sources
+    :param names: more names for the code
+    :return: what it returns, as tensor
+    """
+    beam = BeamAxis.of(sources)
+    if beam is not None:
+        return beam.split(call_user_code(layer, code, [beam.merge(x) for x in sources], names=names))
+    template = template_of_user_code(layer, _as_layers(layer, sources), names)
+    if get_selected_backend() == "template":
+        return template
+    fitting = with_common_dims(layer, sources)
+    common = Tensor.get_common_data(fitting)
+    assert common is not None
+
+    def source(i: int, auto_convert: bool = True, enforce_batch_major: bool = False, as_data: bool = False) -> Any:
+        if not 0 <= i < len(sources):
+            raise ConfigError(f"{layer.where()}: source({i}): there are {len(sources)} sources.")
+        data = sources[i]
+        if as_data:
+            return data
+        if enforce_batch_major:
+            return data.copy_as_batch_major().raw_tensor
+        return broadcast_raw(fitting[i], common) if auto_convert else data.raw_tensor
+
+    if layer.output is None or layer.output.raw_tensor is None:
+        layer.output = template.copy_template()  # the code may want to know what it looks like
+    value = _run(layer, code, {"source": source, "output": template, **names})
+    if isinstance(value, Tensor):
+        return value
+    # The code may have set other lengths in `self.output`.
+    return _with_value(layer, template if layer.output is None else layer.output, tf.convert_to_tensor(value))
+
+
+def call_user_code_on_losses(
+    layer: LayerBase, code: str | Callable[..., Any], losses: Sequence[Tensor], *, names: Mapping[str, Any]
+) -> Tensor:
+    """
+    :param layer: the layer that the code belongs to
+    :param code: expression or function, see `EvalLayer`
+    :param losses: one for each source, such as [B]
+    :param names: more names for the code
+    :return: what it returns for the losses in place of the sources
+    """
+    common = Tensor.get_common_data(losses)
+    assert common is not None
+    out = common.copy_template(name=f"{layer.name}:output_loss")
+    if any(loss.raw_tensor is None for loss in losses):
+        return out
+
+    def source(i: int, as_data: bool = False, **_options: Any) -> Any:
+        return losses[i] if as_data else broadcast_raw(losses[i], common)
+
+    out.raw_tensor = tf.convert_to_tensor(_run(layer, code, {"source": source, "output": out, **names}))
+    return out
+
+
+def _as_layers(layer: LayerBase, sources: Sequence[Tensor]) -> list[LayerBase]:
+    """:return: the sources of the layer, with these outputs, where the beam may be part of the batch"""
+    return [
+        one
+        if one.output is x
+        else WrappedInternalLayer(base_layer=one, name=one.name, network=one.network, output=x, sources=[one])
+        for one, x in zip(layer.sources, sources, strict=True)
+    ]
+
+
+def broadcast_raw(x: Tensor, common: Tensor) -> Any:
+    """:return: raw tensor with all axes of `common`, of size 1 where x does not have them"""
+    return x.copy_compatible_to_dims_raw(common.dims)
+
+
+@functools.cache
+def _names_in_eval() -> dict[str, Any]:
+    """:return: what an expression can use: TensorFlow, our helpers for raw tensors, activation functions"""
+    add_tf1_names()
+    modules = {"tf": tf, "tf_compat": tf.compat, "tf_util": basic, "numpy": numpy, "np": numpy}
+    return {**RAW_ACTIVATIONS, **vars(basic), **modules}
+
+
+def _run(layer: LayerBase, code: str | Callable[..., Any], names: Mapping[str, Any]) -> Any:
+    """:return: what the code returns, which knows these names and those of the layer"""
+    known = {"self": layer, "network": layer.network, "name": layer.name, **names}
+    if callable(code):
+        return code(**known)
+    try:
+        return eval(code, {**_names_in_eval(), **known})
+    except ConfigError:
+        raise
+    except Exception as exc:  # whatever the code of a user does
+        raise ConfigError(f"{layer.where()}: eval {code!r}: {error_text(exc)}") from exc
+
+
+def _with_value(layer: LayerBase, template: Tensor, value: tf.Tensor) -> Tensor:
+    """
+    :param layer: the layer that the code belongs to
+    :param template: what the value should look like
+    :param value: what the code returned. It can have another dtype, unless the config says the dtype
+    :raises ConfigError: if it does not look like that
+    """
+    out, dtype, num_axes = template.copy_template(), value.dtype.base_dtype.name, value.shape.ndims
+    if dtype != out.dtype:
+        if isinstance(layer._out_type, dict) and "dtype" in layer._out_type:
+            raise ConfigError(f"{layer.where()}: the result has the dtype {dtype}, but out_type says {out.dtype!r}.")
+        out = out.copy_template(dtype=dtype)
+    if num_axes is not None and num_axes != len(out.dims):
+        raise ConfigError(f"{layer.where()}: the result has {num_axes} axes, expected {out}.\n  Give out_type.")
+    out.raw_tensor = value
+    return out

@@ -1,0 +1,1 @@
+"""Layers that compute each entry on its own."""

@@ -1,0 +1,87 @@
+"""
+All frames of a loop up to the current one, along a dim that grows from step to step.
+
+Inside of the loop it has one entry in the first step, two in the second one, and so on. For all frames at once, the
+entries of all steps are the same frames, and only the lengths differ: the dim has the lengths 1, 2, 3, ... over the dim
+of the loop, so that each step sees its own past alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.values.ranges import frame_numbers
+
+
+@dataclass(frozen=True)
+class NoFrames:
+    """What there is before the first frame. After the loop, all frames are given to whom it concerns."""
+
+    template: Tensor
+    axis: Dim  # has size 0
+    after_loop: Callable[[Tensor, Dim], None] | None = None  # function of the frames {..., T} and T
+
+    def __call__(self) -> Tensor:
+        """:return: [dims of template], without beam, as all hypotheses begin in the same way"""
+        out = self.template.copy_template()
+        for dim in [dim for dim in out.dims if dim.is_beam_dim()]:
+            out = out.copy_template_excluding_axis(out.get_axis_from_description(dim))
+        sizes = [0 if dim == self.axis else dim.get_dim_value() for dim in out.dims]
+        out.raw_tensor = tf.zeros(sizes, dtype=out.dtype)
+        return out
+
+
+def with_past(
+    layer: LayerBase,
+    key: str,
+    frame: Tensor,
+    *,
+    out_dim: Dim,
+    after_loop: Callable[[Tensor, Dim], None] | None = None,
+) -> Tensor:
+    """
+    Inside of a loop.
+
+    :param layer: which keeps the frames, as part of its state
+    :param key: of the state
+    :param frame: {...}, of this step
+    :param out_dim: the growing dim. It gets the number of frames up to this step
+    :param after_loop: function of all frames, which is called after the loop
+    :return: {..., out_dim}: all frames so far
+    """
+    step = number_of_step(layer)
+    before = layer.new_dim("frames before")
+    before.dyn_size_ext = step
+    out_dim.dyn_size_ext = step + 1
+    template = frame.copy_template()._insert_dim(before, len(frame.dims))
+    past = layer.previous_state(key, template, initial=NoFrames(template, before, after_loop))
+    one = layer.new_dim("frame", 1, auto_generated=False)
+    out, _ = rf.concat((past, before), (rf.expand_dim(frame, one), one), out_dim=out_dim, allow_broadcast=True)
+    layer.new_state(key, rf.replace_dim(out, in_dim=out_dim, out_dim=before)[0])
+    return out
+
+
+def all_with_past(frames: Tensor, *, axis: Dim, out_dim: Dim) -> Tensor:
+    """
+    The same for all frames at once.
+
+    :param frames: {..., axis}
+    :param axis: of the loop
+    :param out_dim: the growing dim. It gets the lengths [axis]
+    :return: {..., out_dim}, without `axis`
+    """
+    out_dim.dyn_size_ext = frame_numbers(axis) + 1
+    return rf.replace_dim(frames, in_dim=axis, out_dim=out_dim)[0]
+
+
+def number_of_step(layer: LayerBase) -> Tensor:
+    """:return: int32, scalar: number of the current frame of the loop, to compute with"""
+    step = layer.network.get_rec_step_info().index.copy()
+    step.sparse_dim = None
+    return step

@@ -1,0 +1,1 @@
+"""Losses, by theme, and layers whose output is a loss."""

@@ -1,0 +1,356 @@
+"""Losses and errors that compare whole sequences of labels: CTC, edit distance, BLEU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.loss import Loss
+from returnn.tf.util.labels import bleu_of_labels, collapse_repeated, map_labels
+from returnn.tf.util.safe_math import safe_log
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import ConfigError, check_known
+
+tf1 = tf.compat.v1
+
+
+class SequenceLoss(Loss):
+    """Base class of losses with one value for each sequence of labels in the target."""
+
+    recurrent = True
+
+    def _with_frames(self) -> Tensor:
+        """:return: the target: what counts is the number of labels in it"""
+        return self.require_target()
+
+    def time_dim_of(self, x: Tensor) -> Dim:
+        """:return: the dim of its sequences"""
+        dims = [dim for dim in x.dims if dim.is_dynamic_seq_length() and not dim.is_batch_dim()]
+        if len(dims) == 1:
+            return dims[0]
+        if not x.have_time_axis():
+            raise ConfigError(f"{self.where()}: {x} has no time dim.")
+        return x.get_time_dim_tag()
+
+    def log_prob_of_output(self, *, in_log_space: bool) -> Tensor:
+        """
+        :param in_log_space: whether the output has logarithms already
+        :return: [B, T, F]: logits, or log probabilities, which are logits, too
+        """
+        act = self.output_with_activation
+        if act is not None and act.before is not None and (act.is_softmax_act_func() or act.is_log_softmax_act_func()):
+            return act.before
+        if in_log_space:
+            return self.output
+        out = self.output.copy()
+        out.raw_tensor = safe_log(self.output.raw_tensor)
+        return out
+
+    def edit_distance_after_decoding(self, logits: Tensor, *, beam_width: int, merge_repeated: bool = True) -> Tensor:
+        """
+        :param logits: [B, T, F], the last label is blank
+        :param beam_width: 1 for the best path
+        :param merge_repeated: whether the best path has repeated labels merged
+        :return: [B]: edit distance between what CTC decodes and the target
+        """
+        time_dim, target = self.time_dim_of(logits), self.require_target()
+        raw = self._time_major(logits)
+        lengths = time_dim.get_dyn_size_ext_for_device("cpu").raw_tensor
+        if beam_width == 1:
+            decoded, _ = tf.nn.ctc_greedy_decoder(raw, lengths, merge_repeated=merge_repeated)
+        else:
+            decoded, _ = tf.nn.ctc_beam_search_decoder(raw, lengths, beam_width=beam_width)
+        distance = tf.edit_distance(tf.cast(decoded[0], tf.int32), self._sparse(target), normalize=False)
+        raw = tf.reshape(distance, [-1])
+        return Tensor("edit_distance", dims=[_batch_dim_of(target)], dtype="float32", raw_tensor=raw)
+
+    def _time_major(self, x: Tensor) -> tf.Tensor:
+        """:return: (T, B, F)"""
+        return x.copy_transpose([self.time_dim_of(x), _batch_dim_of(x), x.feature_dim]).raw_tensor
+
+    def _sparse(self, labels: Tensor) -> tf.SparseTensor:
+        """:return: (B, T), without padding"""
+        time_dim = self.time_dim_of(labels)
+        labels = labels.copy_transpose([_batch_dim_of(labels), time_dim])
+        mask = time_dim.get_mask(dim_order=labels.dims).copy_transpose(labels.dims).raw_tensor
+        raw = tf.cast(labels.raw_tensor, tf.int32)
+        return tf.SparseTensor(tf.where(mask), tf.boolean_mask(raw, mask), tf.cast(tf.shape(raw), tf.int64))
+
+
+@dataclass(frozen=True)
+class OwnCtcOptions:
+    """The option `ctc_opts` of `CtcLoss` for the own implementation."""
+
+    label_loop: bool | None = None  # whether a label can last several frames. Default: True
+    ctc_merge_repeated: bool | None = None  # the same, as TensorFlow calls it
+    logits_normalize: bool = True  # otherwise, the output of the layer has log probabilities
+    grad_wrt_softmax_in: bool = True  # also without `logits_normalize`, the gradient is that of a softmax's input
+    blank_index: int = -1  # negative: counted from the end
+    zero_infinity: bool | None = None  # 0 if there is no alignment. Default: since behavior version 30
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """:return: of all options"""
+        return [field.name for field in fields(cls)]
+
+    def has_label_loop(self) -> bool:
+        """:return: whether a label can last several frames"""
+        given = [option for option in (self.label_loop, self.ctc_merge_repeated) if option is not None]
+        if given == [True, False] or given == [False, True]:
+            raise ConfigError("loss 'ctc': 'ctc_opts': 'label_loop' and 'ctc_merge_repeated' contradict each other.")
+        return given[0] if given else True
+
+    def has_zero_for_infinity(self) -> bool:
+        """:return: whether the loss is 0 if there is no alignment"""
+        return BehaviorVersion.get() >= 30 if self.zero_infinity is None else self.zero_infinity
+
+
+class CtcLoss(SequenceLoss):
+    """
+    CTC (Graves et al. 2006): negative log probability of the target, over all alignments with the output.
+
+    The output has one class more than the target, the last one, for blank. The error is the edit distance between the
+    decoded output and the target.
+    """
+
+    class_name = "ctc"
+
+    def __init__(
+        self,
+        target_collapse_repeated: bool = False,
+        auto_clip_target_len: bool = False,
+        output_in_log_space: bool = False,
+        beam_width: int = 100,
+        ctc_opts: dict[str, Any] | None = None,
+        use_native: bool = False,
+        use_viterbi: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param target_collapse_repeated: merge repeated labels of the target first
+        :param auto_clip_target_len: cut the target where it is longer than the output
+        :param output_in_log_space: the output has log probabilities
+        :param beam_width: of the decoder for the error; 1: only the best path
+        :param ctc_opts: options of `tf.compat.v1.nn.ctc_loss`: "preprocess_collapse_repeated", "ctc_merge_repeated",
+            "ignore_longer_outputs_than_inputs"; with `use_native` or `use_viterbi`, see `OwnCtcOptions`
+        :param use_native: the own implementation
+        :param use_viterbi: the best alignment alone, instead of all
+        """
+        super().__init__(**kwargs)
+        if use_native and use_viterbi:
+            raise ConfigError("loss 'ctc': 'use_native' and 'use_viterbi' exclude each other.")
+        self.target_collapse_repeated = target_collapse_repeated
+        self.auto_clip_target_len = auto_clip_target_len
+        self.output_in_log_space = output_in_log_space
+        self.beam_width = beam_width
+        self.ctc_opts = dict(ctc_opts or {})
+        self.use_native = use_native
+        self.use_viterbi = use_viterbi
+        self._check_options()
+
+    def _check_options(self) -> None:
+        known = ("preprocess_collapse_repeated", "ctc_merge_repeated", "ignore_longer_outputs_than_inputs")
+        if self.use_native or self.use_viterbi:
+            known = OwnCtcOptions.names()
+        for name in self.ctc_opts:
+            check_known("option", name, known, where="loss 'ctc': 'ctc_opts'")
+
+    @classmethod
+    def get_auto_output_layer_dim(cls, target_dim: Dim) -> Dim:
+        """:return: one class more, for blank"""
+        return target_dim + 1
+
+    def init(self, output: Tensor, target: Tensor | None = None, **kwargs: Any) -> None:
+        """See `Loss.init`. The target is changed as the options say."""
+        super().init(output=output, target=target, **kwargs)
+        target = self.require_target()
+        if not target.sparse:
+            raise ConfigError(f"{self.where()}: the target has to be sparse, not {target}.")
+        if self.target_collapse_repeated:
+            target = collapse_repeated(target)
+        if self.auto_clip_target_len:
+            target = _clipped(target, self.time_dim_of(target), self.time_dim_of(output))
+        self.target = target
+
+    def get_output_logits(self) -> Any:
+        """:return: raw (T, B, F)"""
+        return self._time_major(self._logits())
+
+    def get_soft_alignment(self) -> Any:
+        """:return: raw (T, B, F): probability of each label in each frame, over all alignments with the target"""
+        scores = rf.log_softmax(self._logits(), axis=self.require_axis(), use_mask=False)
+        loss = self._negative_log_prob(scores, self._own_options(), normalized=True)
+        (gradient,) = tf.gradients(tf.reduce_sum(without_infinity(loss).raw_tensor), scores.raw_tensor)
+        out = scores.copy()
+        out.raw_tensor = -gradient
+        return self._time_major(out)
+
+    def value_per_frame(self) -> Tensor:
+        """:return: [B]"""
+        axis, target = self.require_axis(), self.require_target()
+        num_labels = None if target.sparse_dim is None else target.sparse_dim.dimension
+        if num_labels is not None and num_labels >= axis.get_dim_value():
+            raise ConfigError(
+                f"{self.where()}: the output has {axis.dimension} classes, the target has {num_labels} labels.\n"
+                f"  One class more is needed for blank: n_out {num_labels + 1}."
+            )
+        logits = self._logits()
+        return self._own(logits) if self.use_native or self.use_viterbi else self._of_tensorflow(logits)
+
+    def error_per_frame(self) -> Tensor:
+        """:return: [B]"""
+        return self.edit_distance_after_decoding(self._logits(), beam_width=self.beam_width)
+
+    def _logits(self) -> Tensor:
+        return self.log_prob_of_output(in_log_space=self.output_in_log_space)
+
+    def _own(self, logits: Tensor) -> Tensor:
+        options = self._own_options()
+        value = self._negative_log_prob(logits, options, normalized=not options.logits_normalize)
+        if not options.logits_normalize and options.grad_wrt_softmax_in:
+            total = rf.reduce_logsumexp(logits, axis=self.require_axis(), use_mask=False)
+            total = rf.reduce_sum(total, axis=self.time_dim_of(logits))
+            value = value + (total - rf.stop_gradient(total))
+        return without_infinity(value) if options.has_zero_for_infinity() else value
+
+    def _own_options(self) -> OwnCtcOptions:
+        return OwnCtcOptions(**self.ctc_opts) if self.use_native or self.use_viterbi else OwnCtcOptions()
+
+    def _negative_log_prob(self, logits: Tensor, options: OwnCtcOptions, *, normalized: bool) -> Tensor:
+        target, blank_index = self.require_target(), options.blank_index
+        return rf.ctc_loss(
+            logits=logits,
+            logits_normalized=normalized,
+            targets=target,
+            input_spatial_dim=self.time_dim_of(logits),
+            targets_spatial_dim=self.time_dim_of(target),
+            blank_index=blank_index if blank_index >= 0 else self.require_axis().get_dim_value() + blank_index,
+            max_approx=self.use_viterbi,
+            label_loop=options.has_label_loop(),
+        )
+
+    def _of_tensorflow(self, logits: Tensor) -> Tensor:
+        target = self.require_target()
+        time_dim = self.time_dim_of(logits)
+        value = tf1.nn.ctc_loss(
+            inputs=self._time_major(logits),
+            labels=self._sparse(target),
+            sequence_length=time_dim.get_dyn_size_ext_for_device("cpu").raw_tensor,
+            time_major=True,
+            **self.ctc_opts,
+        )
+        return Tensor("ctc", dims=[_batch_dim_of(target)], dtype="float32", raw_tensor=value)
+
+
+class EditDistanceLoss(SequenceLoss):
+    """No loss, only an error: the edit distance between the labels in the output and the target."""
+
+    class_name = "edit_distance"
+
+    def __init__(
+        self,
+        debug_print: bool = False,
+        label_map: Mapping[int, int] | None = None,
+        ctc_decode: bool = False,
+        output_in_log_space: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param debug_print: print both sequences
+        :param label_map: labels which count as others, in output and target; all labels have to be in it
+        :param ctc_decode: the output has probabilities of CTC, with blank as last class; take the best path
+        :param output_in_log_space: the output has log probabilities
+        """
+        super().__init__(**kwargs)
+        self._debug_print = debug_print
+        self._label_map = label_map
+        self._ctc_decode = ctc_decode
+        self._output_in_log_space = output_in_log_space
+        if output_in_log_space and not ctc_decode:
+            raise ConfigError("loss 'edit_distance': 'output_in_log_space' is only for 'ctc_decode'.")
+
+    @classmethod
+    def get_auto_output_layer_dim(cls, target_dim: Dim) -> Dim:
+        """:return: the dim of the target; with `ctc_decode`, the config has to give it"""
+        return target_dim
+
+    def init(self, output: Tensor, target: Tensor | None = None, **kwargs: Any) -> None:
+        """See `Loss.init`. Labels are mapped."""
+        super().init(output=output, target=target, **kwargs)
+        if not output.sparse and not self._ctc_decode:
+            raise ConfigError(
+                f"{self.where()}: the output has to be sparse, not {output}.\n  For probabilities: 'ctc_decode'."
+            )
+        if self._label_map:
+            self.target = map_labels(self.require_target(), self._label_map)
+            if output.sparse:
+                self.output = map_labels(self.output, self._label_map)
+
+    def get_output_logits(self) -> Any:
+        """:return: raw (T, B, F)"""
+        return self._time_major(self._logits())
+
+    def value_per_frame(self) -> None:
+        """:return: there is none"""
+        return
+
+    def error_per_frame(self) -> Tensor:
+        """:return: [B], or with the beam"""
+        if self._ctc_decode:
+            return self.edit_distance_after_decoding(self._logits(), beam_width=1)
+        output, target = self.output, self.require_target()
+        if self._debug_print:
+            output = _printed(output, target, self.where())
+        distance = rf.edit_distance(
+            rf.cast(output, "int32"), self.time_dim_of(output), rf.cast(target, "int32"), self.time_dim_of(target)
+        )
+        return rf.cast(distance, "float32")
+
+    def _logits(self) -> Tensor:
+        return self.log_prob_of_output(in_log_space=self._output_in_log_space)
+
+
+class BleuLoss(SequenceLoss):
+    """No loss, only an error: minus the BLEU score of each sequence."""
+
+    class_name = "bleu"
+
+    def value_per_frame(self) -> None:
+        """:return: there is none"""
+        return
+
+    def error_per_frame(self) -> Tensor:
+        """:return: [B]"""
+        if not self.output.sparse or not self.require_target().sparse:
+            raise ConfigError(f"{self.where()}: output and target have to be sparse, not {self.output}, {self.target}.")
+        return rf.neg(bleu_of_labels(self.output, self.require_target()))
+
+
+def without_infinity(loss: Tensor) -> Tensor:
+    """:return: loss; where there is no alignment at all, 0 with gradient 0"""
+    return rf.where(rf.is_finite(loss), loss, 0.0)
+
+
+def _batch_dim_of(x: Tensor) -> Dim:
+    assert x.batch_dim_axis is not None
+    return x.dims[x.batch_dim_axis]
+
+
+def _clipped(target: Tensor, target_time: Dim, output_time: Dim) -> Tensor:
+    """:return: target, at most as long as the output"""
+    lengths = rf.minimum(target_time.get_size_tensor(), output_time.get_size_tensor())
+    clipped = Dim(lengths, name="clipped")
+    return rf.slice(target, axis=target_time, size=clipped)[0]
+
+
+def _printed(output: Tensor, target: Tensor, where: str) -> Tensor:
+    dump = tf.print(where, "output:", output.raw_tensor, "target:", target.raw_tensor, summarize=-1)
+    out = output.copy()
+    with tf.control_dependencies([dump]):
+        out.raw_tensor = tf.identity(output.raw_tensor)
+    return out

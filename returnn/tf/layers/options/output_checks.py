@@ -1,0 +1,46 @@
+"""Checks of the output of a layer against what the config promised."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from returnn.tensor import Tensor
+from returnn.tensor.tensor_from_shape import dims_from_shape
+from returnn.util.errors import ConfigError, check_known
+from returnn.util.not_specified import NotSpecified
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.core.layer_base import LayerBase
+
+_OPTIONS = {name for function in (Tensor, dims_from_shape) for name in inspect.signature(function).parameters}
+
+
+def check_output(layer: LayerBase, output: Tensor, declared: Tensor | None) -> None:
+    """
+    :param layer: the layer
+    :param output: what it computed
+    :param declared: the template which was given for it, if any
+    :raises ConfigError: if the output is not what `n_out`, `out_dim`, `out_type` or `out_shape` say
+    """
+    n_out: Any = layer._n_out
+    if n_out not in (NotSpecified, None) and output.dim != n_out:
+        raise ConfigError(f"{layer.where()}: option 'n_out' is {n_out}, but the output is {output}.")
+    if layer._out_dim is not None and layer._out_dim not in (output.feature_dim_or_sparse_dim, *output.dims):
+        raise ConfigError(f"{layer.where()}: option 'out_dim' is {layer._out_dim}, but the output is {output}.")
+    _check_out_type(layer, output)
+    if layer._out_shape is not None:
+        output.verify_out_shape(layer._out_shape)
+    if declared is not None and set(declared.dims) != set(output.dims):
+        raise ConfigError(f"{layer.where()}: the output was said to be {declared}, but it is {output}.")
+
+
+def _check_out_type(layer: LayerBase, output: Tensor) -> None:
+    options = layer._out_type if isinstance(layer._out_type, dict) else {}
+    for key, value in options.items():
+        check_known("option", key, _OPTIONS, where=f"{layer.where()}: option 'out_type'")
+        if key not in ("dtype", "sparse", "dim"):
+            continue  # of other layouts of the same
+        actual = getattr(output, key)
+        if value is not None and actual != value:
+            raise ConfigError(f"{layer.where()}: option 'out_type': {key!r} is {value!r}, but the output is {output}.")

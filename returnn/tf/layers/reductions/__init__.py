@@ -1,0 +1,1 @@
+"""Sums, means, norms, softmax and other statistics over dims."""

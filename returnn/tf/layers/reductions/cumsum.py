@@ -1,0 +1,69 @@
+"""Sums over all frames so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.util.errors import ConfigError
+
+
+class CumsumLayer(_ConcatInputLayer):
+    """
+    The sum of all frames up to each one: `output[t] = x[0] + ... + x[t]`.
+
+    Source [..., T], output the same dims. Inside of a loop, over its frames: source [...], one frame; output the same.
+    """
+
+    layer_class = "cumsum"
+    recurrent = True
+
+    def __init__(
+        self,
+        axis: Any = "T",
+        additional_left_summand_per_element: float | None = None,
+        reverse: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param axis: the dim, by description
+        :param additional_left_summand_per_element: is added to each frame
+        :param reverse: from the end of each sequence
+        """
+        super().__init__(**kwargs)
+        self.axis = axis
+        self.additional_left_summand_per_element = additional_left_summand_per_element
+        self.reverse = reverse
+
+    def must_be_in_loop(self) -> str:
+        """:return: a reason, if the sum begins with something"""
+        return "begins with its initial output" if self._initial_output not in (None, 0) else ""
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: the same dims"""
+        axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
+        if self.additional_left_summand_per_element is not None:
+            source = self.additional_left_summand_per_element + source
+        labels = source.sparse_dim
+        out = self._next(source) if is_frame else self._of_all_frames(source, axis)
+        out.sparse_dim = labels
+        return out
+
+    def _of_all_frames(self, source: Tensor, axis: Dim) -> Tensor:
+        if axis not in source.dims:
+            source = rf.expand_dim(source, axis)
+        if not self.reverse:
+            return rf.cumsum(source, spatial_dim=axis)
+        from_end = rf.cumsum(rf.reverse_sequence(source, axis=axis), spatial_dim=axis)
+        return rf.reverse_sequence(from_end, axis=axis)
+
+    def _next(self, frame: Tensor) -> Tensor:
+        """:return: the sum with this frame of the loop"""
+        if self.reverse:
+            raise ConfigError(f"{self.where()}: option 'reverse' is not possible frame by frame.")
+        initial = 0 if self._initial_output is None else self._initial_output
+        total = self.previous_state("state", frame, initial=initial) + frame
+        self.new_state("state", total)
+        return total

@@ -1,0 +1,130 @@
+"""Scores of a choice: of the labels of this step, of the hypotheses so far, and both together. All in log space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import returnn.frontend as rf
+from returnn.frontend import get_selected_backend
+from returnn.tensor import Dim, Tensor
+from returnn.util.errors import ConfigError
+
+if TYPE_CHECKING:
+    from returnn.tf.layers.search.choice import ChoiceLayer
+
+_SCORE_OF_OTHERS = -1e30  # of the labels that a hypothesis which has ended cannot continue with
+
+
+def log_scores(layer: ChoiceLayer, index: int, source: Tensor) -> Tensor:
+    """
+    :param layer: the choice
+    :param index: which source of it
+    :param source: {..., labels}, as the option `input_type` says
+    :return: the same dims, log space
+    """
+    label_dim = source.feature_dim
+    if label_dim is None or label_dim.size is None:
+        raise ConfigError(f"{layer.where()}: the source {source} has no feature dim with the scores of the labels.")
+    if layer.input_type == "logits":
+        return rf.log_softmax(source, axis=label_dim, use_mask=False)
+    if layer.input_type == "log_prob":
+        return source
+    act = layer.sources[index].output_before_activation
+    if act is not None and act.before is not None and act.is_softmax_act_func() and act.after is not None:
+        scores = rf.log_softmax(act.before, axis=label_dim, use_mask=False)  # more exact than the log of the softmax
+        return layer.network.beams.translate(scores, layer.network.beams.of(source))
+    return rf.safe_log(source)
+
+
+def fixed_if_ended(scores: Tensor, ended: Tensor) -> Tensor:
+    """
+    :param scores: {..., labels}
+    :param ended: [B, beam], bool
+    :return: scores, where a hypothesis that has ended goes on with label 0 alone, at no cost
+    """
+    assert scores.feature_dim is not None
+    is_first = rf.compare(rf.range_over_dim(scores.feature_dim), "==", 0)
+    fixed = rf.where(is_first, 0.0, _SCORE_OF_OTHERS)
+    out = rf.where(ended, fixed, scores, allow_broadcast_all_sources=True)
+    out.feature_dim = scores.feature_dim
+    return out
+
+
+def grown_if_ended(layer: ChoiceLayer, base: Tensor, ended: Tensor) -> Tensor:
+    """
+    :param layer: the choice
+    :param base: [B, beam], of the hypotheses so far
+    :param ended: [B, beam], bool
+    :return: base; with length normalization, those that have ended grow by what the others do on average
+    """
+    if not layer.length_normalization:
+        return base
+    step = rf.cast(layer.network.get_rec_step_info().index, "float32")
+    growth = (step + 1.0) / rf.maximum(step, 1.0)
+    growth = growth if layer.length_normalization_exponent == 1 else growth**layer.length_normalization_exponent
+    return base * rf.where(ended, growth, 1.0, allow_broadcast_all_sources=True)
+
+
+def combined(layer: ChoiceLayer, scores: Tensor, base: Tensor, ended: Tensor | None, dim: Dim) -> Tensor:
+    """
+    :param layer: the choice
+    :param scores: {..., dim} of this step
+    :param base: [B, beam], so far
+    :param ended: [B, beam], bool
+    :param dim: what there is to choose from
+    :return: [B, beam, dim]: scores of all continuations
+    """
+    if layer.custom_score_combine is not None:
+        total = _combined_by_user(layer, scores, base, ended, dim)
+    else:
+        scores = scores if layer.prob_scale == 1 else scores * layer.prob_scale
+        base = _scaled(base, layer.base_beam_score_scale)
+        total = rf.combine_bc(scores, "+", base)
+    if layer.random_sample_scale:
+        total = total + gumbel_noise(total) * layer.random_sample_scale
+    return total
+
+
+def _scaled(base: Tensor, scale: float) -> Tensor:
+    """:return: base times scale; a hypothesis that does not exist, with the score -inf, does not begin to, by 0"""
+    if scale == 1:
+        return base
+    return base * scale if scale else rf.where(rf.compare(base, "==", float("-inf")), base, 0.0)
+
+
+def _combined_by_user(layer: ChoiceLayer, scores: Tensor, base: Tensor, ended: Tensor | None, dim: Dim) -> Tensor:
+    """:return: [B, beam, dim]: what the function `custom_score_combine` makes of raw tensors"""
+    template = rf.combine_bc(scores, "+", base)
+    if get_selected_backend() == "template":
+        return template
+    assert layer.custom_score_combine is not None
+    beam = next(dim for dim in base.dims if dim.is_beam_dim())
+    batch = base.get_batch_dim_tag()
+    if ended is None:
+        ended = rf.zeros([batch, beam], dtype="bool")
+    full, ended = (rf.expand_dims(x, [d for d in (batch, beam) if d not in x.dims]) for x in (scores, ended))
+    raw = layer.custom_score_combine(
+        layer=layer,
+        scores_in=full.copy_compatible_to_dims_raw([batch, beam, dim]),
+        scores_base=base.copy_compatible_to_dims_raw([batch, beam])[:, :, None],
+        t=layer.network.get_rec_step_index(),
+        end_flags=ended.copy_compatible_to_dims_raw([batch, beam]),
+        batch_dim=batch.get_dim_value(),
+        scores_beam_in=beam.dimension,
+        base_beam_in=beam.dimension,
+        prob_scale=layer.prob_scale,
+        base_beam_score_scale=layer.base_beam_score_scale,
+    )
+    if raw.dtype.name != "float32" or raw.shape.rank not in (None, 3):
+        raise ConfigError(
+            f"{layer.where()}: option 'custom_score_combine': the function gave {raw}.\n"
+            f"  Expected float32 with the shape (batch, beam {beam.dimension}, labels {dim.dimension})."
+        )
+    out = Tensor("scores", dims=[batch, beam, dim], dtype="float32", raw_tensor=raw)
+    return out.copy_compatible_to_dims(template.dims)
+
+
+def gumbel_noise(x: Tensor) -> Tensor:
+    """:return: noise with which the maximum is a sample (Gumbel 1954): the dims of x"""
+    uniform = rf.random_uniform(x.dims, dtype=x.dtype, minval=1e-20, maxval=1.0)
+    return -rf.log(-rf.log(uniform))

@@ -1,0 +1,1 @@
+"""Alignments of frames to labels, and models over segments."""

@@ -1,0 +1,1 @@
+"""Signals: spectra, complex numbers, channels, enhancement."""

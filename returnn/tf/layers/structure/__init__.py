@@ -1,0 +1,1 @@
+"""Layers that contain others, or only look at them: subnetworks, conditions, sources, debugging."""

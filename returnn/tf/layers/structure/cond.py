@@ -1,0 +1,181 @@
+"""A layer that is one of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.tensor import Tensor
+from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.layer_params import params_in_scope
+from returnn.tf.layers.core.no_sources import NoSourcesLayer
+from returnn.tf.layers.options.layer_options import layers_in_options
+from returnn.tf.layers.structure.cond_losses import CondLosses
+from returnn.util.errors import ConfigError
+
+
+class CondLayer(NoSourcesLayer):
+    """
+    One of two layers; which one, is decided when it is computed. The other one is not computed, nor its losses.
+
+    Output: that of the chosen layer. Both have to have the same dims. Parameters of both are in the name scope of this
+    layer, so equal names are the same parameter.
+    """
+
+    layer_class = "cond"
+    recurrent = True
+
+    def __init__(
+        self,
+        condition: Any,
+        true_layer: Any,
+        false_layer: Any,
+        _condition_network: Any = None,
+        _true_layer_network: Any = None,
+        _false_layer_network: Any = None,
+        _extra_out: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param condition: layer with a bool scalar: name, or dict with its options
+        :param true_layer: the layer if it is true: name, or dict with its options
+        :param false_layer: the layer if it is not
+        :param _condition_network: not used
+        :param _true_layer_network: not used
+        :param _false_layer_network: not used
+        :param _extra_out: not used
+        """
+        super().__init__(**kwargs)
+        self.condition: _Branch = condition
+        self.true_layer: _Branch = true_layer
+        self.false_layer: _Branch = false_layer
+        self._made: dict[str, LayerBase] = {}
+        self._losses = CondLosses({"true_layer": true_layer.options, "false_layer": false_layer.options})
+
+    @classmethod
+    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+        """See `LayerBase.transform_config_dict`."""
+        super().transform_config_dict(d, network=network, get_layer=get_layer)
+        for key, name in (("condition", f"{d['_name']}/condition"), ("true_layer", ""), ("false_layer", "")):
+            if key in d and not isinstance(d[key], _Branch):
+                d[key] = _resolve(d[key], name or d["_name"], network, get_layer, option=key)
+
+    def compute(self, *_sources: Tensor) -> Tensor:
+        """:return: output of one of both"""
+        if rf.get_selected_backend() == "template" or not self._losses.has_any:
+            return self._choose(lambda _, layer: layer.output)
+        if self.network.innermost_frame() is not None:
+            raise ConfigError(f"{self.where()}: its layers cannot have losses or regularization inside of a loop.")
+        output, losses = self._choose(lambda key, layer: (layer.output, self._losses.computed(key, layer)))
+        self._losses.set_values(losses)
+        return output
+
+    def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
+        """:return: its own loss, and those of the layers inside"""
+        return [*super().get_losses_initialized(reduce_func), *self._losses.holders(self, reduce_func)]
+
+    def get_constraints_value(self) -> Any:
+        """:return: raw scalar, for this layer and those inside"""
+        return super().get_constraints_value() + self._losses.constraints()
+
+    def get_dep_layers(self) -> list[LayerBase]:
+        """:return: the condition, and what both layers depend on"""
+        return [layer for branch in (self.condition, self.true_layer, self.false_layer) for layer in branch.layers()]
+
+    @property
+    def all_params(self) -> dict[str, Any]:
+        """Parameters of both layers."""
+        return params_in_scope(self)
+
+    def get_sub_layers(self) -> list[LayerBase]:
+        """:return: both layers"""
+        return list(self._made.values())
+
+    def get_sub_networks(self) -> list[Any]:
+        """:return: the networks inside of both layers"""
+        return [net for layer in self._made.values() for net in layer.get_sub_networks()]
+
+    def get_sub_layer(self, layer_name: str) -> LayerBase | None:
+        """:return: what is the sub layer of one of both"""
+
+        def output_of(_: str, layer: LayerBase) -> Tensor:
+            sub_layer = layer.get_sub_layer(layer_name)
+            if sub_layer is None:
+                raise ConfigError(f"{self.where()}: {layer.layer_class!r} has no sub layer {layer_name!r}.")
+            return sub_layer.output
+
+        with self.network.compute_scope(self, suffix=layer_name):
+            output = self._choose(output_of)
+        return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=output)
+
+    def _choose(self, output_of: Callable[[str, LayerBase], Any]) -> Any:
+        condition = self.condition.make(self.network).output
+        if condition.dims or condition.dtype != "bool":
+            raise ConfigError(f"{self.where()}: option 'condition': has to be a bool scalar, not {condition}.")
+        if rf.get_selected_backend() == "template":
+            yes, no = (output_of(key, self._make(key)) for key in ("true_layer", "false_layer"))
+            self._check_same(yes, no)
+            return yes.copy_template()
+        return rf.cond(
+            condition, *(lambda key=key: output_of(key, self._make(key)) for key in ("true_layer", "false_layer"))
+        )
+
+    def _make(self, key: str) -> LayerBase:
+        layer = getattr(self, key).make(self.network)
+        if rf.get_selected_backend() != "template":
+            self._made[key] = layer
+            prefix = self.get_absolute_name_scope_prefix()
+            self.params.update((param.op.name.removeprefix(prefix), param) for param in layer.params.values())
+        return layer
+
+    def _check_same(self, yes: Tensor, no: Tensor) -> None:
+        if set(yes.dims) != set(no.dims) or yes.dtype != no.dtype or yes.sparse_dim != no.sparse_dim:
+            raise ConfigError(f"{self.where()}: both layers have to have the same dims.\n  True: {yes}\n  False: {no}")
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A layer that exists already, or how to make it."""
+
+    layer: LayerBase | None
+    name: str = ""
+    layer_class: Any = None
+    options: dict[str, Any] | None = None
+
+    def make(self, network: Any) -> LayerBase:
+        """:return: the layer; if it does not exist yet, it is made, and not known to the network"""
+        if self.layer is not None:
+            return self.layer
+        assert self.options is not None
+        subnet = network.subnets.pop(self.name, None)  # of the other layer, whose name is the same
+        layer = network._create_layer(self.name, self.layer_class, **self.options)
+        layer.post_init(dict(self.options))
+        if subnet is not None:
+            network.subnets[self.name] = subnet
+        else:
+            network.subnets.pop(self.name, None)
+        return layer
+
+    def layers(self) -> list[LayerBase]:
+        """:return: the layer, or what it depends on"""
+        if self.layer is not None:
+            return [self.layer]
+        return layers_in_options(self.options or {})
+
+
+def _resolve(value: Any, name: str, network: Any, get_layer: Callable[[str], Any], *, option: str) -> _Branch:
+    if isinstance(value, LayerBase):
+        return _Branch(value)
+    if isinstance(value, str):
+        return _Branch(get_layer(value))
+    if not isinstance(value, dict):
+        raise ConfigError(f"layer {name!r}: option {option!r}: expected a layer name or a dict, got {value!r}.")
+    before = network.layers_desc.get(name)
+    layer_class, options = network.resolve_layer(name, value, get_layer)
+    if before is None:
+        network.layers_desc.pop(name, None)
+    else:
+        network.layers_desc[name] = before
+    return _Branch(None, name, layer_class, options)

@@ -1,0 +1,35 @@
+"""The data of a network, as a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from returnn.frontend import get_selected_backend
+from returnn.tensor import Tensor
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.util.errors import ConfigError
+
+
+class SourceLayer(LayerBase):
+    """Data of the network: in a net dict, it is also just called "data" or "data:KEY"."""
+
+    layer_class = "source"
+
+    def __init__(
+        self, network: Any, data_key: str | None = None, sources: tuple[LayerBase, ...] = (), **kwargs: Any
+    ) -> None:
+        """
+        :param data_key: key of the data; default: the input
+        """
+        super().__init__(network=network, sources=(), **kwargs)
+        self.data_key = network.extern_data.default_input if data_key is None else data_key
+
+    def compute(self) -> Tensor:
+        """:return: the data"""
+        is_there = self.network.has_value_of_data(self.data_key)
+        if not is_there and not self.network.only_template and get_selected_backend() != "template":
+            raise ConfigError(
+                f"{self.where()}: the data {self.data_key!r} is not there without targets.\n"
+                "  If it is there, give it the option 'available_for_inference': True in 'extern_data'."
+            )
+        return self.network.get_extern_data(self.data_key, mark_data_key_as_used=True)

@@ -1,0 +1,81 @@
+"""
+Layers whose data is not there.
+
+A graph for inference has no targets: no placeholders for data with `available_for_inference=False`. What is computed
+from such data cannot be there either. Most of that is of no use then, such as what a loss compares with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from returnn.frontend import backend_ctx
+from returnn.tensor import Tensor
+from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.options.layer_options import layers_in_options
+from returnn.util.errors import ConfigError
+
+_ONLY_FOR_LOSSES = ("_target_layers",)
+
+
+class DataNotAvailableLayer(InternalLayer):
+    """Stands for a layer whose data is not there. Its output is a template, with `available_for_inference=False`."""
+
+    def __init__(self, layer_class: type[LayerBase], layer_desc: Mapping[str, Any], **kwargs: Any) -> None:
+        """
+        :param layer_class: class of the layer that it would be
+        :param layer_desc: its options, with layers in place of their names
+        """
+        super().__init__(debug_type_name=layer_class.class_name(), **kwargs)
+        self.represented_class = layer_class
+        self.represented_options = dict(layer_desc)
+        self.output.available_for_inference = False
+
+    @classmethod
+    def instead_of(cls, layer_class: type[LayerBase], options: Mapping[str, Any], **names: Any) -> Any:
+        """
+        :param layer_class: class of the layer that it would be
+        :param options: its options, with layers in place of their names
+        :param names: its `name` and `network`
+        """
+        output = layer_class.get_out_data_from_opts(**names, **options)
+        return cls(layer_class=layer_class, layer_desc=options, output=output, **names)
+
+    def get_sub_layer(self, layer_name: str) -> LayerBase | None:
+        """:return: what stands for this sub layer, None if there is no such"""
+        with backend_ctx("template"):
+            layer = self.represented_class(name=self.name, network=self.network, **self.represented_options)
+            sub_layer = layer.get_sub_layer(layer_name)
+        if sub_layer is None:
+            return None
+        return DataNotAvailableLayer(
+            layer_class=type(sub_layer), layer_desc={}, name=f"{self.name}/{layer_name}", network=self.network,
+            output=sub_layer.output.copy_template(), sources=[self],
+        )  # fmt: skip
+
+    def get_dep_layers(self) -> list[LayerBase]:
+        """:return: all layers that the output would be computed from"""
+        return layers_in_options(self.represented_options)
+
+
+def needs_unavailable_data(options: Mapping[str, Any]) -> bool:
+    """:return: whether the output cannot be computed from the layers in these options"""
+    inputs = {name: value for name, value in options.items() if name not in _ONLY_FOR_LOSSES}
+    return any(isinstance(layer, DataNotAvailableLayer) for layer in layers_in_options(inputs))
+
+
+def require_available(layer: LayerBase) -> Tensor:
+    """
+    :return: the output of the layer
+    :raises ConfigError: if its data is not there
+    """
+    if not isinstance(layer, DataNotAvailableLayer):
+        return layer.output
+    todo: list[LayerBase] = [layer]
+    while deps := [x for x in todo[-1].get_dep_layers() if isinstance(x, DataNotAvailableLayer)]:
+        todo.append(deps[0])
+    raise ConfigError(
+        f"{layer.where()}: needs {todo[-1].name!r}, which is not there without targets.\n"
+        "  If it is there, give this data the option 'available_for_inference': True in 'extern_data'."
+    )

@@ -1,0 +1,1 @@
+"""What a config's own classes and functions promise, and how they see a tensor."""

@@ -1,0 +1,1 @@
+"""Layers that make values: constants, random numbers, ranges, lengths, variables."""
