@@ -1,5 +1,8 @@
 """
-How the rest of the toolkit asks for an option: `config.int("num_epochs", 5)`.
+How code asks for an option.
+
+The toolkit itself has declared its options, `config.options.num_epochs` (see `returnn.config.option`). Code of users
+asks for any option by name, `config.int("num_words", 5)`: that is what the methods here are for.
 
 An option of a Python or JSON config is *typed*: it has the value that the config gave. One of a key-value config is a
 list of strings. The accessors hide the difference; each that converts names the option in its error.
@@ -9,8 +12,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, TypeVar
 
+from returnn.config.option_kinds import expand_floats, expand_ints, to_int
+from returnn.config.options import Options
 from returnn.util.bool_text import to_bool
 from returnn.util.errors import ConfigError
 
@@ -24,6 +30,11 @@ class OptionAccess:
     dict: builtins.dict[str, builtins.list[str]]
     typed_dict: builtins.dict[str, Any]
     options_read: set[str]
+
+    @property
+    def options(self) -> Options:
+        """The values of all options that the toolkit has declared."""
+        return Options(self)
 
     def has(self, key: str) -> builtins.bool:
         """:return: whether the option is set"""
@@ -91,7 +102,7 @@ class OptionAccess:
         :param index: which entry, if it is a list
         :raises ConfigError: if it is no integer
         """
-        return self._convert(key, default, index, _to_int, "an integer")
+        return self._convert(key, default, index, to_int, "an integer")
 
     def float(self, key: str, default: T, index: builtins.int = 0) -> builtins.float | T:
         """
@@ -139,7 +150,8 @@ class OptionAccess:
         values = self.list(key, None)
         if values is None:
             return default
-        return [number for value in values for number in self._expand_ints(key, value)]
+        lists = [self._to(key, value, expand_ints, "a list of integers") for value in values]
+        return list_type(chain.from_iterable(lists))
 
     def float_list(self, key: str, default: T = None) -> builtins.list[builtins.float] | T:  # type: ignore[assignment]
         """
@@ -150,12 +162,8 @@ class OptionAccess:
         values = self.list(key, None)
         if values is None:
             return default
-        res: builtins.list[builtins.float] = []
-        for value in values:
-            single, times = _split_times(value)
-            repeats: builtins.int = self._to(key, times, _to_int, "a list of numbers")
-            res += [self._to(key, single, float_type, "a list of numbers")] * repeats
-        return res
+        lists = [self._to(key, value, expand_floats, "a list of numbers") for value in values]
+        return list_type(chain.from_iterable(lists))
 
     def int_pair(
         self, key: str, default: tuple[builtins.int, builtins.int] | None = None
@@ -172,7 +180,7 @@ class OptionAccess:
         values = list_type(value) if isinstance(value, (list_type, tuple)) else [value]
         if not 1 <= len(values) <= 2:
             raise _wrong_type(key, value, "one or two integers")
-        first, second = (self._to(key, entry, _to_int, "one or two integers") for entry in (values[0], values[-1]))
+        first, second = (self._to(key, entry, to_int, "one or two integers") for entry in (values[0], values[-1]))
         return first, second
 
     def _convert(
@@ -192,17 +200,6 @@ class OptionAccess:
         except (ValueError, TypeError) as exc:
             raise _wrong_type(key, value, expected) from exc
 
-    def _expand_ints(self, key: str, value: Any) -> builtins.list[builtins.int]:
-        expected = "a list of integers"
-        single, times = _split_times(value)
-        first, last = single, None
-        if isinstance(single, str) and "-" in single.lstrip()[1:]:
-            first, _, last = single.rpartition("-")
-        start = self._to(key, first, _to_int, expected)
-        stop = start if last is None else self._to(key, last, _to_int, expected)
-        repeats: builtins.int = self._to(key, times, _to_int, expected)
-        return list_type(range(start, stop + 1)) * repeats
-
 
 # The class has methods of these names, which hide the builtins inside of it for type checkers and readers alike.
 list_type = builtins.list
@@ -211,20 +208,3 @@ float_type = builtins.float
 
 def _wrong_type(key: str, value: Any, expected: str) -> ConfigError:
     return ConfigError(f"option {key!r}: got {value!r}, but expected {expected}.")
-
-
-def _to_int(value: Any) -> int:
-    """:raises ValueError: also for a number which is not whole"""
-    if isinstance(value, str):
-        return int(value)
-    if int(value) != value:
-        raise ValueError(f"{value} is not a whole number")
-    return int(value)
-
-
-def _split_times(value: Any) -> tuple[Any, Any]:
-    """:return: for the text "a*b" the two parts, otherwise the value and 1"""
-    if isinstance(value, str) and "*" in value:
-        single, _, times = value.partition("*")
-        return single, times
-    return value, 1

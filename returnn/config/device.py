@@ -12,8 +12,7 @@ def tf_should_use_gpu(config: Config) -> bool:
     :return: as the option `device` says; if it says nothing, whether there is a GPU
     :raises ConfigError: if a GPU is asked for on a machine without one
     """
-    devices = config.list("device", []) or []
-    names = [str(device) for device in devices if device]
+    names = [name for name in config.options.device if name]
     if not names:
         return have_gpu()
     if not any(name.startswith("gpu") for name in names):

@@ -45,7 +45,7 @@ def check_options(config: Config) -> None:
     """
     unread = find_unread_options(config)
     others = unread.others
-    if config.bool("allow_unknown_options", False):
+    if config.options.allow_unknown_options:
         others = sorted([*others, *unread.misspelt])
     elif unread.misspelt:
         raise ConfigError(_describe(config, unread.misspelt))

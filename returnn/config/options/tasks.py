@@ -1,0 +1,54 @@
+"""Options of evaluation, search, forward and statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from returnn.config import option_kinds as kinds
+from returnn.config.option import Option, OptionTable, boolean, choice, filename, text, texts
+
+
+class EvaluationOptions(OptionTable):
+    """The task 'eval'."""
+
+    eval_output_file = filename(None, "Where the task 'eval' writes all scores.")
+    eval_output_file_per_seq = filename(None, "Where the task 'eval' writes the scores of each sequence.")
+    loss_name = text(None, "The loss that the scores per sequence are of; by default the only one.")
+    output_per_seq_format = texts(("score",), "What is written for each sequence, such as 'seq_tag' and 'score'.")
+    output_per_seq_file_format = choice("txt", "The format of that file.", ("txt", "py"))
+
+
+class SearchOptions(OptionTable):
+    """The task 'search'."""
+
+    search_output_layer: Option[Any] = Option(
+        kinds.TEXTS, ("output",), "The layer with the hypotheses, or a list of layers."
+    )
+    search_output_file = filename(None, "Where hypotheses are written.")
+    search_output_file_format = choice("txt", "The format of that file.", ("txt", "py"))
+    search_do_eval = boolean(True, "Losses of the search are shown, such as the edit distance.")
+    search_train_network_layers = texts(
+        None, "The training computes these layers a second time, in search, for losses on hypotheses."
+    )
+
+
+class ForwardOptions(OptionTable):
+    """The tasks 'forward' and 'compute_priors'."""
+
+    forward_output_layer = text("output", "The layer whose output is written.")
+    forward_callback: Option[Any] = Option(
+        kinds.ANYTHING, None, "A `ForwardCallbackIface`, or a function that makes one; it gets the outputs."
+    )
+    forward_use_search = boolean(False, "The network is made as in search.")
+    forward_override_hdf_output = boolean(False, "A file that exists already is replaced.")
+    output_file = filename(None, "Where outputs are written, as HDF; and averages, as text.")
+
+
+class StatisticsOptions(OptionTable):
+    """The tasks 'analyze' and 'analyze_data'."""
+
+    analyze_dataset = text("train", "The name of the option with the data set.")
+    data_key = text("data", "The data key that 'analyze_data' looks at.")
+    statistics = texts(None, "Which statistics 'analyze' collects; by default all.")
+    statistics_dtype = text("float64", "The dtype in which 'analyze_data' sums up.")
+    statistics_save_prefix = filename("statistics", "The beginning of the names of the files of 'analyze_data'.")

@@ -1,0 +1,167 @@
+"""Options of the training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from returnn.config import option_kinds as kinds
+from returnn.config.option import (
+    Option,
+    OptionTable,
+    auto_or_integer,
+    boolean,
+    choice,
+    filename,
+    integer,
+    number,
+    same_as,
+    text,
+    texts,
+)
+
+
+class TrainingOptions(OptionTable):
+    """Epochs."""
+
+    num_epochs = integer(5, "The last epoch.", minimum=0)
+    start_epoch = auto_or_integer("The first epoch; 'auto' is the one after the newest model file.", minimum=1)
+    start_batch = auto_or_integer("The first batch of the first epoch; 'auto' is the very first one.", minimum=0)
+    init_train_epoch_posthook = text(None, "Python code that runs at the start of each epoch.")
+    stop_on_nonfinite_train_score = boolean(True, "The training ends with an error if a loss is not finite.")
+    eval_use_train_flag = boolean(False, "Evaluation works as in training, with dropout and the like.")
+    reset_updater_vars_mod_step = integer(0, "The state of the optimizer starts anew after so many steps.", minimum=0)
+    check_unsupported_device = boolean(False, "An error if an operation of the network cannot run on the GPU.")
+    restart_after_num_net_reinit = integer(
+        None, "The program starts anew after the network has changed so many times, to free its memory.", minimum=1
+    )
+
+
+class UpdaterOptions(OptionTable):
+    """Gradients and updates."""
+
+    optimizer: Option[Any] = Option(
+        kinds.ANYTHING,
+        None,
+        "The optimizer: a name, or a dict with 'class' and options; `--help optimizers` lists them.",
+    )
+    momentum = number(0.0, "Momentum of an optimizer that has one.")
+    adam = boolean(False, "The older form of `optimizer`.")
+    nadam = boolean(False, "The older form of `optimizer`.")
+    adadelta = boolean(False, "The older form of `optimizer`.")
+    adagrad = boolean(False, "The older form of `optimizer`.")
+    rmsprop: Option[Any] = Option(
+        kinds.any_of_kind(kinds.BOOLEAN, kinds.number_kind()), False, "The older form of `optimizer`: True, or `decay`."
+    )
+    optimizer_epsilon = number(1e-16, "The `epsilon` of an optimizer that does not say another one.")
+    optimizer_use_locking = boolean(False, "Variables are locked while they are updated.")
+    accum_grad_multiple_step = integer(0, "An update comes after so many steps, with the sum of their gradients.")
+    gradient_clip = number(0.0, "The largest absolute value of an entry of a gradient.")
+    gradient_clip_norm = number(0.0, "The largest L2 norm of the gradient of a parameter.")
+    gradient_clip_avg_norm = number(0.0, "The largest L2 norm, divided by the number of entries, of a gradient.")
+    gradient_clip_global_norm = number(0.0, "The largest L2 norm of all gradients together.")
+    global_norm_tag = text(None, "Norms over all gradients are those of parameters with this tag alone.")
+    gradient_clip_global_norm_tag = same_as(global_norm_tag, "The same, for `gradient_clip_global_norm` alone.")
+    gradient_noise = number(0.0, "Standard deviation of the noise that is added to gradients.")
+    gradient_nan_inf_filter = boolean(False, "Entries of gradients that are not finite become 0.")
+    grad_norm_to_clip_to_zero = number(0.0, "Gradients are 0 in a step where their L2 norm is above.")
+    maximize_grad_norm = number(0.0, "Weight of the norm of the gradient, which is maximized beside the objective.")
+    decouple_constraints = boolean(False, "L2 is an update of its own (weight decay), no part of the objective.")
+    decouple_constraints_factor = number(0.025, "With `decouple_constraints`: the learning rate of that update.")
+    dynamic_learning_rate: Option[Any] = Option(
+        kinds.instance_kind("a function, or a dict with 'interval' and 'decay'", dict, is_function=True),
+        None,
+        "Changes the learning rate in each step.",
+    )
+    extra_updates: Option[Any] = Option(
+        kinds.DICT, None, "Further updates: name of a parameter -> a function that makes the operation."
+    )
+    deterministic_train = boolean(False, "Operations give the same results in each run, even if that is slower.")
+
+
+class HorovodOptions(OptionTable):
+    """Training in several processes with Horovod, as a config can ask for it."""
+
+    use_horovod = boolean(False, "The training runs in several processes, started by Horovod.")
+    horovod_reduce_type = choice("grad", "What the processes exchange.", ("grad", "param"))
+    horovod_dataset_distribution = choice(
+        "random_seed_offset", "How data is divided among the processes.", ("random_seed_offset", "shard")
+    )
+    horovod_avg_grad = boolean(False, "The mean of gradients is taken, not the sum.")
+    horovod_scale_lr = boolean(False, "The learning rate is multiplied by the number of processes.")
+    horovod_param_sync_step = integer(1, "Parameters are exchanged after so many steps.", minimum=1)
+    horovod_param_sync_time_diff = number(None, "Parameters are exchanged after so many seconds.", minimum=0)
+
+
+class LearningRateOptions(OptionTable):
+    """Learning rates."""
+
+    learning_rate = number(1.0, "The learning rate, where nothing else decides.", minimum=0)
+    learning_rates: Option[Any] = Option(
+        kinds.any_of_kind(kinds.DICT, kinds.NUMBERS), None, "Learning rates of the first epochs, or epoch -> rate."
+    )
+    min_learning_rate = number(0.0, "The learning rate never gets lower.", minimum=0)
+    learning_rate_file = filename(None, "Where learning rates and scores of all epochs are written.")
+    learning_rate_control = choice(
+        "constant",
+        "How the learning rate follows from the scores of the epochs before.",
+        ("constant", "newbob", "newbob_rel", "newbob_relative", "newbob_abs", "newbob_multi_epoch"),
+    )
+    learning_rate_control_error_measure = texts(
+        None, "The score that counts, such as 'dev_score_output'; of several, the first one that is there."
+    )
+    learning_rate_control_min_num_epochs_per_new_lr = integer(
+        0, "The learning rate does not change for so many epochs after a change.", minimum=0
+    )
+    learning_rate_control_relative_error_relative_lr = boolean(
+        False, "Relative changes of the score are divided by the learning rate, relative to the first one."
+    )
+    newbob_learning_rate_decay: Option[Any] = Option(
+        kinds.any_of_kind(kinds.number_kind(0), kinds.FUNCTION), 0.5, "The older form of `learning_rate_decay`."
+    )
+    newbob_learning_rate_growth: Option[Any] = Option(
+        kinds.any_of_kind(kinds.number_kind(0), kinds.FUNCTION), 1.0, "The older form of `learning_rate_growth`."
+    )
+    learning_rate_decay = same_as(
+        newbob_learning_rate_decay, "The factor if scores do not get better, or a function from old to new rate."
+    )
+    learning_rate_growth = same_as(
+        newbob_learning_rate_growth, "The factor if scores do get better, or a function from old to new rate."
+    )
+    newbob_relative_error_threshold = number(-0.01, "The learning rate falls if the relative change is above.")
+    newbob_relative_error_grow_threshold = same_as(
+        newbob_relative_error_threshold, "The learning rate grows if the relative change is below."
+    )
+    newbob_relative_error_div_by_old = boolean(False, "Relative changes are relative to the old score, not the new.")
+    newbob_error_threshold = number(-0.01, "With 'newbob_abs': the learning rate falls if the change is above.")
+    newbob_multi_num_epochs = integer(5, "With 'newbob_multi_epoch': the mean goes over so many changes.", minimum=1)
+    newbob_multi_update_interval = same_as(
+        newbob_multi_num_epochs, "With 'newbob_multi_epoch': the learning rate changes once in so many epochs."
+    )
+    pretrain_learning_rate = number(None, "The learning rate in pretraining; by default `learning_rate`.", minimum=0)
+    use_learning_rate_control_always = boolean(False, "The learning rate follows the scores in pretraining, too.")
+    check_learning_rates = boolean(
+        False, "`python -m returnn.learning_rate_control` fails if recorded learning rates are others."
+    )
+
+
+class PretrainOptions(OptionTable):
+    """Pretraining: smaller networks in the first epochs."""
+
+    pretrain: Option[Any] = Option(
+        kinds.any_of_kind(kinds.DICT, kinds.BOOLEAN, kinds.choice_kind("default")),
+        None,
+        "Begins with smaller networks: 'default', or a dict of options.",
+        keys_of="returnn.engine.pretrain:Pretrain",
+    )
+    pretrain_repetitions: Option[Any] = Option(
+        kinds.any_of_kind(kinds.DICT, kinds.INTEGERS), None, "How many epochs each network of the pretraining gets."
+    )
+    pretrain_construction_algo: Option[Any] = Option(
+        kinds.any_of_kind(kinds.FUNCTION, kinds.TEXT), None, "How the networks of the pretraining are made."
+    )
+    pretrain_copy_output_layer: Option[Any] = Option(
+        kinds.any_of_kind(kinds.BOOLEAN, kinds.choice_kind("ifpossible")),
+        "ifpossible",
+        "Whether the output layer takes over the parameters of the network before.",
+    )
+    pretrain_greedy = boolean(None, "Only the new layers of each network are trained.")
