@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from returnn.tf.checkpoint.files import CheckpointError, checkpoint_files, sync
+from returnn.tf.checkpoint.finite_values import FiniteValues
 
 _SAVING = ".saving"
 _READY = ".ready"
@@ -28,21 +29,27 @@ class CheckpointWriter:
         """:param variables: name in the checkpoint -> what to save"""
         self.names = sorted(variables)
         with tf.device("/cpu:0"), tf.name_scope("save"):
+            values = {name: _value(variables[name]) for name in self.names}
+            trained = frozenset(name for name in self.names if _is_trained(variables[name]))
+            self._finite_values = FiniteValues(values, trained=trained)
             self._prefix = tf.compat.v1.placeholder(tf.string, (), name="prefix")
             self._save = tf.raw_ops.SaveV2(
                 prefix=self._prefix,
                 tensor_names=self.names,
                 shape_and_slices=[""] * len(self.names),
-                tensors=[_value(variables[name]) for name in self.names],
+                tensors=list(values.values()),
             )
 
-    def save(self, session: tf.compat.v1.Session, checkpoint: str) -> None:
+    def save(self, session: tf.compat.v1.Session, checkpoint: str, *, may_be_broken: bool = False) -> None:
         """
         :param checkpoint: name without suffix. What is there under that name is replaced
-        :raises CheckpointError: if it cannot be written; what was there before stays
+        :param may_be_broken: whether it is to be looked at, and nothing starts from it
+        :raises CheckpointError: if it cannot be written, or has values that are not finite; what was there before stays
         """
         folder = f"{checkpoint}{_SAVING}"
         try:
+            if not may_be_broken:
+                self._finite_values.check(session, checkpoint)
             os.makedirs(os.path.dirname(checkpoint) or ".", exist_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
             os.mkdir(folder)
@@ -76,6 +83,10 @@ def finish_interrupted_saves(model: str) -> list[str]:
 
 def _value(variable: tf.Variable | tf.Tensor) -> tf.Tensor:
     return variable.read_value() if isinstance(variable, tf.Variable) else variable
+
+
+def _is_trained(variable: tf.Variable | tf.Tensor) -> bool:
+    return isinstance(variable, tf.Variable) and variable.trainable
 
 
 def _finish(folder: str, checkpoint: str) -> None:

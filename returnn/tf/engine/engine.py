@@ -272,7 +272,7 @@ class Engine(EngineTasks):
         if not self._writes_models():
             return None
         filename = name_of(self.get_epoch_model_filename())
-        self.save_model(filename)
+        self.save_model(filename, may_be_broken=True)
         return filename
 
     def _save_epoch(self) -> None:

@@ -335,14 +335,16 @@ class EngineNetwork(EngineBase):
 
     # Model files.
 
-    def save_model(self, filename: str | None = None) -> None:
+    def save_model(self, filename: str | None = None, *, may_be_broken: bool = False) -> None:
         """
         :param filename: default: that of the epoch
+        :param may_be_broken: whether it may have values that are not finite
         :raises CheckpointError: if it cannot be written
         """
         if self._writer is None:
             self._writer = CheckpointWriter({var.op.name: var for var in self._variables_of_model()})
-        self._writer.save(self.tf_session, filename or self.get_epoch_model_filename())
+        filename = filename or self.get_epoch_model_filename()
+        self._writer.save(self.tf_session, filename, may_be_broken=may_be_broken)
 
     def load_model(self, epoch: int | None = None, filename: str | None = None) -> None:
         """

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
+from returnn.log import log
 from returnn.tf.engine.feed import FeedBatch
 from returnn.tf.engine.interrupts import Interrupts
 from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer, non_finite_losses
@@ -19,6 +20,7 @@ from returnn.tf.engine.progress import Progress
 from returnn.tf.engine.scores import Scores, score_fetches
 from returnn.tf.engine.tensorboard import META_PREFIX
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
+from returnn.tf.updater.finite_gradients import NON_FINITE_GRADIENT
 from returnn.tf.util.op_error import op_error_text
 from returnn.util.errors import UserError
 from returnn.util.human_readable import human_bytes_size
@@ -70,6 +72,7 @@ class Runner:
         self.elapsed = 0.0
         self.current_tags: list[str] = []  # of the sequences of the current step
         self.finalized = False
+        self._is_non_finite = False
         self.run_exception: BaseException | None = None
 
     @property
@@ -161,9 +164,11 @@ class Runner:
                 self.engine.tf_session, fetches, feed, epoch=self.engine.epoch, step=self.num_steps, train=self.train
             )
         except tf.errors.InvalidArgumentError as exc:
-            if NON_FINITE_LOSS not in exc.message:
-                raise self._step_error(exc, batch) from exc
-            raise self._non_finite_error(feed, batch) from None
+            if NON_FINITE_LOSS in exc.message:
+                raise self._non_finite_error(feed, batch) from None
+            if NON_FINITE_GRADIENT in exc.message:
+                raise self._non_finite_gradient_error(feed, batch) from None
+            raise self._step_error(exc, batch) from exc
         except tf.errors.OpError as exc:
             raise self._step_error(exc, batch) from exc
 
@@ -188,11 +193,16 @@ class Runner:
         return run_seed_feed(self.engine.tf_session.graph, [dataset, self.engine.epoch, self.num_steps])
 
     def _check_finite(self, means: dict[str, float], batch: FeedBatch) -> None:
-        if not self.train or not self.engine.stop_on_nonfinite_train_score:
-            return
+        """:raises NonFiniteError: in training; an evaluation goes on, and says so once"""
         wrong = [key for key, value in means.items() if not math.isfinite(value)]
-        if wrong:
-            raise NonFiniteError(f"{self._where(batch)}: {wrong[0].replace(':', ' ')} is not finite.")
+        if not wrong or (self.train and not self.engine.stop_on_nonfinite_train_score):
+            return
+        text = f"{self._where(batch)}: {wrong[0].replace(':', ' ')} is not finite."
+        if self.train:
+            raise NonFiniteError(text)
+        if not self._is_non_finite:
+            log.print_warning(f"{text} Neither is the mean of all sequences.")
+            self._is_non_finite = True
 
     def _where(self, batch: FeedBatch) -> str:
         tags = ", ".join(map(repr, batch.seq_tags[:3])) + (", ..." if len(batch.seq_tags) > 3 else "")
@@ -209,6 +219,15 @@ class Runner:
         return NonFiniteError(
             f"{self._where(batch)}: the loss is not finite. The parameters are those of before the step.\n  {first}\n"
             "  Lower 'learning_rate', set 'gradient_clip_global_norm', or look at the data."
+        )
+
+    def _non_finite_gradient_error(self, feed: dict[Any, Any], batch: FeedBatch) -> NonFiniteError:
+        found = self.engine.updater.find_non_finite_gradients(self.engine.tf_session, feed)
+        return NonFiniteError(
+            f"{self._where(batch)}: a gradient is not finite, though the loss is."
+            " The parameters are those of before the step.\n"
+            f"  {found or 'Each one alone is finite, but not the norm of all.'}\n"
+            "  Look for square roots, logarithms and divisions at 0 there, whose derivative is infinite."
         )
 
     def _step_error(self, exc: tf.errors.OpError, batch: FeedBatch) -> UserError:

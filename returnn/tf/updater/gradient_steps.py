@@ -78,7 +78,7 @@ def filter_not_finite(items: Sequence[VariableGradient]) -> list[VariableGradien
 
 def process_gradients(items: Sequence[VariableGradient], vars_by_tag: VariablesByTag) -> list[VariableGradient]:
     """:return: with noise, clipped, and set to 0 where the norm is too large, in this order"""
-    items = [_clip_norms(_clip_values(_add_noise(item))) for item in items]
+    items = [_clip_norms(clip_values(_add_noise(item))) for item in items]
     return _set_to_zero(_clip_global_norm(items, vars_by_tag), vars_by_tag)
 
 
@@ -91,7 +91,8 @@ def _add_noise(item: VariableGradient) -> VariableGradient:
     return replace(item, grad=grad + deviation * noise)
 
 
-def _clip_values(item: VariableGradient) -> VariableGradient:
+def clip_values(item: VariableGradient) -> VariableGradient:
+    """:return: with entries that are at most `gradient_clip`, where that is set"""
     limit = item.options.gradient.gradient_clip
     return item.map_values(tf.clip_by_value(values_of(item.grad), -limit, limit)) if limit else item
 

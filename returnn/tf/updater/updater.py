@@ -8,7 +8,7 @@ waits until enough steps are collected. Parameters with a `CustomUpdate` are cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -18,6 +18,7 @@ from returnn.config import Config
 from returnn.log import log
 from returnn.tf.optimizers.accumulate import add_to_accumulator, apply_every, new_accumulator
 from returnn.tf.updater import debug, gradient_steps
+from returnn.tf.updater.finite_gradients import NonFiniteGradients, checks_of_gradients, find_non_finite_gradients
 from returnn.tf.updater.gradient_options import GradientOptions, VariableOptions
 from returnn.tf.updater.gradient_steps import VariableGradient
 from returnn.tf.updater.horovod import HorovodOptions
@@ -67,6 +68,7 @@ class Updater:
         self.log_grad_norm = bool(config.opt_typed_value("log_grad_norm", False))
         self.log_grad_norm_tensor: tf.Tensor | None = None
         self.optim_meta_losses_dict: dict[str, tf.Tensor] = {}
+        self._stops_on_non_finite = config.bool("stop_on_nonfinite_train_score", True)
         self._horovod = HorovodOptions.from_config(config)
         self._gradient_options = GradientOptions.from_config(config)
         if config.is_true("deterministic_train"):
@@ -121,6 +123,7 @@ class Updater:
         self.optimizer_init_vars_op: tf.Operation | None = None
         self.optimizer_vars: list[tf.Variable] = []
         self.all_vars: list[tf.Variable] = []
+        self._items: list[VariableGradient] = []
         self.all_grads: list[tf.Tensor | tf.IndexedSlices | None] = []
         self.var_grads: dict[object, tf.Tensor | tf.IndexedSlices] = {}
         self.vars_by_tag: dict[str, list[tf.Variable]] = {}
@@ -176,11 +179,23 @@ class Updater:
         self.create_all_needed_optimizers(var_list)
         self._set_vars_by_tag(var_list)
         items = self._gradients(loss, var_list) if var_list else []
+        self._items = items
         with tf.control_dependencies([loss, *self._numeric_checks(loss, items)]):
             updates = [update.update_var(var) for var, update in custom if update is not None]
             for num_steps, group in groupby(sorted(items, key=_num_accum_steps), key=_num_accum_steps):
                 updates.append(self._apply_or_collect(list(group), num_steps))
         return tf.group(*updates)
+
+    def find_non_finite_gradients(
+        self, session: tf.compat.v1.Session, feed: Mapping[tf.Tensor, object]
+    ) -> NonFiniteGradients | None:
+        """
+        :param session: with the parameters as they were before the step
+        :param feed: of the step
+        :return: where gradients of the step are not finite
+        """
+        layers = self.network.get_all_layers_deep() if self.network else ()
+        return find_non_finite_gradients(self._items, layers, session, feed)
 
     # Optimizers.
 
@@ -304,9 +319,10 @@ class Updater:
         self.optim_meta_losses_dict["grad_norm"] = norm
 
     def _numeric_checks(self, loss: tf.Tensor, items: Sequence[VariableGradient]) -> list[tf.Operation]:
-        if not self.config.bool("debug_add_check_numerics_ops", False):
-            return []
-        return debug.check_numerics_ops([loss, *(gradient_steps.values_of(item.grad) for item in items)])
+        if self.config.bool("debug_add_check_numerics_ops", False):
+            return debug.check_numerics_ops([loss, *(gradient_steps.values_of(item.grad) for item in items)])
+        with tf.control_dependencies([loss]):  # whose own check comes first
+            return checks_of_gradients(items) if self._stops_on_non_finite else []
 
     # Update.
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from returnn.datasets.hdf import HDFDataset
 from returnn.log import log
+from returnn.tf.checkpoint import CheckpointError
 from returnn.tf.engine import engine as engine_module
 from returnn.tf.engine import tasks
 from returnn.tf.engine.interrupts import InterruptedRun
@@ -109,6 +110,61 @@ def test_loss_that_is_not_finite_is_named_if_all_layers_are(tmp_path):
     }  # fmt: skip
     with pytest.raises(NonFiniteError, match="All layers are finite, but not the losses: log\\."):
         train(tmp_path, network=network)
+
+
+def sqrt_of_zero(layers_below):
+    """:return: a network whose loss is finite, and whose gradient is NaN at zeros (0 * infinity)"""
+    return {
+        **layers_below,
+        "square": {"class": "eval", "from": "hidden", "eval": "tf.sqrt(tf.square(source(0)) * 0.0)"},
+        "output": {"class": "softmax", "from": "square", "loss": "ce", "target": "classes"},
+    }
+
+
+def test_gradient_that_is_not_finite_names_step_sequences_parameter_and_layer(tmp_path):
+    network = sqrt_of_zero({"hidden": {"class": "linear", "activation": None, "n_out": 3, "from": "data"}})
+    with pytest.raises(NonFiniteError) as info:
+        train(tmp_path, network=network)
+    text = str(info.value)
+    assert text.startswith("train, epoch 1, step 0, sequences 'seq-")
+    assert "a gradient is not finite, though the loss is. The parameters are those of before the step." in text
+    assert "of layer 'hidden' is the nearest to the losses; 2 of 4 parameters have one." in text
+    assert len(text.splitlines()) <= 5
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".index")] == ["net.001.broken.index"]
+    values = parameters(tmp_path / "net.001.broken")
+    assert all(numpy.isfinite(value).all() for value in values.values())
+    assert values["global_step"] == 0
+
+
+def test_checkpoint_with_parameters_that_are_not_finite_is_not_written(tmp_path):
+    output = {"class": "softmax", "from": "data", "loss": "ce", "target": "classes"}
+    train(tmp_path, num_epochs=1, network={"output": output})
+    before = parameters(tmp_path / "net.001")
+    network = {"output": {**output, "loss_scale": 1e15}}
+    with pytest.raises(CheckpointError) as info:  # loss and gradients are finite, and the parameters after it are not
+        train(tmp_path, num_epochs=2, network=network, learning_rate=1e30, max_seqs=20, batch_size=100_000)
+    text = str(info.value)
+    assert f"checkpoint '{tmp_path}/net.002' is not written: " in text
+    assert " are not finite" in text
+    assert "Checkpoints that are there are as they were." in text
+    assert sorted(name for name in os.listdir(tmp_path) if name.endswith(".index")) == ["net.001.index"]
+    assert_same(before, parameters(tmp_path / "net.001"))
+
+
+def test_score_of_dev_data_that_is_not_finite_names_the_sequences(tmp_path, capsys):
+    dev = {
+        "class": "StaticDataset",
+        "data": [
+            {"data": numpy.full((4, 9), value, "float32"), "classes": numpy.zeros(4, "int32")} for value in (1.0, 1e30)
+        ],
+        "output_dim": {"data": (9, 2), "classes": (2, 1)},
+    }
+    network = {"output": {"class": "softmax", "from": "square", "loss": "ce", "target": "classes"}}
+    network["square"] = {"class": "eval", "from": "data", "eval": "tf.square(source(0))"}
+    train(tmp_path, dev=dev, network=network)
+    output = capsys.readouterr().out
+    assert "dev, epoch 1, step 0, sequences 'seq-0', 'seq-1': " in output
+    assert output.count("is not finite. Neither is the mean of all sequences.") == 1
 
 
 def test_nan_in_the_data_names_the_sequence(tmp_path):

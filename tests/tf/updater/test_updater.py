@@ -72,11 +72,12 @@ def test_unknown_tag():
 def test_entries_that_are_not_finite_can_be_dropped():
     gradient = {"output/W": [numpy.nan, 2.0, -numpy.inf]}
     assert_close(output_change(gradient, gradient_nan_inf_filter=True), [0.0, -2.0, 0.0])
-    assert not numpy.isfinite(output_change(gradient)).all()
+    assert not numpy.isfinite(output_change(gradient, stop_on_nonfinite_train_score=False)).all()
 
 
-def test_a_norm_that_is_not_finite_shows():
-    changed = output_change({"output/W": GRADIENT, "hidden/b": [numpy.nan, 0.0]}, gradient_clip_global_norm=1.0)
+def test_a_norm_that_is_not_finite_shows_if_training_is_not_to_stop():
+    gradients = {"output/W": GRADIENT, "hidden/b": [numpy.nan, 0.0]}
+    changed = output_change(gradients, gradient_clip_global_norm=1.0, stop_on_nonfinite_train_score=False)
     assert numpy.isnan(changed).all()
 
 

@@ -1,0 +1,51 @@
+"""
+No checkpoint that a training or a search could start from has values that are not finite.
+
+NaN is wrong in any variable. Infinity is, in parameters that are trained; a constant, such as a mask, may have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from returnn.tf.checkpoint.files import CheckpointError
+
+
+class FiniteValues:
+    """Finds values that are not finite. Adds its ops to the current graph."""
+
+    def __init__(self, values: Mapping[str, tf.Tensor], *, trained: frozenset[str]) -> None:
+        """
+        :param values: by name in the checkpoint
+        :param trained: names of those that may not be infinite
+        """
+        counts = {
+            name: _count(tf.math.logical_not(tf.math.is_finite(x)) if name in trained else tf.math.is_nan(x))
+            for name, x in values.items()
+            if x.dtype.is_floating
+        }
+        self._names = list(counts)
+        self._counts = tf.stack(list(counts.values())) if counts else None
+
+    def check(self, session: tf.compat.v1.Session, checkpoint: str) -> None:
+        """
+        :param session: with the values
+        :param checkpoint: which is to be written
+        :raises CheckpointError: if some are not finite
+        """
+        if self._counts is None:
+            return
+        wrong = {name: int(count) for name, count in zip(self._names, session.run(self._counts), strict=True) if count}
+        if wrong:
+            name = next(iter(wrong))
+            raise CheckpointError(
+                f"checkpoint {checkpoint!r} is not written: {wrong[name]} values of {name!r} are not finite"
+                f"{f', nor are those of {len(wrong) - 1} other variables' if len(wrong) > 1 else ''}.\n"
+                "  Checkpoints that are there are as they were. Lower 'learning_rate', and go on from the last one."
+            )
+
+
+def _count(flags: tf.Tensor) -> tf.Tensor:
+    return tf.math.count_nonzero(flags)
