@@ -8,6 +8,7 @@ from returnn.frontend._array.convert import (
     copy,
     expand_dim,
     expand_dims,
+    expand_to,
     make_complex,
     real_as_complex,
     squeeze,
@@ -35,7 +36,7 @@ from returnn.frontend._array.slice import slice
 
 __all__ = [
     "cast", "complex_as_real", "concat", "concat_features", "convert_to_tensor", "copy",
-    "cum_concat_step", "expand_dim", "expand_dims", "expand_make_non_empty", "gather", "make_complex",
+    "cum_concat_step", "expand_dim", "expand_dims", "expand_make_non_empty", "expand_to", "gather", "make_complex",
     "masked_scatter", "masked_select", "merge_dims", "one_hot", "pack_padded", "pad", "pad_packed",
     "real_as_complex", "repeat", "reshape", "reverse_sequence", "scatter", "scatter_argmax", "scatter_count",
     "scatter_logmeanexp", "scatter_logsumexp", "scatter_mean", "search_sorted", "sequence_mask", "shift_left",

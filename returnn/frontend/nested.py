@@ -11,7 +11,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from returnn.frontend._array.convert import expand_dims, where
+from returnn.frontend._array.convert import expand_to, where
 from returnn.frontend._array.gather import gather
 from returnn.frontend._array.masked import masked_scatter, masked_select
 from returnn.frontend._template_backend.rules import fail
@@ -55,7 +55,7 @@ def masked_select_nested(
     _, new_dim = masked_select(mask, mask=mask, dims=dims, out_dim=out_dim)
 
     def select(x: Tensor) -> Tensor:
-        x = expand_dims(x, [dim for dim in dims if dim not in x.dims])
+        x = expand_to(x, dims)
         return masked_select(x, mask=_mask_for(x, mask, mask_cpu), dims=dims, out_dim=new_dim)[0]
 
     return _map_single(s, dims, select, dim_map), new_dim

@@ -125,9 +125,7 @@ class TensorOldNames:
             mask = masks[0]
             for other in masks[1:]:
                 mask = rf.combine_bc(mask, "logical_and", other)
-            mask = (
-                mask if set(mask.dims) >= set(merge) else rf.expand_dims(mask, [d for d in merge if d not in mask.dims])
-            )
+            mask = rf.expand_to(mask, merge)
             flat, merged = rf.masked_select(self, mask=mask, dims=merge)
         else:
             flat, merged = rf.merge_dims(self, dims=merge)

@@ -96,6 +96,18 @@ def expand_dims(source: Tensor, dims: Sequence[Dim]) -> Tensor:
     return source
 
 
+def expand_to(source: Tensor, dims: Sequence[Dim]) -> Tensor:
+    """
+    :param source: tensor
+    :param dims: dims, of which source can have some
+    :return: source with all of `dims`, the values repeated along those that it did not have
+    """
+    for dim in dims:
+        if dim not in source.dims:
+            source = expand_dim(source, dim)
+    return source
+
+
 def squeeze(source: Tensor, axis: Dim) -> Tensor:
     """:return: source without `axis`, which has size 1"""
     return get_backend_of(source).squeeze(source, axis)

@@ -197,7 +197,7 @@ def _fetches_of(network: TFNetwork, name: str, layer: LayerBase) -> dict[str, tf
     time_dim = _time_dim(output)
     if time_dim is not None:
         lengths = time_dim.get_size_tensor()
-        lengths = lengths if batch in lengths.dims else rf.expand_dim(lengths, batch)
+        lengths = rf.expand_to(lengths, [batch])
         fetches[f"lengths/{name}"] = lengths.copy_as_batch_major().raw_tensor
     if beam is not None and beam.scores is not None:
         fetches[f"scores/{name}"] = beam.scores.copy_transpose([batch_dim, beam.dim]).raw_tensor

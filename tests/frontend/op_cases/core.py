@@ -232,6 +232,15 @@ def expand_dim(inputs: Inputs) -> list[Tensor]:
     return [rf.expand_dim(x, inputs.static("new")), rf.expand_dim(x, inputs.dynamic("new-time"))]
 
 
+@op_case("expand_dim")
+def expand_to(inputs: Inputs) -> list[Tensor]:
+    dims, new = inputs.dims(low=2), inputs.static("new")
+    x = inputs.floats(inputs.subset(dims, low=0))
+    out = rf.expand_to(x, [*dims, new])
+    assert set(out.dims) == {*dims, new}
+    return [out, rf.expand_to(out, dims)]
+
+
 @op_case("squeeze")
 def squeeze(inputs: Inputs) -> Tensor:
     one = inputs.static("one", 1)

@@ -107,7 +107,7 @@ class ScatterNdLayer(_ConcatInputLayer):
         out_dim = self.out_spatial_dim
         if self.output_dim_via_time_from is not None:
             out_dim = self.dim_of(self.output_dim_via_time_from.output, "T", option="output_dim_via_time_from")
-        source = rf.expand_dims(source, [dim for dim in position.dims if dim not in source.dims])
+        source = rf.expand_to(source, position.dims)
         if self.filter_invalid_indices:
             position = valid_or_negative(position, out_dim)
         return rf.scatter(source, indices=position, indices_dim=axis, out_dim=out_dim, use_mask=True)

@@ -40,7 +40,7 @@ class StackLayer(LayerBase):
         sources = matched_by_size(sources, apart=self.network.get_all_rec_time_dims())
         common = Tensor.get_common_data(sources)
         assert common is not None
-        complete = [rf.expand_dims(x, [d for d in common.dims if d not in x.dims]) for x in sources]
+        complete = [rf.expand_to(x, common.dims) for x in sources]
         out, _ = rf.stack(complete, out_dim=dim)
         axis = common.get_default_new_axis_for_dim_tag(dim) if self.axis is None else self.axis
         return out.copy_move_axis(0, axis)

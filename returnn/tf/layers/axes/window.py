@@ -68,8 +68,7 @@ class WindowLayer(_ConcatInputLayer):
             self._check_only_past()
         if is_frame:
             return self._past_of_frame(source, window_dim)
-        if axis not in source.dims:
-            source = rf.expand_dim(source, axis)
+        source = rf.expand_to(source, [axis])
         left, right = self.window_left, self.window_right
         out, new_dim = rf.window(
             source, spatial_dim=axis, window_dim=window_dim, window_left=left, window_right=right,

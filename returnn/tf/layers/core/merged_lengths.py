@@ -65,7 +65,7 @@ def with_lengths(layer: LayerBase, out: Tensor, old_dims: Sequence[Dim], change:
         if original is not None:
             out, _ = rf.replace_dim(out, in_dim=dim, out_dim=original)
             continue
-        lengths = rf.expand_dims(lengths, [old for old in old_dims if old not in lengths.dims])
+        lengths = rf.expand_to(lengths, old_dims)
         new_dim = layer.new_dim(f"{dim.name}:frames", kind=dim.kind)
         if new_dim.dyn_size is None:
             new_dim.dyn_size_ext = change(lengths)

@@ -363,9 +363,7 @@ class LoopEmitter:
     @staticmethod
     def _fit(x: Tensor, dims: Sequence[Dim]) -> Any:
         """:return: raw tensor with these dims; values are repeated along those that x does not have"""
-        for dim in dims:
-            if dim not in x.dims:
-                x = rf.expand_dim(x, dim)
+        x = rf.expand_to(x, dims)
         return x.copy_compatible_to_dims_raw(dims)
 
     def _write(self, array: Any, i: Any, path: str, frame: StepFrame) -> Any:

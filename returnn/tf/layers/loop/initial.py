@@ -89,9 +89,7 @@ def _fitted(value: Tensor, template: Tensor, layer: LayerBase) -> Tensor:
             if len(other) != 1:
                 raise ConfigError(f"{layer.where()}: the initial value {value} does not fit {template}.")
             value = rf.replace_dim(value, in_dim=dim, out_dim=other[0])[0]
-    for dim in template.dims:
-        if dim not in value.dims:
-            value = rf.expand_dim(value, dim)
+    value = rf.expand_to(value, template.dims)
     if value.dtype != template.dtype:
         value = rf.cast(value, template.dtype)
     return value

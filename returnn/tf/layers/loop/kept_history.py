@@ -62,5 +62,5 @@ class KeptHistory:
             self.dim.dyn_size_ext = self._lengths.before
             frames, axis = rf.concat((before, self.dim), (frames, axis), allow_broadcast=True)
         lengths = axis.get_size_tensor()
-        self._lengths.keep(rf.expand_dims(lengths, [d for d in self._lengths.before.dims if d not in lengths.dims]))
+        self._lengths.keep(rf.expand_to(lengths, self._lengths.before.dims))
         self._frames.keep(rf.replace_dim(frames, in_dim=axis, out_dim=self.dim)[0])

@@ -103,11 +103,10 @@ def shifted(x: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
     :param initial: [...]
     :return: the same dims: the frame before, which is `initial` for the first frame
     """
-    if time_dim not in x.dims:
-        x = rf.expand_dim(x, time_dim)
+    x = rf.expand_to(x, [time_dim])
     axis = x.get_axis_from_description(time_dim)
     template = x.copy_template_excluding_axis(axis)
-    first = _unbroadcast(on_beam_of(initial, template), template)
+    first = rf.expand_to(on_beam_of(initial, template), template.dims)
     time_major = x.copy_move_axis(axis, 0)
     out = time_major.copy_template()
     raw = tf.concat([first.copy_compatible_to_dims_raw(template.dims)[None], time_major.raw_tensor[:-1]], axis=0)
@@ -123,13 +122,6 @@ def on_beam_of(initial: Tensor, x: Tensor) -> Tensor:
     :return: initial, with their beam in place of its own one
     """
     return as_beam_of_frame_before(initial, next((dim for dim in x.dims if dim.is_beam_dim()), None))
-
-
-def _unbroadcast(x: Tensor, template: Tensor) -> Tensor:
-    missing = [dim for dim in template.dims if dim not in x.dims]
-    for dim in missing:
-        x = rf.expand_dim(x, dim)
-    return x
 
 
 def with_time_dim(x: Tensor, old: Dim, new: Dim) -> Tensor:

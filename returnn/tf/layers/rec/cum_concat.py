@@ -43,7 +43,7 @@ class CumConcatLayer(_ConcatInputLayer):
         if self.network.get_inside_rec_time_dim(inside_loop=True) is not None:
             out = with_past(self, "state", source, out_dim=self.out_spatial_dim)
         else:
-            frames = source if loop in source.dims else rf.expand_dim(source, loop)
+            frames = rf.expand_to(source, [loop])
             out = all_with_past(frames, axis=loop, out_dim=self.out_spatial_dim)
         out.feature_dim = source.feature_dim
         return out

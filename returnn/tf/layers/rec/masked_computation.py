@@ -106,8 +106,8 @@ class MaskedComputationLayer(LayerBase):
         axis, is_frame = self.sequence_dim_of(self.mask.output, self.in_spatial_dim or "T", option="in_spatial_dim")
         if is_frame:
             return self._output_of_frame(source, self.mask.output)
-        mask = self.mask.output if axis in self.mask.output.dims else rf.expand_dim(self.mask.output, axis)
-        source = rf.expand_dims(source, [dim for dim in mask.dims if dim not in source.dims])
+        mask = rf.expand_to(self.mask.output, [axis])
+        source = rf.expand_to(source, mask.dims)
         out_dim = self.out_spatial_dim or self.mask.new_dim("masked")  # the same for all layers with this mask
         selected, _ = rf.masked_select(source, mask=mask, dims=[axis], out_dim=out_dim)
         selected.feature_dim = source.feature_dim
@@ -153,7 +153,7 @@ class MaskedComputationLayer(LayerBase):
 
     def _output_of_frame(self, source: Tensor, mask: Tensor) -> Tensor:
         """:return: output of the other layer where the mask is true, otherwise of the last frame where it was"""
-        source = rf.expand_dims(source, [dim for dim in mask.dims if dim not in source.dims])  # each has its own state
+        source = rf.expand_to(source, mask.dims)  # each has its own state
         output = self._computed(source, None)
         self._mask_of_frame = mask
         for layer in (self.inner_layer, *self._layers_inside()):
@@ -266,8 +266,7 @@ class UnmaskLayer(LayerBase):
         masked = None if is_frame else self._masked_dim(source, axis)
         if masked is None:
             return source
-        if axis not in mask.dims:
-            mask = rf.expand_dim(mask, axis)
+        mask = rf.expand_to(mask, [axis])
         frame = source.copy_template_excluding_axis(source.get_axis_from_description(masked))
         masked_layer = self.sources[0]
         is_known = isinstance(masked_layer, MaskedComputationLayer)

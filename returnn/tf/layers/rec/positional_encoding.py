@@ -56,7 +56,7 @@ class PositionalEncodingLayer(_ConcatInputLayer):
         if self.add_to_input:
             out = rf.combine_bc(source, "+", encoding)
         else:
-            out = rf.expand_dims(encoding, [d for d in source.dims if d not in (source.feature_dim, *encoding.dims)])
+            out = rf.expand_to(encoding, [dim for dim in source.dims if dim != source.feature_dim])
         out.feature_dim = feature
         return out
 

@@ -69,9 +69,7 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
         distance = rf.combine_bc(keys, "-", queries)
         index = rf.minimum(rf.maximum(distance, -self.clipping), self.clipping) + self.clipping
         encoding = sinusoids(index, feature) if self.fixed else self._learned(index, feature)
-        for dim in query_dims:
-            if dim not in encoding.dims:
-                encoding = rf.expand_dim(encoding, dim)
+        encoding = rf.expand_to(encoding, query_dims)
         encoding.feature_dim = feature
         return encoding.copy_transpose([*query_dims, *keys.dims, feature])
 

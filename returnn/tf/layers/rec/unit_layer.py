@@ -138,12 +138,11 @@ class UnitLayer(_ConcatInputLayer):
         return self._over_all_frames(unit, source, time_dim)
 
     def _over_all_frames(self, unit: RecUnit, source: Tensor, time_dim: Dim) -> Tensor:
-        if time_dim not in source.dims:
-            source = rf.expand_dim(source, time_dim)
+        source = rf.expand_to(source, [time_dim])
         inner = [time_dim, _feature_axis(source), unit.out_dim]
         initial = self._initial_values(common_dims([source], without=inner), unit.out_dim)
         lengths = () if time_dim.dyn_size_ext is None else time_dim.dyn_size_ext.dims
-        source = rf.expand_dims(source, [dim for dim in lengths if dim.is_beam_dim() and dim not in source.dims])
+        source = rf.expand_to(source, [dim for dim in lengths if dim.is_beam_dim()])
         others = common_dims([source, *initial.values()], without=inner)
         if rf.get_selected_backend() == "template":
             is_loop = time_dim == self.network.get_inside_rec_time_dim(inside_loop=False)

@@ -52,8 +52,7 @@ class CumsumLayer(_ConcatInputLayer):
         return out
 
     def _of_all_frames(self, source: Tensor, axis: Dim) -> Tensor:
-        if axis not in source.dims:
-            source = rf.expand_dim(source, axis)
+        source = rf.expand_to(source, [axis])
         if not self.reverse:
             return rf.cumsum(source, spatial_dim=axis)
         from_end = rf.cumsum(rf.reverse_sequence(source, axis=axis), spatial_dim=axis)

@@ -233,7 +233,7 @@ class ChoiceLayer(BaseChoiceLayer):
         forced, _ = rf.replace_dim(forced, in_dim=base_beam.dim, out_dim=beam_dim)
         src_beams = rf.range_over_dim(beam_dim)
         src_beams.sparse_dim = base_beam.dim
-        src_beams = rf.expand_dims(src_beams, [dim for dim in forced.dims if dim not in src_beams.dims])
+        src_beams = rf.expand_to(src_beams, forced.dims)
         self._register(Beam(beam_dim, self, base_beam.dim, src_beams, forced))
         return [rf.expand_dim(target, beam_dim) for target in self._labels_of_target()]
 

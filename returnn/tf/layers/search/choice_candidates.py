@@ -107,7 +107,7 @@ def _pruned(layer: ChoiceLayer, index: int, scores: Tensor) -> tuple[Tensor, Ten
 
 def _merged(x: Tensor, dims: Sequence[Dim], out_dim: Dim) -> Tensor:
     sparse_dim = x.sparse_dim
-    x = rf.expand_dims(x, [dim for dim in dims if dim not in x.dims])
+    x = rf.expand_to(x, dims)
     out, _ = rf.merge_dims(x, dims=dims, out_dim=out_dim)
     out.sparse_dim = sparse_dim
     return out
@@ -116,8 +116,8 @@ def _merged(x: Tensor, dims: Sequence[Dim], out_dim: Dim) -> Tensor:
 def _appended(x: Tensor, value: Tensor, dim: Dim, last: Dim, out_dim: Dim) -> Tensor:
     """:return: {..., out_dim}: x {..., dim}, and behind it the value {...}"""
     sparse_dim = x.sparse_dim
-    x = rf.expand_dims(x, [d for d in value.dims if d not in x.dims])
-    value = rf.expand_dims(rf.cast(value, x.dtype), [*(d for d in x.dims if d not in (dim, *value.dims)), last])
+    x = rf.expand_to(x, value.dims)
+    value = rf.expand_to(rf.cast(value, x.dtype), [*(d for d in x.dims if d != dim), last])
     out, _ = rf.concat((x, dim), (value, last), out_dim=out_dim)
     out.sparse_dim = sparse_dim
     return out

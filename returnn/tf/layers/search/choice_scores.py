@@ -102,7 +102,7 @@ def _combined_by_user(layer: ChoiceLayer, scores: Tensor, base: Tensor, ended: T
     batch = base.get_batch_dim_tag()
     if ended is None:
         ended = rf.zeros([batch, beam], dtype="bool")
-    full, ended = (rf.expand_dims(x, [d for d in (batch, beam) if d not in x.dims]) for x in (scores, ended))
+    full, ended = (rf.expand_to(x, (batch, beam)) for x in (scores, ended))
     raw = layer.custom_score_combine(
         layer=layer,
         scores_in=full.copy_compatible_to_dims_raw([batch, beam, dim]),

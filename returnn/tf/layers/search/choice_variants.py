@@ -69,7 +69,7 @@ def _of_each(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim:
     each = layer.new_dim("labels of each", num_new // num_old, auto_generated=False)
     best, index, _ = rf.top_k(scores, axis=dim, k=num_new // num_old, k_dim=each)
     source = rf.expand_dim(rf.range_over_dim(base.dim), each)
-    source = rf.expand_dims(source, [d for d in best.dims if d not in source.dims])
+    source = rf.expand_to(source, best.dims)
     source.sparse_dim = base.dim
     merged = [rf.merge_dims(x, dims=[base.dim, each], out_dim=None) for x in (best, source, index)]
     result = [rf.replace_dim(x, in_dim=d, out_dim=beam_dim)[0] for x, d in merged]
@@ -128,7 +128,7 @@ def _hypothesis_of_target(layer: ChoiceLayer, base: Beam) -> Tensor:
 
 
 def _with_dims(x: Tensor, dims: Sequence[Dim], more: Dim) -> Tensor:
-    return rf.expand_dims(x, [dim for dim in (*dims, more) if dim not in x.dims])
+    return rf.expand_to(x, [*dims, more])
 
 
 def _as_selection(parts: Sequence[Tensor], dim: Dim, beam_dim: Dim) -> Selection:

@@ -129,8 +129,7 @@ class EditDistanceTableLayer(_PrefixDistances):
             row = self._next_row(before, source)
             self.new_state("row", row)
             return self.debug_printed(row)
-        if axis not in source.dims:
-            source = rf.expand_dim(source, axis)
+        source = rf.expand_to(source, [axis])
         return self.debug_printed(self._all_rows(source, axis))
 
     def _first_row(self) -> Tensor:

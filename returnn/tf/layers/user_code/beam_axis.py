@@ -71,10 +71,7 @@ class BeamAxis:
         return out
 
     def _with_both(self, x: Tensor) -> Tensor:
-        for dim in (self.batch, self.beam):
-            if dim not in x.dims:
-                x = rf.expand_dim(x, dim)
-        return x
+        return rf.expand_to(x, (self.batch, self.beam))
 
     def _merged_dim(self, dim: Dim, lengths: Tensor) -> Dim:
         if dim not in self._merged_dims:
