@@ -19,6 +19,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+from returnn.frontend._backends.raw import RawOps
 from returnn.frontend._interface.attention import AttentionOps
 from returnn.frontend._interface.control_flow import ControlFlowOps
 from returnn.frontend._interface.conv import ConvOps
@@ -29,7 +30,6 @@ from returnn.frontend._interface.normalization import NormalizationOps
 from returnn.frontend._interface.numeric import NumericOps
 from returnn.frontend._interface.parameter import ParameterOps
 from returnn.frontend._interface.random import RandomOps
-from returnn.frontend._interface.raw import RawOps
 from returnn.frontend._interface.rec import RecOps
 from returnn.frontend._interface.select import SelectOps
 from returnn.frontend._interface.shape import ShapeOps
@@ -79,7 +79,7 @@ class Backend(
 
 _MODULES = {  # a backend registers itself when its module is imported
     "template": "returnn.frontend._template_backend",
-    "numpy": "returnn.frontend._numpy_backend",
+    "numpy": "returnn.frontend._backends.numpy",
     "tf": "returnn.tf.frontend_low_level",
     "torch": "returnn.torch.frontend",
     "returnn_layers_tf": "returnn.tf.frontend_layers",

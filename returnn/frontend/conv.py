@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from returnn.config.current import current_config
 from returnn.frontend import init
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._conv_dims import (
+from returnn.frontend._ops.nn.conv_windows import (
     Padding,
     TransposedWindow,
     Window,
@@ -21,8 +21,8 @@ from returnn.frontend._conv_dims import (
     transposed_windows,
     windows,
 )
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend._out_dims import out_dim_for
-from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.frontend._use_mask import use_mask_default
 from returnn.frontend.dims import dim_match_priority_when_needed
 from returnn.frontend.module import Module
@@ -58,7 +58,7 @@ def conv(
         If in_dim and out_dim are the same, the one to sum over has the higher match priority.
     :param filter_size: of fixed size, one for each spatial dim
     :param padding: "valid": only windows inside of the sequence; "same": with a stride of 1, as many frames as before.
-        With a stride, "same" is "same_static" (see `returnn.frontend._conv_dims`), unless the config has
+        With a stride, "same" is "same_static" (see `returnn.frontend._ops.nn.conv_windows`), unless the config has
         `rf_use_consistent_same_padding = False`, then "same_dynamic". An int: so many frames of zeros on both sides.
         One for all spatial dims, or one for each.
     :param strides: distance of the windows, default 1

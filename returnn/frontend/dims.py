@@ -8,9 +8,9 @@ from returnn.frontend._array.convert import cast
 from returnn.frontend._array.pad import pad
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._num_elements import num_elements_of_shape
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend._out_dims import out_dim_for
 from returnn.frontend._ranges import range_over_dim
-from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.frontend._use_mask import use_mask_default
 from returnn.frontend.device import copy_to_device
 from returnn.frontend.dtype import get_default_float_dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from returnn.config.current import current_config
-from returnn.frontend._template_backend.rules import require_dims
+from returnn.frontend._ops.operands import require_dims
 from returnn.frontend.array_ import cast, where
 from returnn.frontend.cond import cond
 from returnn.frontend.rand import random_uniform

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend._ranges import positions
-from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.frontend.array_ import sparse_to_dense, where
 from returnn.frontend.gradient import scaled_gradient_ext
 from returnn.frontend.math_ import compare, logical_and

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from returnn.frontend._array.gather import valid_only
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend._out_dims import out_dim_for, out_dim_with_lengths
 from returnn.frontend._reduce import reduce_argmax, reduce_sum
-from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.frontend.array_ import cast, gather, masked_select, scatter, shift_right, where
 from returnn.frontend.assert_ import assert_
 from returnn.frontend.const import ones_like

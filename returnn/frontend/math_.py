@@ -8,8 +8,8 @@ from typing import Any
 import numpy
 
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._ops.operands import fail
 from returnn.frontend._out_dims import out_dim_for
-from returnn.frontend._template_backend.rules import fail
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import check_known
 

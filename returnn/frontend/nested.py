@@ -14,7 +14,7 @@ from typing import Any
 from returnn.frontend._array.convert import expand_to, where
 from returnn.frontend._array.gather import gather
 from returnn.frontend._array.masked import masked_scatter, masked_select
-from returnn.frontend._template_backend.rules import fail
+from returnn.frontend._ops.operands import fail
 from returnn.frontend.dims import replace_dim_v2
 from returnn.tensor import Dim, Tensor
 from returnn.util.nested import make_seq_of_type

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from returnn.config.current import current_config
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._num_elements import num_elements_of_shape
+from returnn.frontend._ops.operands import expand_for_mask, fail, require_dims
 from returnn.frontend._reduce import reduce_mean, reduce_sum
 from returnn.frontend._template_backend.core import as_dims
-from returnn.frontend._template_backend.rules import expand_for_mask, fail, require_dims
 from returnn.frontend._use_mask import use_mask_default
 from returnn.frontend.array_ import cast, merge_dims, split_dims
 from returnn.frontend.math_ import combine_bc, maximum, rsqrt, square, squared_difference

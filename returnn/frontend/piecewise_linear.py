@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from returnn.frontend._backend import get_global_backend
-from returnn.frontend._template_backend.rules import fail
+from returnn.frontend._ops.operands import fail
 from returnn.frontend.array_ import cast, convert_to_tensor, stack
 from returnn.frontend.dtype import get_default_float_dtype, is_float_dtype
 from returnn.frontend.math_ import clip_by_value, combine_bc

@@ -7,7 +7,7 @@ from typing import Any
 
 from returnn.frontend import init
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._template_backend.rules import fail, require_dims
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend.array_ import split
 from returnn.frontend.const import zeros
 from returnn.frontend.dropout import dropout, dropout_broadcast_default

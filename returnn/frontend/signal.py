@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend._out_dims import out_dim_for
-from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.frontend._use_mask import use_mask_default
 from returnn.frontend.conv import calc_conv_out_length
 from returnn.tensor import Dim, Tensor

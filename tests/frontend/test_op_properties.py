@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from returnn.frontend._backend import Backend
-from returnn.frontend._interface.raw import RawOps
+from returnn.frontend._backends.raw import RawOps
 from tests.frontend import op_run
 from tests.frontend.op_case import SEED_WITH_EMPTY_SEQUENCES, OpCase, Variant, all_cases
 

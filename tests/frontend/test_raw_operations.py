@@ -16,7 +16,7 @@ import torch
 
 import returnn.frontend as rf
 from returnn.frontend._backend import Backend, get_backend_by_name
-from returnn.frontend._interface.raw import RawOps
+from returnn.frontend._backends.raw import RawOps
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from returnn.frontend._array.convert import expand_dim, where
 from returnn.frontend._array.frames import clipped
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend._out_dims import out_dim_for
 from returnn.frontend._ranges import positions
-from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.frontend.math_ import combine_bc, compare_bc
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim

@@ -6,8 +6,8 @@ from functools import reduce
 
 from returnn.frontend._array.convert import cast, where
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._extreme import zero_value
-from returnn.frontend._template_backend.rules import fail
+from returnn.frontend._ops.limits import zero_value
+from returnn.frontend._ops.operands import fail
 from returnn.frontend.math_ import combine_bc, compare
 from returnn.tensor import Dim, Tensor
 

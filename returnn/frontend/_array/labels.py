@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from returnn.frontend._array.convert import cast, where
+from returnn.frontend._ops.operands import fail
 from returnn.frontend._ranges import range_over_dim
-from returnn.frontend._template_backend.rules import fail
 from returnn.frontend.dtype import get_default_float_dtype
 from returnn.frontend.math_ import compare_bc
 from returnn.tensor import Dim, Tensor

@@ -8,9 +8,9 @@ from typing import Any
 from returnn.frontend._array.convert import expand_dim
 from returnn.frontend._array.frames import take_frames
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._ops.operands import fail, require_dims, shown
 from returnn.frontend._out_dims import has_gaps, out_dim_for, parts_of_merged, product_dim
 from returnn.frontend._ranges import positions
-from returnn.frontend._template_backend.rules import fail, require_dims, shown
 from returnn.frontend.math_ import combine_bc, maximum
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from returnn.frontend._array.gather import gather
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._extreme import extreme_value
+from returnn.frontend._ops.limits import extreme_value
+from returnn.frontend._ops.operands import require_dims, require_numbers
 from returnn.frontend._ranges import positions
-from returnn.frontend._template_backend.rules import require_dims, require_numbers
 from returnn.frontend.math_ import combine_bc, compare_bc, logical_or
 from returnn.tensor import Dim, Tensor
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from returnn.frontend._array.slice import slice
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._extreme import zero_value
+from returnn.frontend._ops.limits import zero_value
+from returnn.frontend._ops.operands import expand_for_mask, fail, require_dims
 from returnn.frontend._out_dims import out_dim_for
-from returnn.frontend._template_backend.rules import expand_for_mask, fail, require_dims
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import at_least
 

@@ -9,10 +9,10 @@ from returnn.frontend._array.gather import valid_only
 from returnn.frontend._array.order import search_sorted
 from returnn.frontend._array.pad import pad
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend._out_dims import out_dim_for, out_dim_with_lengths
 from returnn.frontend._ranges import positions
 from returnn.frontend._reduce import reduce_sum
-from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.frontend._use_mask import use_mask_default
 from returnn.frontend.math_ import combine_bc
 from returnn.tensor import Dim, Tensor

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from returnn.frontend._array.frames import take_frames
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend._out_dims import out_dim_for, out_dim_with_lengths
 from returnn.frontend._ranges import positions
-from returnn.frontend._template_backend.rules import fail, require_dims
 from returnn.frontend.math_ import combine_bc, maximum
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import at_most

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import product, raw_in_order
-from returnn.frontend._conv_dims import TransposedWindow, Window, transposed_windows, windows
+from returnn.frontend._ops.layout import product, raw_in_order
+from returnn.frontend._ops.nn.conv_windows import TransposedWindow, Window, transposed_windows, windows
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.conv import conv_axes, filter_axes, pool_axes
 from returnn.tensor import Dim, Tensor

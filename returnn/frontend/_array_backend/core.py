@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._array_backend.layout import masked_raw, product, raw_for_broadcast, with_at_least
 from returnn.frontend._backend import Backend
+from returnn.frontend._ops.layout import masked_raw, product, raw_for_broadcast, with_at_least
+from returnn.frontend._ops.operands import dtype_of_number, expand_for_mask, numbers_of_one_kind
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims, matmul_axes, matmul_template
-from returnn.frontend._template_backend.rules import dtype_of_number, expand_for_mask, numbers_of_one_kind
 from returnn.tensor import Dim, Tensor
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._array_backend.layout import with_at_least
 from returnn.frontend._array_backend.select import SelectArrayOps
 from returnn.frontend._array_backend.shape import ShapeArrayOps
+from returnn.frontend._ops.layout import with_at_least
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.ctc import ctc_batch_dims
 from returnn.tensor import Dim, Tensor

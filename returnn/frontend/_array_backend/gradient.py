@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import raw_for_broadcast
+from returnn.frontend._ops.layout import raw_for_broadcast
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Dim, Tensor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import raw_for_broadcast, raw_in_order
+from returnn.frontend._ops.layout import raw_for_broadcast, raw_in_order
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Dim, Tensor
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._random_source import RandomSource
+from returnn.frontend._ops.random_source import RandomSource
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.random import normal_of, range_of
 from returnn.tensor import Dim, Tensor

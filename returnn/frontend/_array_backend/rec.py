@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import product, raw_in_order
+from returnn.frontend._ops.layout import product, raw_in_order
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Dim, Tensor
 

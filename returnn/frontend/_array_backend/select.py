@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import product, raw_in_order, with_at_least
-from returnn.frontend._extreme import extreme_value, zero_value
+from returnn.frontend._ops.layout import product, raw_in_order, with_at_least
+from returnn.frontend._ops.limits import extreme_value, zero_value
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims
 from returnn.frontend._template_backend.select import gather_axes

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import product, raw_in_order, with_at_least
-from returnn.frontend._extreme import zero_value
+from returnn.frontend._ops.layout import product, raw_in_order, with_at_least
+from returnn.frontend._ops.limits import zero_value
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.shape import axes_of
 from returnn.tensor import Dim, Tensor

@@ -7,9 +7,9 @@ from typing import Any
 import numpy
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import masked_raw
+from returnn.frontend._ops.layout import masked_raw
+from returnn.frontend._ops.operands import expand_for_mask
 from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.rules import expand_for_mask
 from returnn.tensor import Dim, Tensor
 
 

@@ -13,7 +13,7 @@ class ConvOps:
     """
     Convolution and pooling. All frames in memory count; those beyond the end of sequences are masked before.
 
-    Kinds of padding are those of `returnn.frontend._conv_dims.Window`.
+    Kinds of padding are those of `returnn.frontend._ops.nn.conv_windows.Window`.
     """
 
     @staticmethod

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from returnn.frontend._template_backend.branches import Branches
-from returnn.frontend._template_backend.loop_state import MAX_ROUNDS, LoopState
-from returnn.frontend._template_backend.rules import fail
+from returnn.frontend._ops.control_flow.branches import Branches
+from returnn.frontend._ops.control_flow.loop_state import MAX_ROUNDS, LoopState
+from returnn.frontend._ops.operands import fail
 from returnn.tensor import Tensor
 from returnn.util.errors import DtypeError
 

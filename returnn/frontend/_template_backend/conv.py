@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from returnn.frontend._conv_dims import Padding, TransposedWindow, Window, transposed_windows, windows
-from returnn.frontend._template_backend.rules import fail, require_dims, require_float, shown
+from returnn.frontend._ops.nn.conv_windows import Padding, TransposedWindow, Window, transposed_windows, windows
+from returnn.frontend._ops.operands import fail, require_dims, require_float, shown
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError, check_known
 

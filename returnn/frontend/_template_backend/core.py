@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from returnn.frontend._template_backend.rules import (
+from returnn.frontend._ops.operands import (
     as_operand,
     common_template,
     expand_for_mask,

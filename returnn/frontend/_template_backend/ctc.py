@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from returnn.frontend._template_backend.rules import fail, require_dims, require_float
+from returnn.frontend._ops.operands import fail, require_dims, require_float
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError, UserError
 

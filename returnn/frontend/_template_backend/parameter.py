@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from returnn.frontend._ops.operands import as_operand, fail, require_dims
 from returnn.frontend._template_backend.core import as_dims
-from returnn.frontend._template_backend.rules import as_operand, fail, require_dims
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError, check_known
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from returnn.frontend._template_backend.rules import fail, require_dims
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError, check_known
 

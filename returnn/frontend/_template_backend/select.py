@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from returnn.frontend._template_backend.core import as_dims
-from returnn.frontend._template_backend.rules import (
+from returnn.frontend._ops.operands import (
     common_template,
     fail,
     has_dim,
@@ -14,6 +13,7 @@ from returnn.frontend._template_backend.rules import (
     require_numbers,
     shown,
 )
+from returnn.frontend._template_backend.core import as_dims
 from returnn.frontend._template_backend.shape import axes_of
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError

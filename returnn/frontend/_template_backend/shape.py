@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from returnn.frontend._template_backend.rules import as_operand, common_template, fail, require_dims, shown
+from returnn.frontend._ops.operands import as_operand, common_template, fail, require_dims, shown
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 

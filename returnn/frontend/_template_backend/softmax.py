@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from returnn.frontend._template_backend.core import CoreRules
-from returnn.frontend._template_backend.rules import (
+from returnn.frontend._ops.operands import (
     common_template,
     expand_for_mask,
     fail,
     require_dims,
     require_float,
 )
+from returnn.frontend._template_backend.core import CoreRules
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from returnn.frontend._template_backend.rules import fail, require_dims
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.tensor import Dim, Tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._template_backend.rules import fail, require_dims
+from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend.array_ import squeeze
 from returnn.frontend.math_ import abs, safe_log, square
 from returnn.frontend.matmul import matmul

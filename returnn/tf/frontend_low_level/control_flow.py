@@ -13,10 +13,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.frontend._template_backend.branches import Branches
+from returnn.frontend._ops.control_flow.branches import Branches
+from returnn.frontend._ops.control_flow.loop_state import MAX_ROUNDS, LoopState
+from returnn.frontend._ops.operands import fail
 from returnn.frontend._template_backend.control_flow import check_condition
-from returnn.frontend._template_backend.loop_state import MAX_ROUNDS, LoopState
-from returnn.frontend._template_backend.rules import fail
 from returnn.frontend.control_flow_ctx import control_flow_ctx, get_current_control_flow_ctx
 from returnn.frontend.tensor_array import TensorArray
 from returnn.tensor import ControlFlowContext, Dim, Tensor

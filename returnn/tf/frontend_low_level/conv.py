@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.frontend._array_backend.conv import ConvArrayOps
-from returnn.frontend._array_backend.layout import product
-from returnn.frontend._conv_dims import TransposedWindow, Window
+from returnn.frontend._ops.layout import product
+from returnn.frontend._ops.nn.conv_windows import TransposedWindow, Window
 from returnn.tf.frontend_low_level.raw import RawTFOps
 
 

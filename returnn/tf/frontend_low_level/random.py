@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.frontend._random_source import RandomSource, seed_number
+from returnn.frontend._ops.random_source import RandomSource, seed_number
 from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.frontend_low_level.device import on_device
 

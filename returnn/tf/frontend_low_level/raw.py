@@ -56,7 +56,7 @@ _REDUCE: dict[str, Callable[..., Any]] = {
 
 
 class RawTFOps:
-    """Operations on raw TensorFlow tensors. For their meaning see `returnn.frontend._interface.raw`."""
+    """Operations on raw TensorFlow tensors. For their meaning see `returnn.frontend._backends.raw`."""
 
     @staticmethod
     def executing_eagerly() -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.layout import raw_in_order
+from returnn.frontend._ops.layout import raw_in_order
 from returnn.frontend.dropout import dropout
 from returnn.frontend.run_ctx import get_run_ctx
 from returnn.tensor import Dim, Tensor

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from returnn.frontend._array_backend.conv import ConvArrayOps
-from returnn.frontend._conv_dims import TransposedWindow, Window
+from returnn.frontend._ops.nn.conv_windows import TransposedWindow, Window
 
 _CONV: tuple[Callable[..., Any], ...] = (functional.conv1d, functional.conv2d, functional.conv3d)
 _TRANSPOSED: tuple[Callable[..., Any], ...] = (

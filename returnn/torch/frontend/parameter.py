@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from returnn.frontend._array_backend.layout import raw_for_broadcast
+from returnn.frontend._ops.layout import raw_for_broadcast
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.parameter import assign_key_dims
 from returnn.tensor import Dim, Tensor

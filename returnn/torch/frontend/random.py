@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import torch
 
-from returnn.frontend._random_source import RandomSource
+from returnn.frontend._ops.random_source import RandomSource
 from returnn.torch.frontend.raw import RawTorchOps
 from returnn.util.errors import UserError
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import torch
 
-from returnn.frontend._extreme import extreme_value
+from returnn.frontend._ops.limits import extreme_value
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError
 
@@ -74,7 +74,7 @@ def _extreme_of_nothing(x: torch.Tensor, mode: str, axes: Sequence[int]) -> torc
 
 
 class RawTorchOps:
-    """Operations on raw PyTorch tensors. For their meaning see `returnn.frontend._interface.raw`."""
+    """Operations on raw PyTorch tensors. For their meaning see `returnn.frontend._backends.raw`."""
 
     matmul_folds_axes = True
 

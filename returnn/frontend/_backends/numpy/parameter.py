@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from returnn.frontend._numpy_backend.labeled import aligned, as_tensor, broadcast
-from returnn.frontend._numpy_backend.raw import RawNumpyOps, check_device
+from returnn.frontend._backends.numpy.labeled import aligned, as_tensor, broadcast
+from returnn.frontend._backends.numpy.raw import RawNumpyOps, check_device
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.parameter import assign_key_dims
 from returnn.tensor import Dim, Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from returnn.frontend._ops.operands import fail
 from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.rules import fail
 from returnn.tensor import Tensor
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._numpy_backend.labeled import broadcast
-from returnn.frontend._numpy_backend.raw import ACTIVATION
+from returnn.frontend._backends.numpy.labeled import broadcast
+from returnn.frontend._backends.numpy.raw import ACTIVATION
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Dim, Tensor
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._template_backend.match_dims import match_dims
-from returnn.frontend._template_backend.rules import dtype_of_number
+from returnn.frontend._ops.control_flow.match_dims import match_dims
+from returnn.frontend._ops.operands import dtype_of_number
 from returnn.frontend.tensor_array import TensorArray
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError, DtypeError, UserError

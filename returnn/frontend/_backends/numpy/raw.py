@@ -103,7 +103,7 @@ def check_device(device: str | None) -> None:
 
 
 class RawNumpyOps:
-    """Operations on arrays. For their meaning see `returnn.frontend._interface.raw`."""
+    """Operations on arrays. For their meaning see `returnn.frontend._backends.raw`."""
 
     @staticmethod
     def executing_eagerly() -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from returnn.frontend._template_backend.slots import (
+from returnn.frontend._ops.control_flow.slots import (
     Slot,
     as_tensors,
     check_kinds,
@@ -16,7 +16,7 @@ from returnn.frontend._template_backend.slots import (
     slots_of,
     template_of_lengths,
 )
-from returnn.frontend._template_backend.structure import check_same_paths, leaves_by_path, map_leaves
+from returnn.frontend._ops.control_flow.structure import check_same_paths, leaves_by_path, map_leaves
 from returnn.frontend.tensor_array import TensorArray
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError

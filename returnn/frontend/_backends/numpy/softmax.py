@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 
-from returnn.frontend._numpy_backend.labeled import aligned, broadcast, valid
+from returnn.frontend._backends.numpy.labeled import aligned, broadcast, valid
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Dim, Tensor
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._numpy_backend.labeled import aligned, as_tensor
+from returnn.frontend._backends.numpy.labeled import aligned, as_tensor
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Dim, Tensor
 

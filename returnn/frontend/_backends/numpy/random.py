@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._numpy_backend.labeled import aligned, as_tensor
-from returnn.frontend._numpy_backend.raw import check_device
-from returnn.frontend._random_source import RandomSource
+from returnn.frontend._backends.numpy.labeled import aligned, as_tensor
+from returnn.frontend._backends.numpy.raw import check_device
+from returnn.frontend._ops.random_source import RandomSource
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.random import normal_of, range_of
 from returnn.tensor import Dim, Tensor

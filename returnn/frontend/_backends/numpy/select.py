@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._extreme import extreme_value
-from returnn.frontend._numpy_backend.labeled import aligned, broadcast, memory_sizes
+from returnn.frontend._backends.numpy.labeled import aligned, broadcast, memory_sizes
+from returnn.frontend._ops.limits import extreme_value
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims
 from returnn.tensor import Dim, Tensor

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from numpy import ndarray
 
-from returnn.frontend._conv_dims import Window, transposed_windows, windows
+from returnn.frontend._ops.nn.conv_windows import Window, transposed_windows, windows
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.conv import conv_axes, filter_axes, pool_axes
 from returnn.tensor import Dim, Tensor

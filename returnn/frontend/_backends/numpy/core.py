@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._numpy_backend.labeled import aligned, as_tensor, broadcast, masked, valid
-from returnn.frontend._numpy_backend.raw import RawNumpyOps, check_device
+from returnn.frontend._backends.numpy.labeled import aligned, as_tensor, broadcast, masked, valid
+from returnn.frontend._backends.numpy.raw import RawNumpyOps, check_device
+from returnn.frontend._ops.operands import expand_for_mask, numbers_of_one_kind
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.frontend._template_backend.core import as_dims, matmul_axes
-from returnn.frontend._template_backend.rules import expand_for_mask, numbers_of_one_kind
 from returnn.tensor import Dim, Tensor
 
 

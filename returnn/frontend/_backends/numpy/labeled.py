@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from numpy import ndarray
 
-from returnn.frontend._template_backend.rules import dtype_of_number
+from returnn.frontend._ops.operands import dtype_of_number
 from returnn.tensor import Dim, Tensor
 
 

@@ -8,18 +8,18 @@ as one matrix product, this one writes `einsum`; where those compute with masks,
 import numpy
 
 from returnn.frontend._backend import Backend, register_backend, register_backend_by_tensor_type
-from returnn.frontend._numpy_backend.conv import ConvNumpyOps
-from returnn.frontend._numpy_backend.core import CoreNumpyOps
-from returnn.frontend._numpy_backend.ctc import CtcNumpyOps
-from returnn.frontend._numpy_backend.gradient import GradientNumpyOps
-from returnn.frontend._numpy_backend.numeric import NumericNumpyOps
-from returnn.frontend._numpy_backend.parameter import ParameterNumpyOps
-from returnn.frontend._numpy_backend.random import RandomNumpyOps
-from returnn.frontend._numpy_backend.raw import RawNumpyOps
-from returnn.frontend._numpy_backend.rec import RecNumpyOps
-from returnn.frontend._numpy_backend.select import SelectNumpyOps
-from returnn.frontend._numpy_backend.shape import ShapeNumpyOps
-from returnn.frontend._numpy_backend.softmax import SoftmaxNumpyOps
+from returnn.frontend._backends.numpy.conv import ConvNumpyOps
+from returnn.frontend._backends.numpy.core import CoreNumpyOps
+from returnn.frontend._backends.numpy.ctc import CtcNumpyOps
+from returnn.frontend._backends.numpy.gradient import GradientNumpyOps
+from returnn.frontend._backends.numpy.numeric import NumericNumpyOps
+from returnn.frontend._backends.numpy.parameter import ParameterNumpyOps
+from returnn.frontend._backends.numpy.random import RandomNumpyOps
+from returnn.frontend._backends.numpy.raw import RawNumpyOps
+from returnn.frontend._backends.numpy.rec import RecNumpyOps
+from returnn.frontend._backends.numpy.select import SelectNumpyOps
+from returnn.frontend._backends.numpy.shape import ShapeNumpyOps
+from returnn.frontend._backends.numpy.softmax import SoftmaxNumpyOps
 
 
 class NumpyBackend(

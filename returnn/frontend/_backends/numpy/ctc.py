@@ -8,8 +8,8 @@ from typing import Any
 import numpy
 from numpy import ndarray
 
-from returnn.frontend._numpy_backend.labeled import broadcast
-from returnn.frontend._numpy_backend.softmax import SoftmaxNumpyOps
+from returnn.frontend._backends.numpy.labeled import broadcast
+from returnn.frontend._backends.numpy.softmax import SoftmaxNumpyOps
 from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Dim, Tensor
 

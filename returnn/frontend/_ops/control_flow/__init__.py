@@ -1,0 +1,1 @@
+"""Conditions, loops and arrays of tensors: nested structures of tensors that fit together."""
