@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,8 @@ from returnn.config import Config
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.engine import Engine
-from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, require_available
+from returnn.tf.engine.graph_ops import ops_before
+from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, TargetNotAvailable, require_available
 from returnn.tf.network import ExternData, TFNetwork
 from returnn.util.atomic_file import write_atomic
 from returnn.util.errors import ConfigError, check_known
@@ -41,8 +43,8 @@ class GraphMode:
     search_flag: bool = False
 
     @property
-    def has_targets(self) -> bool:
-        """Whether there is also the data which is not available for inference."""
+    def has_losses(self) -> bool:
+        """Whether losses are computed, which need targets."""
         return self.eval_flag or self.train_flag is not False
 
 
@@ -66,6 +68,9 @@ def build_graph(
     config: Config, mode: GraphMode, *, epoch: int = 1, device: str = "cpu", summaries_name: str | None = None
 ) -> ExportedGraph:
     """
+    Without losses, targets are only among the inputs if the wanted output cannot be computed without them, such as that
+    of a decoder outside of a search.
+
     :param config: with the network
     :param mode: what it is for
     :param epoch: whose network
@@ -74,6 +79,18 @@ def build_graph(
     :raises ConfigError: if the network is wrong
     """
     check_known("device", device, ("cpu", "gpu"), where="option 'device'")
+    options = {"epoch": epoch, "device": device, "summaries_name": summaries_name}
+    try:
+        return _build_graph(config, mode, with_targets=mode.has_losses, **options)
+    except TargetNotAvailable:
+        if mode.search_flag or mode.has_losses:
+            raise
+    return _build_graph(config, mode, with_targets=True, **options)
+
+
+def _build_graph(
+    config: Config, mode: GraphMode, *, with_targets: bool, epoch: int, device: str, summaries_name: str | None
+) -> ExportedGraph:
     graph = tf.Graph()
     with graph.as_default(), tf.device(f"/device:{device.upper()}:0"):
         batch_dim.reset_raw()
@@ -84,15 +101,17 @@ def build_graph(
         network, updater = Engine.create_network(
             config, rnd_seed=config.int("random_seed", 42), train_flag=train_flag, eval_flag=mode.eval_flag,
             search_flag=mode.search_flag, net_dict=_net_dict(config, mode, epoch=epoch),
-            extern_data=_extern_data(config, mode), initial_learning_rate=config.float("learning_rate", 1.0),
+            extern_data=_extern_data(config, with_targets=with_targets),
+            initial_learning_rate=config.float("learning_rate", 1.0),
         )  # fmt: skip
         exported = ExportedGraph(graph, network)
         exported.params += [variable.name.split(":")[0] for variable in network.get_saveable_params_list()]
-        _add_names(exported, mode)
+        _add_outputs(exported, mode, wanted=_wanted_layers(config, mode))
         if updater is not None:
             exported.outputs["update of the parameters"] = updater.get_optim_op().name
         if summaries_name:
             exported.outputs["summaries"] = tf1.summary.merge_all(name=summaries_name).name
+        _add_inputs(exported)
     return exported
 
 
@@ -117,39 +136,54 @@ def write_graph(exported: ExportedGraph, filename: str) -> None:
     write_atomic(filename, str(proto) if suffix.endswith("txt") else proto.SerializeToString())
 
 
-def _extern_data(config: Config, mode: GraphMode) -> ExternData:
+def _extern_data(config: Config, *, with_targets: bool) -> ExternData:
     extern_data = ExternData()
     extern_data.init_from_config(config)
-    extern_data.create_placeholders(with_targets=mode.has_targets)
+    extern_data.create_placeholders(with_targets=with_targets)
     return extern_data
 
 
 def _net_dict(config: Config, mode: GraphMode, *, epoch: int) -> dict[str, Any]:
     net_dict = Engine(config).get_net_dict_for_epoch(epoch=epoch)
-    option = "search_output_layer" if mode.search_flag else "forward_output_layer"
-    names = config.opt_typed_value(option, None) or []
-    for name in [names] if isinstance(names, str) else names:
-        net_dict = with_kept_layer(net_dict, name.split("/"), where=f"option {option!r}")
+    for name in _wanted_layers(config, mode):
+        net_dict = with_kept_layer(net_dict, name.split("/"), where=f"option {_output_option(mode)!r}")
     return net_dict
 
 
-def _add_names(exported: ExportedGraph, mode: GraphMode) -> None:
-    network = exported.network
-    used = network.get_used_data_keys()
-    for key, data in network.extern_data.get_sorted_data_items():
-        if key in used:
-            exported.inputs[key] = data.raw_tensor.name
-            exported.inputs.update(_lengths(key, data))
+def _wanted_layers(config: Config, mode: GraphMode) -> list[str]:
+    """:return: what the config names; nothing, if it names nothing"""
+    names = config.opt_typed_value(_output_option(mode), None) or []
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _output_option(mode: GraphMode) -> str:
+    return "search_output_layer" if mode.search_flag else "forward_output_layer"
+
+
+def _add_inputs(exported: ExportedGraph) -> None:
+    """All data that some output depends on."""
+    names = exported.outputs.values()
+    needed = ops_before([exported.graph.as_graph_element(name) for name in names])
+    for key, data in exported.network.extern_data.get_sorted_data_items():
+        names = {} if data.raw_tensor is None else {key: data.raw_tensor.name, **_lengths(key, data)}
+        tensors = {what: exported.graph.get_tensor_by_name(name) for what, name in names.items()}
+        exported.inputs.update({what: tensor.name for what, tensor in tensors.items() if tensor.op in needed})
     if batch_dim.dyn_size is not None:
         exported.inputs["size of the batch"] = batch_dim.dyn_size.name
+
+
+def _add_outputs(exported: ExportedGraph, mode: GraphMode, *, wanted: Sequence[str]) -> None:
+    network = exported.network
+    for name in wanted:
+        require_available(network.get_layer(name))
+    if not wanted and network.get_default_output_layer(must_exist=False) is not None:
+        require_available(network.get_default_output_layer())
     for layer in network.get_output_layers():
         if isinstance(layer, DataNotAvailableLayer):
             continue
         exported.outputs[layer.name] = layer.output.raw_tensor.name
         exported.outputs.update(_lengths(layer.name, layer.output))
-    if not exported.outputs:
-        require_available(network.get_default_output_layer())
-    if mode.has_targets:
+    if mode.has_losses:
         losses, _, _ = network.get_losses_initialized()
         for name, loss in losses.items():
             for kind, value in (("loss", loss.get_loss_value()), ("error", loss.get_error_value())):

@@ -71,10 +71,23 @@ def test_graph_for_inference_has_neither_targets_nor_what_needs_them():
     assert {"output", "compared", "part", "block", "inner", "loss output"} <= set(with_targets.outputs)
 
 
-def test_output_that_needs_targets_is_an_error():
+def test_output_that_needs_targets_has_them_as_inputs():
+    network = {"output": {"class": "copy", "from": "data:classes"}, "other": {**NETWORK["output"], "target": None}}
+    network["other"].update(n_out=3, is_output_layer=True, loss=None)
+    exported = build_graph(config_of(network), GraphMode())
+    assert {"classes", "data"} <= set(exported.inputs)
+    assert {"output", "other"} <= set(exported.outputs)
+    config = config_of(network)
+    config.set("forward_output_layer", "other")
+    exported = build_graph(config, GraphMode())
+    assert "classes" not in exported.inputs
+    assert "output" not in exported.outputs
+
+
+def test_output_that_needs_targets_is_an_error_in_search():
     network = {"output": {"class": "copy", "from": "data:classes"}}
     with pytest.raises(ConfigError) as info:
-        build_graph(config_of(network), GraphMode())
+        build_graph(config_of(network), GraphMode(search_flag=True))
     assert str(info.value) == (
         "layer 'output' (class 'copy'): needs 'data:classes', which is not there without targets.\n"
         "  If it is there, give this data the option 'available_for_inference': True in 'extern_data'."
@@ -84,5 +97,24 @@ def test_output_that_needs_targets_is_an_error():
 def test_loop_that_needs_targets_is_an_error():
     unit = {"output": {"class": "linear", "from": "data:classes", "n_out": 3}}
     with pytest.raises(ConfigError) as info:
-        build_graph(config_of({"output": {"class": "rec", "from": [], "target": "classes", "unit": unit}}), GraphMode())
-    assert "the data 'classes' is not there without targets" in str(info.value)
+        build_graph(
+            config_of({"output": {"class": "rec", "from": [], "target": "classes", "unit": unit}}),
+            GraphMode(search_flag=True),
+        )
+    assert "layer 'output' (class 'rec'): the target 'classes' is not there without targets" in str(info.value)
+
+
+def test_choice_that_takes_the_target_is_an_error_without_it():
+    choice = {"class": "choice", "from": "prob", "beam_size": 2, "search": False, "target": "classes"}
+    unit = {
+        "output": {**choice, "initial_output": 0},
+        "prob": {"class": "softmax", "from": "prev:output", "target": "classes"},
+        "end": {"class": "compare", "from": "output", "value": 0},
+    }
+    network = {"output": {"class": "rec", "from": [], "target": "classes", "max_seq_len": 3, "unit": unit}}
+    with pytest.raises(ConfigError) as info:
+        build_graph(config_of(network), GraphMode(search_flag=True))
+    assert "layer 'output' (class 'rec'): the target 'classes' is not there without targets" in str(
+        info.value
+    )
+    assert "classes" in build_graph(config_of(network), GraphMode()).inputs

@@ -22,6 +22,7 @@ from returnn.tf.layers.loop.step_offset import StepOffset
 from returnn.tf.layers.loop.subnet_cell import SubnetworkRecCell
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
 from returnn.tf.layers.rec.unit_layer import UnitLayer
+from returnn.tf.layers.structure.unavailable_data import check_value_of_target
 from returnn.util.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ class RecSubnetwork(LayerBase):
         target = None if self._search_decides_length() else self._target_with_length()
         if target is not None:
             dim = target.get_time_dim_tag()
+            if dim.size is None and dim.dyn_size is None:
+                check_value_of_target(self, target)
             if own is not None:
                 own.declare_same_as(dim)
             return dim, True

@@ -13,6 +13,7 @@ from returnn.tf.layers.search.choice_candidates import Candidates, candidates_of
 from returnn.tf.layers.search.choice_scores import combined, fixed_if_ended, grown_if_ended, log_scores
 from returnn.tf.layers.search.choice_variants import check_sampling, sampled_labels, select
 from returnn.tf.layers.search.search_choices import SearchChoices
+from returnn.tf.layers.structure.unavailable_data import check_value_of_target
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.not_specified import NotSpecified
 
@@ -190,6 +191,8 @@ class ChoiceLayer(BaseChoiceLayer):
         if not targets:
             why = f"with 'cheating': {self.cheating!r}" if self.search else "as there is no search"
             raise ConfigError(f"{self.where()}: the option 'target' is required, {why}.")
+        for target in targets:
+            check_value_of_target(self, target)
         return [target.copy() for target in targets]
 
     def _searched(self, *sources: Tensor) -> list[Tensor]:

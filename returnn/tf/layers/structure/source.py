@@ -7,7 +7,7 @@ from typing import Any
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.util.errors import ConfigError
+from returnn.tf.layers.structure.unavailable_data import TargetNotAvailable
 
 
 class SourceLayer(LayerBase):
@@ -28,8 +28,5 @@ class SourceLayer(LayerBase):
         """:return: the data"""
         is_there = self.network.has_value_of_data(self.data_key)
         if not is_there and not self.network.only_template and get_selected_backend() != "template":
-            raise ConfigError(
-                f"{self.where()}: the data {self.data_key!r} is not there without targets.\n"
-                "  If it is there, give it the option 'available_for_inference': True in 'extern_data'."
-            )
+            raise TargetNotAvailable(f"{self.where()}: the data {self.data_key!r}")
         return self.network.get_extern_data(self.data_key, mark_data_key_as_used=True)

@@ -10,11 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from returnn.frontend import backend_ctx
+from returnn.frontend import backend_ctx, get_selected_backend
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.options.layer_options import layers_in_options
 from returnn.util.errors import ConfigError
+
+
+class TargetNotAvailable(ConfigError):
+    """What is wanted needs a target, and the graph has none."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} is not there without targets.\n"
+            "  If it is there, give this data the option 'available_for_inference': True in 'extern_data'."
+        )
+
 
 _ONLY_FOR_LOSSES = ("_target_layers",)
 
@@ -65,17 +76,25 @@ def needs_unavailable_data(options: Mapping[str, Any]) -> bool:
     return any(isinstance(layer, DataNotAvailableLayer) for layer in layers_in_options(inputs))
 
 
+def check_value_of_target(layer: LayerBase, target: Tensor) -> None:
+    """
+    :param layer: which needs its values, and not only its dims
+    :param target: of the layer
+    :raises TargetNotAvailable: if this is no template, and the target has no value
+    """
+    is_template = layer.network.only_template or get_selected_backend() == "template"
+    if target.raw_tensor is None and not is_template:
+        raise TargetNotAvailable(f"{layer.where()}: the target {target.name!r}")
+
+
 def require_available(layer: LayerBase) -> Tensor:
     """
     :return: the output of the layer
-    :raises ConfigError: if its data is not there
+    :raises TargetNotAvailable: if its data is not there
     """
     if not isinstance(layer, DataNotAvailableLayer):
         return layer.output
     todo: list[LayerBase] = [layer]
     while deps := [x for x in todo[-1].get_dep_layers() if isinstance(x, DataNotAvailableLayer)]:
         todo.append(deps[0])
-    raise ConfigError(
-        f"{layer.where()}: needs {todo[-1].name!r}, which is not there without targets.\n"
-        "  If it is there, give this data the option 'available_for_inference': True in 'extern_data'."
-    )
+    raise TargetNotAvailable(f"{layer.where()}: needs {todo[-1].name!r}, which")

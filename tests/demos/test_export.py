@@ -1,0 +1,60 @@
+"""The graphs of all demos, as files: TensorFlow alone runs them, for training, for the output, and for search."""
+
+from pathlib import Path
+
+import numpy
+import pytest
+import tensorflow as tf
+
+from tests.tools.conftest import config_file, tool
+
+__all__ = ["config_file", "tool"]
+
+tf1 = tf.compat.v1
+ROOT = Path(__file__).parent.parent.parent
+CONFIGS = sorted((ROOT / "demos").glob("*/*.config"))
+MODES = {"forward": [], "search": ["--search", 1], "training": ["--train", 1, "--eval", 1]}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_graph_of_a_demo_runs(config, mode, tool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "graph.pb"
+    status, out, err = tool("compile_tf_graph", config, *MODES[mode], "--output_file", file, "--verbosity", 1)
+    assert (status, err) == (0, "")
+    inputs = _names(out, "input")
+    outputs = _names(out, "output")
+    assert "data" in inputs or mode == "forward"
+    assert outputs
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        tf1.import_graph_def(tf1.GraphDef.FromString(file.read_bytes()), name="")
+        session.run([_assign_random(op) for op in graph.get_operations() if op.type == "VarHandleOp"])
+        feed = {name: _value(what, graph.get_tensor_by_name(name)) for what, name in inputs.items()}
+        values = session.run(outputs, feed)
+    for what, value in values.items():
+        assert value is None or numpy.isfinite(value).all(), what
+    if mode == "training":
+        assert values["update of the parameters"] is None
+        assert any(what.startswith("loss ") for what in values)
+
+
+def _names(text, kind):
+    """:return: what it is -> name of the tensor or operation, of one kind of lines"""
+    lines = [line.removeprefix(f"{kind} ") for line in text.splitlines() if line.startswith(f"{kind} ")]
+    return dict(line.rsplit(": ", 1) for line in lines)
+
+
+def _assign_random(handle):
+    dtype, shape = handle.get_attr("dtype"), handle.get_attr("shape")
+    value = numpy.random.RandomState(1).normal(size=[dim.size for dim in shape.dim]) * 0.1
+    return tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=tf.cast(value, dtype))
+
+
+def _value(what, placeholder):
+    """:return: of two sequences, of six frames and of four; labels are 1"""
+    if what == "size of the batch":
+        return 2
+    if "lengths" in what:
+        return [6, 4]
+    return numpy.ones([2, 6, *placeholder.shape[2:]], placeholder.dtype.as_numpy_dtype)
