@@ -114,7 +114,5 @@ def test_choice_that_takes_the_target_is_an_error_without_it():
     network = {"output": {"class": "rec", "from": [], "target": "classes", "max_seq_len": 3, "unit": unit}}
     with pytest.raises(ConfigError) as info:
         build_graph(config_of(network), GraphMode(search_flag=True))
-    assert "layer 'output' (class 'rec'): the target 'classes' is not there without targets" in str(
-        info.value
-    )
+    assert "layer 'output' (class 'rec'): the target 'classes' is not there without targets" in str(info.value)
     assert "classes" in build_graph(config_of(network), GraphMode()).inputs
