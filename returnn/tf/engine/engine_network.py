@@ -261,6 +261,9 @@ class EngineNetwork(EngineBase):
         )
         if not is_training:
             self.updater = None
+        for layer in self.network.get_all_layers_deep():
+            if layer.warning:
+                log.print_warning(layer.warning)
         print(f"network: {len(self.network.layers)} layers, {self.network.get_num_params():,} parameters", file=log.v2)
 
     def _reset_graph(self) -> None:

@@ -164,6 +164,8 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
         if network is None:
             return
         report.networks.append(network)
+        found = [layer.layer.warning for layer in network.layers if layer.layer.warning]
+        report.warnings += [text for text in found if text not in report.warnings]
         report.last_networks.append(network)
         report.looked_at.append(network.title)
         used |= network.used_layers

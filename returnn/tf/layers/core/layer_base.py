@@ -59,6 +59,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
     layer_class: ClassVar[str | tuple[str, ...] | None] = None
     recurrent: ClassVar[bool] = False  # whether frames depend on their order; keeps classes on raw tensors in a loop
     allow_inf_in_output: ClassVar[bool] = False
+    warning: str | None = None  # what looks like a mistake, in one line, for `++task check` and the start of a run
     fixed_options: ClassVar[tuple[str, ...]] = ()  # options of a base class which this class sets itself
 
     def __init__(

@@ -15,6 +15,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.option_values import value_like
 from returnn.tf.layers.core.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses
+from returnn.tf.layers.elementwise.outer_product import outer_product_warning
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.behavior_version import BehaviorVersion
@@ -95,6 +96,8 @@ class CombineLayer(LayerBase):
         sources = with_common_dims(self, sources, by_size=self.matches_by_size)
         result = sources[0]
         kind = "add" if self.kind == "average" else self.kind
+        if self.matches_by_size:
+            self.warning = outer_product_warning(self, sources)
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
         operation = rf.combine if kind in _KINDS else functools.partial(_combine_by_tensorflow, self)
         for source in sources[1:]:
@@ -174,6 +177,8 @@ class CompareLayer(LayerBase):
         if self.value is not None:
             operands.append(value_like(self.value, sources[-1].dtype))
         operands = with_common_dims(self, operands, by_size=self.matches_by_size)
+        if self.matches_by_size:
+            self.warning = outer_product_warning(self, operands)
         result = None
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
         operation: Callable[..., Tensor] = functools.partial(_combine_by_tensorflow, self, dtype="bool")
