@@ -1,19 +1,23 @@
-"""`EngineBase`: epochs and their model files, as the config describes them. No backend is needed for it."""
+"""`EngineBase`: the documented interface of engines, as far as no backend is needed for it."""
 
 from __future__ import annotations
 
 import abc
-import os
 
 from returnn.config import Config, get_global_config
 from returnn.datasets.dataset import Dataset
+from returnn.engine.epochs import Epochs, final_epoch_of
 from returnn.engine.learning_rate_control import LearningRateControl, load_learning_rate_control_from_config
-from returnn.engine.pretrain import Pretrain, pretrain_from_config
+from returnn.engine.model_names import (
+    ModelNames,
+    existing_models,
+    model_name_of_epoch,
+    model_of_task,
+    start_epoch_without_model,
+    train_start_epoch,
+)
+from returnn.engine.pretrain import Pretrain
 from returnn.forward_iface import ForwardCallbackIface
-from returnn.util.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
-from returnn.util.errors import ConfigError
-
-_DEFAULT_NUM_EPOCHS = 5
 
 
 class EngineBase(abc.ABC):
@@ -22,39 +26,51 @@ class EngineBase(abc.ABC):
     def __init__(self, config: Config | None = None) -> None:
         """:param config: default: the global one"""
         self.config = config if config is not None else get_global_config()
-        self.epoch = 0
         self.global_train_step: int | None = None
-        self.model_filename: str | None = self.config.value("model", None)
         self.learning_rate = 0.0
         self.learning_rate_control: LearningRateControl = load_learning_rate_control_from_config(self.config)
-        self.pretrain: Pretrain | None = pretrain_from_config(self.config)
+        self.epochs = Epochs(self.config)
+        self.model_names = ModelNames(self.config, self.epochs)
 
     # Epochs.
+
+    @property
+    def epoch(self) -> int:
+        """The current one."""
+        return self.epochs.current
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self.epochs.current = epoch
+
+    @property
+    def final_epoch(self) -> int:
+        """The last one."""
+        return self.epochs.final
+
+    @final_epoch.setter
+    def final_epoch(self, epoch: int) -> None:
+        self.epochs.final = epoch
+
+    @property
+    def pretrain(self) -> Pretrain | None:
+        """The pretraining of the config."""
+        return self.epochs.pretrain
 
     @classmethod
     def config_get_final_epoch(cls, config: Config) -> int:
         """:return: the last epoch, `num_epochs`"""
-        return int(config.int("num_epochs", _DEFAULT_NUM_EPOCHS))
+        return final_epoch_of(config)
 
     @classmethod
     def get_train_start_epoch(cls, config: Config) -> int:
-        """
-        :return: `start_epoch`; by default the one after the newest model file
-        :raises ConfigError: if `start_epoch` is no number from 1
-        """
-        text = config.value("start_epoch", "auto")
-        if text == "auto":
-            existing = cls.get_existing_models(config, for_training=True)
-            return max(existing, default=cls.get_start_epoch_no_existing_model(config) - 1) + 1
-        if not str(text).isdigit() or int(text) < 1:
-            raise ConfigError(f"option 'start_epoch': is {text!r}, expected 'auto' or a number from 1.")
-        return int(text)
+        """:return: see `returnn.engine.model_names.train_start_epoch`"""
+        return train_start_epoch(config)
 
     @classmethod
     def get_start_epoch_no_existing_model(cls, config: Config) -> int:
         """:return: the first epoch of a training from scratch"""
-        text = str(config.value("start_epoch", "auto"))
-        return int(text) if text.isdigit() else 1
+        return start_epoch_without_model(config)
 
     def set_epoch(self, epoch: int) -> None:
         """:param epoch: the one that is worked on from now on"""
@@ -65,16 +81,15 @@ class EngineBase(abc.ABC):
         :param epoch: default: the current one
         :return: whether it belongs to the pretraining
         """
-        epoch = self.epoch if epoch is None else epoch
-        return self.pretrain is not None and 1 <= epoch <= self.pretrain.get_train_num_epochs()
+        return self.epochs.is_pretrain(epoch)
 
     def is_first_epoch_after_pretrain(self) -> bool:
         """:return: whether the pretraining is over since the last epoch"""
-        return self.pretrain is not None and self.epoch == self.pretrain.get_train_num_epochs() + 1
+        return self.pretrain is not None and self.epoch == self.epochs.first_after_pretrain
 
     def get_epoch_str(self) -> str:
         """:return: for people"""
-        return f"{'pretrain ' if self.is_pretrain_epoch() else ''}epoch {self.epoch}"
+        return str(self.epochs)
 
     # What needs a network.
 
@@ -107,67 +122,37 @@ class EngineBase(abc.ABC):
 
     # Model files.
 
+    @property
+    def model_filename(self) -> str | None:
+        """What the names of all model files begin with."""
+        return self.model_names.model
+
+    @model_filename.setter
+    def model_filename(self, name: str | None) -> None:
+        self.model_names.model = name
+
     @classmethod
     def epoch_model_filename(cls, model_filename: str, epoch: int, *, is_pretrain: bool = False) -> str:
         """:return: e.g. "net-model/network.012" """
-        return f"{model_filename}{'.pretrain' if is_pretrain else ''}.{epoch:03d}"
+        return model_name_of_epoch(model_filename, epoch, is_pretrain=is_pretrain)
 
     def get_epoch_model_filename(self, epoch: int | None = None) -> str:
         """
         :param epoch: default: the current one
         :raises ConfigError: if the config has no `model`
         """
-        if not self.model_filename:
-            raise ConfigError("option 'model' is required: where the model files go, such as 'net-model/network'.")
-        epoch = self.epoch if epoch is None else epoch
-        return self.epoch_model_filename(self.model_filename, epoch, is_pretrain=self.is_pretrain_epoch(epoch))
+        return self.model_names.of_epoch(epoch)
 
     @classmethod
     def get_existing_models(cls, config: Config, *, for_training: bool | None = None) -> dict[int, str]:
         """
         :param config: its option `model`
-        :param for_training: whether it is to be trained; default: if that is the task
+        :param for_training: means nothing: there is one list for all tasks
         :return: epoch -> name without suffix
         """
-        model = config.value("model", None)
-        if not model:
-            return {}
-        folder, name = os.path.split(model)
-        found = {}
-        for entry in os.listdir(folder or ".") if os.path.isdir(folder or ".") else ():
-            base = get_checkpoint_filepattern(entry)
-            epoch_text = base.removeprefix(f"{name}.").removeprefix("pretrain.")
-            if base.startswith(f"{name}.") and entry.endswith(".index") and epoch_text.isdigit():
-                found[int(epoch_text)] = os.path.join(folder, base)
-        return dict(sorted(found.items()))
+        return existing_models(config)
 
     @classmethod
     def get_epoch_model(cls, config: Config) -> tuple[int | None, str | None]:
-        """
-        :return: epoch and model file that a task other than training works on: `load`, or that of `load_epoch`
-            or `epoch`, or the newest
-        :raises ConfigError: if it is not there
-        """
-        existing = cls.get_existing_models(config)
-        load = config.value("load", None)
-        if load:
-            load = get_checkpoint_filepattern(load)
-            return config.int("load_epoch", 0) or config.int("epoch", 0) or _epoch_of(load), load
-        epoch = config.int("load_epoch", -1)
-        if epoch < 0:
-            epoch = config.int("epoch", -1)
-        if epoch < 0:
-            epoch = max(existing, default=0)
-        if not epoch:
-            return None, None
-        if epoch not in existing:
-            have = ", ".join(map(str, existing)) or "none"
-            raise ConfigError(f"there is no model of epoch {epoch}.\n  {config.value('model', None)!r} has: {have}.")
-        return epoch, existing[epoch]
-
-
-def _epoch_of(filename: str) -> int | None:
-    try:
-        return model_epoch_from_filename(filename)
-    except ValueError:
-        return None
+        """:return: epoch and model file that a task other than training works on"""
+        return model_of_task(config)

@@ -10,9 +10,11 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.config import Config
+from returnn.engine.net_dicts import NetDicts
 from returnn.engine.net_outputs import with_kept_layer
+from returnn.engine.pretrain import pretrain_from_config
 from returnn.tensor import Tensor, batch_dim
-from returnn.tf.engine.engine import Engine
+from returnn.tf.engine.built_network import create_network
 from returnn.tf.engine.graph_ops import ops_before
 from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, TargetNotAvailable, require_available
 from returnn.tf.network import ExternData, TFNetwork
@@ -98,7 +100,7 @@ def _build_graph(
         train_flag = mode.train_flag
         if train_flag is None:
             train_flag = tf1.placeholder_with_default(tf.constant(False), (), name="train_flag")
-        network, updater = Engine.create_network(
+        network, updater = create_network(
             config, rnd_seed=config.int("random_seed", 42), train_flag=train_flag, eval_flag=mode.eval_flag,
             search_flag=mode.search_flag, net_dict=_net_dict(config, mode, epoch=epoch),
             extern_data=_extern_data(config, with_targets=with_targets),
@@ -144,7 +146,7 @@ def _extern_data(config: Config, *, with_targets: bool) -> ExternData:
 
 
 def _net_dict(config: Config, mode: GraphMode, *, epoch: int) -> dict[str, Any]:
-    net_dict = Engine(config).get_net_dict_for_epoch(epoch=epoch)
+    net_dict = NetDicts(config, pretrain_from_config(config)).of_epoch(epoch)
     for name in _wanted_layers(config, mode):
         net_dict = with_kept_layer(net_dict, name.split("/"), where=f"option {_output_option(mode)!r}")
     return net_dict

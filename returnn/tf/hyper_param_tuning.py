@@ -23,8 +23,8 @@ from returnn.config import Config
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
 from returnn.log import log
+from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.engine import Engine
-from returnn.tf.engine.runner import Runner
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.nested import map_nested
 
@@ -296,9 +296,11 @@ class Optimization:
             batches = BatchSetGenerator(
                 self.train_data, itertools.islice(_iter(all_batches), self.opts["num_train_steps"])
             )
-            runner = Runner(engine, dataset_name="train", dataset=self.train_data, batches=batches, train=True)
-            runner.run(f"individual {individual.name}", raise_exception=True)
-            losses = [value for key, value in runner.results.items() if key.startswith("loss:")]
+            data_pass = DataPass(
+                engine.session, dataset_name="train", dataset=self.train_data, batches=batches, train=True
+            )
+            data_pass.run(f"individual {individual.name}", raise_exception=True)
+            losses = [value for key, value in data_pass.results.items() if key.startswith("loss:")]
             return sum(losses) if all(map(math.isfinite, losses)) else math.inf
         finally:
             engine.finalize()

@@ -47,7 +47,7 @@ def layer_outputs(
     names = {f"dumped_output_{i}": layer for i, layer in enumerate(layers)}
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_copies(net_dict, names, is_search))
     try:
-        forward_with_callback(engine, dataset=dataset, callback=_Callback(names, process_seq))
+        forward_with_callback(engine.session, dataset=dataset, callback=_Callback(names, process_seq))
     finally:
         engine.finalize()
 

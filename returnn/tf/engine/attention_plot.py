@@ -28,8 +28,10 @@ from returnn.engine.data import dataset_option, make_dataset
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.log import log
 from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tf.engine.batches import batches_of
+from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.engine import Engine
-from returnn.tf.engine.runner import Runner
+from returnn.tf.engine.network_session import NetworkSession
 from returnn.util.errors import ConfigError, check_known
 
 NetDict = dict[str, Any]
@@ -85,7 +87,7 @@ def plot_attention(config: Config) -> None:
     engine.use_search_flag = plot.search
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: net_with_weights(net_dict, plot))
     folder = plot.folder or os.path.join(os.path.dirname(config.value("model", "")), "attention")
-    names = _Pass(engine, plot, _first_seqs(config, plot)).draw(folder)
+    names = _Pass(engine.session, plot, _first_seqs(config, plot)).draw(folder)
     print(f"attention: wrote {len(names)} pictures to {folder!r}", file=log.v1)
     engine.finalize()
 
@@ -119,12 +121,12 @@ def _first_seqs(config: Config, plot: AttentionPlot) -> Dataset:
 class _Pass:
     """One pass over the sequences."""
 
-    def __init__(self, engine: Engine, plot: AttentionPlot, dataset: Dataset) -> None:
-        self.engine = engine
+    def __init__(self, session: NetworkSession, plot: AttentionPlot, dataset: Dataset) -> None:
+        self.session = session
         self.plot = plot
         self.dataset = dataset
-        self.weights: Tensor = engine.network.get_layer(_WEIGHTS).output
-        self.targets: Tensor = engine.network.get_layer(_LABELS).output
+        self.weights: Tensor = session.network.get_layer(_WEIGHTS).output
+        self.targets: Tensor = session.network.get_layer(_LABELS).output
         others = [dim for dim in self.weights.dims if dim != batch_dim]
         dynamic = [dim for dim in others if dim.size is None]
         if self.weights.time_dim_axis is None or len(dynamic) != 2:
@@ -142,18 +144,18 @@ class _Pass:
         names: list[str] = []
 
         def draw_batch(**values: Any) -> None:
-            for i, tag in enumerate(runner.current_tags):
+            for i, tag in enumerate(data_pass.current_tags):
                 filename = os.path.join(folder, re.sub(r"[^\w.-]", "_", tag) + ".png")
                 if self._draw_seq(filename, tag, {key: value[i] for key, value in values.items()}):
                     names.append(filename)
 
         self.dataset.init_seq_order(1)
-        runner = Runner(
-            self.engine, dataset_name="attention", dataset=self.dataset,
-            batches=self.engine.batches_of(self.dataset, train=False), eval=False, extra_fetches=self._fetches(),
+        data_pass = DataPass(
+            self.session, dataset_name="attention", dataset=self.dataset,
+            batches=batches_of(self.session, self.dataset, train=False), eval=False, extra_fetches=self._fetches(),
             extra_fetches_callback=draw_batch,
         )  # fmt: skip
-        runner.run("attention", raise_exception=True)
+        data_pass.run("attention", raise_exception=True)
         return names
 
     def _fetches(self) -> dict[str, Any]:
@@ -166,7 +168,7 @@ class _Pass:
         if self.targets.sparse_dim is not None:
             tensors["targets"] = self.targets.copy_as_batch_major()
         if self.source_key is not None:
-            tensors["sources"] = self.engine.network.extern_data.data[self.source_key].copy_as_batch_major()
+            tensors["sources"] = self.session.network.extern_data.data[self.source_key].copy_as_batch_major()
         return {key: tensor.raw_tensor for key, tensor in tensors.items()}
 
     def _draw_seq(self, filename: str, tag: str, values: Mapping[str, Any]) -> bool:
@@ -175,7 +177,7 @@ class _Pass:
         if not num_target or not num_source:
             return False
         weights = values["weights"][..., :num_target, :num_source].reshape((-1, num_target, num_source))
-        target_key = self.engine.network.extern_data.default_target
+        target_key = self.session.network.extern_data.default_target
         draw_attention(
             filename,
             weights,
@@ -188,7 +190,7 @@ class _Pass:
     @property
     def source_key(self) -> str | None:
         """:return: the data with one label for each position that is attended to"""
-        for key, data in self.engine.network.extern_data.data.items():
+        for key, data in self.session.network.extern_data.data.items():
             if data.sparse_dim is not None and self.source_dim in data.dims and data.available_for_inference:
                 return key
         return None
@@ -199,7 +201,7 @@ class _Pass:
         """:return: with the names of the labels, where there are any"""
         if ids is None or ids.ndim != 1:
             return PictureAxis(dim.description or "frames", None)
-        vocab = output.vocab if output is not None else self.engine.network.extern_data.data[key].vocab
+        vocab = output.vocab if output is not None else self.session.network.extern_data.data[key].vocab
         names = vocab.labels if vocab is not None else self.dataset.labels.get(key or "")
         labels = [str(label) if names is None else str(names[label]) for label in ids[:length]]
         return PictureAxis(self.plot.names.get(key or "", key) or "output", labels)

@@ -1,36 +1,43 @@
-"""`Engine`: the network of a config in a session, trained epoch by epoch."""
+"""`Engine`: the documented interface of what trains, evaluates and searches. Each theme is an object that it has."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import numpy
 import tensorflow as tf
 
 from returnn.config import Config
+from returnn.datasets.batch import Batch
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
-from returnn.engine.best_model import best_model_options
+from returnn.engine.base import EngineBase
 from returnn.engine.data import dataset_names, load_dataset
-from returnn.engine.epoch_report import note_duration, report_epoch
-from returnn.log import log
-from returnn.tf.checkpoint import (
-    broken_filename,
-    cleanup_policy,
-    crash_filename,
-    delete_checkpoint,
-    superfluous_epochs,
-)
-from returnn.tf.engine.engine_tasks import EngineTasks
-from returnn.tf.engine.interrupts import InterruptedRun, Interrupts
-from returnn.tf.engine.non_finite import NonFiniteError
-from returnn.tf.engine.runner import Runner
-from returnn.tf.engine.step_trace import StepTracer
-from returnn.tf.engine.tensorboard import Summaries
+from returnn.engine.net_dicts import NetDicts
+from returnn.forward_iface import ForwardCallbackIface
+from returnn.tf.checkpoint import delete_checkpoint
+from returnn.tf.engine import statistics as engine_statistics
+from returnn.tf.engine.batches import batches_of
+from returnn.tf.engine.built_network import NetDict, create_network
+from returnn.tf.engine.data_pass import DataPass
+from returnn.tf.engine.evaluation import Evaluation, format_score
+from returnn.tf.engine.forward import forward_to_hdf
+from returnn.tf.engine.forward_callback import forward_with_callback
+from returnn.tf.engine.hypotheses import HypothesesPerLayer
+from returnn.tf.engine.model_files import ModelFiles
+from returnn.tf.engine.network_of_epoch import NetworkOfEpoch
+from returnn.tf.engine.network_session import NetworkSession
+from returnn.tf.engine.search import search
+from returnn.tf.engine.server import SearchServer
+from returnn.tf.engine.single_seqs import SingleSeqs
+from returnn.tf.engine.training import Training
+from returnn.tf.network import TFNetwork
+from returnn.tf.network.extern_data import ExternData
+from returnn.tf.updater import Updater
 from returnn.util.errors import ConfigError
-from returnn.util.human_readable import hms, human_bytes_size
-from returnn.util.terminal import confirm
+from returnn.util.gpu import have_gpu
 
 tf1 = tf.compat.v1
 
@@ -47,23 +54,174 @@ def get_global_engine() -> Engine:
     return _engine
 
 
-class Engine(EngineTasks):
-    """Network, session, training."""
+class Engine(EngineBase):
+    """The tasks of a config, and what they share: session, networks and model files of the epochs."""
 
     def __init__(self, config: Config | None = None) -> None:
         """:param config: default: the global one"""
         global _engine
         super().__init__(config)
         _engine = self
-        self.train_data: Dataset | None = None
-        self._first_epoch = 0  # of this run
-        self.final_epoch = self.config_get_final_epoch(self.config)
-        self.save_model_epoch_interval = self.config.int("save_interval", 1)
-        self.stop_on_nonfinite_train_score = self.config.bool("stop_on_nonfinite_train_score", True)
-        self.summaries = Summaries(self.config)
-        self.step_tracer = StepTracer(self.config, self.summaries.folder)
+        self.custom_get_net_dict: Callable[..., NetDict] | None = self.config.typed_value("get_network", None)
+        self.net_dicts = NetDicts(self.config, self.pretrain)
+        self.session = NetworkSession(self.config, self.epochs, on_new_network=self._call_on_new_network)
+        self.model_files = ModelFiles(self.config, self.model_names)
+        self.network_of_epoch = NetworkOfEpoch(self.session, self.net_dicts, self.model_files)
+        self.evaluation = Evaluation(self.session, self.learning_rate_control)
+        self.training = Training(
+            self.session, self.network_of_epoch, self.model_files, self.evaluation, self.learning_rate_control,
+            on_epoch=self._call_on_epoch,
+        )  # fmt: skip
+        self.single_seqs = SingleSeqs(self.session)
+
+    def _call_on_new_network(self) -> None:
+        callback = self.config.typed_value("init_new_network_callback", None)
+        if callback:
+            callback(engine=self, network=self.network, session=self.tf_session, epoch=self.epoch)
+
+    def _call_on_epoch(self) -> None:
+        self.learning_rate = self.training.learning_rate
+        hook = self.config.value("init_train_epoch_posthook", None)
+        if hook:
+            exec(hook, {**self.config.typed_dict, "self": self, "engine": self})
+
+    def finalize(self, error_occurred: bool = False) -> None:
+        """
+        Frees the session.
+
+        :param error_occurred: whether this is because of an error
+        """
+        self.session.close()
+
+    # Session and network.
+
+    @property
+    def network(self) -> TFNetwork | None:
+        """The current network, None before the first one."""
+        return None if self.session.built is None else self.session.network
+
+    @property
+    def tf_session(self) -> tf1.Session | None:
+        """The session with the parameters of the network, None before the first one."""
+        return self.session.tf_session
+
+    @property
+    def updater(self) -> Updater | None:
+        """What trains the network; None if nothing does."""
+        return None if self.session.built is None else self.session.updater
+
+    @property
+    def use_search_flag(self) -> bool:
+        """Whether choices search, in networks that are built from now on."""
+        return self.session.search_flag
+
+    @use_search_flag.setter
+    def use_search_flag(self, flag: bool) -> None:
+        self.session.search_flag = flag
+
+    @property
+    def use_eval_flag(self) -> bool:
+        """Whether losses are computed, in networks that are built from now on."""
+        return self.session.eval_flag
+
+    @use_eval_flag.setter
+    def use_eval_flag(self, flag: bool) -> None:
+        self.session.eval_flag = flag
+
+    @property
+    def use_dynamic_train_flag(self) -> bool:
+        """Whether the same network can be in training and not."""
+        return self.session.built is not None and self.session.built.train_flag is not None
+
+    @property
+    def preload_from_files(self) -> Any:
+        """Other model files that give parameters."""
+        return self.session.preload_from_files
+
+    @property
+    def orig_config(self) -> dict[str, Any]:
+        """What the options were that the net dict changes now."""
+        return self.session.options_of_net.original
+
+    @classmethod
+    def create_network(
+        cls,
+        config: Config,
+        rnd_seed: int,
+        train_flag: bool | tf.Tensor,
+        eval_flag: bool,
+        search_flag: bool,
+        net_dict: NetDict,
+        extern_data: ExternData | None = None,
+        initial_learning_rate: float = 1.0,
+    ) -> tuple[TFNetwork, Updater | None]:
+        """:return: see `returnn.tf.engine.built_network.create_network`"""
+        return create_network(
+            config, rnd_seed, train_flag, eval_flag, search_flag, net_dict, extern_data, initial_learning_rate
+        )
+
+    def make_tf_session(self) -> None:
+        """Makes the session, with `tf_session_opts`."""
+        self.session.make_tf_session()
+
+    def check_uninitialized_vars(self) -> None:
+        """:raises ConfigError: if a variable has no value, because some code of a config made it too late"""
+        self.session.check_uninitialized_vars()
+
+    def get_net_dict_for_epoch(self, *, epoch: int, step: int | None = None, config: Config | None = None) -> NetDict:
+        """
+        :param epoch: epoch
+        :param step: number of the training step, for `get_network` functions that want it
+        :param config: default: that of the engine
+        :return: the net dict: of the pretraining, or what `get_network(epoch=...)` gives, or `network`
+        """
+        return self.net_dicts.of_epoch(epoch, step=step, config=config)
+
+    def init_network_from_config(
+        self, config: Config | None = None, *, net_dict_post_proc: Callable[[NetDict], NetDict] | None = None
+    ) -> None:
+        """
+        Builds the network for the task of the config, and loads its parameters: the model of the epoch, or none in a
+        training from scratch.
+
+        :param config: default: that of the engine
+        :param net_dict_post_proc: changes the net dict
+        """
+        if net_dict_post_proc is not None:
+            self.net_dicts.post_process = net_dict_post_proc
+        self.network_of_epoch.begin(config or self.config)
+
+    def need_init_new_network(self, net_desc: NetDict | None = None) -> bool:
+        """
+        :param net_desc: default: that of the epoch
+        :return: whether it is another network than the current one
+        """
+        return self.network_of_epoch.is_another(net_desc)
+
+    def init_new_network(self, net_desc: NetDict | None = None) -> None:
+        """
+        Changes to another network, which takes over what it can.
+
+        :param net_desc: default: that of the epoch
+        """
+        self.network_of_epoch.change(net_desc)
 
     # Model files.
+
+    def save_model(self, filename: str | None = None) -> None:
+        """
+        :param filename: default: that of the epoch
+        :raises CheckpointError: if it cannot be written
+        """
+        self.session.save(filename or self.get_epoch_model_filename())
+
+    def load_model(self, epoch: int | None = None, filename: str | None = None) -> None:
+        """
+        :param epoch: whose model to load, if no file is given
+        :param filename: of a checkpoint
+        :raises CheckpointError: if it does not fit. With `load_ignore_missing_vars`, parameters may be missing
+        """
+        self.session.load(filename or self.get_epoch_model_filename(epoch))
 
     @staticmethod
     def delete_model(filename: str) -> int:
@@ -76,22 +234,9 @@ class Engine(EngineTasks):
 
         :param ask_for_confirmation: ask the person at the terminal; True holds if the option is not set
         """
-        option = self.config.bool_or_other("cleanup_old_models", None)
-        policy = cleanup_policy(True if option is None and ask_for_confirmation else option)
-        if policy is None or not self.model_filename:
-            return
-        control, checkpoints = self.learning_rate_control, self._checkpoints()
-        scores = {epoch: control.get_epoch_error_dict(epoch) for epoch in control.epoch_data}
-        epochs = superfluous_epochs(checkpoints, policy, scores)
-        text = f"models of epochs {', '.join(map(str, epochs)) or 'none'}"
-        if ask_for_confirmation and not (epochs and confirm(f"Delete {text} of {sorted(checkpoints)}?")):
-            print(f"nothing is deleted; superfluous are {text}", file=log.v1)
-            return
-        num_bytes = sum(delete_checkpoint(checkpoints[epoch]) for epoch in epochs)
-        if epochs:
-            print(f"deleted {text}, {human_bytes_size(num_bytes)}", file=log.v3)
+        self.model_files.clean_up(self.learning_rate_control, ask_for_confirmation=ask_for_confirmation)
 
-    # Data.
+    # Training.
 
     def init_train_from_config(
         self,
@@ -109,16 +254,25 @@ class Engine(EngineTasks):
         :param eval_data: default: `eval` of the config
         """
         config = config or self.config
-        self.train_data = train_data or load_dataset(config, "train")
-        if self.train_data is None:
+        self.training.dataset = train_data or load_dataset(config, "train")
+        if self.training.dataset is None:
             raise ConfigError("option 'train' is required: the description of the data to train on.")
         self.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
         given = {"dev": dev_data, "eval": eval_data}
         self.eval_datasets.update({name: data for name, data in given.items() if data is not None})
-        self.learning_rate_control.load() if _file_exists(self.learning_rate_control.filename) else None
+        if self.learning_rate_control.filename and os.path.exists(self.learning_rate_control.filename):
+            self.learning_rate_control.load()
         self.init_network_from_config(config)
 
-    # Training.
+    @property
+    def train_data(self) -> Dataset | None:
+        """What is trained on."""
+        return self.training.dataset
+
+    @property
+    def save_model_epoch_interval(self) -> int:
+        """Each such epoch has a model file."""
+        return self.training.save_interval
 
     def train(self) -> None:
         """
@@ -126,187 +280,212 @@ class Engine(EngineTasks):
 
         :raises NonFiniteError: if a loss is not finite
         """
-        if self.epoch > self.final_epoch:
-            print(f"finished already: epoch {self.epoch - 1} of {self.final_epoch}", file=log.v1)
-            return
-        self._check_options()
-        self._check_model_folder()
-        self.check_last_epoch()
-        self._save_initial_model()
-        self._first_epoch = self.epoch
-        print(f"start training at epoch {self.epoch} of {self.final_epoch}", file=log.v3)
-        for epoch in range(self.epoch, self.final_epoch + 1):
-            self.set_epoch(epoch)
-            self.init_train_epoch()
-            self.train_epoch()
-        end_op = self.updater.get_end_of_training_op()
-        if end_op is not None:
-            self.tf_session.run(end_op)
-            self.save_model()
-        print(f"finished training at epoch {self.final_epoch}", file=log.v1)
-
-    def _check_options(self) -> None:
-        """:raises ConfigError: now, if options make no sense that are needed later"""
-        cleanup_policy(self.config.bool_or_other("cleanup_old_models", None))
-        best_model_options(self.config)
-        _number_from_0("start_batch", self.config.value("start_batch", "auto"))
-
-    def _check_model_folder(self) -> None:
-        """:raises ConfigError: now, if model files cannot be written, and not after the first epoch"""
-        if not self._writes_models():
-            return
-        folder = os.path.dirname(self.model_filename) or "."
-        try:
-            os.makedirs(folder, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as exc:
-            raise ConfigError(
-                f"option 'model': no file can be written to the folder {folder!r}: {exc.strerror}."
-            ) from exc
+        self.training.run()
 
     def check_last_epoch(self) -> None:
         """Evaluates the epoch before, if the process was killed after its model file was written."""
-        last, control = self.loaded_model.epoch, self.learning_rate_control
-        if last and last == self.epoch - 1 and (control.filename or control.need_error_info):
-            self.set_epoch(last)
-            self.eval_model(skip_already_evaluated=True)
-            control.save()
-            self.set_epoch(last + 1)
-
-    def _save_initial_model(self) -> None:
-        if self.epoch == 1 and self.config.bool("save_epoch1_initial_model", False) and self._writes_models():
-            self.save_model(self.get_epoch_model_filename(0))
-
-    def _writes_models(self) -> bool:
-        return bool(self.model_filename) and not self.config.bool("dry_run", False)
+        self.training.check_last_epoch()
 
     def init_train_epoch(self) -> None:
         """Network, learning rate and data of the epoch."""
-        step = self.network.get_global_train_step(self.tf_session)
-        net_desc = self.get_net_dict_for_epoch(epoch=self.epoch, step=step)
-        if self.need_init_new_network(net_desc):
-            print(f"{self.get_epoch_str()}: has another network", file=log.v3)
-            self.init_new_network(net_desc)
-        self._load_best_model()
-        self.learning_rate = self._learning_rate_of_epoch()
-        self.updater.set_learning_rate(self.learning_rate, session=self.tf_session)
-        self.train_data.init_seq_order(self.epoch)
-        hook = self.config.value("init_train_epoch_posthook", None)
-        if hook:
-            exec(hook, {**self.config.typed_dict, "self": self, "engine": self})
-
-    def _load_best_model(self) -> None:
-        """Option `use_last_best_model`: goes back to the best epoch, if the last ones are worse."""
-        options = best_model_options(self.config)
-        first = self.pretrain.get_train_num_epochs() + 1 if self.pretrain is not None else 1
-        if options is None or self.epoch <= first or self.epoch % options.modulo:
-            return
-        best = options.best_epoch(self.learning_rate_control, last_epoch=self.epoch - 1, first_epoch=first)
-        if best is None or best == self.epoch - 1:
-            return
-        if best not in self._checkpoints():
-            log.print_warning(f"use_last_best_model: the model of epoch {best} is the best one, but it is not there.")
-            return
-        print(f"epoch {self.epoch}: goes on from epoch {best}, the best one so far", file=log.v2)
-        self.load_model(filename=self._checkpoints()[best])
-
-    def _learning_rate_of_epoch(self) -> float:
-        control = self.learning_rate_control
-        if "learning_rate" in self.orig_config:
-            control.set_default_learning_rate_for_epoch(self.epoch, self.config.float("learning_rate", 1.0))
-        elif self.is_pretrain_epoch() and not self.config.is_true("use_learning_rate_control_always", False):
-            rate = self.config.float("pretrain_learning_rate", control.default_learning_rate)
-            control.set_default_learning_rate_for_epoch(self.epoch, rate)
-        return control.get_learning_rate_for_epoch(self.epoch)
+        self.training.begin_epoch()
 
     def train_epoch(self) -> None:
         """One epoch: training, model file, evaluation."""
-        prefix = f"{'pretrain' if self.is_pretrain_epoch() else 'train'} epoch {self.epoch}"
-        print(f"{prefix}, learning rate {self.learning_rate:.6g}", file=log.v3)
-        batches = self._training_batches()
-        runner = Runner(self, dataset_name="train", dataset=self.train_data, batches=batches, train=True)
-        self._run_training(runner, prefix)
-        try:
-            with Interrupts() as interrupts:
-                self._finish_epoch(runner)
-                interrupts.check(where=f"epoch {self.epoch}")
-        except InterruptedRun as exc:
-            print(f"{exc}. The same command again goes on after the last model.", file=log.v1)
-            raise
+        self.training.train_epoch()
 
-    def _finish_epoch(self, runner: Runner) -> None:
-        control = self.learning_rate_control
-        control.set_epoch_error(self.epoch, runner.scores.for_learning_rate_control("train"))
-        note_duration(control, self.epoch, runner.elapsed)
-        control.save()
-        self._save_epoch()
-        self.eval_model()
-        control.save()
-        print(f"{self._summary()}, elapsed {hms(runner.elapsed)}", file=log.v1)
-        report_epoch(self.config, control, self.epoch)
-        self.cleanup_old_models()
-
-    def _training_batches(self) -> BatchSetGenerator:
-        batches = self.batches_of(self.train_data, train=True)
-        if self.epoch == self._first_epoch:
-            start = _number_from_0("start_batch", self.config.value("start_batch", "auto"))
-            if len(batches.peek_next_n(start)) < start:
-                raise ConfigError(f"option 'start_batch': is {start}, but epoch {self.epoch} has fewer batches.")
-            batches.advance(start)
-        return batches
-
-    def _run_training(self, runner: Runner, prefix: str) -> None:
-        try:
-            runner.run(prefix, raise_exception=True)
-        except NonFiniteError:
-            self._save_beside(broken_filename)
-            raise
-        except InterruptedRun as exc:
-            saved = self._save_beside(lambda name: crash_filename(name, runner.num_steps))
-            where = f"; the parameters are in {saved!r}" if saved else ""
-            print(f"{exc}{where}. The same command again starts at epoch {self.epoch}.", file=log.v1)
-            raise
-
-    def _save_beside(self, name_of: Callable[[str], str]) -> str | None:
-        if not self._writes_models():
-            return None
-        filename = name_of(self.get_epoch_model_filename())
-        self.save_model(filename, may_be_broken=True)
-        return filename
-
-    def _save_epoch(self) -> None:
-        is_last = self.epoch == self.final_epoch
-        wanted = is_last or (self.save_model_epoch_interval and self.epoch % self.save_model_epoch_interval == 0)
-        if wanted and self._writes_models():
-            self.save_model()
-
-    def _summary(self) -> str:
-        errors = self.learning_rate_control.get_epoch_error_dict(self.epoch)
-        scores = [f"{key} {value:.4g}" for key, value in sorted(errors.items()) if isinstance(value, float)]
-        return ", ".join([f"epoch {self.epoch}", *scores])
-
-    def finalize(self, error_occurred: bool = False) -> None:
+    def batches_of(self, dataset: Dataset, *, train: bool) -> BatchSetGenerator:
         """
-        Frees the session.
-
-        :param error_occurred: whether this is because of an error
+        :param dataset: after `init_seq_order`
+        :param train: whether it is for training
+        :return: batches of the epoch that the data set is in, within the limits of the config
         """
-        self.summaries.close()
-        if self.network is not None:
-            self.network.call_graph_reset_callbacks()
-        if self.tf_session is not None:
-            self.tf_session.close()
-            self.tf_session = None  # type: ignore[assignment]
+        return batches_of(self.session, dataset, train=train)
+
+    # Evaluation.
+
+    @property
+    def eval_datasets(self) -> dict[str, Dataset]:
+        """What is evaluated after each epoch, by name."""
+        return self.evaluation.datasets
+
+    @eval_datasets.setter
+    def eval_datasets(self, datasets: dict[str, Dataset]) -> None:
+        self.evaluation.datasets = datasets
+
+    @property
+    def dev_data(self) -> Dataset | None:
+        """The data set `dev`."""
+        return self.eval_datasets.get("dev")
+
+    @property
+    def eval_data(self) -> Dataset | None:
+        """The data set `eval`."""
+        return self.eval_datasets.get("eval")
+
+    def get_eval_datasets(self) -> dict[str, Dataset]:
+        """:return: what is evaluated after each epoch, by name"""
+        return self.eval_datasets
+
+    def eval_model(
+        self,
+        output_file: str | None = None,
+        output_per_seq_file: str | None = None,
+        loss_name: str | None = None,
+        output_per_seq_format: Sequence[str] | None = None,
+        output_per_seq_file_format: str = "txt",
+        skip_already_evaluated: bool = False,
+        init_seq_order: bool = True,
+        lr_control_update_scores: bool = True,
+    ) -> dict[str, dict[str, float]]:
+        """:return: means over all frames, by data set, and by `loss:NAME` and `error:NAME`, see `Evaluation.run`"""
+        return self.evaluation.run(
+            output_file=output_file, output_per_seq_file=output_per_seq_file, loss_name=loss_name,
+            output_per_seq_format=output_per_seq_format, output_per_seq_file_format=output_per_seq_file_format,
+            skip_already_evaluated=skip_already_evaluated, init_seq_order=init_seq_order,
+            lr_control_update_scores=lr_control_update_scores,
+        )  # fmt: skip
+
+    def format_score(self, score: float | dict[str, float]) -> str:
+        """:return: for people"""
+        return format_score(score)
+
+    # Single sequences.
+
+    def get_const_tensor(self, key: str, value: Any) -> tf.Tensor:
+        """:return: constant, made once"""
+        return self.single_seqs.constant(key, value)
+
+    def get_specific_feed_dict(self, dataset: Dataset, seq_idx: int) -> tuple[dict[Any, Any], Batch]:
+        """:return: feed dict, and the batch of this one sequence"""
+        return self.single_seqs.feed_of_seq(dataset, seq_idx)
+
+    def run_single(
+        self,
+        dataset: Dataset,
+        seq_idx: int,
+        output_dict: Mapping[str, Any],
+        ext_feed_dict: Mapping[Any, Any] | None = None,
+    ) -> dict[str, Any]:
+        """:return: values by name, see `SingleSeqs.run`"""
+        return self.single_seqs.run(dataset, seq_idx, output_dict, ext_feed_dict)
+
+    def forward_single(self, dataset: Dataset, seq_idx: int, output_layer_name: str | None = None) -> numpy.ndarray:
+        """:return: output of the layer for this sequence, without batch axis"""
+        return self.single_seqs.forward(dataset, seq_idx, output_layer_name)
+
+    def search_single(self, dataset: Dataset, seq_idx: int, output_layer_name: str | None = None) -> HypothesesPerLayer:
+        """:return: hypotheses of this sequence"""
+        return self.single_seqs.search(dataset, seq_idx, output_layer_name)
+
+    def search_single_seq(
+        self, sources: Sequence[Any] | numpy.ndarray, output_layer_name: str | None = None
+    ) -> HypothesesPerLayer:
+        """:return: hypotheses of the frames of the default input"""
+        return self.single_seqs.search_frames(sources, output_layer_name)
+
+    def search_single_string_to_string_seq(
+        self, sources: str | Sequence[str], output_layer_name: str | None = None
+    ) -> HypothesesPerLayer:
+        """:return: hypotheses of a text"""
+        return self.single_seqs.search_text(sources, output_layer_name)
+
+    # Other tasks.
+
+    def search(
+        self,
+        dataset: Dataset,
+        do_eval: bool = True,
+        output_layer_names: str | Sequence[str] = "output",
+        output_file: str | None = None,
+        output_file_format: str = "txt",
+    ) -> dict[str, HypothesesPerLayer]:
+        """:return: hypotheses by tag, see `returnn.tf.engine.search`"""
+        return search(
+            self.session, dataset, output_layer_names=output_layer_names, output_file=output_file,
+            output_file_format=output_file_format, do_eval=do_eval,
+        )  # fmt: skip
+
+    def forward_to_hdf(
+        self,
+        data: Dataset,
+        output_file: str,
+        combine_labels: str = "",
+        batch_size: int = 0,
+        output_layer: str | None = None,
+    ) -> None:
+        """
+        :param data: what goes in
+        :param output_file: HDF file
+        :param combine_labels: is not supported
+        :param batch_size: 0: that of the config
+        :param output_layer: default: `forward_output_layer` of the config, or the output of the network
+        """
+        if combine_labels:
+            raise ConfigError(f"combine_labels={combine_labels!r} is not supported.\n  A layer has to do it.")
+        forward_to_hdf(self.session, data, output_file, output_layer=output_layer, batch_size=batch_size)
+
+    def forward_with_callback(
+        self, *, dataset: Dataset, callback: ForwardCallbackIface, dataset_init_epoch: bool = True
+    ) -> None:
+        """
+        :param dataset: what goes in
+        :param callback: gets the outputs of each sequence
+        :param dataset_init_epoch: whether an epoch of the data set begins
+        """
+        forward_with_callback(
+            self.session, dataset=dataset, callback=callback, dataset_init_epoch=dataset_init_epoch,
+            batch_size=self.config.int("forward_batch_size", 0),
+        )  # fmt: skip
+
+    def analyze(self, data: Dataset, statistics: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+        """:return: statistics of the output layers, see `returnn.tf.engine.statistics.analyze`"""
+        return engine_statistics.analyze(self.session, data, statistics)
+
+    def compute_priors(self, dataset: Dataset, config: Config | None = None) -> numpy.ndarray:
+        """
+        :param dataset: what to take the mean of
+        :param config: its option `output_file`
+        :return: mean of the output over all frames
+        """
+        output_file = (config or self.config).value("output_file", None)
+        if not output_file:
+            raise ConfigError("task 'compute_priors': option 'output_file' is required: where the log prior goes.")
+        return engine_statistics.compute_priors(self.session, dataset, output_file)
+
+    def web_server(self, port: int) -> None:
+        """
+        Answers requests until the process is interrupted, see `returnn.tf.engine.server`.
+
+        :param port: of this machine
+        """
+        with SearchServer(self.single_seqs, port) as server:
+            server.serve_forever()
+
+    @staticmethod
+    def is_requesting_for_gpu() -> bool:
+        """:return: whether there is a GPU to be used"""
+        return have_gpu()
 
 
-def _number_from_0(option: str, text: str) -> int:
-    if text == "auto":
-        return 0
-    if not text.isdigit():
-        raise ConfigError(f"option {option!r}: is {text!r}, expected 'auto' or a number from 0.")
-    return int(text)
+class Runner(DataPass):
+    """The documented form of a pass over a data set: it gets the engine."""
 
-
-def _file_exists(filename: str | None) -> bool:
-    return bool(filename) and os.path.exists(filename)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        engine: Engine,
+        dataset_name: str | None = None,
+        dataset: Dataset | None = None,
+        batches: BatchSetGenerator | None = None,
+        train: bool = False,
+        eval: bool = True,
+        train_flag: bool | None = None,
+        extra_fetches: dict[str, Any] | None = None,
+        extra_fetches_callback: Callable[..., None] | None = None,
+    ) -> None:
+        """For the arguments, see `DataPass`."""
+        super().__init__(
+            engine.session, dataset_name, dataset, batches, train, eval, train_flag, extra_fetches,
+            extra_fetches_callback,
+        )  # fmt: skip
+        self.engine = engine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import tensorflow as tf
@@ -11,14 +11,13 @@ import tensorflow as tf
 from returnn.datasets.dataset import Dataset
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
-from returnn.tf.engine.runner import Runner
-
-if TYPE_CHECKING:
-    from returnn.tf.engine.engine import Engine
+from returnn.tf.engine.batches import batches_of
+from returnn.tf.engine.data_pass import DataPass
+from returnn.tf.engine.network_session import NetworkSession
 
 
 def forward_with_callback(
-    engine: Engine,
+    session: NetworkSession,
     *,
     dataset: Dataset,
     callback: ForwardCallbackIface,
@@ -26,29 +25,29 @@ def forward_with_callback(
     batch_size: int = 0,
 ) -> None:
     """
-    :param engine: with a network
+    :param session: with a network
     :param dataset: what goes in
     :param callback: gets the outputs of each sequence: of all output layers, by their names
     :param dataset_init_epoch: whether an epoch of the data set begins
     :param batch_size: 0: that of the config
     """
-    outputs = {layer.name: layer.output for layer in engine.network.get_output_layers() if _has_batch(layer.output)}
+    outputs = {layer.name: layer.output for layer in session.network.get_output_layers() if _has_batch(layer.output)}
     fetches = _fetches(outputs)
     if dataset_init_epoch:
-        dataset.init_seq_order(engine.epoch or 1)
-    callback.init(model=engine.network)
+        dataset.init_seq_order(session.epoch or 1)
+    callback.init(model=session.network)
 
     def process(**values: Any) -> None:
-        for b, tag in enumerate(runner.current_tags):
+        for b, tag in enumerate(data_pass.current_tags):
             tensors = {name: _of_seq(name, output, values, b) for name, output in outputs.items()}
             callback.process_seq(seq_tag=tag, outputs=TensorDict(tensors))
 
-    runner = Runner(
-        engine, dataset_name="forward", dataset=dataset, eval=False,
-        batches=engine.batches_of(dataset, train=False, batch_size=batch_size),
+    data_pass = DataPass(
+        session, dataset_name="forward", dataset=dataset, eval=False,
+        batches=batches_of(session, dataset, train=False, batch_size=batch_size),
         extra_fetches=fetches, extra_fetches_callback=process,
     )  # fmt: skip
-    runner.run("forward", raise_exception=True)
+    data_pass.run("forward", raise_exception=True)
     callback.finish()
 
 

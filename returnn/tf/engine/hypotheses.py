@@ -12,7 +12,7 @@ import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy
 import tensorflow as tf
@@ -25,9 +25,6 @@ from returnn.tf.network import TFNetwork
 from returnn.util.atomic_file import open_atomic
 from returnn.util.errors import ConfigError, UserError, check_known
 
-if TYPE_CHECKING:
-    from returnn.tf.engine.engine_network import EngineNetwork
-
 Hypotheses: TypeAlias = str | list[tuple[float, str]]
 Serializer: TypeAlias = Callable[[numpy.ndarray], str]
 HypothesesPerLayer: TypeAlias = "Hypotheses | dict[str, Hypotheses]"
@@ -36,18 +33,18 @@ HypothesesPerLayer: TypeAlias = "Hypotheses | dict[str, Hypotheses]"
 class HypothesisReader:
     """What to fetch in a step, and what it says."""
 
-    def __init__(self, engine: EngineNetwork, layer_names: str | Sequence[str]) -> None:
+    def __init__(self, network: TFNetwork, layer_names: str | Sequence[str]) -> None:
         """
-        :param engine: with a network in search
+        :param network: in search
         :param layer_names: layers with the hypotheses
         :raises ConfigError: if a layer does not exist, or has no labels
         """
         names = [layer_names] if isinstance(layer_names, str) else list(layer_names)
-        self._network = engine.network
-        self._layers = {name: engine.network.get_layer(name) for name in names}
+        self._network = network
+        self._layers = {name: network.get_layer(name) for name in names}
         self.fetches: dict[str, tf.Tensor] = {}
         for name, layer in self._layers.items():
-            self.fetches.update(_fetches_of(engine.network, name, layer))
+            self.fetches.update(_fetches_of(network, name, layer))
 
     def read(self, values: Mapping[str, Any], dataset: Dataset) -> list[HypothesesPerLayer]:
         """

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from returnn.datasets.dataset import Dataset
 from returnn.log import log
+from returnn.tf.engine.batches import batches_of
+from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.hypotheses import FILE_FORMATS, HypothesesPerLayer, HypothesisReader, write_hypotheses
-from returnn.tf.engine.runner import Runner
+from returnn.tf.engine.network_session import NetworkSession
 from returnn.util.errors import check_known
-
-if TYPE_CHECKING:
-    from returnn.tf.engine.engine import Engine
 
 
 def search(
-    engine: Engine,
+    session: NetworkSession,
     dataset: Dataset,
     *,
     output_layer_names: str | Sequence[str] = "output",
@@ -25,7 +24,7 @@ def search(
     do_eval: bool = True,
 ) -> dict[str, HypothesesPerLayer]:
     """
-    :param engine: with a network in search
+    :param session: with a network in search
     :param dataset: what to decode
     :param output_layer_names: layers with the hypotheses
     :param output_file: where to write hypotheses; None: nowhere
@@ -35,22 +34,24 @@ def search(
     :raises ConfigError: if a layer does not exist or a format is not known
     """
     check_known("format", output_file_format, FILE_FORMATS, where="option 'search_output_file_format'")
-    reader = HypothesisReader(engine, output_layer_names)
+    reader = HypothesisReader(session.network, output_layer_names)
     results: dict[str, HypothesesPerLayer] = {}
 
     def collect(**values: Any) -> None:
-        results.update(zip(runner.current_tags, reader.read(values, dataset), strict=True))
+        results.update(zip(data_pass.current_tags, reader.read(values, dataset), strict=True))
 
-    dataset.init_seq_order(engine.epoch or 1)
-    runner = Runner(
-        engine, dataset_name="search", dataset=dataset, eval=do_eval,
-        batches=engine.batches_of(dataset, train=False, batch_size=engine.config.int("forward_batch_size", 0)),
+    dataset.init_seq_order(session.epoch or 1)
+    data_pass = DataPass(
+        session, dataset_name="search", dataset=dataset, eval=do_eval,
+        batches=batches_of(session, dataset, train=False, batch_size=session.config.int("forward_batch_size", 0)),
         extra_fetches=reader.fetches, extra_fetches_callback=collect,
     )  # fmt: skip
-    runner.run("search", raise_exception=True)
-    for key, value in sorted(runner.results.items()):
+    data_pass.run("search", raise_exception=True)
+    for key, value in sorted(data_pass.results.items()):
         print(f"search: {key.replace(':', ' ')} {value:.6g}", file=log.v1)
-    print(f"search: {runner.num_seqs} sequences, {runner.num_seqs / runner.elapsed:.1f} per second", file=log.v2)
+    print(
+        f"search: {data_pass.num_seqs} sequences, {data_pass.num_seqs / data_pass.elapsed:.1f} per second", file=log.v2
+    )
     if output_file:
         write_hypotheses(output_file, results, output_file_format)
         print(f"search: wrote {output_file!r}", file=log.v1)

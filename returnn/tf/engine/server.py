@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from returnn.log import log
+from returnn.tf.engine.single_seqs import SingleSeqs
 from returnn.util.errors import UserError
-
-if TYPE_CHECKING:
-    from returnn.tf.engine.single_seqs import EngineSingleSeqs
 
 _HOST = "localhost"
 _PATH = "/search"
@@ -28,13 +26,13 @@ _MAX_BYTES = 64 * 1024**2
 class SearchServer(HTTPServer):
     """To be used as a context: it has a socket."""
 
-    def __init__(self, engine: EngineSingleSeqs, port: int) -> None:
+    def __init__(self, single_seqs: SingleSeqs, port: int) -> None:
         """
-        :param engine: with a network in search
+        :param single_seqs: of a network in search
         :param port: 0: any that is free
         :raises UserError: if the port is in use
         """
-        self.engine = engine
+        self.single_seqs = single_seqs
         try:
             super().__init__((_HOST, port), _Handler)
         except OSError as exc:
@@ -50,10 +48,10 @@ class SearchServer(HTTPServer):
         if not isinstance(request, dict) or "input" not in request:
             raise UserError("expected JSON: a dict with the key 'input'")
         sources = request["input"]
-        with self.engine.tf_session.graph.as_default():
+        with self.single_seqs.session.built.graph.as_default():
             if isinstance(sources, str):
-                return self.engine.search_single_string_to_string_seq(sources)
-            return self.engine.search_single_seq(sources)
+                return self.single_seqs.search_text(sources)
+            return self.single_seqs.search_frames(sources)
 
 
 class _Handler(BaseHTTPRequestHandler):

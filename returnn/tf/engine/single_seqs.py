@@ -1,4 +1,4 @@
-"""The part of the engine about single sequences: outputs and hypotheses without a pass over a data set."""
+"""`SingleSeqs`: outputs and hypotheses of single sequences, without a pass over a data set."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ import tensorflow as tf
 from returnn.datasets.batch import Batch
 from returnn.datasets.dataset import Dataset
 from returnn.datasets.generating import StaticDataset
-from returnn.tf.engine.evaluation import EngineEvaluation
+from returnn.tf.engine.batches import make_feed_maker
 from returnn.tf.engine.hypotheses import HypothesesPerLayer, HypothesisReader
+from returnn.tf.engine.network_session import NetworkSession
 from returnn.util.errors import ConfigError
 
 
-class EngineSingleSeqs(EngineEvaluation):
-    """Single sequences."""
+class SingleSeqs:
+    """Runs the network on one sequence. What is added to the graph for it is kept for the next one."""
 
-    def get_const_tensor(self, key: str, value: Any) -> tf.Tensor:
+    def __init__(self, session: NetworkSession) -> None:
+        """:param session: with a network"""
+        self.session = session
+
+    def constant(self, key: str, value: Any) -> tf.Tensor:
         """
         :param key: name
         :param value: number or array
         :return: constant, made once
         """
-        return self.made_once(("const", key), lambda: tf.constant(value, name=f"const_{key}"))
+        return self.session.built.made_once(("const", key), lambda: tf.constant(value, name=f"const_{key}"))
 
-    def get_specific_feed_dict(self, dataset: Dataset, seq_idx: int) -> tuple[dict[Any, Any], Batch]:
+    def feed_of_seq(self, dataset: Dataset, seq_idx: int, *, fetches: Any = None) -> tuple[dict[Any, Any], Batch]:
         """
         :param dataset: after `init_seq_order`
         :param seq_idx: in the order of the epoch
+        :param fetches: what will be computed, see `FeedMaker`
         :return: feed dict, and the batch of this one sequence
         """
-        return self._feed_of_seq(dataset, seq_idx, fetches=None)
-
-    def _feed_of_seq(self, dataset: Dataset, seq_idx: int, *, fetches: Any) -> tuple[dict[Any, Any], Batch]:
         dataset.load_seqs(seq_idx, seq_idx + 1)
         batch = Batch()
         batch.init_with_one_full_sequence(seq_idx, dataset)
-        feed = self.feed_maker(dataset, fetches).feed_batch(batch).feed_dict
-        return {**feed, **self.flags_feed(train_flag=False)}, batch
+        feed = make_feed_maker(self.session, dataset, fetches).feed_batch(batch).feed_dict
+        return {**feed, **self.session.built.flags_feed(train_flag=False)}, batch
 
-    def run_single(
+    def run(
         self,
         dataset: Dataset,
         seq_idx: int,
@@ -56,34 +59,34 @@ class EngineSingleSeqs(EngineEvaluation):
         :param ext_feed_dict: what else to feed
         :return: values by name
         """
-        feed, _ = self._feed_of_seq(dataset, seq_idx, fetches=output_dict)
-        return self.tf_session.run(dict(output_dict), {**feed, **(ext_feed_dict or {})})
+        feed, _ = self.feed_of_seq(dataset, seq_idx, fetches=output_dict)
+        return self.session.tf_session.run(dict(output_dict), {**feed, **(ext_feed_dict or {})})
 
-    def forward_single(self, dataset: Dataset, seq_idx: int, output_layer_name: str | None = None) -> numpy.ndarray:
+    def forward(self, dataset: Dataset, seq_idx: int, output_layer_name: str | None = None) -> numpy.ndarray:
         """
         :param dataset: after `init_seq_order`
         :param seq_idx: in the order of the epoch
         :param output_layer_name: default: `forward_output_layer`, or the output of the network
         :return: output of the layer for this sequence, without batch axis
         """
-        name = output_layer_name or self.config.value("forward_output_layer", None) or "output"
-        output = self.made_once(
-            ("output", name), lambda: self.network.get_layer(name).output.copy_as_batch_major().raw_tensor
+        name = output_layer_name or self.session.config.value("forward_output_layer", None) or "output"
+        output = self.session.built.made_once(
+            ("output", name), lambda: self.session.network.get_layer(name).output.copy_as_batch_major().raw_tensor
         )
-        return self.run_single(dataset, seq_idx, {"output": output})["output"][0]
+        return self.run(dataset, seq_idx, {"output": output})["output"][0]
 
-    def search_single(self, dataset: Dataset, seq_idx: int, output_layer_name: str | None = None) -> HypothesesPerLayer:
+    def search(self, dataset: Dataset, seq_idx: int, output_layer_name: str | None = None) -> HypothesesPerLayer:
         """
         :param dataset: after `init_seq_order`
         :param seq_idx: in the order of the epoch
         :param output_layer_name: default: `search_output_layer`
         :return: hypotheses of this sequence
         """
-        name = output_layer_name or self.config.value("search_output_layer", "output")
-        reader = self.made_once(("search", name), lambda: HypothesisReader(self, name))
-        return reader.read(self.run_single(dataset, seq_idx, reader.fetches), dataset)[0]
+        name = output_layer_name or self.session.config.value("search_output_layer", "output")
+        reader = self.session.built.made_once(("search", name), lambda: HypothesisReader(self.session.network, name))
+        return reader.read(self.run(dataset, seq_idx, reader.fetches), dataset)[0]
 
-    def search_single_seq(
+    def search_frames(
         self, sources: Sequence[Any] | numpy.ndarray, output_layer_name: str | None = None
     ) -> HypothesesPerLayer:
         """
@@ -92,7 +95,7 @@ class EngineSingleSeqs(EngineEvaluation):
         :return: its hypotheses
         :raises ConfigError: if the network needs more than its default input
         """
-        extern_data = self.network.extern_data
+        extern_data = self.session.network.extern_data
         data = extern_data.get_default_input_data()
         frames = numpy.asarray(sources, dtype=data.dtype)
         if frames.ndim != data.batch_ndim - 1:
@@ -103,19 +106,17 @@ class EngineSingleSeqs(EngineEvaluation):
         )
         dataset.initialize()
         dataset.init_seq_order(epoch=1)
-        return self.search_single(dataset, 0, output_layer_name)
+        return self.search(dataset, 0, output_layer_name)
 
-    def search_single_string_to_string_seq(
-        self, sources: str | Sequence[str], output_layer_name: str | None = None
-    ) -> HypothesesPerLayer:
+    def search_text(self, sources: str | Sequence[str], output_layer_name: str | None = None) -> HypothesesPerLayer:
         """
         :param sources: text, or its parts that get a line each; the vocabulary of the default input splits it
         :param output_layer_name: default: `search_output_layer`
         :return: its hypotheses
         :raises ConfigError: if the default input has no vocabulary
         """
-        data = self.network.extern_data.get_default_input_data()
+        data = self.session.network.extern_data.get_default_input_data()
         if data.vocab is None:
             raise ConfigError(f"search: the input {data} has no 'vocab', so text cannot be its labels.")
         text = sources if isinstance(sources, str) else " ".join(sources)
-        return self.search_single_seq(data.vocab.get_seq(text), output_layer_name)
+        return self.search_frames(data.vocab.get_seq(text), output_layer_name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
@@ -14,12 +14,10 @@ from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.tensor import Tensor, TensorDict
 from returnn.tf.engine.forward_callback import forward_with_callback
+from returnn.tf.engine.network_session import NetworkSession
 from returnn.util.atomic_file import open_atomic
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.stats import Stats
-
-if TYPE_CHECKING:
-    from returnn.tf.engine.engine import Engine
 
 STATISTICS = ("mean", "std_dev", "min", "max", "label_frequencies")
 _DTYPES = ("float32", "float64")
@@ -54,9 +52,11 @@ def analyze_data(config: Config) -> Stats:
     return stats
 
 
-def analyze(engine: Engine, dataset: Dataset, statistics: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+def analyze(
+    session: NetworkSession, dataset: Dataset, statistics: Sequence[str] | None = None
+) -> dict[str, dict[str, Any]]:
     """
-    :param engine: with a network
+    :param session: with a network
     :param dataset: what goes in
     :param statistics: some of `STATISTICS`; default: all
     :return: by output layer, and by statistic: numbers per feature; of layers with labels, how often each one is
@@ -64,7 +64,7 @@ def analyze(engine: Engine, dataset: Dataset, statistics: Sequence[str] | None =
     for name in statistics or ():
         check_known("statistic", name, STATISTICS, where="option 'statistics'")
     collector = _Collector()
-    forward_with_callback(engine, dataset=dataset, callback=collector)
+    forward_with_callback(session, dataset=dataset, callback=collector)
     results = {name: _select(values, statistics or STATISTICS) for name, values in collector.results().items()}
     for name, values in results.items():
         for key, value in values.items():
@@ -73,19 +73,19 @@ def analyze(engine: Engine, dataset: Dataset, statistics: Sequence[str] | None =
     return results
 
 
-def compute_priors(engine: Engine, dataset: Dataset, output_file: str) -> numpy.ndarray:
+def compute_priors(session: NetworkSession, dataset: Dataset, output_file: str) -> numpy.ndarray:
     """
-    :param engine: with a network whose output are probabilities
+    :param session: with a network whose output are probabilities
     :param dataset: what to take the mean of
     :param output_file: gets the log probabilities: one per line, or with the ending ".xml" as vector for Sprint
     :return: [dim], mean of the output over all frames
     :raises ConfigError: if the output are no probabilities
     """
-    output = engine.network.get_layer("output").output
+    output = session.network.get_layer("output").output
     if output.feature_dim is None:
         raise ConfigError(f"task 'compute_priors': the layer 'output' has {output}, expected probabilities.")
     collector = _Collector()
-    forward_with_callback(engine, dataset=dataset, callback=collector)
+    forward_with_callback(session, dataset=dataset, callback=collector)
     prior = collector.results()["output"]["mean"]
     if (prior < 0).any() or not numpy.isclose(prior.sum(), 1.0, atol=1e-3):
         raise ConfigError(f"task 'compute_priors': the means of 'output' sum up to {prior.sum():.6g}, expected 1.")

@@ -15,17 +15,15 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import tensorflow as tf
 
 from returnn.config import Config
 from returnn.log import log
+from returnn.tf.engine.built_network import BuiltNetwork
 from returnn.util.errors import UserError
-
-if TYPE_CHECKING:
-    from returnn.tf.engine.engine import Engine
 
 tf1 = tf.compat.v1
 
@@ -58,33 +56,33 @@ class Summaries:
         self._writers: dict[str, Any] = {}
         self._step = 0  # of the training
 
-    def fetches(self, engine: Engine) -> dict[str, Any]:
+    def fetches(self, built: BuiltNetwork) -> dict[str, Any]:
         """
-        :param engine: its network has its losses, its updater the operation of the update
+        :param built: its network has its losses, its updater the operation of the update
         :return: what to fetch in each training step
         """
-        updater = engine.updater
+        updater = built.updater
+        assert updater is not None
         found = {f"{META_PREFIX}{name}": value for name, value in updater.optim_meta_losses_dict.items()}
         if self.folder:
             found[f"{_SUMMARY_PREFIX}learning_rate"] = updater.learning_rate
-            found.update(_summary_operations(engine.tf_session.graph))
+            found.update(_summary_operations(built.graph))
         if self.folder and self.with_objective:
-            losses = {name: loss.get_loss_value_for_objective() for name, loss in engine.network.losses_dict.items()}
+            losses = {name: loss.get_loss_value_for_objective() for name, loss in built.network.losses_dict.items()}
             found.update({f"{_SUMMARY_PREFIX}objective_loss/{name}": v for name, v in losses.items() if v is not None})
         return found
 
     @contextlib.contextmanager
-    def of_pass(self, engine: Engine, dataset_name: str, *, train: bool) -> Iterator[None]:
+    def of_pass(self, dataset_name: str, *, start_step: int | None) -> Iterator[None]:
         """
         The context of a pass over a data set. What was written about the steps of a training before, because it was
         stopped and goes on from an earlier one, is not shown any more.
 
-        :param engine: knows the number of the step
         :param dataset_name: such as "dev"
-        :param train: whether it is an epoch of the training
+        :param start_step: number of the first step of the training; None if it is no training
         """
-        if self.folder and train:
-            self._step = int(engine.tf_session.run(engine.updater.global_train_step_var))
+        if self.folder and start_step is not None:
+            self._step = start_step
             start = tf1.SessionLog(status=tf1.SessionLog.START)
             writer = self._writer(dataset_name)
             with self._going_on():

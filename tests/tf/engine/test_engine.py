@@ -12,8 +12,7 @@ import tensorflow as tf
 from returnn.datasets.hdf import HDFDataset
 from returnn.log import log
 from returnn.tf.checkpoint import CheckpointError
-from returnn.tf.engine import engine as engine_module
-from returnn.tf.engine import tasks
+from returnn.tf.engine import tasks, training
 from returnn.tf.engine.interrupts import InterruptedRun
 from returnn.tf.engine.non_finite import NonFiniteError
 from returnn.util.errors import ConfigError, UserError
@@ -212,7 +211,7 @@ def test_ctrl_c_between_epochs_lets_the_epoch_end(tmp_path, capsys, monkeypatch)
         os.kill(os.getpid(), signal.SIGINT)
         print("the report is complete")
 
-    monkeypatch.setattr(engine_module, "report_epoch", interrupted_report)
+    monkeypatch.setattr(training, "report_epoch", interrupted_report)
     with pytest.raises(InterruptedRun, match="interrupted by SIGINT after epoch 1"):
         train(tmp_path, num_epochs=3)
     output = capsys.readouterr().out

@@ -399,7 +399,7 @@ def test_server(tmp_path):
     engine = engine_of(tmp_path, "search_server", search=True, network=DECODER)
     frames = numpy.eye(9, dtype="float32")[[0, 3, 5]]
     expected = engine.search_single_seq(frames)
-    with SearchServer(engine, 0) as server:
+    with SearchServer(engine.single_seqs, 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

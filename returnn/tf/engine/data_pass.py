@@ -1,11 +1,11 @@
-"""`Runner`: one pass of a session over the batches of a data set, training or not."""
+"""`DataPass`: one pass of a session over the batches of a data set, training or not."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import tensorflow as tf
@@ -13,29 +13,28 @@ import tensorflow as tf
 from returnn.datasets.batch_generator import BatchSetGenerator
 from returnn.datasets.dataset import Dataset
 from returnn.log import log
+from returnn.tf.engine.batches import make_feeder
 from returnn.tf.engine.feed import FeedBatch
 from returnn.tf.engine.interrupts import Interrupts
+from returnn.tf.engine.network_session import NetworkSession
 from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer, non_finite_losses
 from returnn.tf.engine.progress import Progress
 from returnn.tf.engine.scores import Scores, score_fetches
 from returnn.tf.engine.tensorboard import META_PREFIX
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
+from returnn.tf.network import TFNetwork
 from returnn.tf.updater.finite_gradients import NON_FINITE_GRADIENT
 from returnn.tf.util.op_error import op_error_text
 from returnn.util.errors import UserError
 from returnn.util.human_readable import human_bytes_size
 
-if TYPE_CHECKING:
-    from returnn.tf.engine.engine import Engine
-    from returnn.tf.network import TFNetwork
 
-
-class Runner:
+class DataPass:
     """One pass over a data set."""
 
     def __init__(
         self,
-        engine: Engine,
+        session: NetworkSession,
         dataset_name: str | None = None,
         dataset: Dataset | None = None,
         batches: BatchSetGenerator | None = None,
@@ -46,7 +45,7 @@ class Runner:
         extra_fetches_callback: Callable[..., None] | None = None,
     ) -> None:
         """
-        :param engine: has network and session
+        :param session: has the network
         :param dataset_name: such as "dev"
         :param dataset: after `init_seq_order`
         :param batches: of that epoch
@@ -56,7 +55,7 @@ class Runner:
         :param extra_fetches: what else to fetch: raw tensors by name
         :param extra_fetches_callback: called after each step with their values, by name
         """
-        self.engine = engine
+        self.session = session
         self.dataset_name = dataset_name or "data"
         self.dataset = dataset
         self.batches = batches
@@ -65,14 +64,15 @@ class Runner:
         self.train_flag = train if train_flag is None else train_flag
         self.extra_fetches = extra_fetches or {}
         self.extra_fetches_callback = extra_fetches_callback
-        self.scores = Scores(with_exp=engine.config.bool("calculate_exp_loss", False))
-        self.reset_updater_vars_mod_step = engine.config.int("reset_updater_vars_mod_step", 0)
+        self.scores = Scores(with_exp=session.config.bool("calculate_exp_loss", False))
+        self.reset_updater_vars_mod_step = session.config.int("reset_updater_vars_mod_step", 0)
         self.num_steps = 0
         self.num_seqs = 0
         self.elapsed = 0.0
         self.current_tags: list[str] = []  # of the sequences of the current step
         self.finalized = False
         self._is_non_finite = False
+        self._stops_at_non_finite = session.config.bool("stop_on_nonfinite_train_score", True)
         self.run_exception: BaseException | None = None
 
     @property
@@ -87,8 +87,8 @@ class Runner:
         :param report_prefix: for people, e.g. "train epoch 3"
         :param raise_exception: whether an error is raised; else it is in `run_exception`
         """
-        network = self.engine.network
-        network.set_run_opts(epoch=self.engine.epoch, dataset_name=self.dataset_name)
+        network = self.session.network
+        network.set_run_opts(epoch=self.session.epoch, dataset_name=self.dataset_name)
         try:
             self._run(report_prefix)
             self.finalized = True
@@ -101,11 +101,11 @@ class Runner:
 
     def _run(self, report_prefix: str) -> None:
         fetches = self._fetches()
-        feeder = self.engine.feeder(self.dataset, self.batches, fetches)
-        summaries, tracer = self.engine.summaries, self.engine.step_tracer
+        feeder = make_feeder(self.session, self.dataset, self.batches, fetches)
+        summaries, tracer = self.session.summaries, self.session.step_tracer
         with (
             tracer.profiled(train=self.train),
-            summaries.of_pass(self.engine, self.dataset_name, train=self.train),
+            summaries.of_pass(self.dataset_name, start_step=self.session.train_step() if self.train else None),
             Progress(report_prefix) as progress,
             feeder,
             Interrupts() as interrupts,
@@ -129,7 +129,7 @@ class Runner:
                     details=[*_details(values), *self._details_of_batch(batch)],
                 )
                 interrupts.check(where=f"{report_prefix}, step {self.num_steps}")
-            if self.engine.updater is not None and not self.train:
+            if self.session.updater is not None and not self.train:
                 summaries.write_evaluation(self.dataset_name, self.results)
         self.elapsed = progress.elapsed
         if not self.num_steps:
@@ -139,15 +139,17 @@ class Runner:
             )
 
     def _fetches(self) -> dict[str, Any]:
-        network = self.engine.network
+        network = self.session.network
         fetches: dict[str, Any] = {}
         if self.train or self.eval:
             network.maybe_construct_objective()
             fetches.update(score_fetches(network.losses_dict))
             fetches.update(_statistics_of_layers(network))
         if self.train:
-            fetches["optim_op"] = self.engine.updater.get_optim_op(callback_on_new=self.engine.initialize_updater_vars)
-            fetches.update(self.engine.summaries.fetches(self.engine))
+            fetches["optim_op"] = self.session.updater.get_optim_op(
+                callback_on_new=self.session.initialize_updater_vars
+            )
+            fetches.update(self.session.summaries.fetches(self.session.built))
         elif network.get_post_control_dependencies():
             fetches["post_control_dependencies"] = network.get_post_control_dependencies()
         fetches.update(self.extra_fetches)
@@ -155,13 +157,13 @@ class Runner:
 
     def _step(self, fetches: dict[str, Any], batch: FeedBatch) -> dict[str, Any]:
         feed = dict(batch.feed_dict)
-        feed.update(self.engine.flags_feed(train_flag=self.train_flag))
+        feed.update(self.session.built.flags_feed(train_flag=self.train_flag))
         feed.update(self._random_feed())
-        if self.engine.network.epoch_step is not None:
-            feed[self.engine.network.epoch_step] = self.num_steps
+        if self.session.network.epoch_step is not None:
+            feed[self.session.network.epoch_step] = self.num_steps
         try:
-            return self.engine.step_tracer.run(
-                self.engine.tf_session, fetches, feed, epoch=self.engine.epoch, step=self.num_steps, train=self.train
+            return self.session.step_tracer.run(
+                self.session.tf_session, fetches, feed, epoch=self.session.epoch, step=self.num_steps, train=self.train
             )
         except tf.errors.InvalidArgumentError as exc:
             if NON_FINITE_LOSS in exc.message:
@@ -174,7 +176,7 @@ class Runner:
 
     def _details_of_batch(self, batch: FeedBatch) -> list[str]:
         """:return: for people: sizes with `log_batch_size`, memory of the GPU with `tf_log_memory_usage`"""
-        config, details = self.engine.config, []
+        config, details = self.session.config, []
         if config.bool("log_batch_size", False):
             details.append(f"{len(batch.seq_tags)} seqs, {batch.num_frames} frames with padding")
         if config.bool("tf_log_memory_usage", False) and tf.config.list_physical_devices("GPU"):
@@ -185,17 +187,17 @@ class Runner:
     def _maybe_reset_updater(self) -> None:
         interval = self.reset_updater_vars_mod_step
         if self.train and interval and self.num_steps and self.num_steps % interval == 0:
-            self.engine.initialize_updater_vars()
+            self.session.initialize_updater_vars()
 
     def _random_feed(self) -> dict[Any, Any]:
         """:return: what makes dropout and the like follow from the step alone, whether or not it was resumed"""
         dataset = zlib.crc32(self.dataset_name.encode("utf8"))
-        return run_seed_feed(self.engine.tf_session.graph, [dataset, self.engine.epoch, self.num_steps])
+        return run_seed_feed(self.session.tf_session.graph, [dataset, self.session.epoch, self.num_steps])
 
     def _check_finite(self, means: dict[str, float], batch: FeedBatch) -> None:
         """:raises NonFiniteError: in training; an evaluation goes on, and says so once"""
         wrong = [key for key, value in means.items() if not math.isfinite(value)]
-        if not wrong or (self.train and not self.engine.stop_on_nonfinite_train_score):
+        if not wrong or (self.train and not self._stops_at_non_finite):
             return
         text = f"{self._where(batch)}: {wrong[0].replace(':', ' ')} is not finite."
         if self.train:
@@ -206,10 +208,10 @@ class Runner:
 
     def _where(self, batch: FeedBatch) -> str:
         tags = ", ".join(map(repr, batch.seq_tags[:3])) + (", ..." if len(batch.seq_tags) > 3 else "")
-        return f"{self.dataset_name}, epoch {self.engine.epoch}, step {self.num_steps}, sequences {tags}"
+        return f"{self.dataset_name}, epoch {self.session.epoch}, step {self.num_steps}, sequences {tags}"
 
     def _non_finite_error(self, feed: dict[Any, Any], batch: FeedBatch) -> NonFiniteError:
-        state = (self.engine.network, self.engine.tf_session, feed)
+        state = (self.session.network, self.session.tf_session, feed)
         layer = first_non_finite_layer(*state)
         if layer:
             first = f"The first layer with a value that is not finite: {layer}."
@@ -222,7 +224,7 @@ class Runner:
         )
 
     def _non_finite_gradient_error(self, feed: dict[Any, Any], batch: FeedBatch) -> NonFiniteError:
-        found = self.engine.updater.find_non_finite_gradients(self.engine.tf_session, feed)
+        found = self.session.updater.find_non_finite_gradients(self.session.tf_session, feed)
         return NonFiniteError(
             f"{self._where(batch)}: a gradient is not finite, though the loss is."
             " The parameters are those of before the step.\n"

@@ -1,0 +1,113 @@
+"""Names of model files, such as "net-model/network.012": which epochs have one, and which one a task works on."""
+
+from __future__ import annotations
+
+import os
+
+from returnn.config import Config
+from returnn.engine.epochs import Epochs
+from returnn.util.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
+from returnn.util.errors import ConfigError
+
+
+class ModelNames:
+    """Names of the model files of one training."""
+
+    def __init__(self, config: Config, epochs: Epochs) -> None:
+        """
+        :param config: its option `model`
+        :param epochs: of the training
+        """
+        self.model: str | None = config.value("model", None)
+        self.epochs = epochs
+
+    def of_epoch(self, epoch: int | None = None) -> str:
+        """
+        :param epoch: default: the current one
+        :return: name without suffix
+        :raises ConfigError: if the config has no `model`
+        """
+        if not self.model:
+            raise ConfigError("option 'model' is required: where the model files go, such as 'net-model/network'.")
+        epoch = self.epochs.current if epoch is None else epoch
+        return model_name_of_epoch(self.model, epoch, is_pretrain=self.epochs.is_pretrain(epoch))
+
+
+def model_name_of_epoch(model: str, epoch: int, *, is_pretrain: bool = False) -> str:
+    """
+    :param model: what all names begin with, option `model`
+    :param epoch: from 0 on; 0 is before the training
+    :param is_pretrain: whether it belongs to the pretraining
+    :return: name without suffix, e.g. "net-model/network.012"
+    """
+    return f"{model}{'.pretrain' if is_pretrain else ''}.{epoch:03d}"
+
+
+def existing_models(config: Config) -> dict[int, str]:
+    """
+    :param config: its option `model`
+    :return: epoch -> name without suffix
+    """
+    model = config.value("model", None)
+    if not model:
+        return {}
+    folder, name = os.path.split(model)
+    found = {}
+    for entry in os.listdir(folder or ".") if os.path.isdir(folder or ".") else ():
+        base = get_checkpoint_filepattern(entry)
+        epoch_text = base.removeprefix(f"{name}.").removeprefix("pretrain.")
+        if base.startswith(f"{name}.") and entry.endswith(".index") and epoch_text.isdigit():
+            found[int(epoch_text)] = os.path.join(folder, base)
+    return dict(sorted(found.items()))
+
+
+def model_of_task(config: Config) -> tuple[int | None, str | None]:
+    """
+    :param config: its options `load`, `load_epoch`, `epoch`, `model`
+    :return: epoch and model file that a task other than training works on: `load`, or that of `load_epoch` or `epoch`,
+        or the newest; None where there is none
+    :raises ConfigError: if it is not there
+    """
+    existing = existing_models(config)
+    load = config.value("load", None)
+    if load:
+        load = get_checkpoint_filepattern(load)
+        return config.int("load_epoch", 0) or config.int("epoch", 0) or _epoch_of(load), load
+    epoch = config.int("load_epoch", -1)
+    if epoch < 0:
+        epoch = config.int("epoch", -1)
+    if epoch < 0:
+        epoch = max(existing, default=0)
+    if not epoch:
+        return None, None
+    if epoch not in existing:
+        have = ", ".join(map(str, existing)) or "none"
+        raise ConfigError(f"there is no model of epoch {epoch}.\n  {config.value('model', None)!r} has: {have}.")
+    return epoch, existing[epoch]
+
+
+def train_start_epoch(config: Config) -> int:
+    """
+    :param config: its options `start_epoch`, `model`
+    :return: `start_epoch`; by default the one after the newest model file
+    :raises ConfigError: if `start_epoch` is no number from 1
+    """
+    text = config.value("start_epoch", "auto")
+    if text == "auto":
+        return max(existing_models(config), default=start_epoch_without_model(config) - 1) + 1
+    if not str(text).isdigit() or int(text) < 1:
+        raise ConfigError(f"option 'start_epoch': is {text!r}, expected 'auto' or a number from 1.")
+    return int(text)
+
+
+def start_epoch_without_model(config: Config) -> int:
+    """:return: the first epoch of a training from scratch"""
+    text = str(config.value("start_epoch", "auto"))
+    return int(text) if text.isdigit() else 1
+
+
+def _epoch_of(filename: str) -> int | None:
+    try:
+        return model_epoch_from_filename(filename)
+    except ValueError:
+        return None

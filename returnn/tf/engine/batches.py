@@ -1,0 +1,73 @@
+"""Batches of a data set, as the options say, on their way into a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from returnn.datasets.batch_generator import BatchSetGenerator
+from returnn.datasets.dataset import Dataset
+from returnn.engine.batch_options import batch_limits
+from returnn.tf.engine.data_pipeline import DatasetDataProvider, PipelineFeeder
+from returnn.tf.engine.feed import DEFAULT_CAPACITY, BatchFeeder, FeedMaker
+from returnn.tf.engine.network_session import NetworkSession
+
+
+def batches_of(
+    session: NetworkSession, dataset: Dataset, *, train: bool, filters: bool | None = None, batch_size: int = 0
+) -> BatchSetGenerator:
+    """
+    :param session: with a network
+    :param dataset: after `init_seq_order`
+    :param train: whether it is for training
+    :param filters: whether sequences are left out because of their length; default: in training
+    :param batch_size: 0: that of the config
+    :return: batches of the epoch that the data set is in, within the limits of the config
+    """
+    config = session.config
+    limits = batch_limits(config, train=train, filters=filters, epoch=max(session.epoch, 1))
+    if batch_size:
+        limits["batch_size"] = batch_size
+    used = session.network.get_used_data_keys()
+    return dataset.generate_batches(
+        shuffle_batches=train and config.bool("shuffle_batches", False),
+        used_data_keys=[key for key in dataset.get_data_keys() if key in used] or None,
+        **limits,
+    )
+
+
+def make_feed_maker(session: NetworkSession, dataset: Dataset, fetches: Any = None) -> FeedMaker:
+    """
+    :param session: with a network
+    :param dataset: after its `init_seq_order`
+    :param fetches: what will be computed, see `FeedMaker`
+    :return: what loads batches of the data set
+    """
+    return FeedMaker(
+        dataset,
+        session.network.extern_data,
+        used_keys=session.network.get_used_data_keys(),
+        fetches=fetches,
+        enforce_min_len1=session.config.is_true("enforce_min_len1", False),
+    )
+
+
+def make_feeder(
+    session: NetworkSession, dataset: Dataset, batches: BatchSetGenerator, fetches: Any
+) -> BatchFeeder | PipelineFeeder:
+    """
+    :param session: with a network
+    :param dataset: after its `init_seq_order`
+    :param batches: of the epoch; with `dataset_pipeline`, they are made in another way
+    :param fetches: what will be computed
+    :return: context over which to iterate: the batches
+    """
+    config, maker = session.config, make_feed_maker(session, dataset, fetches)
+    if not config.typed_value("dataset_pipeline", None):
+        return BatchFeeder(maker, batches, capacity=config.int("tf_data_provider_capacity", DEFAULT_CAPACITY))
+    provider = session.built.made_once(
+        ("pipeline", id(dataset), *maker.data_keys),
+        lambda: DatasetDataProvider(
+            session.network.extern_data, config, {dataset.name: dataset}, data_keys=maker.data_keys
+        ),
+    )
+    return PipelineFeeder(provider, session.tf_session)

@@ -1,0 +1,96 @@
+"""`NetworkOfEpoch`: sees to it that the session has the network of the epoch, with the right parameters."""
+
+from __future__ import annotations
+
+from returnn.config import Config
+from returnn.engine.model_names import model_of_task
+from returnn.engine.net_dicts import NetDicts
+from returnn.engine.net_diff import is_same_net
+from returnn.tf.engine.built_network import NetDict
+from returnn.tf.engine.carry_over import CopyRules
+from returnn.tf.engine.model_files import ModelFiles
+from returnn.tf.engine.network_session import ModelToLoad, NetworkSession
+from returnn.tf.network import TFNetwork
+from returnn.util.errors import ConfigError
+
+_TRAINING_TASKS = ("train", "initialize_model", "nop_init_net_train", "hyper_param_tuning")
+
+
+class NetworkOfEpoch:
+    """Which network, and which parameters an epoch begins with."""
+
+    def __init__(self, session: NetworkSession, net_dicts: NetDicts, model_files: ModelFiles) -> None:
+        """
+        :param session: gets the networks
+        :param net_dicts: of all epochs
+        :param model_files: of all epochs
+        """
+        self.session = session
+        self.epochs = session.epochs
+        self.net_dicts = net_dicts
+        self.model_files = model_files
+        self.loaded_epoch: int | None = None  # whose model file was loaded at the beginning
+
+    def begin(self, config: Config) -> None:
+        """
+        Builds the network for the task of the config, and loads its parameters: the model of the epoch, or none in a
+        training from scratch.
+
+        :param config: options
+        :raises ConfigError: if there is no model to work on
+        """
+        is_training = config.value("task", "train") in _TRAINING_TASKS
+        model = self.model_files.begin_training(config) if is_training else self._begin_task(config)
+        net_dict = self.net_dicts.of_epoch(max(self.epochs.current, 1))
+        if is_training and model.epoch:
+            trained = self.net_dicts.of_epoch(model.epoch)
+            net_dict = net_dict if is_same_net(net_dict, trained) else trained
+        self.session.build(net_dict, model, is_training=is_training)
+        self.loaded_epoch = model.epoch
+
+    def _begin_task(self, config: Config) -> ModelToLoad:
+        model = ModelToLoad(*model_of_task(config))
+        self.epochs.current = model.epoch or 0
+        if model.filename is None:
+            self._check_may_be_random(config)
+        return model
+
+    def _check_may_be_random(self, config: Config) -> None:
+        files = self.session.preload_from_files
+        preloads = any(file.is_needed(is_training=False, has_own_checkpoint=False) for file in files)
+        if not (preloads or config.bool("allow_random_model_init", False)):
+            raise ConfigError(
+                f"there is no model to work on: {config.value('model', None)!r} has no checkpoint.\n"
+                "  Train one, or set 'load' or 'load_epoch'; 'allow_random_model_init = True' works without."
+            )
+
+    def is_another(self, net_dict: NetDict | None = None) -> bool:
+        """
+        :param net_dict: default: that of the epoch
+        :return: whether it is another network than the current one
+        """
+        built = self.session.built
+        if self.session.config.is_true("reinit_network_each_epoch", False) and built.epoch != self.epochs.current:
+            return True
+        return not is_same_net(built.net_dict, net_dict or self.net_dicts.of_epoch(self.epochs.current))
+
+    def change(self, net_dict: NetDict | None = None) -> None:
+        """
+        Changes to another network. It takes over parameters and the state of the optimizer, see `carry_over`.
+
+        :param net_dict: default: that of the epoch
+        """
+        net_dict = net_dict or self.net_dicts.of_epoch(self.epochs.current)
+        self.session.change(net_dict, lambda network: self._copy_rules(net_dict, network))
+
+    def _copy_rules(self, net_dict: NetDict, network: TFNetwork) -> CopyRules:
+        pretrain = self.epochs.pretrain
+        mode = net_dict.get("#copy_param_mode") or (pretrain.copy_param_mode if pretrain else None) or "ifpossible"
+        if pretrain is None or not self.epochs.is_pretrain(self.epochs.current - 1):
+            return CopyRules(mode)
+        outputs = [layer.name for layer in network.get_output_layers()]
+        return CopyRules(
+            mode,
+            skipped_layers=outputs if pretrain.copy_output_layer is False else (),
+            strict_layers=outputs if pretrain.copy_output_layer is True else (),
+        )

@@ -1,0 +1,194 @@
+"""`NetworkSession`: the network of the current epoch, in a session that has its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from returnn.config import Config
+from returnn.engine.epochs import Epochs
+from returnn.engine.net_options import OptionsOfNet
+from returnn.log import log
+from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, preloaded_files, set_preloaded_values
+from returnn.tf.engine.built_network import BuiltNetwork, NetDict, build_network
+from returnn.tf.engine.carry_over import CopyRules, restore_state, take_state
+from returnn.tf.engine.step_trace import StepTracer
+from returnn.tf.engine.tensorboard import Summaries
+from returnn.tf.network import TFNetwork
+from returnn.tf.updater import Updater
+from returnn.tf.util.assign import assign_values
+from returnn.util.errors import ConfigError
+
+tf1 = tf.compat.v1
+
+
+@dataclass(frozen=True)
+class ModelToLoad:
+    """Where parameters come from. Without an epoch, it is a model of another training."""
+
+    epoch: int | None = None
+    filename: str | None = None
+
+
+class NetworkSession:
+    """Builds networks one after the other, each with a session. What runs steps gets this."""
+
+    def __init__(self, config: Config, epochs: Epochs, *, on_new_network: Callable[[], None]) -> None:
+        """
+        :param config: options
+        :param epochs: know the current one
+        :param on_new_network: called when a new network has its values
+        """
+        self.config = config
+        self.epochs = epochs
+        self.search_flag = False  # whether choices search, in networks that are built from now on
+        self.eval_flag = True  # whether losses are computed
+        self.options_of_net = OptionsOfNet(config)
+        self.preload_from_files = preloaded_files(config.typed_value("preload_from_files", None))
+        self.summaries = Summaries(config)
+        self.step_tracer = StepTracer(config, self.summaries.folder)
+        self.built: BuiltNetwork = None  # type: ignore[assignment]  # by build
+        self.tf_session: tf1.Session = None  # type: ignore[assignment]
+        self._on_new_network = on_new_network
+        self._writer: CheckpointWriter | None = None
+        self._preloaded: set[Any] = set()  # `ref()` of the variables
+
+    @property
+    def epoch(self) -> int:
+        """The current one; 0 if it is not known which one the parameters are of."""
+        return self.epochs.current
+
+    @property
+    def network(self) -> TFNetwork:
+        """The network that was built last."""
+        return self.built.network
+
+    @property
+    def updater(self) -> Updater | None:
+        """What trains it; None if it is not trained."""
+        return self.built.updater
+
+    # Networks.
+
+    def build(self, net_dict: NetDict, model: ModelToLoad, *, is_training: bool) -> None:
+        """
+        Makes a network and a session with it, and closes those before.
+
+        :param net_dict: options of each layer, by name
+        :param model: its parameters; without one, they get initial values
+        :param is_training: whether parameters will be updated
+        """
+        self._close_graph()
+        self.options_of_net.apply(net_dict)
+        self.built = build_network(
+            self.config,
+            net_dict,
+            epoch=self.epoch,
+            is_training=is_training,
+            eval_flag=self.eval_flag,
+            search_flag=self.search_flag,
+        )
+        for layer in self.network.get_all_layers_deep():
+            if layer.warning:
+                log.print_warning(layer.warning)
+        print(f"network: {len(self.network.layers)} layers, {self.network.get_num_params():,} parameters", file=log.v2)
+        self._init_values(model, is_training=is_training)
+
+    def change(self, net_dict: NetDict, rules: Callable[[TFNetwork], CopyRules]) -> None:
+        """
+        Changes to another network. It takes over parameters and the state of the optimizer, see `carry_over`.
+
+        :param net_dict: options of each layer, by name
+        :param rules: from the new network to what is taken over
+        """
+        state = take_state(self.network, self.updater, self.tf_session)
+        self.build(net_dict, ModelToLoad(epoch=self.epoch), is_training=self.updater is not None)
+        preloaded = {ref: self.tf_session.run(ref.deref()) for ref in self._preloaded}
+        restore_state(state, self.network, self.updater, self.tf_session, rules(self.network))
+        assign_values(self.tf_session, preloaded)
+
+    def _init_values(self, model: ModelToLoad, *, is_training: bool) -> None:
+        if self.updater is not None:
+            self.updater.get_optim_op()
+        if self.config.is_true("check_unsupported_device", False):
+            raise ConfigError("option 'check_unsupported_device': is not supported.")
+        variables = set_preloaded_values(
+            self.preload_from_files, self.network.get_saveable_params_list(), is_training=is_training,
+            has_own_checkpoint=model.epoch is not None, network=self.network,
+        )  # fmt: skip
+        self._preloaded = {var.ref() for var in variables}
+        self.make_tf_session()
+        self.network.initialize_params(self.tf_session, are_loaded_next=model.filename is not None)
+        self.initialize_updater_vars()
+        if model.filename is not None:
+            self.load(model.filename)
+        self._on_new_network()
+
+    def make_tf_session(self) -> None:
+        """Makes the session, with `tf_session_opts`. `wrap_tf_session` is a function that gets and returns one."""
+        options = dict(self.config.typed_value("tf_session_opts", None) or {})
+        try:
+            proto = tf1.ConfigProto(**options)
+        except (TypeError, ValueError) as exc:
+            raise ConfigError(f"option 'tf_session_opts': {exc}") from exc
+        self.tf_session = tf1.Session(config=proto)
+        wrap = self.config.typed_value("wrap_tf_session", None)
+        if wrap is not None:
+            self.tf_session = wrap(self.tf_session)
+
+    def close(self) -> None:
+        """Ends everything that has to be ended."""
+        self.summaries.close()
+        self._close_graph()
+
+    def _close_graph(self) -> None:
+        if self.built is not None:
+            self.network.call_graph_reset_callbacks()
+        if self.tf_session is not None:
+            self.tf_session.close()
+            self.tf_session = None  # type: ignore[assignment]
+        self._writer = None
+
+    # Values.
+
+    def initialize_updater_vars(self) -> None:
+        """Initial values of what a new update needs."""
+        if self.updater is not None:
+            self.updater.init_optimizer_vars(self.tf_session)
+
+    def check_uninitialized_vars(self) -> None:
+        """:raises ConfigError: if a variable has no value, because some code of a config made it too late"""
+        names = self.tf_session.run(tf1.report_uninitialized_variables(tf1.global_variables()))
+        if len(names):
+            text = ", ".join(name.decode("utf8") for name in names[:5])
+            raise ConfigError(f"{len(names)} variables have no value: {text}.\n  Make them with the network.")
+
+    def train_step(self) -> int:
+        """:return: number of training steps so far"""
+        return self.network.get_global_train_step(self.tf_session)
+
+    def save(self, filename: str, *, may_be_broken: bool = False) -> None:
+        """
+        :param filename: of the checkpoint, without suffix
+        :param may_be_broken: whether it may have values that are not finite
+        :raises CheckpointError: if it cannot be written
+        """
+        if self._writer is None:
+            self._writer = CheckpointWriter({var.op.name: var for var in self.built.variables_of_model()})
+        self._writer.save(self.tf_session, filename, may_be_broken=may_be_broken)
+
+    def load(self, filename: str) -> None:
+        """
+        :param filename: of a checkpoint
+        :raises CheckpointError: if it does not fit. With `load_ignore_missing_vars`, parameters may be missing
+        """
+        print(f"load {filename!r}", file=log.v2)
+        CustomCheckpointLoader(
+            filename,
+            [var for var in self.built.variables_of_model() if var.ref() not in self._preloaded],
+            ignore_missing=self.config.bool("load_ignore_missing_vars", False),
+            network=self.network,
+        ).load_now(self.tf_session)

@@ -1,0 +1,222 @@
+"""`Training`: epoch after epoch, each with its network, learning rate, model file and evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from returnn.config import Config
+from returnn.datasets.batch_generator import BatchSetGenerator
+from returnn.datasets.dataset import Dataset
+from returnn.engine.best_model import best_model_options
+from returnn.engine.epoch_report import note_duration, report_epoch
+from returnn.engine.learning_rate_control import LearningRateControl
+from returnn.log import log
+from returnn.tf.checkpoint import broken_filename, cleanup_policy, crash_filename
+from returnn.tf.engine.batches import batches_of
+from returnn.tf.engine.data_pass import DataPass
+from returnn.tf.engine.evaluation import Evaluation
+from returnn.tf.engine.interrupts import InterruptedRun, Interrupts
+from returnn.tf.engine.model_files import ModelFiles
+from returnn.tf.engine.network_of_epoch import NetworkOfEpoch
+from returnn.tf.engine.network_session import NetworkSession
+from returnn.tf.engine.non_finite import NonFiniteError
+from returnn.util.errors import ConfigError
+from returnn.util.human_readable import hms
+
+
+class Training:
+    """A training, from the epoch that comes next to the last one."""
+
+    def __init__(
+        self,
+        session: NetworkSession,
+        network_of_epoch: NetworkOfEpoch,
+        model_files: ModelFiles,
+        evaluation: Evaluation,
+        control: LearningRateControl,
+        *,
+        on_epoch: Callable[[], None],
+    ) -> None:
+        """
+        :param session: with the network that is trained
+        :param network_of_epoch: changes the network when an epoch has another one
+        :param model_files: where the epochs are kept
+        :param evaluation: after each epoch
+        :param control: of the learning rate
+        :param on_epoch: called when everything is ready for an epoch
+        """
+        self.config: Config = session.config
+        self.session = session
+        self.epochs = session.epochs
+        self.network_of_epoch = network_of_epoch
+        self.model_files = model_files
+        self.evaluation = evaluation
+        self.control = control
+        self.dataset: Dataset | None = None
+        self.learning_rate = 0.0
+        self.save_interval = self.config.int("save_interval", 1)
+        self._on_epoch = on_epoch
+        self._first_epoch = 0  # of this run
+
+    def run(self) -> None:
+        """
+        All epochs that are left.
+
+        :raises NonFiniteError: if a loss is not finite
+        """
+        if self.epochs.current > self.epochs.final:
+            print(f"finished already: epoch {self.epochs.current - 1} of {self.epochs.final}", file=log.v1)
+            return
+        self._check_options()
+        self.model_files.check_folder()
+        self.check_last_epoch()
+        self._save_initial_model()
+        self._first_epoch = self.epochs.current
+        print(f"start training at epoch {self.epochs.current} of {self.epochs.final}", file=log.v3)
+        for epoch in range(self.epochs.current, self.epochs.final + 1):
+            self.epochs.current = epoch
+            self.begin_epoch()
+            self.train_epoch()
+        self._end()
+        print(f"finished training at epoch {self.epochs.final}", file=log.v1)
+
+    def _check_options(self) -> None:
+        """:raises ConfigError: now, if options make no sense that are needed later"""
+        cleanup_policy(self.config.bool_or_other("cleanup_old_models", None))
+        best_model_options(self.config)
+        _number_from_0("start_batch", self.config.value("start_batch", "auto"))
+
+    def check_last_epoch(self) -> None:
+        """Evaluates the epoch before, if the process was killed after its model file was written."""
+        last = self.network_of_epoch.loaded_epoch
+        if last and last == self.epochs.current - 1 and (self.control.filename or self.control.need_error_info):
+            self.epochs.current = last
+            self.evaluation.run(skip_already_evaluated=True)
+            self.control.save()
+            self.epochs.current = last + 1
+
+    def _save_initial_model(self) -> None:
+        wanted = self.epochs.current == 1 and self.config.bool("save_epoch1_initial_model", False)
+        if wanted and self.model_files.are_written:
+            self.session.save(self.model_files.names.of_epoch(0))
+
+    def _end(self) -> None:
+        end_op = self.session.updater.get_end_of_training_op()
+        if end_op is not None:
+            self.session.tf_session.run(end_op)
+            self.session.save(self.model_files.names.of_epoch())
+
+    # One epoch.
+
+    def begin_epoch(self) -> None:
+        """Network, learning rate and data of the epoch."""
+        net_dict = self.network_of_epoch.net_dicts.of_epoch(self.epochs.current, step=self.session.train_step())
+        if self.network_of_epoch.is_another(net_dict):
+            print(f"{self.epochs}: has another network", file=log.v3)
+            self.network_of_epoch.change(net_dict)
+        self._load_best_model()
+        self.learning_rate = self._learning_rate_of_epoch()
+        self.session.updater.set_learning_rate(self.learning_rate, session=self.session.tf_session)
+        self.dataset.init_seq_order(self.epochs.current)
+        self._on_epoch()
+
+    def _load_best_model(self) -> None:
+        """Option `use_last_best_model`: goes back to the best epoch, if the last ones are worse."""
+        options = best_model_options(self.config)
+        epoch, first = self.epochs.current, self.epochs.first_after_pretrain
+        if options is None or epoch <= first or epoch % options.modulo:
+            return
+        best = options.best_epoch(self.control, last_epoch=epoch - 1, first_epoch=first)
+        if best is None or best == epoch - 1:
+            return
+        existing = self.model_files.existing()
+        if best not in existing:
+            log.print_warning(f"use_last_best_model: the model of epoch {best} is the best one, but it is not there.")
+            return
+        print(f"epoch {epoch}: goes on from epoch {best}, the best one so far", file=log.v2)
+        self.session.load(existing[best])
+
+    def _learning_rate_of_epoch(self) -> float:
+        control, epoch = self.control, self.epochs.current
+        if "learning_rate" in self.session.options_of_net.original:
+            control.set_default_learning_rate_for_epoch(epoch, self.config.float("learning_rate", 1.0))
+        elif self.epochs.is_pretrain() and not self.config.is_true("use_learning_rate_control_always", False):
+            rate = self.config.float("pretrain_learning_rate", control.default_learning_rate)
+            control.set_default_learning_rate_for_epoch(epoch, rate)
+        return control.get_learning_rate_for_epoch(epoch)
+
+    def train_epoch(self) -> None:
+        """One epoch: training, model file, evaluation."""
+        prefix = f"{'pretrain' if self.epochs.is_pretrain() else 'train'} epoch {self.epochs.current}"
+        print(f"{prefix}, learning rate {self.learning_rate:.6g}", file=log.v3)
+        batches = self._batches()
+        data_pass = DataPass(self.session, dataset_name="train", dataset=self.dataset, batches=batches, train=True)
+        self._run_pass(data_pass, prefix)
+        try:
+            with Interrupts() as interrupts:
+                self._finish_epoch(data_pass)
+                interrupts.check(where=f"epoch {self.epochs.current}")
+        except InterruptedRun as exc:
+            print(f"{exc}. The same command again goes on after the last model.", file=log.v1)
+            raise
+
+    def _batches(self) -> BatchSetGenerator:
+        batches = batches_of(self.session, self.dataset, train=True)
+        if self.epochs.current == self._first_epoch:
+            start = _number_from_0("start_batch", self.config.value("start_batch", "auto"))
+            if len(batches.peek_next_n(start)) < start:
+                raise ConfigError(
+                    f"option 'start_batch': is {start}, but epoch {self.epochs.current} has fewer batches."
+                )
+            batches.advance(start)
+        return batches
+
+    def _run_pass(self, data_pass: DataPass, prefix: str) -> None:
+        try:
+            data_pass.run(prefix, raise_exception=True)
+        except NonFiniteError:
+            self._save_beside(broken_filename)
+            raise
+        except InterruptedRun as exc:
+            saved = self._save_beside(lambda name: crash_filename(name, data_pass.num_steps))
+            where = f"; the parameters are in {saved!r}" if saved else ""
+            print(f"{exc}{where}. The same command again starts at epoch {self.epochs.current}.", file=log.v1)
+            raise
+
+    def _save_beside(self, name_of: Callable[[str], str]) -> str | None:
+        if not self.model_files.are_written:
+            return None
+        filename = name_of(self.model_files.names.of_epoch())
+        self.session.save(filename, may_be_broken=True)
+        return filename
+
+    def _finish_epoch(self, data_pass: DataPass) -> None:
+        control, epoch = self.control, self.epochs.current
+        control.set_epoch_error(epoch, data_pass.scores.for_learning_rate_control("train"))
+        note_duration(control, epoch, data_pass.elapsed)
+        control.save()
+        self._save_epoch()
+        self.evaluation.run()
+        control.save()
+        print(f"{self._summary()}, elapsed {hms(data_pass.elapsed)}", file=log.v1)
+        report_epoch(self.config, control, epoch)
+        self.model_files.clean_up(control)
+
+    def _save_epoch(self) -> None:
+        epoch = self.epochs.current
+        wanted = epoch == self.epochs.final or (self.save_interval and epoch % self.save_interval == 0)
+        if wanted and self.model_files.are_written:
+            self.session.save(self.model_files.names.of_epoch())
+
+    def _summary(self) -> str:
+        errors = self.control.get_epoch_error_dict(self.epochs.current)
+        scores = [f"{key} {value:.4g}" for key, value in sorted(errors.items()) if isinstance(value, float)]
+        return ", ".join([f"epoch {self.epochs.current}", *scores])
+
+
+def _number_from_0(option: str, text: str) -> int:
+    if text == "auto":
+        return 0
+    if not text.isdigit():
+        raise ConfigError(f"option {option!r}: is {text!r}, expected 'auto' or a number from 0.")
+    return int(text)
