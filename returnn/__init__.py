@@ -1,12 +1,17 @@
 """RETURNN: a toolkit to train and decode sequence models."""
 
-from returnn.old_module_names import install_old_submodules
-from returnn.util.version import __version__, describe_returnn_version, git_describe_head_version, returnn_root_dir
+from returnn.compat.install import install
+from returnn.util.system.version import (
+    __version__,
+    describe_returnn_version,
+    git_describe_head_version,
+    returnn_root_dir,
+)
 
 __all__ = ["__root_dir__", "__version__"]
 
 __root_dir__ = returnn_root_dir
-install_old_submodules()
+install()
 
 
 def __getattr__(name: str) -> str:

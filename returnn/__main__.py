@@ -20,7 +20,7 @@ from returnn import __version__
 from returnn.config import Config, set_global_config
 from returnn.config.command_line import VERSION_FLAGS, make_parser, parse_args, parse_value
 from returnn.config.option_check import check_options
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.base import EngineBase
 from returnn.engine.data import cache_byte_sizes, load_dataset
 from returnn.log import log
@@ -30,9 +30,9 @@ from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.better_exchook import better_exchook
 from returnn.util.debug import init_better_exchook, init_faulthandler
 from returnn.util.errors import ConfigError, UserError
-from returnn.util.human_readable import hms
-from returnn.util.threads import init_thread_join_hack
-from returnn.util.version import describe_returnn_version
+from returnn.util.system.threads import init_thread_join_hack
+from returnn.util.system.version import describe_returnn_version
+from returnn.util.texts.human_readable import hms
 
 config: Config | None = None
 engine: EngineBase | None = None

@@ -22,7 +22,7 @@ from io import StringIO
 from typing import Any, Protocol, TextIO
 
 from returnn.util.errors import ConfigError, check_known
-from returnn.util.live_line import live_line
+from returnn.util.system.live_line import live_line
 from returnn.util.warn_once import warn_deprecated, warn_once
 
 DEFAULT_VERBOSITY = 3

@@ -56,7 +56,7 @@ TASKS = {
         Task("hyper_param_tuning", "looks for good values of options", f"{_ENGINE_TASKS}:tune_hyper_params"),
         Task("search_server", "answers search requests over HTTP", f"{_ENGINE_TASKS}:search_server"),
         Task("server", "the same as search_server", f"{_ENGINE_TASKS}:search_server"),
-        Task("debug_shell", "opens an interactive shell", "returnn.util.debug_shell:debug_shell_task"),
+        Task("debug_shell", "opens an interactive shell", "returnn.util.system.debug_shell:debug_shell_task"),
     ]
 }
 

@@ -35,7 +35,7 @@ LOOP_WITHOUT_GRAPH = tuple(
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.util": (),
     "returnn.log": UTIL,
-    "returnn.config": (*UTIL, "returnn.log", "returnn.old_module_names", "returnn.old_tensorflow_names"),
+    "returnn.config": (*UTIL, "returnn.log"),
     "returnn.tensor": UTIL,
     "returnn.frontend": (*TENSOR, "returnn.config.current"),
     "returnn.datasets": (*UTIL, "returnn.log", "returnn.config"),
@@ -61,8 +61,8 @@ WITHOUT_FRAMEWORK = (
     *LOOP_WITHOUT_GRAPH,
 )
 FRAMEWORKS = {"tensorflow", "torch", "keras"}
-# Documented names which live a floor above, in modules of re-exports alone.
-RE_EXPORTS = {"returnn.util.basic"}
+COMPAT = "returnn.compat"
+INSTALLS_COMPAT = "returnn"  # `import returnn` makes old module names known
 
 
 def _modules() -> Iterator[tuple[str, Path]]:
@@ -95,6 +95,29 @@ def _imports(node: ast.AST) -> Iterator[str]:
             yield from _imports(child)
 
 
+def _only_hands_names_on(module: str) -> bool:
+    """:return: whether it consists of imports, a docstring and `__all__`"""
+    statements = [node for node in ast.parse(MODULES[module].read_text("utf8")).body if not isinstance(node, ast.Expr)]
+    names = [ast.unparse(node.targets[0]) for node in statements if isinstance(node, ast.Assign)]
+    imports = [node for node in statements if isinstance(node, ast.ImportFrom)]
+    return len(imports) + len(names) == len(statements) and names in ([], ["__all__"])
+
+
+def _facades() -> set[str]:
+    """:return: documented paths which hand on names from the room of the past"""
+    candidates = {module for module in MODULES if not _is_in(module, COMPAT) and _only_hands_names_on(module)}
+    facades: set[str] = set()
+    while True:
+        more = {
+            module
+            for module in candidates - facades
+            if any(_is_in(imported, COMPAT) or imported in facades for imported in IMPORTS[module])
+        }
+        if not more:
+            return facades
+        facades |= more
+
+
 def _is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
@@ -106,16 +129,30 @@ def _package_of(module: str) -> str | None:
 IMPORTS = {module: sorted(set(_imports(ast.parse(path.read_text("utf8"))))) for module, path in MODULES.items()}
 
 
+FACADES = _facades()
+
+
+def test_the_past_is_imported_by_its_facades_alone() -> None:
+    wrong = [
+        f"{module} imports {imported}"
+        for module, imports in IMPORTS.items()
+        if not _is_in(module, COMPAT) and module not in FACADES and module != INSTALLS_COMPAT
+        for imported in imports
+        if _is_in(imported, COMPAT) or imported in FACADES
+    ]
+    assert not wrong
+
+
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_imports_go_down(package: str) -> None:
     allowed = ("returnn.util", package, *MAY_IMPORT[package])
     wrong = [
         f"{module} imports {imported}"
         for module, imports in IMPORTS.items()
-        if _package_of(module) == package and module not in RE_EXPORTS
+        if _package_of(module) == package and module not in FACADES
         for imported in imports
         if _is_in(imported, "returnn") and not any(_is_in(imported, other) for other in allowed)
-    ]  # fmt: skip
+    ]
     assert not wrong
 
 
@@ -164,7 +201,7 @@ def test_modules_import_each_other_in_no_circle() -> None:
     [
         ("returnn.tensor", ["tensorflow", "torch", "returnn.frontend"]),
         ("returnn.frontend", ["tensorflow", "torch"]),
-        ("returnn.datasets.registry", ["tensorflow", "torch"]),
+        ("returnn.datasets.core.registry", ["tensorflow", "torch"]),
         ("returnn.tf.layers.loop.infer", ["tensorflow", "torch"]),
         ("returnn.tf.layers.loop.plan", ["tensorflow", "torch"]),
         ("returnn.tf.frontend_low_level", ["torch"]),

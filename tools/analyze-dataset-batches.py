@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.datasets.batch import Batch
-from returnn.datasets.batch_generator import BatchSetGenerator
+from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.engine.batch_options import batch_limits
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.tools.batch_statistics import BatchStatistics

@@ -10,7 +10,7 @@ from returnn.datasets.util.bliss import iter_bliss
 from returnn.tools.bliss_segments import joined_neighbours, sorted_by_time
 from returnn.tools.command_line import run_tool
 from returnn.util.errors import check_known
-from returnn.util.text_file import iter_lines
+from returnn.util.files.text_file import iter_lines
 
 _SEPARATOR = ";"  # as in the lists of ConcatSeqsDataset
 _OUTPUT_TYPES = ("", "py")

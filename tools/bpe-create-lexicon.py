@@ -10,7 +10,7 @@ import _setup_returnn_env  # noqa: F401
 from returnn.datasets.util.vocab_file import labels_by_index, read_vocab_file
 from returnn.tools.bpe_lexicon import bpe_lexicon_xml
 from returnn.tools.command_line import run_tool
-from returnn.util.atomic_file import write_atomic
+from returnn.util.files.atomic_file import write_atomic
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from returnn.tf.checkpoint import cleanup_policy, delete_superfluous_checkpoints
 from returnn.tf.checkpoint.cleanup import CleanupPolicy, superfluous_epochs
 from returnn.tools.command_line import init_config, run_tool
 from returnn.util.errors import UserError
-from returnn.util.human_readable import human_bytes_size
+from returnn.util.texts.human_readable import human_bytes_size
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ import _setup_returnn_env  # noqa: F401
 from returnn.datasets.util.bliss import is_bliss_file, iter_bliss
 from returnn.datasets.util.lexicon import Lexicon
 from returnn.tools.command_line import run_tool
-from returnn.util.text_file import iter_lines
+from returnn.util.files.text_file import iter_lines
 
 
 def make_parser() -> argparse.ArgumentParser:

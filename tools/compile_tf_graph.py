@@ -9,7 +9,7 @@ import _setup_returnn_env  # noqa: F401
 
 from returnn.tf.graph_export import GRAPH_FORMATS, GraphMode, build_graph, write_graph
 from returnn.tools.command_line import init_config, run_tool
-from returnn.util.atomic_file import write_atomic
+from returnn.util.files.atomic_file import write_atomic
 
 
 def make_parser() -> argparse.ArgumentParser:

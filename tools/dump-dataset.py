@@ -9,7 +9,7 @@ import _setup_returnn_env  # noqa: F401
 
 from returnn.tools.command_line import init_config, open_dataset, run_tool
 from returnn.tools.dataset_dump import DUMP_TYPES, Dump, Selection, default_prefix, in_words, parse_lengths, parse_tags
-from returnn.util.stats import Stats
+from returnn.util.numbers.stats import Stats
 
 
 def make_parser() -> argparse.ArgumentParser:

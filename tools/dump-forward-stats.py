@@ -11,7 +11,7 @@ import numpy
 from returnn.tools.command_line import init_config, open_dataset, run_tool
 from returnn.tools.layer_outputs import SeqOutputs, layer_outputs, reset_seq_order
 from returnn.util.errors import UserError
-from returnn.util.stats import Stats
+from returnn.util.numbers.stats import Stats
 
 
 def make_parser() -> argparse.ArgumentParser:

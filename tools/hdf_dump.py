@@ -6,7 +6,7 @@ import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.datasets.hdf_writer import HDFDatasetWriter
+from returnn.datasets.hdf.hdf_writer import HDFDatasetWriter
 from returnn.tools.command_line import init_config, open_dataset, run_tool
 
 

@@ -12,8 +12,8 @@ from returnn.tf.checkpoint.files import get_checkpoint_filepattern
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
 from returnn.tools.command_line import run_tool
 from returnn.tools.tensor_table import TensorInfo, parse_print_options, tensor_stats, tensor_table
-from returnn.util.bool_text import to_bool
 from returnn.util.errors import UserError, check_known
+from returnn.util.texts.bool_text import to_bool
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from returnn.config.option_kinds import expand_floats, expand_ints, to_int
 from returnn.config.options import Options
-from returnn.util.bool_text import to_bool
 from returnn.util.errors import ConfigError
+from returnn.util.texts.bool_text import to_bool
 
 T = TypeVar("T")
 Types = type | tuple[type, ...]

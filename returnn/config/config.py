@@ -13,9 +13,8 @@ from typing import Any, TextIO
 from returnn.config import command_line, files
 from returnn.config.accessors import OptionAccess
 from returnn.config.current import MODULE_NAME, current_config, replace_current_config
-from returnn.old_module_names import install_old_top_level_modules
-from returnn.old_tensorflow_names import install_old_tensorflow_names
 from returnn.util.errors import ConfigError
+from returnn.util.user_code import prepare_for_user_code
 
 _NOT_OPTIONS = ("config", "__builtins__", "__file__", "__name__")  # what a Python config finds in its namespace
 
@@ -115,8 +114,7 @@ class Config(OptionAccess):
         self._loaded = dict(self.typed_dict)
 
     def _run_python(self, source: files.ConfigSource) -> None:
-        install_old_top_level_modules()
-        install_old_tensorflow_names()
+        prepare_for_user_code()
         self.typed_dict.update({"config": self, "__file__": source.filename, "__name__": MODULE_NAME})
         with self._is_global_if_there_is_none():
             files.run_python(source, self.typed_dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from returnn.config.config import Config
 from returnn.util.errors import ConfigError
-from returnn.util.gpu import have_gpu
+from returnn.util.system.gpu import have_gpu
 
 
 def tf_should_use_gpu(config: Config) -> bool:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
 from returnn.util.errors import ConfigError, UserError
-from returnn.util.json_text import load_json
-from returnn.util.py_exec import custom_exec
+from returnn.util.files.json_text import load_json
+from returnn.util.system.py_exec import custom_exec
 
 FileType = Literal["py", "js", "txt"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from returnn.config.config import Config
 from returnn.util.errors import ConfigError, UserError
-from returnn.util.json_text import load_json
+from returnn.util.files.json_text import load_json
 
 
 def network_json_from_config(config: Config) -> dict[str, Any]:

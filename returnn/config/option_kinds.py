@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from returnn.util.bool_text import to_bool
-from returnn.util.numbers_dict import NumbersDict
+from returnn.util.numbers.numbers_dict import NumbersDict
+from returnn.util.texts.bool_text import to_bool
 
 T = TypeVar("T")
 AUTO = "auto"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from returnn.datasets.batch import Batch
-from returnn.datasets.batch_generator import BatchSetGenerator
-from returnn.datasets.data_dims import convert_data_dims
-from returnn.datasets.dataset import RANDOM_SEED_OFFSET_ENV_VAR, Dataset
-from returnn.datasets.dataset_seq import DatasetSeq
-from returnn.datasets.errors import DataError
-from returnn.datasets.extern_data import set_config_extern_data_from_dataset, shapes_for_batches
-from returnn.datasets.registry import (
+from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.data_dims import convert_data_dims
+from returnn.datasets.core.dataset import RANDOM_SEED_OFFSET_ENV_VAR, Dataset
+from returnn.datasets.core.dataset_seq import DatasetSeq
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.extern_data import set_config_extern_data_from_dataset, shapes_for_batches
+from returnn.datasets.core.registry import (
     extend_dataset_dict_from_parent_dataset,
     get_dataset_class,
     init_dataset,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from returnn.datasets.errors import DataError
+from returnn.datasets.core.errors import DataError
 
 
 class BundleFile:

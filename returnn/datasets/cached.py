@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from returnn.datasets.cached2 import CachedDataset2
-from returnn.datasets.dataset_seq import Array, DatasetSeq
-from returnn.datasets.errors import DataError
-from returnn.datasets.seq_order import IntArray, SeqLens, SeqOrder, is_same_order
+from returnn.datasets.core.dataset_seq import Array, DatasetSeq
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.seq_order import IntArray, SeqLens, SeqOrder, is_same_order
 from returnn.util.errors import ConfigError
-from returnn.util.numbers_dict import NumbersDict
+from returnn.util.numbers.numbers_dict import NumbersDict
 
 
 class CachedDataset(CachedDataset2):

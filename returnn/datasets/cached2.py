@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from returnn.datasets.dataset import Dataset
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
-from returnn.datasets.frames import shuffle_frames, windows_of_frames
-from returnn.datasets.seq_order import SeqOrder
-from returnn.util.numbers_dict import NumbersDict
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
+from returnn.datasets.core.frames import shuffle_frames, windows_of_frames
+from returnn.datasets.core.seq_order import SeqOrder
+from returnn.util.numbers.numbers_dict import NumbersDict
 
 
 class CachedDataset2(Dataset):

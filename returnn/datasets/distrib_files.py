@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from returnn.datasets.cached2 import CachedDataset2
-from returnn.datasets.dataset import Dataset
-from returnn.datasets.dataset_seq import Array, DatasetSeq
-from returnn.datasets.registry import DatasetDict, init_sub_dataset
-from returnn.datasets.seq_order import IntArray, SeqOrder
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.dataset_seq import Array, DatasetSeq
+from returnn.datasets.core.registry import DatasetDict, init_sub_dataset
+from returnn.datasets.core.seq_order import IntArray, SeqOrder
+from returnn.datasets.core.worker import DatasetWorker
+from returnn.datasets.core.wrapper import copy_seq
 from returnn.datasets.util.seq_lists import load_python_data
-from returnn.datasets.worker import DatasetWorker
-from returnn.datasets.wrapper import copy_seq
 from returnn.util.errors import ConfigError
 
 Filename = str

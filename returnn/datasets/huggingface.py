@@ -11,9 +11,9 @@ from typing import Any
 import numpy
 
 from returnn.config import get_global_config
-from returnn.datasets.corpus_dataset import CorpusDataset
-from returnn.datasets.dataset_seq import Array
-from returnn.datasets.seq_order import GetSeqLen, SeqLens
+from returnn.datasets.core.corpus_dataset import CorpusDataset
+from returnn.datasets.core.dataset_seq import Array
+from returnn.datasets.core.seq_order import GetSeqLen, SeqLens
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.file_cache import get_instance

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from returnn.datasets.corpus_dataset import CorpusDataset
-from returnn.datasets.data_dims import convert_data_dims
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array
-from returnn.datasets.seq_order import GetSeqLen, SeqOrder
+from returnn.datasets.core.corpus_dataset import CorpusDataset
+from returnn.datasets.core.data_dims import convert_data_dims
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
+from returnn.datasets.core.seq_order import GetSeqLen, SeqOrder
 from returnn.util.errors import ConfigError
 
 

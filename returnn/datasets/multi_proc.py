@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from returnn.datasets.cached2 import CachedDataset2
-from returnn.datasets.dataset_seq import DatasetSeq
-from returnn.datasets.registry import DatasetDict
-from returnn.datasets.seq_order import SeqOrder
-from returnn.datasets.worker import DatasetInfo, DatasetWorker
-from returnn.datasets.wrapper import pass_order_options
+from returnn.datasets.core.dataset_seq import DatasetSeq
+from returnn.datasets.core.registry import DatasetDict
+from returnn.datasets.core.seq_order import SeqOrder
+from returnn.datasets.core.worker import DatasetInfo, DatasetWorker
+from returnn.datasets.core.wrapper import pass_order_options
 from returnn.util.errors import ConfigError, check_known
 
 _SHARDING_METHODS = ("seq_order", "dedicated")

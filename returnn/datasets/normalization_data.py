@@ -15,8 +15,8 @@ import numpy
 import numpy.typing
 
 from returnn.datasets.bundle_file import BundleFile
-from returnn.util.atomic_file import open_atomic
 from returnn.util.errors import UserError
+from returnn.util.files.atomic_file import open_atomic
 
 Vector: TypeAlias = numpy.typing.NDArray[Any]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from returnn.datasets.corpus_dataset import CorpusDataset
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array
-from returnn.datasets.errors import DataError
-from returnn.datasets.seq_order import GetSeqLen
-from returnn.util.numbers_dict import NumbersDict
+from returnn.datasets.core.corpus_dataset import CorpusDataset
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.seq_order import GetSeqLen
+from returnn.util.numbers.numbers_dict import NumbersDict
 
 
 class NumpyDumpDataset(CorpusDataset):

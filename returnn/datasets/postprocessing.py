@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import returnn.frontend  # noqa: F401 (values of tensors need it)
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
+from returnn.datasets.core.registry import DatasetLike
+from returnn.datasets.core.seq_order import SeqOrder
+from returnn.datasets.core.wrapper import WrapperDataset, pass_order_options
 from returnn.datasets.multi_proc import MultiProcDataset
-from returnn.datasets.registry import DatasetLike
-from returnn.datasets.seq_order import SeqOrder
-from returnn.datasets.wrapper import WrapperDataset, pass_order_options
 from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import ConfigError
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from returnn.datasets.corpus_dataset import CorpusDataset
-from returnn.datasets.data_dims import convert_data_dims
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array
+from returnn.datasets.core.corpus_dataset import CorpusDataset
+from returnn.datasets.core.data_dims import convert_data_dims
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.signal import frames
 from returnn.util.errors import ConfigError, UserError
-from returnn.util.text_file import iter_lines, read_bytes
+from returnn.util.files.text_file import iter_lines, read_bytes
 
 
 class RawWavDataset(CorpusDataset):

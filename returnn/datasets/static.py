@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from returnn.datasets.corpus_dataset import CorpusDataset
-from returnn.datasets.data_dims import DataDim, convert_data_dims
-from returnn.datasets.dataset import Dataset
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array
-from returnn.datasets.errors import DataError
-from returnn.datasets.seq_order import GetSeqLen
+from returnn.datasets.core.corpus_dataset import CorpusDataset
+from returnn.datasets.core.data_dims import DataDim, convert_data_dims
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.seq_order import GetSeqLen
 
 _TAG_KEY = "seq_tag"
 

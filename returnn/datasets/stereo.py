@@ -14,11 +14,11 @@ import h5py
 import numpy
 
 from returnn.datasets.bundle_file import BundleFile
-from returnn.datasets.corpus_dataset import CorpusDataset
-from returnn.datasets.data_dims import convert_data_dims
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array
+from returnn.datasets.core.corpus_dataset import CorpusDataset
+from returnn.datasets.core.data_dims import convert_data_dims
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
+from returnn.datasets.core.seq_order import GetSeqLen
 from returnn.datasets.normalization_data import NormalizationData
-from returnn.datasets.seq_order import GetSeqLen
 from returnn.util.errors import ConfigError, UserError
 
 _CLASSES = "classes"

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy
 
-from returnn.datasets.corpus_dataset import CorpusDataset
-from returnn.datasets.dataset_seq import DEFAULT_KEY, Array
-from returnn.datasets.errors import DataError
-from returnn.datasets.seq_order import GetSeqLen
+from returnn.datasets.core.corpus_dataset import CorpusDataset
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.seq_order import GetSeqLen
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.util.errors import UserError, check_known
-from returnn.util.literal import literal_eval
-from returnn.util.text_file import read_text
+from returnn.util.files.literal import literal_eval
+from returnn.util.files.text_file import read_text
 
 _SINGLE, _LIST_WITH_SCORES = "single", "list_with_scores"
 _FLAT, _LENS, _SCORES = "data_flat", "data_seq_lens", "scores"

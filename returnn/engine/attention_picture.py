@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from returnn.util.picture import new_figure, save_figure
+from returnn.util.system.picture import new_figure, save_figure
 
 _MAX_LABELS = 60  # of an axis, so that they can be read
 _INCHES_PER_LABEL = 0.3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 
 from returnn.config import Config, get_global_config
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.epochs import Epochs, final_epoch_of
 from returnn.engine.learning_rate_control import LearningRateControl, load_learning_rate_control_from_config
 from returnn.engine.model_names import (

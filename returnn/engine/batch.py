@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from returnn.datasets.batch import Batch, BatchSeqCopyPart
-from returnn.datasets.batch_arrays import batch_to_raw_dict
-from returnn.datasets.batch_generator import BatchSetGenerator
+from returnn.datasets.core.batch import Batch, BatchSeqCopyPart
+from returnn.datasets.core.batch_arrays import batch_to_raw_dict
+from returnn.datasets.core.batch_generator import BatchSetGenerator
 
 __all__ = ["Batch", "BatchSeqCopyPart", "BatchSetGenerator", "batch_to_raw_dict"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.util.errors import ConfigError
-from returnn.util.numbers_dict import NumbersDict
+from returnn.util.numbers.numbers_dict import NumbersDict
 
 DEFAULT_BATCH_SIZE = 10_000  # frames
 _LIMITS = ("max_seqs", "max_pad_size", "max_total_num_seqs")

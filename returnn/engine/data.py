@@ -12,8 +12,8 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.datasets.cached import CachedDataset
-from returnn.datasets.dataset import Dataset
-from returnn.datasets.registry import DatasetLike, get_dataset_class, init_dataset, init_dataset_via_str
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.registry import DatasetLike, get_dataset_class, init_dataset, init_dataset_via_str
 from returnn.tensor import Tensor
 from returnn.util.errors import ConfigError
 

@@ -9,7 +9,7 @@ from returnn.engine.epoch_table import DURATION_KEY, epoch_table
 from returnn.engine.learning_curve import learning_curve_filename, update_learning_curve
 from returnn.engine.learning_rate_control import LearningRateControl
 from returnn.log import log
-from returnn.util.terminal import terminal_size
+from returnn.util.system.terminal import terminal_size
 
 _COLUMNS_OF_FILES = 120
 

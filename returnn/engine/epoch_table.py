@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from returnn.engine.learning_rate_file import EpochData
-from returnn.util.human_readable import hms
+from returnn.util.texts.human_readable import hms
 
 DURATION_KEY = "epoch_train_time_secs"  # of `EpochData.meta`
 _MAX_EPOCHS = 10

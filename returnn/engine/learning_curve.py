@@ -12,7 +12,7 @@ from returnn.engine.learning_rate_file import EpochData
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.optional_import import import_optional
-from returnn.util.picture import new_figure, save_figure
+from returnn.util.system.picture import new_figure, save_figure
 
 FILE_NAME = "learning_curve.png"
 _MAX_PANELS = 6

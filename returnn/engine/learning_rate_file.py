@@ -11,10 +11,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from returnn.util.atomic_file import write_atomic
-from returnn.util.better_repr import better_repr
 from returnn.util.errors import UserError
-from returnn.util.literal import literal_eval
+from returnn.util.files.atomic_file import write_atomic
+from returnn.util.files.literal import literal_eval
+from returnn.util.texts.better_repr import better_repr
 
 _META_PREFIX = ":meta:"
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from returnn.datasets.util.sprint_pipe import parse_options, receive, send
+from returnn.datasets.sprint.sprint_pipe import parse_options, receive, send
 
 Callback = Callable[..., Any]
 

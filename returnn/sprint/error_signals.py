@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy
 import numpy.typing
 
-from returnn.datasets.util.sprint_pipe import format_options, send
-from returnn.datasets.util.sprint_process import Args, SprintProcess, evaluated_args
+from returnn.datasets.sprint.sprint_pipe import format_options, send
+from returnn.datasets.sprint.sprint_process import Args, SprintProcess, evaluated_args
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.introspect import collect_class_init_kwargs
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy
 import numpy.typing
 
-from returnn.datasets.seq_order import part_of
-from returnn.datasets.util.sprint_pipe import GO, Data, End, Init, parse_options, send
-from returnn.util.text_file import iter_lines
+from returnn.datasets.core.seq_order import part_of
+from returnn.datasets.sprint.sprint_pipe import GO, Data, End, Init, parse_options, send
+from returnn.util.files.text_file import iter_lines
 
 Array = numpy.typing.NDArray[Any]
 

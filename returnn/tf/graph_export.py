@@ -18,8 +18,8 @@ from returnn.tf.engine.built_network import create_network
 from returnn.tf.engine.graph_ops import ops_before
 from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, TargetNotAvailable, require_available
 from returnn.tf.network import ExternData, TFNetwork
-from returnn.util.atomic_file import write_atomic
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.files.atomic_file import write_atomic
 
 tf1 = tf.compat.v1
 

@@ -20,8 +20,8 @@ from typing import Any
 import numpy
 
 from returnn.config import Config
-from returnn.datasets.batch_generator import BatchSetGenerator
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.dataset import Dataset
 from returnn.log import log
 from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.engine import Engine

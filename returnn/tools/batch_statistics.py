@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy
 
-from returnn.datasets.batch import Batch
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.dataset import Dataset
 from returnn.util.errors import UserError
 
 

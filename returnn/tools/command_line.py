@@ -14,12 +14,12 @@ from typing import Any
 import returnn.__main__ as rnn
 from returnn.config import get_global_config
 from returnn.config.config import Config
-from returnn.datasets.dataset import Dataset
-from returnn.datasets.registry import init_dataset, init_dataset_via_str, known_dataset_classes
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.registry import init_dataset, init_dataset_via_str, known_dataset_classes
 from returnn.engine.data import dataset_names, load_dataset
 from returnn.log import log
 from returnn.util.errors import UserError, nearest_hint
-from returnn.util.literal import literal_eval
+from returnn.util.files.literal import literal_eval
 
 _GIVEN_DATA = "given"
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy
 
-from returnn.datasets.dataset import Dataset
-from returnn.util.atomic_file import open_atomic
-from returnn.util.debug_shell import debug_shell
+from returnn.datasets.core.dataset import Dataset
 from returnn.util.errors import UserError, check_known
-from returnn.util.human_readable import hms
-from returnn.util.numbers_dict import NumbersDict
+from returnn.util.files.atomic_file import open_atomic
+from returnn.util.files.text_file import iter_lines
+from returnn.util.numbers.numbers_dict import NumbersDict
+from returnn.util.numbers.stats import Stats
 from returnn.util.optional_import import import_optional
-from returnn.util.stats import Stats
-from returnn.util.text_file import iter_lines
+from returnn.util.system.debug_shell import debug_shell
+from returnn.util.texts.human_readable import hms
 
 DUMP_TYPES = {
     "stdout": "prints the data of all keys",

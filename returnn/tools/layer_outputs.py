@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from returnn.config import Config
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.static import StaticDataset
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.forward_iface import ForwardCallbackIface

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy
 
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.tools.dataset_dump import Selection
 from returnn.util.errors import UserError, check_known
 

@@ -6,10 +6,10 @@ import gzip
 from collections.abc import Iterable
 from typing import Any
 
-from returnn.util.atomic_file import open_atomic
 from returnn.util.errors import UserError
-from returnn.util.literal import literal_eval
-from returnn.util.text_file import read_text
+from returnn.util.files.atomic_file import open_atomic
+from returnn.util.files.literal import literal_eval
+from returnn.util.files.text_file import read_text
 
 
 def read_text_dict(filename: str) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from returnn.util.atomic_file import open_atomic
 from returnn.util.errors import UserError
+from returnn.util.files.atomic_file import open_atomic
 
 _MODEL = "model"
 

@@ -9,8 +9,8 @@ from typing import IO, Any
 from rich.console import Console
 from rich.traceback import Traceback
 
-from returnn.util.debug_shell import debug_shell
 from returnn.util.errors import UserError
+from returnn.util.system.debug_shell import debug_shell
 
 __all__ = ["better_exchook", "debug_shell", "install", "print_exc", "print_exception", "print_tb", "setup_all"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy
 
 from returnn.util.errors import UserError
-from returnn.util.text_file import iter_lines
+from returnn.util.files.text_file import iter_lines
 
 BpePostMergeSymbol = "@@"
 _END_OF_WORD = "</w>"

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from returnn.util import better_exchook
-from returnn.util.debug_shell import debug_shell
+from returnn.util.system.debug_shell import debug_shell
 
 __all__ = [
     "debug_shell",

@@ -21,11 +21,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from returnn.util.atomic_file import write_atomic
 from returnn.util.errors import ConfigError, UserError, check_known
-from returnn.util.file_lock import LockFile
-from returnn.util.folders import get_login_username, get_temp_dir
-from returnn.util.human_readable import human_bytes_size
+from returnn.util.files.atomic_file import write_atomic
+from returnn.util.files.file_lock import LockFile
+from returnn.util.files.folders import get_login_username, get_temp_dir
+from returnn.util.texts.human_readable import human_bytes_size
 
 _INFO_SUFFIX = ".returnn-info"
 _LOCK_SUFFIX = ".returnn-lock"

@@ -1,5 +1,3 @@
-"""Documented path: the cache of Python's own `functools`."""
+"""Documented path: hands on names for configs. The code is in `returnn.compat.util.lru_cache`."""
 
-from functools import lru_cache
-
-__all__ = ["lru_cache"]
+from returnn.compat.util.lru_cache import *

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TextIO
 
 from returnn.util.errors import UserError
-from returnn.util.file_lock import LockFile
-from returnn.util.folders import get_cache_dir
+from returnn.util.files.file_lock import LockFile
+from returnn.util.files.folders import get_cache_dir
 
 _UNUSED_DAYS = 60  # after that, a library is deleted
 _LOCK_TIMEOUT_S = 600

@@ -1,16 +1,3 @@
-"""A result that can say why it is so."""
+"""Documented path: hands on names for configs. The code is in `returnn.compat.util.result_with_reason`."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Generic, TypeVar
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ResultWithReason(Generic[T]):
-    """E.g. False, because the file is too old."""
-
-    result: T
-    reason: str | None = None
+from returnn.compat.util.result_with_reason import *

@@ -8,9 +8,9 @@ import pickle
 import h5py
 import numpy as np
 
+from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.hdf import HDFDatasetWriter
 from returnn.datasets.map import FromListDataset
-from returnn.datasets.registry import init_dataset
 
 NUM_SEQS = 11
 

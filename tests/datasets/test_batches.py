@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from returnn.datasets.basic import shapes_for_batches
-from returnn.datasets.batch import Batch
-from returnn.datasets.chunking import parse_chunking
-from returnn.datasets.errors import DataError
-from returnn.datasets.registry import init_dataset
+from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.chunking import parse_chunking
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.registry import init_dataset
 from returnn.engine.batch import BatchSetGenerator, batch_to_raw_dict
 from returnn.util.errors import ConfigError
-from returnn.util.numbers_dict import NumbersDict
+from returnn.util.numbers.numbers_dict import NumbersDict
 
 
 def make_dataset(lens, **options):

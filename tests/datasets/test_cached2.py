@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from returnn.datasets.cached2 import CachedDataset2, SingleStreamPipeDataset
-from returnn.datasets.dataset_seq import DatasetSeq
+from returnn.datasets.core.dataset_seq import DatasetSeq
 
 from .corpus_checks import seqs_of_epoch
 

@@ -10,9 +10,9 @@ import h5py
 import numpy as np
 import pytest
 
-from returnn.datasets.errors import DataError
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.meta import EpochWiseFilter
-from returnn.datasets.registry import init_dataset
 from returnn.util.errors import ConfigError
 
 from .cases import CASES, hdf, static, static_seqs, write_streams

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from returnn.datasets import generating
-from returnn.datasets.dataset_seq import DatasetSeq
+from returnn.datasets.core.dataset_seq import DatasetSeq
+from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.generating import (
     StaticDataset,
     Task12AXDataset,
@@ -15,7 +16,6 @@ from returnn.datasets.generating import (
     TaskVariableAssignmentDataset,
     TaskXmlModelingDataset,
 )
-from returnn.datasets.registry import init_dataset
 from returnn.util.errors import ConfigError
 
 from .corpus_checks import assert_equal_seqs, seqs_of_epoch

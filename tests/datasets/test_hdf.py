@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from returnn.datasets.errors import DataError
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.hdf import HDFDataset, HDFDatasetWriter, SimpleHDFWriter
-from returnn.datasets.registry import init_dataset
 from returnn.util.errors import UserError
 
 from .cases import static, static_seqs, write_hdf
@@ -376,8 +376,8 @@ def test_many_sequences_are_found_across_blocks(tmp_path):
 
 
 def test_tags_of_many_sequences_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("returnn.datasets.hdf_file._READ_BLOCK", 16)
-    monkeypatch.setattr("returnn.datasets.hdf_file._MIN_DENSITY", 4)
+    monkeypatch.setattr("returnn.datasets.hdf.hdf_file._READ_BLOCK", 16)
+    monkeypatch.setattr("returnn.datasets.hdf.hdf_file._MIN_DENSITY", 4)
     write_old_file(tmp_path / "a.hdf", [1] * 50, targets=False)
     dataset = read(tmp_path / "a.hdf", seq_ordering="random_sample:0.7")
     tags = [dataset.get_tag(i) for i in range(dataset.num_seqs)]

@@ -12,9 +12,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from returnn.datasets.errors import DataError
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.postprocessing import LaplaceOrdering, Sequential
-from returnn.datasets.registry import init_dataset
 from returnn.tensor import TensorDict
 from returnn.util.errors import ConfigError, UserError
 

@@ -9,8 +9,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from returnn.datasets.dataset import Dataset
-from returnn.datasets.registry import get_dataset_class, init_dataset, known_dataset_classes
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.registry import get_dataset_class, init_dataset, known_dataset_classes
 from returnn.util.errors import ConfigError
 
 from .cases import CASES, WITHOUT_ORDER

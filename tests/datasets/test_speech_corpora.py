@@ -9,9 +9,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from returnn.datasets.errors import DataError
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.generating import LibriSpeechCorpus, TimitDataset
-from returnn.datasets.registry import init_dataset
 from returnn.util.errors import ConfigError
 
 from .corpus_checks import check_corpus_dataset, seqs_of_epoch

@@ -8,8 +8,8 @@ import pickle
 import numpy as np
 import pytest
 
-from returnn.datasets.errors import DataError
-from returnn.datasets.registry import init_dataset
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.registry import init_dataset
 
 from .cases import static_seqs
 

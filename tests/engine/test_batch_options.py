@@ -3,7 +3,7 @@ import pytest
 from returnn.config import Config
 from returnn.engine.batch_options import DEFAULT_BATCH_SIZE, batch_limits
 from returnn.util.errors import ConfigError
-from returnn.util.numbers_dict import NumbersDict
+from returnn.util.numbers.numbers_dict import NumbersDict
 
 OPTIONS = {
     "batch_size": {"data": 500, "classes": 50}, "eval_batch_size": 900, "max_seqs": 7, "max_pad_size": 30,

@@ -3,7 +3,7 @@ import pytest
 
 from returnn.config import Config
 from returnn.datasets.hdf import HDFDataset
-from returnn.datasets.hdf_writer import SimpleHDFWriter
+from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
 from returnn.engine.data import cache_byte_sizes, dataset_names, load_dataset, load_task_dataset
 from returnn.util.errors import ConfigError
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from returnn.compat.util.collect_outputs_dict import CollectOutputsDict, is_key_allowed_in_collect_outputs_dict
 from returnn.util.basic import (
     CollectionReadCheckCovered,
     DictAsObj,
@@ -43,7 +44,6 @@ from returnn.util.basic import (
     uniq_generic,
     write_pickled_object,
 )
-from returnn.util.collect_outputs_dict import CollectOutputsDict, is_key_allowed_in_collect_outputs_dict
 from returnn.util.errors import ConfigError
 
 Point = collections.namedtuple("Point", ["x", "y"])

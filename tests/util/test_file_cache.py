@@ -10,7 +10,7 @@ import pytest
 
 from returnn.config import Config, global_config_ctx
 from returnn.datasets import init_dataset
-from returnn.datasets.hdf_writer import SimpleHDFWriter
+from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
 from returnn.util import file_cache
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.file_cache import CachedFile, FileCache, get_instance

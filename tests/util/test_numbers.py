@@ -7,6 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from returnn.compat.util.math import (
+    PiecewiseLinear,
+    StepFunction,
+    ceil_div,
+    merge_random_seeds,
+    next_power_of_two,
+    simplify_and_format_number,
+)
 from returnn.util.basic import (
     Stats,
     class_idx_seq_to_1_of_k,
@@ -21,14 +29,6 @@ from returnn.util.basic import (
     random_orthogonal,
     slice_pad_zeros,
     softmax,
-)
-from returnn.util.math import (
-    PiecewiseLinear,
-    StepFunction,
-    ceil_div,
-    merge_random_seeds,
-    next_power_of_two,
-    simplify_and_format_number,
 )
 
 

@@ -9,7 +9,7 @@ from returnn.util import basic as util
 from returnn.util import debug
 from returnn.util.better_exchook import better_exchook, print_exc
 from returnn.util.errors import UserError
-from returnn.util.json_text import json_remove_comments, load_json
+from returnn.util.files.json_text import json_remove_comments, load_json
 
 
 def test_environment(monkeypatch):

@@ -8,10 +8,10 @@ import h5py
 import numpy
 import pytest
 
+from returnn.compat.util.export import onnx_export
 from returnn.config import Config
 from returnn.util import basic
 from returnn.util.errors import UserError
-from returnn.util.export import onnx_export
 
 
 def test_config_of_the_linker(tmp_path):

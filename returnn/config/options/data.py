@@ -20,7 +20,7 @@ from returnn.config.option import (
     text,
     texts,
 )
-from returnn.util.numbers_dict import NumbersDict
+from returnn.util.numbers.numbers_dict import NumbersDict
 
 
 class DataOptions(OptionTable):

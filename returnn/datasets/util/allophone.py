@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import total_ordering
 
 from returnn.util.errors import UserError
-from returnn.util.text_file import iter_lines
+from returnn.util.files.text_file import iter_lines
 
 _WORD_BEGIN, _WORD_END = 1, 2
 _NO_PHONE = "#"

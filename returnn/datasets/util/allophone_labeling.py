@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from returnn.datasets.util.allophone import StateTying
 from returnn.util.errors import UserError
-from returnn.util.text_file import iter_lines
+from returnn.util.files.text_file import iter_lines
 
 
 def read_allophones(filename: str) -> list[str]:

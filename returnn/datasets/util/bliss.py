@@ -15,7 +15,7 @@ from typing import BinaryIO
 from xml.etree import ElementTree
 
 from returnn.util.errors import UserError
-from returnn.util.text_file import open_maybe_gzip
+from returnn.util.files.text_file import open_maybe_gzip
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy.typing
 from returnn.datasets.util.allophone import AllophoneState, StateTying
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
-from returnn.util.text_file import read_bytes
+from returnn.util.files.text_file import read_bytes
 
 
 class Phoneme(TypedDict):

@@ -14,8 +14,8 @@ from returnn.datasets.util.vocab_file import (
     vocab_from_labels,
 )
 from returnn.util.errors import ConfigError, UserError
-from returnn.util.orthography import parse_orthography, parse_orthography_into_symbols
-from returnn.util.text_file import iter_lines, read_text
+from returnn.util.files.text_file import iter_lines, read_text
+from returnn.util.texts.orthography import parse_orthography, parse_orthography_into_symbols
 
 
 class SymbolTable:

@@ -24,7 +24,7 @@ import numpy.typing
 
 from returnn.datasets.util.allophone_labeling import read_allophones
 from returnn.util.errors import UserError, nearest_hint
-from returnn.util.text_file import iter_lines
+from returnn.util.files.text_file import iter_lines
 
 Floats: TypeAlias = numpy.typing.NDArray[numpy.float32]
 Times: TypeAlias = numpy.typing.NDArray[numpy.float64]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from returnn.datasets.errors import DataError
+from returnn.datasets.core.errors import DataError
 
 
 def load_python_data(filename: str, *, where: str) -> Any:

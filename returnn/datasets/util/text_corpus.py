@@ -19,7 +19,7 @@ import numpy.typing
 
 from returnn.datasets.util.bliss import is_bliss_file, iter_bliss
 from returnn.util.errors import UserError
-from returnn.util.text_file import decode_line, iter_byte_lines, open_maybe_gzip
+from returnn.util.files.text_file import decode_line, iter_byte_lines, open_maybe_gzip
 
 
 class TextCorpus:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy
 
 from returnn.util.errors import UserError
-from returnn.util.text_file import read_bytes, read_text
+from returnn.util.files.text_file import read_bytes, read_text
 
 
 def read_vocab_file(filename: str) -> dict[str, int]:

@@ -11,7 +11,7 @@ from returnn.frontend.math_ import abs, safe_log, square
 from returnn.frontend.matmul import matmul
 from returnn.frontend.signal import stft
 from returnn.tensor import Dim, Tensor
-from returnn.util.mel import mel_filterbank_matrix
+from returnn.util.numbers.mel import mel_filterbank_matrix
 
 
 def mel_filterbank(

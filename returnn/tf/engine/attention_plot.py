@@ -21,7 +21,7 @@ from typing import Any
 import numpy
 
 from returnn.config import Config
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.static import StaticDataset
 from returnn.engine.attention_picture import PictureAxis, draw_attention
 from returnn.engine.data import dataset_option, make_dataset

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from returnn.datasets.batch_generator import BatchSetGenerator
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.batch_options import batch_limits
 from returnn.tf.engine.data_pipeline import DatasetDataProvider, PipelineFeeder
 from returnn.tf.engine.feed import DEFAULT_CAPACITY, BatchFeeder, FeedMaker

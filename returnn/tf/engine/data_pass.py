@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
-from returnn.datasets.batch_generator import BatchSetGenerator
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.dataset import Dataset
 from returnn.log import log
 from returnn.tf.engine.batches import make_feeder
 from returnn.tf.engine.feed import FeedBatch
@@ -26,7 +26,7 @@ from returnn.tf.network import TFNetwork
 from returnn.tf.updater.finite_gradients import NON_FINITE_GRADIENT
 from returnn.tf.util.op_error import op_error_text
 from returnn.util.errors import UserError
-from returnn.util.human_readable import human_bytes_size
+from returnn.util.texts.human_readable import human_bytes_size
 
 
 class DataPass:

@@ -23,14 +23,14 @@ import numpy
 import tensorflow as tf
 
 from returnn.config import Config
-from returnn.datasets.batch import Batch
-from returnn.datasets.batch_arrays import SEQ_TAG_KEY
-from returnn.datasets.batch_generator import BatchSetGenerator
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.batch_arrays import SEQ_TAG_KEY
+from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.dataset import Dataset
 from returnn.tf.engine.feed import DEFAULT_CAPACITY, BatchFeeder, FeedBatch, FeedMaker
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
-from returnn.util.gpu import have_gpu
+from returnn.util.system.gpu import have_gpu
 
 tf1 = tf.compat.v1
 

@@ -10,9 +10,9 @@ import numpy
 import tensorflow as tf
 
 from returnn.config import Config
-from returnn.datasets.batch import Batch
-from returnn.datasets.batch_generator import BatchSetGenerator
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.base import EngineBase
 from returnn.engine.data import dataset_names, load_dataset
 from returnn.engine.net_dicts import NetDicts
@@ -37,7 +37,7 @@ from returnn.tf.network import TFNetwork
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.updater import Updater
 from returnn.util.errors import ConfigError
-from returnn.util.gpu import have_gpu
+from returnn.util.system.gpu import have_gpu
 
 tf1 = tf.compat.v1
 

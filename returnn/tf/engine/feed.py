@@ -11,10 +11,10 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
-from returnn.datasets.batch import Batch
-from returnn.datasets.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict
-from returnn.datasets.batch_generator import BatchSetGenerator
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict
+from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.dataset import Dataset
 from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.graph_ops import ops_before
 from returnn.tf.network.extern_data import ExternData

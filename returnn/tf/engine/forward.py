@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
-from returnn.datasets.dataset import Dataset
-from returnn.datasets.hdf_writer import SimpleHDFWriter
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
 from returnn.log import log
 from returnn.tf.engine.batches import batches_of
 from returnn.tf.engine.data_pass import DataPass

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.tf.engine.batches import batches_of

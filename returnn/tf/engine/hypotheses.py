@@ -18,12 +18,12 @@ import numpy
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.network import TFNetwork
-from returnn.util.atomic_file import open_atomic
 from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.files.atomic_file import open_atomic
 
 Hypotheses: TypeAlias = str | list[tuple[float, str]]
 Serializer: TypeAlias = Callable[[numpy.ndarray], str]

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from returnn.log import log
-from returnn.util.human_readable import hms, human_bytes_size
-from returnn.util.live_line import live_line
+from returnn.util.system.live_line import live_line
+from returnn.util.texts.human_readable import hms, human_bytes_size
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_UPDATES = 0.2

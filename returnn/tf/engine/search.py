@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.log import log
 from returnn.tf.engine.batches import batches_of
 from returnn.tf.engine.data_pass import DataPass

@@ -15,8 +15,8 @@ import tensorflow as tf
 from returnn.tensor import Tensor, batch_dim
 from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.tf.network import TFNetwork
-from returnn.util.atomic_file import open_atomic
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.files.atomic_file import open_atomic
 
 COLUMNS = ("score", "error", "pos_score", "pos_error", "seq_len")
 FILE_FORMATS = ("txt", "py")

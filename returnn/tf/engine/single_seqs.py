@@ -8,8 +8,8 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
-from returnn.datasets.batch import Batch
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.generating import StaticDataset
 from returnn.tf.engine.batches import make_feed_maker
 from returnn.tf.engine.hypotheses import HypothesesPerLayer, HypothesisReader

@@ -8,16 +8,17 @@ from typing import Any
 import numpy
 
 from returnn.config import Config
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import load_dataset
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.tensor import Tensor, TensorDict
 from returnn.tf.engine.forward_callback import forward_with_callback
 from returnn.tf.engine.network_session import NetworkSession
-from returnn.util.atomic_file import open_atomic
+from returnn.util.files.atomic_file import open_atomic
 from returnn.util.errors import ConfigError, check_known
-from returnn.util.stats import Stats
+from returnn.util.files.atomic_file import open_atomic
+from returnn.util.numbers.stats import Stats
 
 STATISTICS = ("mean", "std_dev", "min", "max", "label_frequencies")
 _DTYPES = ("float32", "float64")

@@ -19,8 +19,8 @@ from tensorflow.python.client import timeline  # has no public name
 
 from returnn.config import Config
 from returnn.log import log
-from returnn.util.atomic_file import write_atomic
 from returnn.util.errors import ConfigError
+from returnn.util.files.atomic_file import write_atomic
 
 tf1 = tf.compat.v1
 

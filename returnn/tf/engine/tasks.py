@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.config import Config
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import dataset_names, load_dataset, load_task_dataset
 from returnn.log import log
 from returnn.tf.engine import statistics

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from returnn.config import Config
-from returnn.datasets.batch_generator import BatchSetGenerator
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.epoch_report import note_duration, report_epoch
 from returnn.engine.learning_rate_control import LearningRateControl
@@ -21,7 +21,7 @@ from returnn.tf.engine.network_of_epoch import NetworkOfEpoch
 from returnn.tf.engine.network_session import NetworkSession
 from returnn.tf.engine.non_finite import NonFiniteError
 from returnn.util.errors import ConfigError
-from returnn.util.human_readable import hms
+from returnn.util.texts.human_readable import hms
 
 
 class Training:

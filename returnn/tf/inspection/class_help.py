@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from returnn.datasets.registry import get_dataset_class, known_dataset_classes
+from returnn.datasets.core.registry import get_dataset_class, known_dataset_classes
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.options.layer_options import Option, options_of, public_options_of

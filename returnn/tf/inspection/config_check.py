@@ -11,7 +11,7 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.config.option_check import find_unread_options
-from returnn.datasets.dataset import Dataset
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import dataset_names, dataset_option, load_dataset
 from returnn.engine.net_diff import is_same_net
 from returnn.tf.engine.engine import Engine

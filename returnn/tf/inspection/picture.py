@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from returnn.util.atomic_file import open_atomic, write_atomic
 from returnn.util.errors import ConfigError
+from returnn.util.files.atomic_file import open_atomic, write_atomic
 from returnn.util.optional_import import import_optional
 
 CHAR_WIDTH = 0.6  # of the size of the font, which is one with letters of equal width

@@ -15,7 +15,7 @@ from returnn.tf.inspection.loop_text import loop_text
 from returnn.tf.inspection.report import NetReport, inspect_network
 from returnn.tf.inspection.table import print_table, table_text
 from returnn.util.errors import ConfigError, check_known
-from returnn.util.terminal import is_tty
+from returnn.util.system.terminal import is_tty
 
 _MODES = ("training", "search")
 

@@ -36,9 +36,9 @@ from returnn.tf.network.raw_layers import create_raw_layer, is_raw_class, known_
 from returnn.tf.network.subnet_access import Subnetwork
 from returnn.tf.network.train_flag import train_flag_ctx
 from returnn.tf.util.error_text import is_of_toolkit
-from returnn.tf.util.tf1_names import add_tf1_names
 from returnn.util.errors import ConfigError
-from returnn.util.recursion_limit import more_recursion
+from returnn.util.system.recursion_limit import more_recursion
+from returnn.util.user_code import prepare_for_user_code
 
 tf1 = tf.compat.v1
 
@@ -86,7 +86,7 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         :param absolute_name_prefix: what names begin with, instead of those of the layers around
         :param name: for people
         """
-        add_tf1_names()
+        prepare_for_user_code()
         outer = parent_net or extra_parent_net
         self.name = name
         self.only_template = outer.only_template if outer else False  # no values: layers are made to infer dims alone

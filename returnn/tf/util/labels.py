@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
-from returnn.util.bleu import compute_bleu
 from returnn.util.errors import ConfigError
+from returnn.util.texts.bleu import compute_bleu
 
 
 def map_labels(x: Tensor, label_map: Mapping[int, int], name: str = "map_labels") -> Tensor:

@@ -8,8 +8,8 @@ import numpy
 import pytest
 import tensorflow as tf
 
+from returnn.compat.tf1_names import add_tf1_names
 from returnn.tf.util import basic
-from returnn.tf.util.tf1_names import add_tf1_names
 
 tf1 = tf.compat.v1
 

@@ -20,11 +20,10 @@ from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
 from returnn.tf.layers.user_code.out_type import template_of_user_code
-from returnn.tf.util import basic
 from returnn.tf.util.activations import RAW_ACTIVATIONS
 from returnn.tf.util.error_text import error_text
-from returnn.tf.util.tf1_names import add_tf1_names
 from returnn.util.errors import ConfigError
+from returnn.util.user_code import names_in_expressions, prepare_for_user_code
 
 
 def call_user_code(
@@ -107,9 +106,9 @@ def broadcast_raw(x: Tensor, common: Tensor) -> Any:
 @functools.cache
 def _names_in_eval() -> dict[str, Any]:
     """:return: what an expression can use: TensorFlow, our helpers for raw tensors, activation functions"""
-    add_tf1_names()
-    modules = {"tf": tf, "tf_compat": tf.compat, "tf_util": basic, "numpy": numpy, "np": numpy}
-    return {**RAW_ACTIVATIONS, **vars(basic), **modules}
+    prepare_for_user_code()
+    modules = {"tf": tf, "tf_compat": tf.compat, "numpy": numpy, "np": numpy}
+    return {**RAW_ACTIVATIONS, **names_in_expressions(), **modules}
 
 
 def _run(layer: LayerBase, code: str | Callable[..., Any], names: Mapping[str, Any]) -> Any:

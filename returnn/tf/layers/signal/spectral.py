@@ -13,7 +13,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.signal.complex_numbers import complex_dtype_of, real_dtype_of
 from returnn.util.errors import ConfigError, check_known
-from returnn.util.mel import mel_filterbank_matrix
+from returnn.util.numbers.mel import mel_filterbank_matrix
 
 
 class _StftBase(_ConcatInputLayer):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
-from returnn.datasets.hdf_writer import SimpleHDFWriter
+from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.side_effects import in_each_step

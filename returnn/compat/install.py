@@ -1,0 +1,27 @@
+"""Makes the names of the past known: old modules now, and what else a config's own code can use, when it runs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from returnn.compat.module_names import install_old_submodules, install_old_top_level_modules
+from returnn.compat.tensorflow_names import install_old_tensorflow_names
+from returnn.util.user_code import register_for_user_code
+
+
+def install() -> None:
+    """Is called once, by `import returnn`."""
+    install_old_submodules()
+    register_for_user_code(_prepare, _names_in_expressions)
+
+
+def _prepare() -> None:
+    install_old_top_level_modules()
+    install_old_tensorflow_names()
+
+
+def _names_in_expressions() -> Mapping[str, Any]:
+    module = importlib.import_module("returnn.compat.tf_util.names")  # late, as it imports TensorFlow
+    return {**vars(module), "tf_util": module}

@@ -1,0 +1,130 @@
+"""
+Modules under the names that they had before the package had subpackages: `TFUtil`, `Pretrain`, `LmDataset`, ...
+
+Old configs say `from TFUtil import where_bc`, some say `from returnn.TFUtil import where_bc`. An import hook answers
+with the module of today, the very same object.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+OLD_MODULE_NAMES = {
+    "BundleFile": "returnn.datasets.bundle_file",
+    "CachedDataset": "returnn.datasets.cached",
+    "CachedDataset2": "returnn.datasets.cached2",
+    "Config": "returnn.config",
+    "Dataset": "returnn.datasets.basic",
+    "Debug": "returnn.util.debug",
+    "DebugHelpers": "returnn.compat.util.debug_helpers",
+    "EngineBase": "returnn.engine.base",
+    "EngineBatch": "returnn.engine.batch",
+    "Fsa": "returnn.util.fsa",
+    "GeneratingDataset": "returnn.datasets.generating",
+    "HDFDataset": "returnn.datasets.hdf",
+    "HyperParamTuning": "returnn.tf.hyper_param_tuning",
+    "LearningRateControl": "returnn.learning_rate_control",
+    "LmDataset": "returnn.datasets.lm",
+    "Log": "returnn.log",
+    "MetaDataset": "returnn.datasets.meta",
+    "NativeOp": "returnn.native_op",
+    "NormalizationData": "returnn.datasets.normalization_data",
+    "NumpyDumpDataset": "returnn.datasets.numpy_dump",
+    "Pretrain": "returnn.pretrain",
+    "RawWavDataset": "returnn.datasets.raw_wav",
+    "SprintCache": "returnn.sprint.cache",
+    "SprintControl": "returnn.sprint.control",
+    "SprintDataset": "returnn.datasets.sprint",
+    "SprintErrorSignals": "returnn.sprint.error_signals",
+    "SprintExternInterface": "returnn.sprint.extern_interface",
+    "SprintInterface": "returnn.sprint.interface",
+    "StereoDataset": "returnn.datasets.stereo",
+    "TFCompat": "returnn.tf.compat",
+    "TFDataPipeline": "returnn.tf.data_pipeline",
+    "TFDistributed": "returnn.tf.distributed",
+    "TFEngine": "returnn.tf.engine",
+    "TFHorovod": "returnn.tf.horovod",
+    "TFKenLM": "returnn.tf.util.ken_lm",
+    "TFNativeOp": "returnn.tf.native_op",
+    "TFNetwork": "returnn.tf.network",
+    "TFNetworkLayer": "returnn.tf.layers.basic",
+    "TFNetworkRecLayer": "returnn.tf.layers.rec",
+    "TFNetworkSegModLayer": "returnn.tf.layers.segmental_model",
+    "TFNetworkSigProcLayer": "returnn.tf.layers.signal_processing",
+    "TFSprint": "returnn.tf.sprint",
+    "TFUpdater": "returnn.tf.updater",
+    "TFUtil": "returnn.tf.util.basic",
+    "TaskSystem": "returnn.util.task_system",
+    "Util": "returnn.util.basic",
+    "better_exchook": "returnn.util.better_exchook",
+    "rnn": "returnn.__main__",
+}
+
+
+class _SameModuleLoader(importlib.abc.Loader):
+    """Yields a module that exists under another name."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.own_spec: importlib.machinery.ModuleSpec | None = None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.name)
+        self.own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It ran already. The import system has meanwhile replaced its spec by the one of the old name."""
+        module.__spec__ = self.own_spec
+
+
+class _OldNamesFinder(importlib.abc.MetaPathFinder):
+    """Knows the old names behind one prefix. It is asked last, so a user's own module of that name is found first."""
+
+    def __init__(self, prefix: str):
+        self.prefix = prefix
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        name = OLD_MODULE_NAMES.get(fullname.removeprefix(self.prefix)) if fullname.startswith(self.prefix) else None
+        return importlib.machinery.ModuleSpec(fullname, _SameModuleLoader(name)) if name else None
+
+
+class _SubmodulesFinder(importlib.abc.MetaPathFinder):
+    """
+    Finds the submodules of packages that were imported under an old name, e.g. `TFNetworkRecLayer.plan`.
+
+    It is asked first, as otherwise Python finds the file in the package, and runs it a second time.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        parent, _, name = fullname.rpartition(".")
+        new_parent = OLD_MODULE_NAMES.get(parent.removeprefix("returnn."))
+        if new_parent is None or sys.modules.get(parent) is not sys.modules.get(new_parent):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _SameModuleLoader(f"{new_parent}.{name}"))
+
+
+def install_old_submodules() -> None:
+    """From now on, `import returnn.TFUtil` works."""
+    _install("returnn.")
+
+
+def install_old_top_level_modules() -> None:
+    """From now on, `import TFUtil` works."""
+    _install("")
+
+
+def _install(prefix: str) -> None:
+    if not any(isinstance(finder, _SubmodulesFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _SubmodulesFinder())
+    if not any(isinstance(finder, _OldNamesFinder) and finder.prefix == prefix for finder in sys.meta_path):
+        sys.meta_path.append(_OldNamesFinder(prefix))

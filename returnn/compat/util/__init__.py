@@ -1,0 +1,1 @@
+"""Documented helpers which only configs and tools of users call."""

@@ -1,0 +1,1 @@
+"""Base classes of data sets, what they share, and batches of sequences."""

@@ -1,0 +1,75 @@
+"""Copies the frames of a batch from the data set into padded arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from returnn.datasets.core.batch import Batch, BatchSeqCopyPart
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.dataset_seq import Array
+from returnn.datasets.core.extern_data import ExternDataLike
+
+SEQ_TAG_KEY = "seq_tag"
+SEQ_IDX_KEY = "seq_idx"
+
+
+def batch_to_raw_dict(
+    batch: Batch,
+    *,
+    dataset: Dataset,
+    extern_data: ExternDataLike,
+    data_keys: Collection[str],
+    enforce_min_len1: bool = False,
+    exclude_data_key: Collection[str] | None = None,
+) -> dict[str, Array]:
+    """
+    :param batch: which frames
+    :param dataset: after `init_seq_order`; the sequences of the batch get loaded
+    :param extern_data: templates by key; the arrays have their axes and dtypes
+    :param data_keys: which data keys. "seq_tag" and "seq_idx" may be among them.
+    :param enforce_min_len1: whether the padded arrays have at least one frame
+    :param exclude_data_key: which ones not
+    :return: by data key, the padded array. For keys with a time axis also `KEY_seq_lens`, (batch,), frames.
+    """
+    assert batch.start_seq is not None
+    assert batch.end_seq is not None
+    dataset.load_seqs(batch.start_seq, batch.end_seq)
+    arrays: dict[str, Array] = {}
+    for key in data_keys:
+        if exclude_data_key and key in exclude_data_key:
+            continue
+        if key == SEQ_TAG_KEY:
+            arrays[key] = np.array([dataset.get_tag(part.seq_idx) for part in batch.seqs])
+        elif key == SEQ_IDX_KEY:
+            arrays[key] = np.array([part.seq_idx for part in batch.seqs], dtype=np.int32)
+        else:
+            arrays.update(_padded_arrays(batch, dataset, extern_data.data[key], key, enforce_min_len1))
+    return arrays
+
+
+def _padded_arrays(batch: Batch, dataset: Dataset, template: Any, key: str, enforce_min_len1: bool) -> dict[str, Array]:
+    parts = [_data_of_part(dataset, part, key) for part in batch.seqs]
+    dtype = None if template.dtype == "string" else template.dtype
+    if template.time_dim_axis is None:
+        return {key: np.stack(parts).astype(dtype or parts[0].dtype)}
+    lengths = np.zeros(batch.num_slices, dtype=np.int32)
+    offsets = [int(part.batch_frame_offset[key]) for part in batch.seqs]
+    for part, offset, data in zip(batch.seqs, offsets, parts, strict=True):
+        lengths[part.batch_slice] = max(lengths[part.batch_slice], offset + len(data))
+    frame_shape = np.max([data.shape[1:] for data in parts], axis=0).astype(int) if parts[0].ndim > 1 else ()
+    num_frames = max(int(lengths.max()), int(enforce_min_len1))
+    padded = np.zeros((batch.num_slices, num_frames, *frame_shape), dtype=dtype or parts[0].dtype)
+    for part, offset, data in zip(batch.seqs, offsets, parts, strict=True):
+        frames = padded[part.batch_slice, offset : offset + len(data)]
+        frames[tuple(slice(0, size) for size in data.shape)] = data
+    if template.batch_dim_axis > template.time_dim_axis:
+        padded = padded.swapaxes(0, 1)
+    return {key: padded, f"{key}_seq_lens": lengths}
+
+
+def _data_of_part(dataset: Dataset, part: BatchSeqCopyPart, key: str) -> Array:
+    start, end = int(part.seq_start_frame[key]), int(part.seq_end_frame[key])
+    return dataset.get_data_slice(part.seq_idx, key, start, end)

@@ -1,0 +1,153 @@
+"""
+Cutting sequences into chunks: the option `chunking` and what goes with it.
+
+A chunk has its own range of frames per data key, since labels may run at another rate than the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from returnn.datasets.core.errors import DataError
+from returnn.util.errors import ConfigError
+from returnn.util.numbers.numbers_dict import Number, NumbersDict
+
+if TYPE_CHECKING:
+    from returnn.datasets.core.dataset import Dataset
+
+Chunk: TypeAlias = tuple[int, NumbersDict, NumbersDict]  # sequence, first frame per key, end frame per key
+CustomChunking: TypeAlias = Callable[..., Iterator[Chunk]]
+Size: TypeAlias = int | Mapping[str, int] | NumbersDict
+ChunkingOption: TypeAlias = str | Size | tuple[Size, Size] | list[Size] | CustomChunking | None
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """How to cut: both sizes in frames per key. A size of 0 says that the key is not cut."""
+
+    size: NumbersDict
+    step: NumbersDict
+    custom: CustomChunking | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anything is cut."""
+        return self.custom is not None or bool(self.size)
+
+
+def parse_chunking(option: ChunkingOption, *, where: str) -> Chunking:
+    """
+    :param option: size, or "size:step", or (size, step). Each of them may be a dict by data key.
+        Or a function `(dataset, seq_idx_start, recurrent_net, used_data_keys, **kwargs)` that yields chunks.
+    :param where: for errors, the data set
+    :raises ConfigError: if it is none of these
+    """
+    if callable(option):
+        return Chunking(NumbersDict(0), NumbersDict(0), option)
+    parts: list[object]
+    if isinstance(option, str):
+        parts = list(option.split(":"))
+    elif isinstance(option, tuple | list):
+        parts = list(option)
+    else:
+        parts = [0 if option is None else option]
+    if len(parts) not in (1, 2):
+        raise _bad_chunking(option, where)
+    sizes = [_parse_size(part, option, where) for part in parts]
+    size, step = sizes[0], sizes[-1]
+    if any(number < 0 for number in size.values()) or any(
+        (step.get(key) or 0) <= 0 for key, number in size.items() if number
+    ):
+        raise _bad_chunking(option, where)
+    if size.value and (step.value or 0) <= 0:
+        raise _bad_chunking(option, where)
+    return Chunking(size, step)
+
+
+def _parse_size(size: object, option: object, where: str) -> NumbersDict:
+    if isinstance(size, str) and size.strip().isdigit():
+        return NumbersDict(int(size))
+    if isinstance(size, NumbersDict):
+        return size.copy()
+    if isinstance(size, Mapping):
+        # A key that is not listed is not cut.
+        return NumbersDict(size, broadcast_value=0)
+    if isinstance(size, int) and not isinstance(size, bool):
+        return NumbersDict(size)
+    raise _bad_chunking(option, where)
+
+
+def _bad_chunking(option: object, where: str) -> ConfigError:
+    return ConfigError(
+        f"{where}: option 'chunking': {option!r} is not possible.\n"
+        "  Possible: a size in frames, 'size:step' with a step over 0, a pair (size, step), each of them also as a\n"
+        "  dict by data key, or a function."
+    )
+
+
+def iterate_seqs(
+    dataset: Dataset, *, recurrent_net: bool = True, used_data_keys: Collection[str] | None = None
+) -> Iterator[Chunk]:
+    """
+    :param dataset: after `init_seq_order`
+    :param recurrent_net: False: no chunks, as frames are taken one by one anyway
+    :param used_data_keys: only their lengths count; None: all
+    :return: whole sequences or chunks, in the order of the epoch
+    """
+    if dataset.custom_chunking_func is not None:
+        yield from dataset.custom_chunking_func(
+            dataset=dataset, seq_idx_start=0, recurrent_net=recurrent_net, used_data_keys=used_data_keys
+        )
+        return
+    cut = recurrent_net and bool(dataset.chunk_size)
+    seq_idx = 0
+    while dataset.is_less_than_num_seqs(seq_idx):
+        if cut:
+            yield from _chunks_of_seq(dataset, seq_idx, used_data_keys)
+        else:
+            yield seq_idx, *dataset.get_start_end_frames_full_seq(seq_idx)
+        seq_idx += 1
+
+
+def _chunks_of_seq(dataset: Dataset, seq_idx: int, used_data_keys: Collection[str] | None) -> Iterator[Chunk]:
+    lengths = _used_lengths(dataset.get_seq_length(seq_idx), used_data_keys)
+    size, step = _varied_chunking(dataset, seq_idx)
+    cut_keys = [key for key in lengths if size.get(key)]
+    num_chunks = {key: max(-(-int(lengths[key]) // int(step[key])), 1) for key in cut_keys}
+    if len(set(num_chunks.values())) > 1:
+        raise DataError(
+            f"option 'chunking' gives different numbers of chunks per data key: {num_chunks}",
+            dataset=dataset.description,
+            seq=dataset.get_tag(seq_idx),
+            hint=f"The lengths are {lengths.dict}. Give the sizes and steps by key, or 0 for keys to be left whole.",
+        )
+    for i in range(max(num_chunks.values(), default=1)):
+        start, end = NumbersDict(), NumbersDict()
+        for key, length in lengths.items():
+            start[key] = i * int(step[key]) if key in num_chunks else 0
+            end[key] = min(int(start[key]) + int(size[key]), int(length)) if key in num_chunks else length
+        if not (end - start).any_compare(dataset.min_chunk_size, lambda frames, minimum: frames < minimum):
+            yield seq_idx, start, end
+
+
+def _used_lengths(lengths: NumbersDict, used_data_keys: Collection[str] | None) -> NumbersDict:
+    if used_data_keys is None:
+        return lengths
+    return NumbersDict({key: lengths[key] for key in lengths if key in used_data_keys})
+
+
+def _varied_chunking(dataset: Dataset, seq_idx: int) -> tuple[NumbersDict, NumbersDict]:
+    """:return: size and step, made shorter by a random part of up to `chunking_variance` in each sequence"""
+    if not dataset.chunking_variance:
+        return dataset.chunk_size, dataset.chunk_step
+    seed = [dataset.get_random_seed_for_epoch(dataset.epoch or 1) % 2**32, seq_idx]
+    factor = 1.0 - np.random.RandomState(seed).uniform() * dataset.chunking_variance
+
+    def vary(frames: Number) -> int:
+        return max(int(frames * factor), 1) if frames else 0
+
+    return dataset.chunk_size.unary_op(vary), dataset.chunk_step.unary_op(vary)

@@ -1,0 +1,96 @@
+"""Checks that the data of a sequence is what its data set says it is. Each failure is one `DataError`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
+
+
+@dataclass(frozen=True)
+class KeyInfo:
+    """What a data set says about one data key."""
+
+    dim: int | None  # number of labels, or of features; None: anything
+    ndim: int  # axes of the data of one sequence, with time
+    is_sparse: bool
+    dtype: str  # "string": text, which is not checked
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a data key, and what is possible."""
+
+    key: str
+    text: str
+    hint: str | None = None
+
+
+def find_problem(seq: DatasetSeq, keys: Collection[str], get_info: Callable[[str], KeyInfo]) -> Problem | None:
+    """
+    :param seq: to check
+    :param keys: that it should have
+    :param get_info: for one of these keys
+    :return: the first thing that is wrong
+    """
+    missing = [key for key in keys if key not in seq.features]
+    if missing:
+        return Problem(missing[0], "is missing", f"The sequence has: {', '.join(sorted(seq.features)) or 'nothing'}.")
+    for key, data in seq.features.items():
+        if key not in keys:
+            continue
+        problem = _find_key_problem(data, get_info(key))
+        if problem:
+            return Problem(key, *problem)
+    empty_key = DEFAULT_KEY if DEFAULT_KEY in seq.features else next(iter(seq.features), DEFAULT_KEY)
+    if empty_key in seq.features and seq.features[empty_key].ndim and not len(seq.features[empty_key]):
+        return Problem(empty_key, "has no frames", "Leave such sequences out, e.g. with 'seq_list_filter_file'.")
+    return None
+
+
+def _find_key_problem(data: Array, info: KeyInfo) -> tuple[str, str | None] | None:
+    if info.dtype in ("string", "str", "bytes"):
+        return None
+    if data.dtype.kind not in "biuf" and data.dtype.kind != "c":
+        return f"dtype {data.dtype} is no number", f"Expected {info.dtype}."
+    if data.ndim != info.ndim:
+        return f"shape {data.shape} has {data.ndim} axes, expected {info.ndim} (with time)", None
+    if info.is_sparse:
+        return _find_label_problem(data, info)
+    if info.ndim >= 2 and info.dim is not None and data.shape[-1] != info.dim:
+        return f"feature dimension is {data.shape[-1]}, expected {info.dim}", None
+    if data.dtype.kind == "f":
+        return _find_float_problem(data)
+    return None
+
+
+def _find_label_problem(data: Array, info: KeyInfo) -> tuple[str, str | None] | None:
+    if data.dtype.kind not in "biu":
+        return f"labels have dtype {data.dtype}", "Labels have to be integers."
+    if not data.size or not info.dim or info.dim == 1:
+        return None  # files have dim 1 also for integers which are no labels
+    low, high = int(data.min()), int(data.max())
+    if low >= 0 and high < info.dim:
+        return None
+    label = low if low < 0 else high
+    frame = _where(data == label)
+    return f"label {label}{frame} is out of range", f"There are {info.dim} labels, from 0 to {info.dim - 1}."
+
+
+def _find_float_problem(data: Array) -> tuple[str, str | None] | None:
+    # The sum of finite numbers may overflow, so it is only good for a quick yes.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(data.sum(dtype=np.promote_types(data.dtype, np.float32))):
+            return None
+    bad = ~np.isfinite(data)
+    if not bad.any():
+        return None
+    value = data[bad][0]
+    return f"{value} in {int(bad.sum())} of {data.size} numbers, first{_where(bad)}", None
+
+
+def _where(bad: Array) -> str:
+    return f" at frame {np.argwhere(bad)[0][0]}" if bad.ndim else ""

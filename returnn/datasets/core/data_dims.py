@@ -1,0 +1,36 @@
+"""The forms in which configs give the dims of data: `data_dims`, `output_dim` and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY
+
+DataDim: TypeAlias = "int | list[int] | tuple[int, int] | dict[str, Any]"
+
+
+def convert_data_dims(data_dims: int | Mapping[str, DataDim], leave_dict_as_is: bool = False) -> dict[str, Any]:
+    """
+    :param data_dims: one dim, of the key "classes"; or by key a dim, a pair (dim, ndim), or a dict as in `extern_data`
+    :param leave_dict_as_is: whether such a dict stays one
+    :return: key -> (dim, ndim), ndim counts the axes of one sequence, with time: 1 for labels, 2 for features
+    """
+    if isinstance(data_dims, int):
+        data_dims = {"classes": data_dims}
+    return {key: _convert(key, dim, leave_dict_as_is) for key, dim in data_dims.items()}
+
+
+def _convert(key: str, dim: DataDim, leave_dict_as_is: bool) -> Any:
+    if isinstance(dim, int):
+        return dim, 2 if key == DEFAULT_KEY else 1
+    if isinstance(dim, Mapping):
+        return dict(dim) if leave_dict_as_is else _from_data_options(dim)
+    size, ndim = dim
+    return size, ndim
+
+
+def _from_data_options(options: Mapping[str, Any]) -> tuple[int | None, int]:
+    if "shape" in options:
+        return options.get("dim"), len(options["shape"])
+    return options.get("dim"), 1 if options.get("sparse") else 2

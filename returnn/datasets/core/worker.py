@@ -1,0 +1,266 @@
+"""
+A data set in a process of its own.
+
+The process makes the data set from its options, and sends sequences as fast as they are asked for. It ends when the
+pipe to it is closed, so also when the main process dies.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import multiprocessing
+import pickle
+import traceback
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.dataset_seq import DatasetSeq
+from returnn.datasets.core.registry import DatasetDict, init_dataset
+from returnn.datasets.core.seq_order import SeqOrder
+from returnn.datasets.core.wrapper import copy_seq
+from returnn.util.errors import UserError
+
+_STOP = "stop"
+_STOP_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What a data set says about itself."""
+
+    num_inputs: int
+    num_outputs: dict[str, tuple[int, int]]
+    labels: dict[str, list[str]]
+    data_keys: list[str]
+    dims: dict[str, int]
+    dtypes: dict[str, str]
+    shapes: dict[str, list[int | None]]
+    num_axes: dict[str, int]
+    is_sparse: dict[str, bool]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> DatasetInfo:
+        """:return: all that is needed to stand for it"""
+        keys = dataset.get_data_keys()
+        return cls(
+            num_inputs=dataset.num_inputs,
+            num_outputs=dict(dataset.num_outputs),
+            labels=dataset.labels,
+            data_keys=keys,
+            dims={key: dataset.get_data_dim(key) for key in keys},
+            dtypes={key: dataset.get_data_dtype(key) for key in keys},
+            shapes={key: dataset.get_data_shape(key) for key in keys},
+            num_axes={key: dataset.get_num_axes(key) for key in keys},
+            is_sparse={key: dataset.is_data_sparse(key) for key in keys},
+        )
+
+
+class DatasetWorker:
+    """The process, seen from outside. Each request has one answer, in the same order."""
+
+    def __init__(self, options: DatasetDict, *, name: str, buffer_size: int) -> None:
+        """
+        :param options: of the data set
+        :param name: for messages
+        :param buffer_size: how many sequences are asked for in advance
+        """
+        self._name = name
+        self._buffer_size = max(buffer_size, 1)
+        self._pending: deque[str] = deque()  # requests without an answer
+        self._ready: deque[Any] = deque()  # sequences that came while another answer was awaited
+        self._next_seq_idx = 0
+        context = _context_for(options)
+        self._pipe, other_end = context.Pipe()
+        inherited_end = self._pipe if context.get_start_method() == "fork" else None
+        self._process = context.Process(  # type: ignore[attr-defined]  # is there for each start method
+            target=_run, args=(options, other_end, inherited_end), name=name
+        )
+        self._process.start()
+        other_end.close()
+        self._finalizer = weakref.finalize(self, _stop, self._pipe, self._process)
+        _stop_at_exit.add(self)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._finalizer()
+
+    def call(self, method: str, *args: Any) -> Any:
+        """
+        :param method: one of `_Server`
+        :param args: of it
+        :return: what it returns
+        :raises UserError: if it raises one
+        """
+        while self._pending:
+            is_seq = self._pending[0] == "get_seq"
+            answer = self._receive()
+            if is_seq:
+                self._ready.append(answer)
+        self._send(method, *args)
+        return self._receive()
+
+    def start_epoch(
+        self, epoch: int | None, seq_list: Sequence[str] | None = None, seq_order: SeqOrder | None = None
+    ) -> None:
+        """Starts an epoch, and asks for its first sequences."""
+        while self._pending:
+            self._pending.popleft()
+            self._pipe.recv()  # of the epoch before, even if it is an error
+        self._ready.clear()
+        self._send("init_seq_order", epoch, seq_list, seq_order)
+        self._next_seq_idx = 0
+        self._ask_for_more()
+
+    def next_seq(self) -> DatasetSeq | None:
+        """:return: the next sequence of the epoch; None after the last one"""
+        while self._pending and self._pending[0] != "get_seq":
+            self._receive()
+        self._ask_for_more()
+        seq = self._ready.popleft() if self._ready else self._receive()
+        assert seq is None or isinstance(seq, DatasetSeq)
+        self._ask_for_more()
+        return seq
+
+    def _ask_for_more(self) -> None:
+        while len(self._ready) + sum(request == "get_seq" for request in self._pending) < self._buffer_size:
+            self._send("get_seq", self._next_seq_idx)
+            self._next_seq_idx += 1
+
+    def _send(self, method: str, *args: Any) -> None:
+        try:
+            self._pipe.send((method, args))
+        except OSError as exc:
+            raise self._died() from exc
+        self._pending.append(method)
+
+    def _receive(self) -> Any:
+        try:
+            kind, value = self._pipe.recv()
+        except (EOFError, OSError) as exc:
+            raise self._died() from exc
+        self._pending.popleft()
+        if kind == "user error":
+            raise value
+        if kind == "error":
+            raise RuntimeError(f"{self._name}: {value}")
+        return value
+
+    def _died(self) -> UserError:
+        self._process.join(_STOP_TIMEOUT_S)
+        return UserError(
+            f"{self._name}: its process has died with exit code {self._process.exitcode}.\n"
+            "  If that is -9, the machine had too little memory."
+        )
+
+
+_stop_at_exit: weakref.WeakSet[DatasetWorker] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    # multiprocessing waits at exit for all processes, so these have to be told before.
+    for worker in list(_stop_at_exit):
+        worker.close()
+
+
+def _context_for(options: DatasetDict) -> BaseContext:
+    """
+    A fresh process is safe, a fork of one that runs threads is not. But functions of a config cannot be sent to a
+    fresh one.
+    """
+    try:
+        pickle.dumps(options)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return multiprocessing.get_context("fork")
+    return multiprocessing.get_context("spawn")
+
+
+def _stop(pipe: Connection, process: Any) -> None:
+    with contextlib.suppress(OSError):
+        pipe.send((_STOP, ()))
+    pipe.close()
+    process.join(_STOP_TIMEOUT_S)
+    if process.is_alive():
+        process.terminate()
+        process.join(_STOP_TIMEOUT_S)
+
+
+class _Server:
+    """What runs in the process."""
+
+    def __init__(self, options: DatasetDict) -> None:
+        dataset = init_dataset(options)
+        assert dataset is not None
+        self._dataset = dataset
+
+    def get_info(self) -> DatasetInfo:
+        return DatasetInfo.of(self._dataset)
+
+    def init_seq_order(
+        self, epoch: int | None, seq_list: Sequence[str] | None, seq_order: SeqOrder | None
+    ) -> int | None:
+        self._dataset.init_seq_order(epoch=epoch, seq_list=seq_list, seq_order=seq_order)
+        try:
+            return self._dataset.num_seqs
+        except NotImplementedError:
+            return None
+
+    def get_order(self, epoch: int | None, seq_list: Sequence[str] | None) -> SeqOrder | None:
+        self._dataset.init_seq_order(epoch=epoch, seq_list=seq_list)
+        try:
+            return self._dataset.get_current_seq_order()
+        except NotImplementedError:
+            return None
+
+    def get_total_num_seqs(self) -> int | None:
+        try:
+            return self._dataset.get_total_num_seqs()
+        except NotImplementedError:
+            return None
+
+    def get_all_tags(self) -> list[str] | None:
+        try:
+            return self._dataset.get_all_tags()
+        except NotImplementedError:
+            return None
+
+    def get_seq(self, seq_idx: int) -> DatasetSeq | None:
+        if not self._dataset.is_less_than_num_seqs(seq_idx):
+            return None
+        seq = copy_seq(self._dataset, seq_idx, seq_idx)
+        seq.complete_frac = self._dataset.get_complete_frac(seq_idx)
+        return seq
+
+    def finish_epoch(self, free_resources: bool) -> None:
+        self._dataset.finish_epoch(free_resources=free_resources)
+
+
+def _run(options: DatasetDict, pipe: Connection, other_end: Connection | None) -> None:
+    if other_end is not None:
+        other_end.close()  # otherwise the end of the main process would not be seen
+    server: _Server | None = None
+    while True:
+        try:
+            method, args = pipe.recv()
+        except (EOFError, OSError):
+            return
+        if method == _STOP:
+            return
+        try:
+            server = server or _Server(options)
+            answer = "value", getattr(server, method)(*args)
+        except UserError as exc:
+            answer = "user error", exc
+        except Exception:  # noqa: BLE001 (is raised again in the main process)
+            answer = "error", traceback.format_exc()
+        try:
+            pipe.send(answer)
+        except OSError:
+            return

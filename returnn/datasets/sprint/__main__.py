@@ -1,0 +1,5 @@
+"""`python -m returnn.datasets.sprint NN_TRAINER --config=CONFIG ...` prints the first sequences that RASR gives."""
+
+from returnn.datasets.sprint import demo
+
+demo()

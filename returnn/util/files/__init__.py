@@ -1,0 +1,1 @@
+"""Small helpers on files: complete or absent, locked, read with clear errors."""

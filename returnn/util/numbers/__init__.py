@@ -1,0 +1,1 @@
+"""Statistics, mel scales, and numbers by key."""

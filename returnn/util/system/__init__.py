@@ -1,0 +1,1 @@
+"""The machine and this process: devices, threads, the terminal, versions."""

@@ -1,0 +1,1 @@
+"""Numbers and values as text, and text as symbols."""

@@ -1,0 +1,71 @@
+import os
+
+import pytest
+
+from returnn.util.errors import UserError
+from returnn.util.files.atomic_file import open_atomic, write_atomic
+
+
+def test_write_text_and_bytes(tmp_path):
+    write_atomic(tmp_path / "a", "text \u00e4")
+    write_atomic(tmp_path / "b", b"\x00\xff")
+    assert (tmp_path / "a").read_text(encoding="utf8") == "text \u00e4"
+    assert (tmp_path / "b").read_bytes() == b"\x00\xff"
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+def test_old_file_stays_until_the_new_one_is_complete(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    with open_atomic(path) as file:
+        file.write("new")
+        file.flush()
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+
+
+def test_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    with pytest.raises(TypeError), open_atomic(path) as file:
+        print("new", 1 + "", file=file)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_permissions_and_links_stay(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(0o640)
+    (tmp_path / "link").symlink_to("a")
+    write_atomic(tmp_path / "link", "new")
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+    write_atomic(tmp_path / "fresh", "")
+    (tmp_path / "ordinary").write_text("")
+    assert (tmp_path / "fresh").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
+
+
+def test_errors_name_the_file(tmp_path):
+    with pytest.raises(UserError, match=r"cannot write the file '.*/missing/a': No such file or directory\."):
+        write_atomic(tmp_path / "missing" / "a", "")
+
+
+def test_full_disk(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    with pytest.raises(UserError, match="No space left on device"), open_atomic(tmp_path / "full") as file:
+        _write_to_full_disk(file)
+    assert not os.path.exists(tmp_path / "full")
+
+
+def _write_to_full_disk(file):
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, file.fileno())
+    os.close(full)
+    file.write("x")
+
+
+def test_errors_of_other_files_stay_what_they_are(tmp_path):
+    with pytest.raises(FileNotFoundError), open_atomic(tmp_path / "a"):
+        open(tmp_path / "b")  # noqa: SIM115 (it fails)
