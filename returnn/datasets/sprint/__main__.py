@@ -2,4 +2,5 @@
 
 from returnn.datasets.sprint import demo
 
-demo()
+if __name__ == "__main__":
+    demo()

@@ -16,7 +16,7 @@ from returnn.datasets.core.registry import get_dataset_class, init_dataset, init
 from returnn.datasets.generating import DummyDataset, Task12AXDataset
 from returnn.util.errors import ConfigError
 
-from .cases import static, write_hdf
+from tests.datasets.cases import static, write_hdf
 
 DUMMY = {"class": "DummyDataset", "input_dim": 3, "output_dim": 5, "num_seqs": 4}
 
