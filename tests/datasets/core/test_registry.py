@@ -15,7 +15,6 @@ from returnn.datasets.core.dataset import RANDOM_SEED_OFFSET_ENV_VAR, Dataset
 from returnn.datasets.core.registry import get_dataset_class, init_dataset, init_dataset_via_str
 from returnn.datasets.generating import DummyDataset, Task12AXDataset
 from returnn.util.errors import ConfigError
-
 from tests.datasets.cases import static, write_hdf
 
 DUMMY = {"class": "DummyDataset", "input_dim": 3, "output_dim": 5, "num_seqs": 4}
