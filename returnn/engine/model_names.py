@@ -6,8 +6,8 @@ import os
 
 from returnn.config import Config
 from returnn.engine.epochs import Epochs
-from returnn.util.files.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
 from returnn.util.errors import ConfigError
+from returnn.util.files.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
 
 
 class ModelNames:

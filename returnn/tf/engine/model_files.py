@@ -19,8 +19,8 @@ from returnn.tf.checkpoint import (
 )
 from returnn.tf.engine.network_session import ModelToLoad
 from returnn.util.errors import ConfigError
-from returnn.util.texts.human_readable import human_bytes_size
 from returnn.util.system.terminal import confirm
+from returnn.util.texts.human_readable import human_bytes_size
 
 
 class ModelFiles:

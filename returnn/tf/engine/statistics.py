@@ -15,7 +15,6 @@ from returnn.log import log
 from returnn.tensor import Tensor, TensorDict
 from returnn.tf.engine.forward_callback import forward_with_callback
 from returnn.tf.engine.network_session import NetworkSession
-from returnn.util.files.atomic_file import open_atomic
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.atomic_file import open_atomic
 from returnn.util.numbers.stats import Stats
