@@ -21,7 +21,7 @@ from returnn.tf.network.extern_data import ExternData
 from returnn.tf.updater.optimizer_choice import choose_optimizer
 from returnn.util.errors import ConfigError, UserError, nearest_hint
 
-_SEARCH_CLASSES = ("choice", "decide", "split_batch_beam")
+_SEARCH_CLASSES = ("choice", "decide", "split_batch_beam", "ctc_decode")
 
 
 @dataclass

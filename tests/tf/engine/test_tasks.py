@@ -255,6 +255,13 @@ def test_labels_cannot_be_combined(tmp_path):
 CTC = {
     "hidden": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data"},
     "output": {"class": "softmax", "n_out": 3, "from": "hidden", "loss": "ctc", "target": "classes"},
+    "decision": {
+        "class": "ctc_decode",
+        "from": "output",
+        "target": "classes",
+        "loss": "edit_distance",
+        "only_on_search": True,
+    },
 }
 FRAMES_WITH_SIZE = {**FRAMES, "output": {**FRAMES["output"], "n_out": 2}}
 DATA_OF_CTC = {"class": "StaticDataset", "output_dim": {"data": (9, 2), "classes": (2, 1)}, "data": [
@@ -269,6 +276,16 @@ DATA_OF_CTC = {"class": "StaticDataset", "output_dim": {"data": (9, 2), "classes
 def test_targets_that_only_losses_use_are_fed(network, data, tmp_path, capsys):
     tasks.evaluate(task_config(tmp_path, "eval", network=network, dev=data, eval=None))
     assert "dev: error output " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_search_of_ctc(beam_size, tmp_path, capsys):
+    network = {**CTC, "decision": {**CTC["decision"], "beam_size": beam_size}}
+    options = {"search_data": DATA_OF_CTC, "search_output_layer": "decision", "search_output_file": str(tmp_path / "x")}
+    options["search_output_file_format"] = "py"
+    tasks.search_task(task_config(tmp_path, "search", network=network, **options))
+    assert set(read_hypotheses(str(tmp_path / "x"))) == {"seq-0", "seq-1"}
+    assert "search: error decision " in capsys.readouterr().out
 
 
 def test_scores_of_each_sequence(tmp_path):

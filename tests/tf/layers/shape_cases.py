@@ -6,6 +6,11 @@ STATIC_DIM = Dim(4, name="chosen", kind=Dim.Types.Spatial)
 
 # All layers here treat each sequence on its own, and do not look at padded frames.
 CASES = {
+    "ctc_best_path": {"class": "ctc_decode", "input_type": "logits", "from": "data"},
+    "ctc_beam": {"class": "ctc_decode", "input_type": "logits", "beam_size": 4, "blank_index": 0, "from": "data"},
+    "ctc_score": {
+        "class": "ctc_decode", "input_type": "logits", "beam_size": 4, "insertion_score": 0.1, "from": "data",
+    },
     "reduce_sum": {"class": "reduce", "mode": "sum", "axis": "T", "from": "data"},
     "reduce_mean_keep": {"class": "reduce", "mode": "mean", "axis": ["T", "F"], "keep_dims": True, "from": "data"},
     "reduce_argmax": {"class": "reduce", "mode": "argmax", "axis": "T", "from": "data"},

@@ -151,7 +151,7 @@ ELSEWHERE = {  # with the reason, or where there is a test
         "apply_length_distribution", "classes_to_length_distribution", "classes_to_length_distribution_global",
         "classes_to_segments", "normalize_length_scores", "segment_alignment", "segment_input", "unsegment_input",
         "flatten_batch", "flatten_time", "unflatten_batch", "unflatten_nd", "split_batch_time", "combine_dims", "loss",
-        "ctc_loss", "fast_bw", "forced_align", "sparse_softmax_cross_entropy_with_logits",
+        "ctc_loss", "ctc_decode", "fast_bw", "forced_align", "sparse_softmax_cross_entropy_with_logits",
     ],
     "is random, or has side effects": [
         "rand_int", "random", "random_state_init", "hdf_dump", "image_summary", "print", "variable_assign",

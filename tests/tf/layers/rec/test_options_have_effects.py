@@ -249,6 +249,7 @@ NO_EFFECT = {  # why there is none
 ELSEWHERE = {  # not about the graph as such, or not alone
     ("rec", "back_prop"): "test_loop_options.py",
     ("rec", "initial_output"): "test_units_in_loops.py",
+    **{("ctc_decode", option): "test_ctc_decode.py" for option in options_of(get_layer_class("ctc_decode"))},
     **{("kenlm", option): "test_ken_lm.py" for option in options_of(get_layer_class("kenlm"))},
 }
 OF_CHOICES = {"beam_size", "search", "add_to_beam_scores"}  # other layers have them as well, but do not choose

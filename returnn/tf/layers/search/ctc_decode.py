@@ -1,0 +1,189 @@
+"""Decoding of CTC: from the probabilities of each frame to labels or words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.datasets.util.vocabulary import Vocabulary
+from returnn.frontend import get_selected_backend
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.search.choice_scores import log_scores
+from returnn.tf.util import ken_lm
+from returnn.util.ctc_search import CtcSearch, LmScore, SpelledWords
+from returnn.util.errors import ConfigError, check_known
+
+_INPUT_TYPES = ("prob", "log_prob", "logits")
+
+
+class CtcDecodeLayer(LayerBase):
+    """
+    Decodes CTC: the best labels, by the best path or by prefix beam search; with a lexicon the best words.
+
+    Source [B, T, classes], the probabilities of labels and blank; output [B, labels], sparse. For the task "search",
+    give it `"only_on_search": True`, and name it in `search_output_layer`. With `lm_file` or `lexicon`, the graph asks
+    Python, so that it cannot be exported.
+    """
+
+    layer_class = "ctc_decode"
+    recurrent = True
+    works_on_sequences = True
+
+    def __init__(
+        self,
+        beam_size: int = 1,
+        input_type: str = "prob",
+        blank_index: int = -1,
+        lexicon: str | None = None,
+        lm_file: str | None = None,
+        lm_scale: float = 1.0,
+        insertion_score: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        """
+        :param beam_size: number of prefixes that the search keeps. 1: only the best path
+        :param input_type: what the source has: "prob", "log_prob" or "logits"
+        :param blank_index: the class of blank; negative: counted from the end
+        :param lexicon: file with lines `WORD LABEL LABEL ...`: only these words can be said, and the output has words.
+            A label between words, such as a space, is part of their spelling
+        :param lm_file: language model of KenLM, ARPA or binary: about words with a lexicon, otherwise about labels
+        :param lm_scale: factor of its scores
+        :param insertion_score: is added for each word, or each label without a lexicon
+        """
+        super().__init__(**kwargs)
+        check_known("input_type", input_type, _INPUT_TYPES, where=self.where())
+        if not isinstance(beam_size, int) or beam_size < 1:
+            raise ConfigError(f"{self.where()}: option 'beam_size': expected a number above 0, got {beam_size!r}.")
+        self.beam_size = beam_size
+        self.input_type = input_type
+        self.blank_index = blank_index
+        self.lexicon = lexicon
+        self.lm_file = lm_file
+        self.lm_scale = lm_scale
+        self.insertion_score = insertion_score
+        if beam_size == 1 and self._asks_python():
+            raise ConfigError(f"{self.where()}: 'lexicon', 'lm_file' and 'insertion_score' need a 'beam_size' above 1.")
+
+    def _asks_python(self) -> bool:
+        """:return: whether scores of TensorFlow's own search are not enough"""
+        return bool(self.lexicon or self.lm_file or self.insertion_score)
+
+    def compute(self, source: Tensor) -> Tensor:
+        """:return: [B, labels]"""
+        scores = log_scores(self, 0, source)
+        time_dim, classes = source.get_time_dim_tag(), source.feature_dim
+        blank = self._blank(classes)
+        labels = self._label_dim(classes, blank)
+        out_dim = self.new_dim("labels")
+        if self.beam_size == 1:
+            out, _ = rf.ctc_greedy_decode(
+                scores, in_spatial_dim=time_dim, blank_index=blank, out_spatial_dim=out_dim, target_dim=labels
+            )
+            return rf.cast(out, "int32")
+        batch = source.get_batch_dim_tag()
+        if set(source.dims) != {batch, time_dim, classes}:
+            raise ConfigError(f"{self.where()}: expected a source [B, T, classes], got {source}.")
+        words = self._spelled_words(labels)
+        sparse_dim = labels if words is None else self._word_dim(words)
+        out = Tensor(self.name, dims=[batch, out_dim], dtype="int32", sparse_dim=sparse_dim)
+        lengths = Tensor(f"{self.name}:lengths", dims=[batch], dtype="int32")
+        if get_selected_backend() != "template":
+            frames = scores.copy_transpose([batch, time_dim, classes]).raw_tensor
+            num_frames = time_dim.get_dyn_size_ext_for_device("cpu").copy_compatible_to_dims_raw([batch])
+            if self._asks_python():
+                out.raw_tensor, lengths.raw_tensor = self._search(frames, num_frames, blank, labels, words)
+            else:
+                out.raw_tensor, lengths.raw_tensor = _search_of_tensorflow(frames, num_frames, blank, self.beam_size)
+        if out_dim.dyn_size is None:
+            out_dim.dyn_size_ext = lengths
+        return out
+
+    def _blank(self, classes: Dim) -> int:
+        size = classes.dimension or 0
+        if not -size <= self.blank_index < size:
+            raise ConfigError(f"{self.where()}: option 'blank_index': {self.blank_index} of {size} classes.")
+        return self.blank_index % size
+
+    def _label_dim(self, classes: Dim, blank: int) -> Dim:
+        """:return: that of the target, if there is one; otherwise the classes, without a blank behind them"""
+        size = classes.dimension or 0
+        num_labels = size - 1 if blank == size - 1 else size
+        target = self.get_target_value()
+        if target is None or target.sparse_dim is None:
+            return self.new_dim("label", num_labels, kind=Dim.Types.Feature)
+        if target.sparse_dim.dimension != num_labels:
+            raise ConfigError(
+                f"{self.where()}: the source has {size} classes, of which {blank} is blank, but the target"
+                f" {self.target!r} has {target.sparse_dim.dimension} labels."
+            )
+        return target.sparse_dim
+
+    def _spelled_words(self, labels: Dim) -> SpelledWords | None:
+        return SpelledWords.from_file(self.lexicon, self._names(labels, "lexicon")) if self.lexicon else None
+
+    def _names(self, labels: Dim, option: str) -> list[str]:
+        if labels.vocab is None:
+            raise ConfigError(
+                f"{self.where()}: option {option!r}: the names of the labels are not known.\n"
+                "  Set 'target' to data that has a 'vocab' in 'extern_data'."
+            )
+        return list(labels.vocab.labels)
+
+    def _word_dim(self, words: SpelledWords) -> Dim:
+        dim = self.new_dim("word", len(words.words), kind=Dim.Types.Feature)
+        dim.vocab = Vocabulary.create_vocab(labels=words.words, unknown_label=None)
+        return dim
+
+    def _search(
+        self, frames: tf.Tensor, num_frames: tf.Tensor, blank: int, labels: Dim, words: SpelledWords | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        names = words.words if words is not None else self._names(labels, "lm_file") if self.lm_file else []
+        search = CtcSearch(self.beam_size, blank, words, self._lm_score(names))
+
+        def run(frames: numpy.ndarray, num_frames: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
+            best = [search.best(seq[:length])[0][0] for seq, length in zip(frames, num_frames, strict=True)]
+            out = numpy.zeros((len(best), max(map(len, best), default=0)), "int32")
+            for row, labels in zip(out, best, strict=True):
+                row[: len(labels)] = labels
+            return out, numpy.array([len(labels) for labels in best], "int32")
+
+        out, lengths = tf.numpy_function(run, [frames, num_frames], (tf.int32, tf.int32))
+        out.set_shape((None, None))
+        lengths.set_shape((None,))
+        return out, lengths
+
+    def _lm_score(self, names: Sequence[str]) -> LmScore:
+        model = ken_lm.ken_lm_load(self.lm_file) if self.lm_file else None
+
+        def score(outputs: tuple[int, ...], is_end: bool) -> float:
+            total = self.insertion_score * len(outputs)
+            if model is not None:
+                words = [names[i] for i in outputs]
+                total += self.lm_scale * model.score([*words, "</s>"] if is_end else words)
+            return total
+
+        return score
+
+
+def _search_of_tensorflow(
+    frames: tf.Tensor, num_frames: tf.Tensor, blank: int, beam_size: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """
+    :param frames: (B, T, classes), log space
+    :param num_frames: (B,)
+    :param blank: its class; for the operation, it has to be the last one
+    :param beam_size: number of prefixes
+    :return: (B, labels); (B,)
+    """
+    num_classes = frames.shape[-1]
+    order = [label for label in range(num_classes) if label != blank]
+    frames = tf.transpose(tf.gather(frames, [*order, blank], axis=-1), [1, 0, 2])
+    (decoded,), _ = tf.nn.ctc_beam_search_decoder(frames, num_frames, beam_width=beam_size, top_paths=1)
+    labels = tf.gather(tf.constant(order, tf.int32), tf.sparse.to_dense(decoded))
+    ones = tf.ones_like(decoded.indices[:, 0], tf.int32)
+    return labels, tf.math.unsorted_segment_sum(ones, decoded.indices[:, 0], tf.shape(num_frames)[0])
