@@ -73,7 +73,7 @@ def init_config(
         config.load_file(name)
     config.parse_cmd_args(options)
     config.update(extra_updates or {})
-    BehaviorVersion.set(config.int("behavior_version", None))
+    BehaviorVersion.set(config.options.behavior_version)
 
 
 def init_log() -> None:
@@ -112,7 +112,7 @@ def init_backend_engine(*, config_opts: Mapping[str, Any] | None = None) -> None
 
 def need_data() -> bool:
     """:return: whether the task works on data of the config (`need_data = False` says that it does not)"""
-    return bool(_config().bool("need_data", True)) and _config().value("task", "train") not in _TASKS_WITHOUT_DATA
+    return _config().options.need_data and _config().options.task not in _TASKS_WITHOUT_DATA
 
 
 def get_cache_byte_sizes() -> list[int]:
@@ -185,17 +185,17 @@ def init(
     if extra_greeting:
         print(extra_greeting, file=log.v1)
     returnn_greeting(_config().files, _split_args(command_line_options)[1])
-    if _config().value("task", "train") != "check":  # which lists all errors, not only these
+    if _config().options.task != "check":  # which lists all errors, not only these
         check_options(_config())
     init_backend_engine()
-    startup_callback = _config().typed_value("startup_callback", None)
+    startup_callback = _config().options.startup_callback
     if startup_callback:
         startup_callback(config=_config())
 
 
 def print_task_properties() -> None:
     """Says in the log which task it is, and what that does."""
-    name = _config().value("task", "train")
+    name = _config().options.task
     purpose = f": {TASKS[name].purpose}" if name in TASKS else ""
     print(f"task {name}{purpose}", file=log.v3)
 
@@ -206,7 +206,7 @@ def execute_main_task() -> None:
 
     :raises ConfigError: if there is no such task
     """
-    run = find_task(_config().value("task", "train"), _config())
+    run = find_task(_config().options.task, _config())
     print_task_properties()
     run()
 

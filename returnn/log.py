@@ -39,11 +39,9 @@ _start_time = time.gmtime()
 class LogOptions(Protocol):
     """What `Log.init_by_config` asks of a config."""
 
-    def list(self, key: str, default: Any = None) -> Any:
-        """:return: the option as a list"""
-
-    def int_list(self, key: str, default: Any = None) -> Any:
-        """:return: the option as a list of int"""
+    @property
+    def options(self) -> Any:
+        """The values of all options."""
 
 
 class Stream:
@@ -182,9 +180,9 @@ class Log:
     def init_by_config(self, config: LogOptions) -> None:
         """:param config: with the options `log`, `log_verbosity`, `log_format`"""
         self.initialize(
-            logs=config.list("log", []),
-            verbosity=config.int_list("log_verbosity", []),
-            formatter=config.list("log_format", []),
+            logs=config.options.log,
+            verbosity=config.options.log_verbosity,
+            formatter=config.options.log_format,
         )
 
     def print_warning(self, text: str, prefix_text: str = "WARNING:", extra_text: str | None = None) -> None:

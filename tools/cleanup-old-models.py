@@ -31,11 +31,11 @@ def main(args: argparse.Namespace) -> None:
     if args.cwd:
         os.chdir(args.cwd)
     config = init_config(args.config, verbosity=2)
-    model = args.model or config.value("model", None)
+    model = args.model or config.options.model
     if not model:
         raise UserError("one of the options '--model' and '--config' is required, for the name of the checkpoints.")
-    scores_file = args.scores or config.value("learning_rate_file", None)
-    policy = cleanup_policy(config.bool_or_other("cleanup_old_models", None)) or CleanupPolicy()
+    scores_file = args.scores or config.options.learning_rate_file
+    policy = cleanup_policy(config.options.cleanup_old_models) or CleanupPolicy()
     scores = {}
     if scores_file:
         if not os.path.exists(scores_file):

@@ -25,7 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
     config = init_config(args.returnn_config, verbosity=1)
-    layer = config.value("forward_output_layer", None) or "output"
+    layer = config.options.forward_output_layer
     end = args.endseq if args.endseq >= 0 else None
     dataset = seq_range(open_dataset(config), epoch=args.epoch, start=args.startseq, end=end)
 

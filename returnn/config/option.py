@@ -102,7 +102,7 @@ class Option(Generic[T]):
             raise ConfigError(self._complaint(value)) from exc
 
     def _complaint(self, value: Any) -> str:
-        hint = f"{self.purpose} Default: {self.default_text}."
+        hint = f"{self.purpose} Default: {self.default_text}." if self.default not in (None, (), []) else self.purpose
         if self.kind.choices and isinstance(value, str):
             nearest = nearest_hint(value, self.kind.choices)
             hint = nearest if nearest.startswith("Did") else hint

@@ -66,7 +66,8 @@ def choice_kind(*choices: str) -> Kind[str]:
             raise ValueError(f"{word!r} is none of them")
         return word
 
-    return Kind(f"one of {', '.join(map(repr, choices))}", convert, choices)
+    few = ", ".join(map(repr, choices))
+    return Kind(f"one of {few}" if len(choices) > 1 else few, convert, choices)
 
 
 def auto_or_integer_kind(minimum: int) -> Kind[int | None]:
@@ -91,8 +92,8 @@ def any_of_kind(first: Kind[Any], *others: Kind[Any]) -> Kind[Any]:
                 continue
         raise ValueError(f"{value!r} is nothing of that")
 
-    expected = [kind.expected for kind in kinds]
-    return Kind(f"{', '.join(expected[:-1])} or {expected[-1]}", convert)
+    expected = [kind.expected.replace(" or ", ", ") for kind in kinds[:-1]]
+    return Kind(f"{', '.join(expected)} or {kinds[-1].expected}", convert)
 
 
 def instance_kind(expected: str, *types: type, is_function: bool = False) -> Kind[Any]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from returnn.config import get_global_config
-from returnn.util.errors import ConfigError
 
 Packing: TypeAlias = "bool | Mapping[str, bool | Mapping[str, Any]]"
 
@@ -19,12 +18,7 @@ def packed_batch_config() -> Packing | None:
     """
     config = get_global_config(return_empty_if_none=True)
     assert config is not None
-    option = config.typed_value("packed_tensors") if config.is_typed("packed_tensors") else None
-    if option is None:
-        option = config.bool("packed_tensors", False)
-    if not isinstance(option, bool | Mapping):
-        raise ConfigError(f"option 'packed_tensors': expected True, False or a dict by data key, got {option!r}.")
-    return option or None
+    return config.options.packed_tensors or None
 
 
 def packed_batch_key_opts(packing: Packing | None, key: str) -> dict[str, Any] | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from returnn.config import Config
-from returnn.util.errors import ConfigError
 from returnn.util.numbers.numbers_dict import NumbersDict
 
 DEFAULT_BATCH_SIZE = 10_000  # frames
@@ -23,12 +21,12 @@ def batch_limits(config: Config, *, train: bool, filters: bool | None = None, ep
     :param epoch: from 1
     :raises ConfigError: if one of them is no number, and no dict of numbers by data key
     """
-    limits = {name: _numbers(config, name) for name in _LIMITS}
-    limits["batch_size"] = (None if train else _numbers(config, "eval_batch_size")) or _numbers(config, "batch_size")
-    limits["batch_size"] = limits["batch_size"] or DEFAULT_BATCH_SIZE
+    options = config.options
+    limits = {name: getattr(options, name) for name in _LIMITS}
+    limits["batch_size"] = (None if train else options.eval_batch_size) or options.batch_size or DEFAULT_BATCH_SIZE
     if train if filters is None else filters:
-        limits.update({name: _numbers(config, name) for name in _FILTERS})
-        limits["max_seq_length"] = _grown(limits["max_seq_length"], config.float("inc_seq_length", 0.0) * (epoch - 1))
+        limits.update({name: getattr(options, name) for name in _FILTERS})
+        limits["max_seq_length"] = _grown(options.max_seq_length, options.inc_seq_length * (epoch - 1))
     if not train:
         limits.pop("seq_drop", None)
     return {name: value for name, value in limits.items() if value}
@@ -38,14 +36,3 @@ def _grown(length: Any, more: float) -> Any:
     if not length or not more:
         return length
     return NumbersDict(length) + NumbersDict(int(more))
-
-
-def _numbers(config: Config, name: str) -> Any:
-    value = config.opt_typed_value(name, None)
-    if isinstance(value, str):
-        value = config.float(name, 0.0)
-        return int(value) if float(value).is_integer() else value
-    numbers = value.values() if isinstance(value, (Mapping, NumbersDict)) else [value or 0]
-    if not all(isinstance(number, (int, float)) for number in numbers):
-        raise ConfigError(f"option {name!r}: got {value!r}.\n  It has to be a number, or a dict: data key -> number.")
-    return value

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from returnn.config import Config
 from returnn.engine.learning_rate_control import LearningRateControl
-from returnn.util.errors import ConfigError, check_known
+from returnn.util.errors import check_known
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,11 @@ def best_model_options(config: Config) -> BestModelOptions | None:
     :return: None if the option is not set
     :raises ConfigError: if it is neither True nor a dict of the known keys
     """
-    option = config.typed_value("use_last_best_model", None)
+    option = config.options.use_last_best_model
     if not option and option != {}:
         return None
     if option is True:
         return BestModelOptions()
-    if not isinstance(option, dict):
-        raise ConfigError(f"option 'use_last_best_model' is {option!r}.\n  It has to be True, False or a dict.")
     for key in option:
         check_known(
             "key", key, [field.name for field in fields(BestModelOptions)], where="option 'use_last_best_model'"

@@ -19,7 +19,6 @@ from returnn.util.errors import ConfigError
 
 _CACHES = ("train", "dev", "eval")
 _BYTES_OF_UNIT = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
-_NUM_DUMMY_SEQS = 100
 
 
 def dataset_names(config: Config) -> list[str]:
@@ -35,13 +34,7 @@ def dataset_option(config: Config, name: str) -> Any:
 
 def _more_data(config: Config) -> Mapping[str, Any]:
     """:return: `eval_datasets`"""
-    more = config.typed_value("eval_datasets") or {}
-    if not isinstance(more, Mapping):
-        raise ConfigError(
-            f"option 'eval_datasets': expected a dict, got {more!r}.\n"
-            "  It has data sets by name, beside 'dev' and 'eval'."
-        )
-    return more
+    return config.options.eval_datasets or {}
 
 
 def load_dataset(config: Config, name: str, /, *, cache_byte_size: int | None = None, **options: Any) -> Dataset | None:
@@ -69,7 +62,7 @@ def make_dataset(
     """Like `load_dataset`, from any description."""
     if callable(description) and not isinstance(description, Dataset):
         description = description()
-    if config.bool("use_dummy_datasets", False):
+    if config.options.use_dummy_datasets:
         description = _dummy_description(config, is_train=options.get("name") == "train")
     if isinstance(description, str):
         return init_dataset_via_str(description, config, cache_byte_size, **options)
@@ -108,8 +101,8 @@ def cache_byte_sizes(config: Config) -> dict[str, int]:
         "512M"; a single one is shared by all
     :raises ConfigError: if it is something else
     """
-    given = config.list("cache_size", None) or ["0"]
-    sizes = [_bytes(str(text)) for text in given]
+    given = config.options.cache_size or ["0"]
+    sizes = [_bytes(text) for text in given]
     if len(sizes) > len(_CACHES) or None in sizes:
         raise ConfigError(f"option 'cache_size': got {given!r}.\n  Expected up to three sizes such as '512M' or '2G'.")
     if len(sizes) == 1:
@@ -130,11 +123,10 @@ def _bytes(text: str) -> int | None:
 
 def _dummy_description(config: Config, *, is_train: bool) -> dict[str, Any]:
     """:return: random data as `extern_data` says, for trying out a config (`use_dummy_datasets`)"""
-    extern_data = config.typed_value("extern_data", None)
+    extern_data = config.options.extern_data
     if not isinstance(extern_data, Mapping):
         raise ConfigError("option 'use_dummy_datasets': 'extern_data' is needed, a dict with the options of each key.")
-    num_seqs = config.int("dummy_dataset_num_seqs", _NUM_DUMMY_SEQS)
-    if is_train:
-        num_seqs = config.int("train_dummy_dataset_num_seqs", num_seqs)
-    templates = {key: Tensor(**{"name": key, **options}) for key, options in extern_data.items()}
+    options = config.options
+    num_seqs = options.train_dummy_dataset_num_seqs if is_train else options.dummy_dataset_num_seqs
+    templates = {key: Tensor(**{"name": key, **description}) for key, description in extern_data.items()}
     return {"class": "DummyGenericDataset", "data_template": templates, "num_seqs": num_seqs}

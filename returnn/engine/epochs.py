@@ -5,8 +5,6 @@ from __future__ import annotations
 from returnn.config import Config
 from returnn.engine.pretrain import Pretrain, pretrain_from_config
 
-_DEFAULT_NUM_EPOCHS = 5
-
 
 class Epochs:
     """The current epoch, from 1 on, among all epochs of a training."""
@@ -36,4 +34,4 @@ class Epochs:
 
 def final_epoch_of(config: Config) -> int:
     """:return: the last epoch, `num_epochs`"""
-    return int(config.int("num_epochs", _DEFAULT_NUM_EPOCHS))
+    return config.options.num_epochs

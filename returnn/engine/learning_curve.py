@@ -24,8 +24,8 @@ def learning_curve_filename(config: Config) -> str | None:
     :return: the picture; by default beside the learning rate file, or else beside the model files
     """
     if config.has("learning_curve_file"):
-        return config.value("learning_curve_file", None) or None
-    beside = config.value("learning_rate_file", None) or config.value("model", None)
+        return config.options.learning_curve_file or None
+    beside = config.options.learning_rate_file or config.options.model
     return os.path.join(os.path.dirname(beside), FILE_NAME) if beside else None
 
 

@@ -18,7 +18,7 @@ from returnn.config import Config
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file, write_learning_rate_file
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.log import log
-from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.errors import UserError, check_known
 
 LearningRateChange = float | Callable[[float], float]  # a factor, or the new learning rate by the old one
 
@@ -89,24 +89,18 @@ class LearningRateControl:
     @classmethod
     def load_initial_kwargs_from_config(cls, config: Config) -> dict[str, Any]:
         """:return: arguments of the constructor"""
-        decay = config.opt_typed_value("newbob_learning_rate_decay", 0.5)
-        growth = config.opt_typed_value("newbob_learning_rate_growth", 1.0)
-        learning_rates = config.typed_value("learning_rates", None)
+        options = config.options
         return {
-            "default_learning_rate": config.float("learning_rate", 1.0),
-            "min_learning_rate": config.float("min_learning_rate", 0.0),
-            "default_learning_rates": learning_rates
-            if isinstance(learning_rates, dict)
-            else config.float_list("learning_rates", None),
-            "error_measure_key": config.list("learning_rate_control_error_measure", None),
-            "relative_error_also_relative_to_learning_rate": config.bool(
-                "learning_rate_control_relative_error_relative_lr", False
-            ),
-            "min_num_epochs_per_new_learning_rate": config.int("learning_rate_control_min_num_epochs_per_new_lr", 0),
-            "relative_error_div_by_old": config.bool("newbob_relative_error_div_by_old", False),
-            "learning_rate_decay": _as_change(config.opt_typed_value("learning_rate_decay", decay)),
-            "learning_rate_growth": _as_change(config.opt_typed_value("learning_rate_growth", growth)),
-            "filename": config.value("learning_rate_file", None),
+            "default_learning_rate": options.learning_rate,
+            "min_learning_rate": options.min_learning_rate,
+            "default_learning_rates": options.learning_rates,
+            "error_measure_key": options.learning_rate_control_error_measure,
+            "relative_error_also_relative_to_learning_rate": options.learning_rate_control_relative_error_relative_lr,
+            "min_num_epochs_per_new_learning_rate": options.learning_rate_control_min_num_epochs_per_new_lr,
+            "relative_error_div_by_old": options.newbob_relative_error_div_by_old,
+            "learning_rate_decay": options.learning_rate_decay,
+            "learning_rate_growth": options.learning_rate_growth,
+            "filename": options.learning_rate_file,
         }
 
     @classmethod
@@ -323,7 +317,7 @@ class NewbobRelative(LearningRateControl):
     def load_initial_kwargs_from_config(cls, config: Config) -> dict[str, Any]:
         """:return: arguments of the constructor"""
         kwargs = super().load_initial_kwargs_from_config(config)
-        return {**kwargs, "relative_error_threshold": config.float("newbob_relative_error_threshold", -0.01)}
+        return {**kwargs, "relative_error_threshold": config.options.newbob_relative_error_threshold}
 
     def calc_learning_rate_for_epoch(self, epoch: int) -> float:
         """:return: that of the last epoch, or less"""
@@ -351,7 +345,7 @@ class NewbobAbs(LearningRateControl):
     def load_initial_kwargs_from_config(cls, config: Config) -> dict[str, Any]:
         """:return: arguments of the constructor"""
         kwargs = super().load_initial_kwargs_from_config(config)
-        return {**kwargs, "error_threshold": config.float("newbob_error_threshold", -0.01)}
+        return {**kwargs, "error_threshold": config.options.newbob_error_threshold}
 
     def calc_learning_rate_for_epoch(self, epoch: int) -> float:
         """:return: that of the last epoch, or less"""
@@ -390,14 +384,12 @@ class NewbobMultiEpoch(LearningRateControl):
     @classmethod
     def load_initial_kwargs_from_config(cls, config: Config) -> dict[str, Any]:
         """:return: arguments of the constructor"""
-        num_epochs = config.int("newbob_multi_num_epochs", 5)
-        threshold = config.float("newbob_relative_error_threshold", -0.01)
         return {
             **super().load_initial_kwargs_from_config(config),
-            "num_epochs": num_epochs,
-            "update_interval": config.int("newbob_multi_update_interval", num_epochs),
-            "relative_error_threshold": threshold,
-            "relative_error_grow_threshold": config.float("newbob_relative_error_grow_threshold", threshold),
+            "num_epochs": config.options.newbob_multi_num_epochs,
+            "update_interval": config.options.newbob_multi_update_interval,
+            "relative_error_threshold": config.options.newbob_relative_error_threshold,
+            "relative_error_grow_threshold": config.options.newbob_relative_error_grow_threshold,
         }
 
     def calc_learning_rate_for_epoch(self, epoch: int) -> float:
@@ -442,9 +434,7 @@ def learning_rate_control_type(type_name: str) -> type[LearningRateControl]:
 
 def load_learning_rate_control_from_config(config: Config) -> LearningRateControl:
     """:return: as the option `learning_rate_control` and those around it say"""
-    return learning_rate_control_type(config.value("learning_rate_control", "constant")).load_initial_from_config(
-        config
-    )
+    return learning_rate_control_type(config.options.learning_rate_control).load_initial_from_config(config)
 
 
 def demo() -> None:
@@ -466,8 +456,7 @@ def demo() -> None:
         print(f"epoch {epoch}: learning rate {learning_rate}, in the file {recorded}", file=log.v1)
         if recorded is not None and not math.isclose(learning_rate, recorded, rel_tol=1e-5):
             differ.append(epoch)
-    is_checked = config.bool("check_learning_rates", False)
-    if differ and is_checked:
+    if differ and config.options.check_learning_rates:
         raise UserError(f"Epoch {differ[0]} was trained with another learning rate than the config asks for.")
 
 
@@ -482,29 +471,24 @@ def recalculate(config: Config, control: LearningRateControl) -> dict[int, float
     kwargs = {**control.load_initial_kwargs_from_config(config), "filename": None}
     new = type(control)(**kwargs)
     for epoch, data in sorted(control.epoch_data.items()):
-        if epoch <= num_pretrain_epochs and not config.is_true("use_learning_rate_control_always"):
-            rate = config.float("pretrain_learning_rate", new.default_learning_rate)
+        if epoch <= num_pretrain_epochs and not config.options.use_learning_rate_control_always:
+            rate = pretrain_learning_rate(config, new)
             new.set_default_learning_rate_for_epoch(epoch, rate)
         new.get_learning_rate_for_epoch(epoch)
         new.set_epoch_error(epoch, data.error)
     return {epoch: new.get_learning_rate_for_epoch(epoch) for epoch in sorted(control.epoch_data)}
 
 
+def pretrain_learning_rate(config: Config, control: LearningRateControl) -> float:
+    """:return: the learning rate of the epochs of the pretraining"""
+    rate = config.options.pretrain_learning_rate
+    return control.default_learning_rate if rate is None else rate
+
+
 def _by_epoch(learning_rates: Mapping[int, float] | Sequence[float] | None) -> dict[int, float]:
     if isinstance(learning_rates, Mapping):
         return dict(learning_rates)
     return dict(enumerate(learning_rates or (), start=1))
-
-
-def _as_change(value: Any) -> LearningRateChange:
-    if callable(value):
-        return value  # type: ignore[no-any-return]
-    try:
-        return float(value)
-    except (TypeError, ValueError) as exc:
-        raise ConfigError(
-            f"option 'learning_rate_decay' or 'learning_rate_growth': got {value!r}, not a number."
-        ) from exc
 
 
 def _find_measure(measure: str, found: Mapping[str, Any]) -> str | None:

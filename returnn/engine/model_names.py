@@ -18,7 +18,7 @@ class ModelNames:
         :param config: its option `model`
         :param epochs: of the training
         """
-        self.model: str | None = config.value("model", None)
+        self.model: str | None = config.options.model
         self.epochs = epochs
 
     def of_epoch(self, epoch: int | None = None) -> str:
@@ -48,7 +48,7 @@ def existing_models(config: Config) -> dict[int, str]:
     :param config: its option `model`
     :return: epoch -> name without suffix
     """
-    model = config.value("model", None)
+    model = config.options.model
     if not model:
         return {}
     folder, name = os.path.split(model)
@@ -69,20 +69,21 @@ def model_of_task(config: Config) -> tuple[int | None, str | None]:
     :raises ConfigError: if it is not there
     """
     existing = existing_models(config)
-    load = config.value("load", None)
+    load = config.options.load
     if load:
         load = get_checkpoint_filepattern(load)
-        return config.int("load_epoch", 0) or config.int("epoch", 0) or _epoch_of(load), load
-    epoch = config.int("load_epoch", -1)
+        given = [epoch for epoch in (config.options.load_epoch, config.options.epoch) if epoch > 0]
+        return given[0] if given else _epoch_of(load), load
+    epoch = config.options.load_epoch
     if epoch < 0:
-        epoch = config.int("epoch", -1)
+        epoch = config.options.epoch
     if epoch < 0:
         epoch = max(existing, default=0)
     if not epoch:
         return None, None
     if epoch not in existing:
         have = ", ".join(map(str, existing)) or "none"
-        raise ConfigError(f"there is no model of epoch {epoch}.\n  {config.value('model', None)!r} has: {have}.")
+        raise ConfigError(f"there is no model of epoch {epoch}.\n  {config.options.model!r} has: {have}.")
     return epoch, existing[epoch]
 
 
@@ -92,18 +93,13 @@ def train_start_epoch(config: Config) -> int:
     :return: `start_epoch`; by default the one after the newest model file
     :raises ConfigError: if `start_epoch` is no number from 1
     """
-    text = config.value("start_epoch", "auto")
-    if text == "auto":
-        return max(existing_models(config), default=start_epoch_without_model(config) - 1) + 1
-    if not str(text).isdigit() or int(text) < 1:
-        raise ConfigError(f"option 'start_epoch': is {text!r}, expected 'auto' or a number from 1.")
-    return int(text)
+    start = config.options.start_epoch
+    return max(existing_models(config), default=0) + 1 if start is None else start
 
 
 def start_epoch_without_model(config: Config) -> int:
     """:return: the first epoch of a training from scratch"""
-    text = str(config.value("start_epoch", "auto"))
-    return int(text) if text.isdigit() else 1
+    return config.options.start_epoch or 1
 
 
 def _epoch_of(filename: str) -> int | None:

@@ -34,12 +34,12 @@ class NetDicts:
         :raises ConfigError: if there is none
         """
         config = config or self.config
-        get_network = config.typed_value("get_network", None)
+        get_network = config.options.get_network
         if self.pretrain is not None:
             net_dict = self.pretrain.get_network_json_for_epoch(epoch)
         elif callable(get_network):
             net_dict = _call_get_network(get_network, epoch=epoch, step=step)
-        elif config.opt_typed_value("network") is not None or config.network_topology_json is not None:
+        elif config.options.network is not None or config.network_topology_json is not None:
             net_dict = network_json_from_config(config)
         else:
             raise ConfigError("option 'network' is required: a dict with the options of each layer, by name.")

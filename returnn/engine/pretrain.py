@@ -191,20 +191,18 @@ def pretrain_from_config(config: Config) -> Pretrain | None:
     :return: as the options `pretrain` and `pretrain_*` say; None if there is no pretraining
     :raises ConfigError: if the option makes no sense
     """
-    option = config.bool_or_other("pretrain", None)
+    option = config.options.pretrain
     if not option:
         return None
-    if option not in (True, "default") and not isinstance(option, dict):
-        raise ConfigError(f"option 'pretrain': got {option!r}.\n  Possible: 'default', or a dict of options.")
     opts = dict(option) if isinstance(option, dict) else {}
     if config.has("pretrain_copy_output_layer"):
-        opts.setdefault("copy_output_layer", config.bool_or_other("pretrain_copy_output_layer", "ifpossible"))
+        opts.setdefault("copy_output_layer", config.options.pretrain_copy_output_layer)
     if config.has("pretrain_greedy"):
-        opts.setdefault("greedy", config.bool("pretrain_greedy", None))
+        opts.setdefault("greedy", config.options.pretrain_greedy)
     if config.has("pretrain_repetitions"):
-        opts.setdefault("repetitions", _repetitions_option(config))
+        opts.setdefault("repetitions", config.options.pretrain_repetitions)
     if config.has("pretrain_construction_algo"):
-        opts.setdefault("construction_algo", config.opt_typed_value("pretrain_construction_algo"))
+        opts.setdefault("construction_algo", config.options.pretrain_construction_algo)
     for name in opts:
         check_known("option", name, _OPTIONS, where="option 'pretrain'")
     return Pretrain(network_json_from_config(config), **opts)
@@ -214,12 +212,6 @@ _OPTIONS = (
     "construction_algo", "copy_output_layer", "copy_param_mode", "greedy", "input_layers", "network_init_args",
     "output_layers", "repetitions",
 )  # fmt: skip
-
-
-def _repetitions_option(config: Config) -> Repetitions | None:
-    if config.is_typed("pretrain_repetitions"):
-        return config.typed_value("pretrain_repetitions")  # type: ignore[no-any-return]
-    return config.int_list("pretrain_repetitions", None)
 
 
 def _layer_names(net: NetDict) -> list[str]:

@@ -21,9 +21,9 @@ def use_mask_default(
     config = current_config()
     if config is not None:
         for name in ([f"rf_use_mask_{func_name}"] if func_name else []) + ["rf_use_mask"]:
-            value = config.bool(name, None)
+            value: bool | None = getattr(config.options, name)
             if value is not None:
-                return bool(value)
+                return value
     limit = default_false_for_behavior_version_up_to
     if limit is not None and BehaviorVersion.get() <= limit:
         return False

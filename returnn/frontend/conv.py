@@ -450,7 +450,7 @@ def _inside(backend: Any, in_dims: Sequence[Dim], dtype: str) -> Tensor:
 def _resolved(operation: str, padding: Padding, number: int) -> list[str | int]:
     """:return: for each axis; "same" as the config has it"""
     config = current_config()
-    is_static = True if config is None else bool(config.bool("rf_use_consistent_same_padding", True))
+    is_static = True if config is None else config.options.rf_use_consistent_same_padding
     values = [padding] * number if isinstance(padding, (str, int)) else list(padding)
     same = "same_static" if is_static else "same_dynamic"
     return paddings(operation, [same if isinstance(x, str) and x.lower() == "same" else x for x in values], number)

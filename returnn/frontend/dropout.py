@@ -70,8 +70,8 @@ def dropout_broadcast_default() -> bool:
         `rf_dropout_broadcast` of the config, or else True up to behavior version 18
     """
     config = current_config()
-    value = None if config is None else config.bool("rf_dropout_broadcast", None)
-    return BehaviorVersion.get() <= 18 if value is None else bool(value)
+    value = None if config is None else config.options.rf_dropout_broadcast
+    return BehaviorVersion.get() <= 18 if value is None else value
 
 
 __all__ = ["dropout", "dropout_broadcast_default"]

@@ -285,7 +285,7 @@ class BatchNorm(Module):
 def batch_norm_distributed_default() -> bool:
     """:return: whether batch norm is over all processes, if nothing else is said: `rf_batch_norm_distributed`"""
     config = current_config()
-    return False if config is None else bool(config.bool("rf_batch_norm_distributed", False))
+    return False if config is None else config.options.rf_batch_norm_distributed
 
 
 __all__ = [

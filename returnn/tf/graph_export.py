@@ -96,15 +96,15 @@ def _build_graph(
     graph = tf.Graph()
     with graph.as_default(), tf.device(f"/device:{device.upper()}:0"):
         batch_dim.reset_raw()
-        tf1.set_random_seed(config.int("random_seed", 42))
+        tf1.set_random_seed(config.options.random_seed)
         train_flag = mode.train_flag
         if train_flag is None:
             train_flag = tf1.placeholder_with_default(tf.constant(False), (), name="train_flag")
         network, updater = create_network(
-            config, rnd_seed=config.int("random_seed", 42), train_flag=train_flag, eval_flag=mode.eval_flag,
+            config, rnd_seed=config.options.random_seed, train_flag=train_flag, eval_flag=mode.eval_flag,
             search_flag=mode.search_flag, net_dict=_net_dict(config, mode, epoch=epoch),
             extern_data=_extern_data(config, with_targets=with_targets),
-            initial_learning_rate=config.float("learning_rate", 1.0),
+            initial_learning_rate=config.options.learning_rate,
         )  # fmt: skip
         exported = ExportedGraph(graph, network)
         exported.params += [variable.name.split(":")[0] for variable in network.get_saveable_params_list()]

@@ -11,7 +11,6 @@ import functools
 from typing import Any
 
 from returnn.config import Config, get_global_config
-from returnn.util.errors import check_known
 from returnn.util.optional_import import import_optional
 
 
@@ -48,7 +47,7 @@ class HorovodContext:
 
     def get_reduce_type(self) -> str:
         """:return: `horovod_reduce_type`: "grad": gradients are exchanged; "param": parameters, from time to time"""
-        return self._choice("horovod_reduce_type", "grad", ("grad", "param"))
+        return self._config.options.horovod_reduce_type
 
     def is_reduce_type_grad(self) -> bool:
         """:return: whether gradients are exchanged"""
@@ -60,11 +59,11 @@ class HorovodContext:
 
     def get_param_sync_step(self) -> int:
         """:return: `horovod_param_sync_step`: parameters are exchanged after so many steps"""
-        return self._config.int("horovod_param_sync_step", 1)
+        return self._config.options.horovod_param_sync_step
 
     def get_param_sync_time_diff(self) -> float | None:
         """:return: `horovod_param_sync_time_diff`: parameters are exchanged after so many seconds"""
-        return self._config.float("horovod_param_sync_time_diff", None)
+        return self._config.options.horovod_param_sync_time_diff
 
     def should_sync_every_step(self) -> bool:
         """:return: whether the processes wait for each other in every step"""
@@ -73,8 +72,7 @@ class HorovodContext:
 
     def get_dataset_distribution_type(self) -> str:
         """:return: `horovod_dataset_distribution`: "random_seed_offset" or "shard", see the methods below"""
-        known = ("random_seed_offset", "shard")
-        return self._choice("horovod_dataset_distribution", "random_seed_offset", known)
+        return self._config.options.horovod_dataset_distribution
 
     def is_dataset_distribution_random_seed_offset(self) -> bool:
         """:return: whether each process goes over all data, in an order of its own"""
@@ -89,11 +87,6 @@ class HorovodContext:
         assert self.is_dataset_distribution_shard()
         return slice(self.rank(), None, self.size())
 
-    def _choice(self, option: str, default: str, known: tuple[str, ...]) -> str:
-        value = self._config.value(option, default)
-        check_known("value", value, known, where=f"option {option!r}")
-        return value
-
 
 def get_ctx(config: Config | None = None) -> HorovodContext | None:
     """
@@ -101,4 +94,4 @@ def get_ctx(config: Config | None = None) -> HorovodContext | None:
     :return: None if the config does not use Horovod
     """
     config = config or get_global_config(raise_exception=False)
-    return HorovodContext(config) if config is not None and config.is_true("use_horovod") else None
+    return HorovodContext(config) if config is not None and config.options.use_horovod else None

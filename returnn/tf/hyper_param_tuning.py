@@ -194,7 +194,7 @@ class Optimization:
         """
         self.config = config
         self.train_data = train_data
-        given = config.get_of_type("hyper_param_tuning", dict, {})
+        given = config.options.hyper_param_tuning or {}
         for key in given:
             check_known("key", key, _OPTIONS, where="option 'hyper_param_tuning'")
         self.opts: dict[str, Any] = {**_OPTIONS, **given}

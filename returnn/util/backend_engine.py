@@ -9,14 +9,11 @@ from returnn.util.errors import ConfigError, check_known
 
 
 class _Options(Protocol):
-    def value(self, key: str, default: Any) -> Any:
-        """:return: the option as text"""
+    """The part of a config that is needed here."""
 
-    def is_true(self, key: str, default: bool = False) -> bool:
-        """:return: whether the option is true"""
-
-    def has(self, key: str) -> bool:
-        """:return: whether the option is set"""
+    @property
+    def options(self) -> Any:
+        """The values of all options."""
 
 
 class BackendEngine:
@@ -82,10 +79,10 @@ _ENGINES = {
 
 
 def _engine_of_config(config: _Options) -> int | None:
-    backend = config.value("backend", None)
+    backend = config.options.backend
     if backend:
         check_known("backend", backend, _ENGINES, where="option 'backend'")
         return _ENGINES[backend]
-    if config.has("use_tensorflow") and not config.is_true("use_tensorflow"):
+    if config.options.use_tensorflow is False:
         raise ConfigError("option 'use_tensorflow': is False, but Theano is not supported any more.")
     return None

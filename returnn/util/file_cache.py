@@ -275,7 +275,7 @@ def get_instance(config: Any = None) -> FileCache:
     :return: the cache; for the same options always the same one
     :raises ConfigError: if there is no such option, or it cannot have this value
     """
-    options = (config.typed_value("file_cache_opts", None) if config is not None else None) or {}
+    options = (config.options.file_cache_opts if config is not None else None) or {}
     where = "option 'file_cache_opts'"
     defaults = FileCache.__init__.__kwdefaults__ or {}
     for name, value in options.items():

@@ -30,6 +30,6 @@ def test_without_a_config_nothing_is_packed():
 
 
 def test_wrong_option():
-    message = "option 'packed_tensors': expected True, False or a dict by data key, got 3"
+    message = "option 'packed_tensors': got 3, but expected True, False or a dict"
     with global_config_ctx(Config({"packed_tensors": 3})), pytest.raises(ConfigError, match=message):
         packed_batch_config()

@@ -64,7 +64,9 @@ def test_names_and_further_data_for_evaluation():
 def test_further_data_without_names():
     with pytest.raises(ConfigError) as info:
         dataset_names(Config({"eval_datasets": "dev"}))
-    assert "option 'eval_datasets': expected a dict, got 'dev'." in str(info.value)
+    assert str(info.value) == (
+        "option 'eval_datasets': got 'dev', but expected a dict.\n  Further data sets for evaluation, by name."
+    )
 
 
 def test_data_as_function_or_text():

@@ -123,7 +123,7 @@ def test_from_config():
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("defualt", "option 'pretrain': got 'defualt'.\n  Possible: 'default', or a dict of options."),
+        ("defualt", "option 'pretrain': got 'defualt', but expected a dict, True, False or 'default'."),
         ({"repetition": 1}, "option 'pretrain': there is no option 'repetition'.\n  Did you mean 'repetitions'?"),
         (
             {"construction_algo": "from_inputs"},

@@ -41,5 +41,5 @@ def test_when_processes_wait_for_each_other():
 
 
 def test_unknown_values():
-    with pytest.raises(ConfigError, match=r"^option 'horovod_reduce_type': there is no value 'gradd'\."):
+    with pytest.raises(ConfigError, match=r"^option 'horovod_reduce_type': got 'gradd', but expected one of .*\n  Did"):
         ctx(horovod_reduce_type="gradd").get_reduce_type()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.files.atomic_file import write_atomic
@@ -19,7 +19,8 @@ start_time = time.time()  # of this process, in seconds
 class _Config(Protocol):
     """The part of a config that is needed here."""
 
-    def is_true(self, key: str, default: bool = False) -> bool: ...
+    @property
+    def options(self) -> Any: ...
     def has(self, key: str) -> bool: ...
 
 
@@ -36,8 +37,8 @@ def get_model_filename_postfix() -> str:
 def should_write_to_disk(config: _Config) -> bool:
     """:return: whether this process writes checkpoints and logs: of several workers, the first one does"""
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMI_RANK") or os.environ.get("RANK") or 0)
-    distributed = config.is_true("use_horovod") or config.has("torch_distributed")
-    return not config.is_true("dry_run") and (rank == 0 or not distributed)
+    distributed = config.options.use_horovod or config.has("torch_distributed")
+    return not config.options.dry_run and (rank == 0 or not distributed)
 
 
 def log_runtime_info_to_dir(path: str, config: _Config) -> None:

@@ -30,15 +30,15 @@ class DataOptions(OptionTable):
     dev = data("The data set that decides about the learning rate, after each epoch.")
     eval = data("A further data set for evaluation after each epoch.")
     eval_datasets: Option[Mapping[str, Any] | None] = Option(
-        kinds.any_of_kind(kinds.DICT, kinds.choice_kind("")), None, "Further data sets for evaluation, by name."
+        kinds.DICT, None, "Further data sets for evaluation, by name."
     )
     search_data = data("What the task 'search' decodes: a data set, or the name of an option; by default `eval`.")
     forward_data = data("What the task 'forward' works on: a data set, or the name of an option; by default `eval`.")
     extern_data: Option[Any] = Option(
         kinds.DICT, None, "For each data key its dims, dtype and whether it is sparse; what the network sees."
     )
-    default_input = text(None, "The data key that layers without `from` get; by default 'data'.")
-    target = text(None, "The data key of targets, for layers that do not say another one; by default 'classes'.")
+    default_input = text("data", "The data key that layers without `from` get.")
+    target = text("classes", "The data key of targets, for layers that do not say another one.")
     num_inputs = integer(0, "The older form of `extern_data`: dim of the input.", minimum=0)
     num_outputs: Option[Any] = Option(
         kinds.any_of_kind(kinds.DICT, kinds.integer_kind(0)),

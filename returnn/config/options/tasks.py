@@ -15,7 +15,7 @@ class EvaluationOptions(OptionTable):
     eval_output_file_per_seq = filename(None, "Where the task 'eval' writes the scores of each sequence.")
     loss_name = text(None, "The loss that the scores per sequence are of; by default the only one.")
     output_per_seq_format = texts(("score",), "What is written for each sequence, such as 'seq_tag' and 'score'.")
-    output_per_seq_file_format = choice("txt", "The format of that file.", ("txt", "py"))
+    output_per_seq_file_format = choice("txt", "The format of the file with scores per sequence.", ("txt", "py"))
 
 
 class SearchOptions(OptionTable):
@@ -25,7 +25,7 @@ class SearchOptions(OptionTable):
         kinds.TEXTS, ("output",), "The layer with the hypotheses, or a list of layers."
     )
     search_output_file = filename(None, "Where hypotheses are written.")
-    search_output_file_format = choice("txt", "The format of that file.", ("txt", "py"))
+    search_output_file_format = text("txt", "The format of that file, such as 'txt', 'py' or 'json'.")
     search_do_eval = boolean(True, "Losses of the search are shown, such as the edit distance.")
     search_train_network_layers = texts(
         None, "The training computes these layers a second time, in search, for losses on hypotheses."

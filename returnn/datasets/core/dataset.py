@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from returnn.config import Config
 from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_generator import BatchLimits, BatchSetGenerator, generate_batches
 from returnn.datasets.core.chunking import Chunk, ChunkingOption, iterate_seqs, parse_chunking
@@ -37,28 +38,6 @@ from returnn.util.errors import ConfigError
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
 
 RANDOM_SEED_OFFSET_ENV_VAR = "RETURNN_RANDOM_SEED_OFFSET"
-
-
-class ConfigReader(Protocol):
-    """What data sets ask of a config."""
-
-    def value(self, key: str, default: Any) -> Any:
-        """:return: the option as text"""
-
-    def typed_value(self, key: str, default: Any = None) -> Any:
-        """:return: the option as it is in a Python config"""
-
-    def opt_typed_value(self, key: str, default: Any = None) -> Any:
-        """:return: the option, in a Python config as it is, otherwise as text"""
-
-    def int(self, key: str, default: Any) -> Any:
-        """:return: the option as an integer"""
-
-    def float(self, key: str, default: Any) -> Any:
-        """:return: the option as a float"""
-
-    def bool(self, key: str, default: Any) -> Any:
-        """:return: the option as a bool"""
 
 
 class Dataset:
@@ -187,38 +166,36 @@ class Dataset:
     # Options.
 
     @staticmethod
-    def kwargs_update_from_config(config: ConfigReader, kwargs: dict[str, Any]) -> None:
+    def kwargs_update_from_config(config: Config, kwargs: dict[str, Any]) -> None:
         """
         :param config: its options for the training data are added
         :param kwargs: options of the data set; what is there already stays
         """
         from_config = {
-            "window": config.int("window", 0),
-            "context_window": config.typed_value("context_window"),
-            "chunking": config.opt_typed_value("chunking", None),
-            "seq_ordering": config.value("batching", None),
-            "shuffle_frames_of_nseqs": config.int("shuffle_frames_of_nseqs", 0),
-            "min_chunk_size": config.opt_typed_value("min_chunk_size", 0),
-            "chunking_variance": config.float("chunking_variance", 0),
+            "window": config.options.window,
+            "context_window": config.options.context_window,
+            "chunking": config.options.chunking,
+            "seq_ordering": config.options.batching,
+            "shuffle_frames_of_nseqs": config.options.shuffle_frames_of_nseqs,
+            "min_chunk_size": config.options.min_chunk_size,
+            "chunking_variance": config.options.chunking_variance,
         }
-        if isinstance(from_config["min_chunk_size"], str):
-            from_config["min_chunk_size"] = int(from_config["min_chunk_size"])
         for key, value in from_config.items():
             if value:
                 kwargs.setdefault(key, value)
 
     @staticmethod
-    def get_default_kwargs_eval(config: ConfigReader) -> dict[str, Any]:
+    def get_default_kwargs_eval(config: Config) -> dict[str, Any]:
         """:return: options of data sets for evaluation: whole sequences, sorted by length"""
-        chunking = "0"
-        if config.value("on_size_limit", "ignore") == "chunk":
-            chunking = config.value("batch_size", "0")
-        elif config.value("chunking", "0") == "1" or config.bool("chunk_eval", False):
-            chunking = config.opt_typed_value("chunking", "0")
+        chunking: Any = "0"
+        if config.options.on_size_limit == "chunk":
+            chunking = config.options.batch_size or "0"
+        elif str(config.options.chunking) == "1" or config.options.chunk_eval:
+            chunking = config.options.chunking or "0"
         return {"chunking": chunking, "seq_ordering": "sorted", "shuffle_frames_of_nseqs": 0}
 
     @classmethod
-    def from_config(cls, config: ConfigReader, **kwargs: Any) -> Dataset:
+    def from_config(cls, config: Config, **kwargs: Any) -> Dataset:
         """
         :param config: its options for the training data are taken where `kwargs` has no other ones
         :param kwargs: options of the data set

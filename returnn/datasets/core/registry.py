@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from returnn.config import get_global_config
-from returnn.datasets.core.dataset import ConfigReader, Dataset
+from returnn.config import Config, get_global_config
+from returnn.datasets.core.dataset import Dataset
 from returnn.util.errors import ConfigError, check_known, nearest_hint
 from returnn.util.file_cache import get_instance
 
@@ -206,7 +206,7 @@ def extend_dataset_dict_from_parent_dataset(dataset_dict: DatasetDict, parent_da
 
 
 def init_dataset_via_str(
-    config_str: str, config: ConfigReader | None = None, cache_byte_size: int | None = None, **kwargs: Any
+    config_str: str, config: Config | None = None, cache_byte_size: int | None = None, **kwargs: Any
 ) -> Dataset:
     """
     :param config_str: "ClassName:option=value,...", "config:EXPRESSION" which gives the dict of a data set,
@@ -224,8 +224,9 @@ def init_dataset_via_str(
         return dataset
     if config is not None:
         Dataset.kwargs_update_from_config(config, kwargs)
+    options: dict[str, Any]
     if colon and kind == "sprint":
-        executable = config.value("sprint_trainer_exec_path", None) if config is not None else None
+        executable = config.options.sprint_trainer_exec_path if config is not None else None
         options = {"class": "ExternSprintDataset", "sprintTrainerExecPath": executable, "sprintConfigStr": rest}
     elif colon and kind in _MODULE_OF_CLASS:
         options = {"class": kind, **_parse_options(rest, config_str)}
@@ -238,7 +239,7 @@ def init_dataset_via_str(
     return dataset
 
 
-def _eval_config_expression(expression: str, config: ConfigReader | None) -> Any:
+def _eval_config_expression(expression: str, config: Config | None) -> Any:
     names: dict[str, Any] = getattr(config, "typed_dict", {})
     try:
         return eval(expression, dict(names))

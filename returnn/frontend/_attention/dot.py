@@ -67,8 +67,8 @@ def att_dropout_broadcast_or_default(value: bool | None) -> bool:
     if value is not None:
         return value
     config = current_config()
-    by_config = None if config is None else config.bool("rf_att_dropout_broadcast", None)
-    return dropout_broadcast_default() if by_config is None else bool(by_config)
+    by_config = None if config is None else config.options.rf_att_dropout_broadcast
+    return dropout_broadcast_default() if by_config is None else by_config
 
 
 def _only_dim(dims: list[Dim]) -> Dim | None:

@@ -53,7 +53,7 @@ class AttentionPlot:
     @classmethod
     def from_config(cls, config: Config) -> AttentionPlot:
         """:raises ConfigError: if the option makes no sense"""
-        options = config.typed_value("attention_plot", None)
+        options = config.options.attention_plot
         if not isinstance(options, Mapping) or "layer" not in options:
             raise ConfigError(
                 "option 'attention_plot' is required: a dict with 'layer', the attention weights.\n"
@@ -86,7 +86,7 @@ def plot_attention(config: Config) -> None:
     engine.use_eval_flag = False
     engine.use_search_flag = plot.search
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: net_with_weights(net_dict, plot))
-    folder = plot.folder or os.path.join(os.path.dirname(config.value("model", "")), "attention")
+    folder = plot.folder or os.path.join(os.path.dirname(config.options.model or ""), "attention")
     names = _Pass(engine.session, plot, _first_seqs(config, plot)).draw(folder)
     print(f"attention: wrote {len(names)} pictures to {folder!r}", file=log.v1)
     engine.finalize()

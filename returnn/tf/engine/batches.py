@@ -8,7 +8,7 @@ from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.batch_options import batch_limits
 from returnn.tf.engine.data_pipeline import DatasetDataProvider, PipelineFeeder
-from returnn.tf.engine.feed import DEFAULT_CAPACITY, BatchFeeder, FeedMaker
+from returnn.tf.engine.feed import BatchFeeder, FeedMaker
 from returnn.tf.engine.network_session import NetworkSession
 
 
@@ -29,7 +29,7 @@ def batches_of(
         limits["batch_size"] = batch_size
     used = session.network.get_used_data_keys()
     return dataset.generate_batches(
-        shuffle_batches=train and config.bool("shuffle_batches", False),
+        shuffle_batches=train and config.options.shuffle_batches,
         used_data_keys=[key for key in dataset.get_data_keys() if key in used] or None,
         **limits,
     )
@@ -47,7 +47,7 @@ def make_feed_maker(session: NetworkSession, dataset: Dataset, fetches: Any = No
         session.network.extern_data,
         used_keys=session.network.get_used_data_keys(),
         fetches=fetches,
-        enforce_min_len1=session.config.is_true("enforce_min_len1", False),
+        enforce_min_len1=session.config.options.enforce_min_len1,
     )
 
 
@@ -62,8 +62,8 @@ def make_feeder(
     :return: context over which to iterate: the batches
     """
     config, maker = session.config, make_feed_maker(session, dataset, fetches)
-    if not config.typed_value("dataset_pipeline", None):
-        return BatchFeeder(maker, batches, capacity=config.int("tf_data_provider_capacity", DEFAULT_CAPACITY))
+    if not config.options.dataset_pipeline:
+        return BatchFeeder(maker, batches, capacity=config.options.tf_data_provider_capacity)
     provider = session.built.made_once(
         ("pipeline", id(dataset), *maker.data_keys),
         lambda: DatasetDataProvider(

@@ -69,10 +69,10 @@ def build_network(
     tf1.reset_default_graph()
     tf1.disable_eager_execution()
     batch_dim.reset_raw()
-    seed = config.int("random_seed", 42)
+    seed = config.options.random_seed
     tf1.set_random_seed(seed)
     train_flag: tf.Tensor | None = None
-    if is_training or config.bool("eval_use_train_flag", False):
+    if is_training or config.options.eval_use_train_flag:
         train_flag = tf1.placeholder_with_default(tf.constant(False), (), name="train_flag")
     network, updater = create_network(
         config,
@@ -81,7 +81,7 @@ def build_network(
         eval_flag=eval_flag,
         search_flag=search_flag,
         net_dict=net_dict,
-        initial_learning_rate=config.float("learning_rate", 1.0),
+        initial_learning_rate=config.options.learning_rate,
     )
     updater = updater if is_training else None
     return BuiltNetwork(net_dict, epoch, network, updater, train_flag, tf1.get_default_graph())
@@ -118,7 +118,7 @@ def create_network(
     if train_flag is False:
         return network, None
     objective = network.get_objective()
-    if config.bool("stop_on_nonfinite_train_score", True):
+    if config.options.stop_on_nonfinite_train_score:
         objective = checked_objective(objective)
     updater = Updater(config, network, initial_learning_rate, objective=objective)
     updater.set_trainable_vars(network.get_trainable_params())

@@ -64,15 +64,15 @@ class DataPass:
         self.train_flag = train if train_flag is None else train_flag
         self.extra_fetches = extra_fetches or {}
         self.extra_fetches_callback = extra_fetches_callback
-        self.scores = Scores(with_exp=session.config.bool("calculate_exp_loss", False))
-        self.reset_updater_vars_mod_step = session.config.int("reset_updater_vars_mod_step", 0)
+        self.scores = Scores(with_exp=session.config.options.calculate_exp_loss)
+        self.reset_updater_vars_mod_step = session.config.options.reset_updater_vars_mod_step
         self.num_steps = 0
         self.num_seqs = 0
         self.elapsed = 0.0
         self.current_tags: list[str] = []  # of the sequences of the current step
         self.finalized = False
         self._is_non_finite = False
-        self._stops_at_non_finite = session.config.bool("stop_on_nonfinite_train_score", True)
+        self._stops_at_non_finite = session.config.options.stop_on_nonfinite_train_score
         self.run_exception: BaseException | None = None
 
     @property
@@ -177,9 +177,9 @@ class DataPass:
     def _details_of_batch(self, batch: FeedBatch) -> list[str]:
         """:return: for people: sizes with `log_batch_size`, memory of the GPU with `tf_log_memory_usage`"""
         config, details = self.session.config, []
-        if config.bool("log_batch_size", False):
+        if config.options.log_batch_size:
             details.append(f"{len(batch.seq_tags)} seqs, {batch.num_frames} frames with padding")
-        if config.bool("tf_log_memory_usage", False) and tf.config.list_physical_devices("GPU"):
+        if config.options.tf_log_memory_usage and tf.config.list_physical_devices("GPU"):
             peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
             details.append(f"GPU mem {human_bytes_size(peak)}")
         return details

@@ -245,7 +245,7 @@ class InputContext:
 
     def get_default_max_seqs(self) -> int:
         """:return: option `max_seqs`"""
-        return self.config.int("max_seqs", None) or _DEFAULT_MAX_SEQS
+        return self.config.options.max_seqs or _DEFAULT_MAX_SEQS
 
     def padded_batch_dataset(self, dataset: tf.data.Dataset, drop_remainder: bool = False) -> tf.data.Dataset:
         """
@@ -272,10 +272,8 @@ class InputContext:
         return iterator.make_initializer(self.final_dataset)
 
     def _run_pipeline(self) -> tf.data.Dataset:
-        option = self.config.typed_value("dataset_pipeline", None)
+        option = self.config.options.dataset_pipeline
         pipeline: Callable[[InputContext], Any] = default_pipeline if option in (None, True) else option
-        if not callable(pipeline):
-            raise ConfigError(f"option 'dataset_pipeline' is {option!r}.\n  It has to be True or a function.")
         dataset = pipeline(self)
         if not isinstance(dataset, tf.data.Dataset) or not isinstance(dataset.element_spec, Mapping):
             raise ConfigError(

@@ -62,7 +62,7 @@ class Engine(EngineBase):
         global _engine
         super().__init__(config)
         _engine = self
-        self.custom_get_net_dict: Callable[..., NetDict] | None = self.config.typed_value("get_network", None)
+        self.custom_get_net_dict: Callable[..., NetDict] | None = self.config.options.get_network
         self.net_dicts = NetDicts(self.config, self.pretrain)
         self.session = NetworkSession(self.config, self.epochs, on_new_network=self._call_on_new_network)
         self.model_files = ModelFiles(self.config, self.model_names)
@@ -75,13 +75,13 @@ class Engine(EngineBase):
         self.single_seqs = SingleSeqs(self.session)
 
     def _call_on_new_network(self) -> None:
-        callback = self.config.typed_value("init_new_network_callback", None)
+        callback = self.config.options.init_new_network_callback
         if callback:
             callback(engine=self, network=self.network, session=self.tf_session, epoch=self.epoch)
 
     def _call_on_epoch(self) -> None:
         self.learning_rate = self.training.learning_rate
-        hook = self.config.value("init_train_epoch_posthook", None)
+        hook = self.config.options.init_train_epoch_posthook
         if hook:
             exec(hook, {**self.config.typed_dict, "self": self, "engine": self})
 
@@ -435,7 +435,7 @@ class Engine(EngineBase):
         """
         forward_with_callback(
             self.session, dataset=dataset, callback=callback, dataset_init_epoch=dataset_init_epoch,
-            batch_size=self.config.int("forward_batch_size", 0),
+            batch_size=self.config.options.forward_batch_size,
         )  # fmt: skip
 
     def analyze(self, data: Dataset, statistics: Sequence[str] | None) -> dict[str, dict[str, Any]]:
@@ -448,7 +448,7 @@ class Engine(EngineBase):
         :param config: its option `output_file`
         :return: mean of the output over all frames
         """
-        output_file = (config or self.config).value("output_file", None)
+        output_file = (config or self.config).options.output_file
         if not output_file:
             raise ConfigError("task 'compute_priors': option 'output_file' is required: where the log prior goes.")
         return engine_statistics.compute_priors(self.session, dataset, output_file)

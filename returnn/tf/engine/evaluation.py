@@ -85,7 +85,7 @@ class Evaluation:
             dataset_name=name,
             dataset=dataset,
             batches=batches_of(self.session, dataset, train=False, filters=name == "dev"),
-            train_flag=self.session.config.bool("eval_use_train_flag", False),
+            train_flag=self.session.config.options.eval_use_train_flag,
             extra_fetches=per_seq.fetches if per_seq is not None else None,
             extra_fetches_callback=collect if per_seq is not None else None,
         )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
+from returnn.config.options import Options
 from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict
 from returnn.datasets.core.batch_generator import BatchSetGenerator
@@ -20,7 +21,7 @@ from returnn.tf.engine.graph_ops import ops_before
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
 
-DEFAULT_CAPACITY = 10  # batches that are made ahead of the session
+DEFAULT_CAPACITY = Options.tf_data_provider_capacity.default  # batches that are made ahead of the session
 _END = object()
 
 

@@ -28,9 +28,9 @@ def forward_to_hdf(
     :raises ConfigError: if the file exists, without `forward_override_hdf_output`
     """
     config = session.config
-    name = output_layer or config.value("forward_output_layer", None) or "output"
+    name = output_layer or config.options.forward_output_layer
     output = session.network.get_layer(name).output.copy_as_batch_major()
-    if os.path.exists(output_file) and not config.is_true("forward_override_hdf_output", False):
+    if os.path.exists(output_file) and not config.options.forward_override_hdf_output:
         raise ConfigError(f"{output_file!r} exists.\n  Set 'output_file', or 'forward_override_hdf_output'.")
     axes = {axis - 1: dim for axis, dim in enumerate(output.dims) if axis and dim.size is None}
     fetches: dict[str, Any] = {"output": output.raw_tensor}

@@ -37,7 +37,7 @@ class ModelFiles:
     @property
     def are_written(self) -> bool:
         """Whether this training writes any."""
-        return bool(self.names.model) and not self.config.bool("dry_run", False)
+        return bool(self.names.model) and not self.config.options.dry_run
 
     def existing(self) -> dict[int, str]:
         """:return: epoch -> name without suffix"""
@@ -56,7 +56,7 @@ class ModelFiles:
             for text in finish_interrupted_saves(self.names.model):
                 print(text, file=log.v2)
         existing = self.existing()
-        if config.value("start_epoch", "auto") != "auto":
+        if config.options.start_epoch is not None:
             start = train_start_epoch(config)
             existing = {epoch: name for epoch, name in existing.items() if epoch < start}
         newest = newest_intact_checkpoint(existing)
@@ -66,7 +66,7 @@ class ModelFiles:
             self.names.epochs.current = newest.epoch + 1
             return ModelToLoad(newest.epoch, newest.checkpoint)
         self.names.epochs.current = start_epoch_without_model(config)
-        imported = config.value("import_model_train_epoch1", None) or config.value("load", None)
+        imported = config.options.import_model_train_epoch1 or config.options.load
         return ModelToLoad(filename=imported or newest.checkpoint)
 
     def check_folder(self) -> None:
@@ -90,7 +90,7 @@ class ModelFiles:
         :param control: knows the scores
         :param ask_for_confirmation: ask the person at the terminal; True holds if the option is not set
         """
-        option = self.config.bool_or_other("cleanup_old_models", None)
+        option = self.config.options.cleanup_old_models
         policy = cleanup_policy(True if option is None and ask_for_confirmation else option)
         if policy is None or not self.names.model:
             return

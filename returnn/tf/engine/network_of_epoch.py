@@ -39,7 +39,7 @@ class NetworkOfEpoch:
         :param config: options
         :raises ConfigError: if there is no model to work on
         """
-        is_training = config.value("task", "train") in _TRAINING_TASKS
+        is_training = config.options.task in _TRAINING_TASKS
         model = self.model_files.begin_training(config) if is_training else self._begin_task(config)
         net_dict = self.net_dicts.of_epoch(max(self.epochs.current, 1))
         if is_training and model.epoch:
@@ -58,9 +58,9 @@ class NetworkOfEpoch:
     def _check_may_be_random(self, config: Config) -> None:
         files = self.session.preload_from_files
         preloads = any(file.is_needed(is_training=False, has_own_checkpoint=False) for file in files)
-        if not (preloads or config.bool("allow_random_model_init", False)):
+        if not (preloads or config.options.allow_random_model_init):
             raise ConfigError(
-                f"there is no model to work on: {config.value('model', None)!r} has no checkpoint.\n"
+                f"there is no model to work on: {config.options.model!r} has no checkpoint.\n"
                 "  Train one, or set 'load' or 'load_epoch'; 'allow_random_model_init = True' works without."
             )
 
@@ -70,7 +70,7 @@ class NetworkOfEpoch:
         :return: whether it is another network than the current one
         """
         built = self.session.built
-        if self.session.config.is_true("reinit_network_each_epoch", False) and built.epoch != self.epochs.current:
+        if self.session.config.options.reinit_network_each_epoch and built.epoch != self.epochs.current:
             return True
         return not is_same_net(built.net_dict, net_dict or self.net_dicts.of_epoch(self.epochs.current))
 

@@ -47,7 +47,7 @@ class NetworkSession:
         self.search_flag = False  # whether choices search, in networks that are built from now on
         self.eval_flag = True  # whether losses are computed
         self.options_of_net = OptionsOfNet(config)
-        self.preload_from_files = preloaded_files(config.typed_value("preload_from_files", None))
+        self.preload_from_files = preloaded_files(config.options.preload_from_files)
         self.summaries = Summaries(config)
         self.step_tracer = StepTracer(config, self.summaries.folder)
         self.built: BuiltNetwork = None  # type: ignore[assignment]  # by build
@@ -113,7 +113,7 @@ class NetworkSession:
     def _init_values(self, model: ModelToLoad, *, is_training: bool) -> None:
         if self.updater is not None:
             self.updater.get_optim_op()
-        if self.config.is_true("check_unsupported_device", False):
+        if self.config.options.check_unsupported_device:
             raise ConfigError("option 'check_unsupported_device': is not supported.")
         variables = set_preloaded_values(
             self.preload_from_files, self.network.get_saveable_params_list(), is_training=is_training,
@@ -129,13 +129,13 @@ class NetworkSession:
 
     def make_tf_session(self) -> None:
         """Makes the session, with `tf_session_opts`. `wrap_tf_session` is a function that gets and returns one."""
-        options = dict(self.config.typed_value("tf_session_opts", None) or {})
+        options = dict(self.config.options.tf_session_opts or {})
         try:
             proto = tf1.ConfigProto(**options)
         except (TypeError, ValueError) as exc:
             raise ConfigError(f"option 'tf_session_opts': {exc}") from exc
         self.tf_session = tf1.Session(config=proto)
-        wrap = self.config.typed_value("wrap_tf_session", None)
+        wrap = self.config.options.wrap_tf_session
         if wrap is not None:
             self.tf_session = wrap(self.tf_session)
 
@@ -189,6 +189,6 @@ class NetworkSession:
         CustomCheckpointLoader(
             filename,
             [var for var in self.built.variables_of_model() if var.ref() not in self._preloaded],
-            ignore_missing=self.config.bool("load_ignore_missing_vars", False),
+            ignore_missing=self.config.options.load_ignore_missing_vars,
             network=self.network,
         ).load_now(self.tf_session)

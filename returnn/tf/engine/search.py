@@ -43,7 +43,7 @@ def search(
     dataset.init_seq_order(session.epoch or 1)
     data_pass = DataPass(
         session, dataset_name="search", dataset=dataset, eval=do_eval,
-        batches=batches_of(session, dataset, train=False, batch_size=session.config.int("forward_batch_size", 0)),
+        batches=batches_of(session, dataset, train=False, batch_size=session.config.options.forward_batch_size),
         extra_fetches=reader.fetches, extra_fetches_callback=collect,
     )  # fmt: skip
     data_pass.run("search", raise_exception=True)

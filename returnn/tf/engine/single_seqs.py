@@ -69,7 +69,7 @@ class SingleSeqs:
         :param output_layer_name: default: `forward_output_layer`, or the output of the network
         :return: output of the layer for this sequence, without batch axis
         """
-        name = output_layer_name or self.session.config.value("forward_output_layer", None) or "output"
+        name = output_layer_name or self.session.config.options.forward_output_layer
         output = self.session.built.made_once(
             ("output", name), lambda: self.session.network.get_layer(name).output.copy_as_batch_major().raw_tensor
         )
@@ -82,7 +82,7 @@ class SingleSeqs:
         :param output_layer_name: default: `search_output_layer`
         :return: hypotheses of this sequence
         """
-        name = output_layer_name or self.session.config.value("search_output_layer", "output")
+        name = output_layer_name or ",".join(self.session.config.options.search_output_layer)
         reader = self.session.built.made_once(("search", name), lambda: HypothesisReader(self.session.network, name))
         return reader.read(self.run(dataset, seq_idx, reader.fetches), dataset)[0]
 

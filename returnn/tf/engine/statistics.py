@@ -31,8 +31,8 @@ def analyze_data(config: Config) -> Stats:
 
     :raises ConfigError: if there is no such data
     """
-    name, key = config.value("analyze_dataset", "train"), config.value("data_key", "data")
-    dtype = config.value("statistics_dtype", "float64")
+    name, key = config.options.analyze_dataset, config.options.data_key
+    dtype = config.options.statistics_dtype
     check_known("dtype", dtype, _DTYPES, where="option 'statistics_dtype'")
     dataset = load_dataset(config, name)
     if dataset is None:
@@ -46,7 +46,7 @@ def analyze_data(config: Config) -> Stats:
         stats.collect(dataset.get_data(seq_idx, key).astype(dtype))
         seq_idx += 1
     stats.dump(
-        output_file_prefix=config.value("statistics_save_prefix", "statistics"), stream=log.v1,
+        output_file_prefix=config.options.statistics_save_prefix, stream=log.v1,
         stream_prefix=f"{dataset.description}, {key!r}: ",
     )  # fmt: skip
     return stats

@@ -36,8 +36,8 @@ class StepTracer:
         """
         self.folder = folder
         self.options = _run_options(config)
-        self.trace_interval = config.int("store_metadata_mod_step", 0)
-        self.with_profile = config.bool("store_tf_profile", False)
+        self.trace_interval = config.options.store_metadata_mod_step
+        self.with_profile = config.options.store_tf_profile
         if self.trace_interval and self.with_profile:
             raise ConfigError(
                 "options 'store_metadata_mod_step' and 'store_tf_profile': only one is possible at a time."
@@ -97,7 +97,7 @@ class StepTracer:
 
 
 def _run_options(config: Config) -> Any:
-    options = config.typed_value("tf_run_options", None)
+    options = config.options.tf_run_options
     if options is None:
         return None
     if isinstance(options, tf1.RunOptions):

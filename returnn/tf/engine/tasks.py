@@ -14,8 +14,6 @@ from returnn.tf.engine.engine import Engine
 from returnn.tf.hyper_param_tuning import Optimization
 from returnn.util.errors import ConfigError
 
-_DEFAULT_PORT = 12380
-
 
 def train(config: Config) -> None:
     """Trains, with an evaluation after each epoch."""
@@ -52,11 +50,11 @@ def evaluate(config: Config) -> None:
     if not engine.eval_datasets:
         raise ConfigError("task 'eval': there is no data: one of 'dev', 'eval', 'eval_datasets' is required.")
     results = engine.eval_model(
-        output_file=config.value("eval_output_file", None),
-        output_per_seq_file=config.value("eval_output_file_per_seq", None),
-        loss_name=config.value("loss_name", None),
-        output_per_seq_format=config.list("output_per_seq_format", ["score"]),
-        output_per_seq_file_format=config.value("output_per_seq_file_format", "txt"),
+        output_file=config.options.eval_output_file,
+        output_per_seq_file=config.options.eval_output_file_per_seq,
+        loss_name=config.options.loss_name,
+        output_per_seq_format=config.options.output_per_seq_format,
+        output_per_seq_file_format=config.options.output_per_seq_file_format,
         lr_control_update_scores=False,
     )
     for name, scores in results.items():
@@ -67,13 +65,13 @@ def evaluate(config: Config) -> None:
 
 def search_task(config: Config) -> None:
     """Decodes `search_data`, into `search_output_file`."""
-    engine, names = _search_engine(config, with_losses=config.bool("search_do_eval", True))
+    engine, names = _search_engine(config, with_losses=config.options.search_do_eval)
     engine.search(
         load_task_dataset(config, "search_data"),
         do_eval=engine.use_eval_flag,
         output_layer_names=names,
-        output_file=config.value("search_output_file", "") or None,
-        output_file_format=config.value("search_output_file_format", "txt"),
+        output_file=config.options.search_output_file or None,
+        output_file_format=config.options.search_output_file_format,
     )
     engine.finalize()
 
@@ -83,7 +81,7 @@ def search_server(config: Config) -> None:
     engine, names = _search_engine(config, with_losses=False)
     if len(names) > 1:
         raise ConfigError("task 'search_server': one 'search_output_layer' is needed, not several.")
-    engine.web_server(config.int("web_server_port", _DEFAULT_PORT))
+    engine.web_server(config.options.web_server_port)
     engine.finalize()
 
 
@@ -91,23 +89,23 @@ def forward(config: Config) -> None:
     """Outputs of the network for `forward_data`: to `forward_callback` of the config, or into an HDF file."""
     engine = Engine(config)
     engine.use_eval_flag = False
-    engine.use_search_flag = config.bool("forward_use_search", False)
-    name = config.value("forward_output_layer", None) or "output"
+    engine.use_search_flag = config.options.forward_use_search
+    name = config.options.forward_output_layer
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, [name]))
     data = load_task_dataset(config, "forward_data")
-    callback = config.typed_value("forward_callback", None)
+    callback = config.options.forward_callback
     if callback is not None:
         engine.forward_with_callback(dataset=data, callback=callback() if callable(callback) else callback)
     else:
-        output_file = config.value("output_file", "") or f"dump-fwd-epoch-{engine.epoch}.hdf"
-        engine.forward_to_hdf(data, output_file, batch_size=config.int("forward_batch_size", 0))
+        output_file = config.options.output_file or f"dump-fwd-epoch-{engine.epoch}.hdf"
+        engine.forward_to_hdf(data, output_file, batch_size=config.options.forward_batch_size)
     engine.finalize()
 
 
 def analyze(config: Config) -> None:
     """Statistics of the output layers on `analyze_dataset`."""
     engine = _forward_engine(config)
-    engine.analyze(_analyzed_dataset(config), config.list("statistics", None))
+    engine.analyze(_analyzed_dataset(config), config.options.statistics)
     engine.finalize()
 
 
@@ -141,8 +139,7 @@ def _search_engine(config: Config, *, with_losses: bool) -> tuple[Engine, list[s
     engine = Engine(config)
     engine.use_search_flag = True
     engine.use_eval_flag = with_losses
-    names = config.typed_value("search_output_layer", None) or config.value("search_output_layer", "output")
-    names = [names] if isinstance(names, str) else list(names)
+    names = list(config.options.search_output_layer)
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, names))
     return engine, names
 
@@ -155,7 +152,7 @@ def _forward_engine(config: Config) -> Engine:
 
 
 def _analyzed_dataset(config: Config) -> Dataset:
-    name = config.value("analyze_dataset", "train")
+    name = config.options.analyze_dataset
     dataset = load_dataset(config, name)
     if dataset is None:
         raise ConfigError(f"option 'analyze_dataset': there is no data {name!r}.")

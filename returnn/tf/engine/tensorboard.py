@@ -38,9 +38,9 @@ def tensorboard_folder(config: Config) -> str | None:
     :return: by default beside the model files, if there are any
     """
     if config.has("tf_log_dir"):
-        return config.value("tf_log_dir", None) or None
-    model = config.value("model", None)
-    if not model or config.bool("dry_run", False):
+        return config.options.tf_log_dir or None
+    model = config.options.model
+    if not model or config.options.dry_run:
         return None
     return os.path.join(os.path.dirname(model), FOLDER_NAME)
 
@@ -51,8 +51,8 @@ class Summaries:
     def __init__(self, config: Config) -> None:
         """:param config: options"""
         self.folder = tensorboard_folder(config)
-        self.with_objective = config.bool("debug_objective_loss_summaries", False)
-        self.with_unnormalized = config.bool("debug_unnormalized_loss_summaries", False)
+        self.with_objective = config.options.debug_objective_loss_summaries
+        self.with_unnormalized = config.options.debug_unnormalized_loss_summaries
         self._writers: dict[str, Any] = {}
         self._step = 0  # of the training
 

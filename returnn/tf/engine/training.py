@@ -9,7 +9,7 @@ from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.epoch_report import note_duration, report_epoch
-from returnn.engine.learning_rate_control import LearningRateControl
+from returnn.engine.learning_rate_control import LearningRateControl, pretrain_learning_rate
 from returnn.log import log
 from returnn.tf.checkpoint import broken_filename, cleanup_policy, crash_filename
 from returnn.tf.engine.batches import batches_of
@@ -54,7 +54,7 @@ class Training:
         self.control = control
         self.dataset: Dataset | None = None
         self.learning_rate = 0.0
-        self.save_interval = self.config.int("save_interval", 1)
+        self.save_interval = self.config.options.save_interval
         self._on_epoch = on_epoch
         self._first_epoch = 0  # of this run
 
@@ -82,9 +82,8 @@ class Training:
 
     def _check_options(self) -> None:
         """:raises ConfigError: now, if options make no sense that are needed later"""
-        cleanup_policy(self.config.bool_or_other("cleanup_old_models", None))
+        cleanup_policy(self.config.options.cleanup_old_models)
         best_model_options(self.config)
-        _number_from_0("start_batch", self.config.value("start_batch", "auto"))
 
     def check_last_epoch(self) -> None:
         """Evaluates the epoch before, if the process was killed after its model file was written."""
@@ -96,7 +95,7 @@ class Training:
             self.epochs.current = last + 1
 
     def _save_initial_model(self) -> None:
-        wanted = self.epochs.current == 1 and self.config.bool("save_epoch1_initial_model", False)
+        wanted = self.epochs.current == 1 and self.config.options.save_epoch1_initial_model
         if wanted and self.model_files.are_written:
             self.session.save(self.model_files.names.of_epoch(0))
 
@@ -139,9 +138,9 @@ class Training:
     def _learning_rate_of_epoch(self) -> float:
         control, epoch = self.control, self.epochs.current
         if "learning_rate" in self.session.options_of_net.original:
-            control.set_default_learning_rate_for_epoch(epoch, self.config.float("learning_rate", 1.0))
-        elif self.epochs.is_pretrain() and not self.config.is_true("use_learning_rate_control_always", False):
-            rate = self.config.float("pretrain_learning_rate", control.default_learning_rate)
+            control.set_default_learning_rate_for_epoch(epoch, self.config.options.learning_rate)
+        elif self.epochs.is_pretrain() and not self.config.options.use_learning_rate_control_always:
+            rate = pretrain_learning_rate(self.config, control)
             control.set_default_learning_rate_for_epoch(epoch, rate)
         return control.get_learning_rate_for_epoch(epoch)
 
@@ -163,7 +162,7 @@ class Training:
     def _batches(self) -> BatchSetGenerator:
         batches = batches_of(self.session, self.dataset, train=True)
         if self.epochs.current == self._first_epoch:
-            start = _number_from_0("start_batch", self.config.value("start_batch", "auto"))
+            start = self.config.options.start_batch or 0
             if len(batches.peek_next_n(start)) < start:
                 raise ConfigError(
                     f"option 'start_batch': is {start}, but epoch {self.epochs.current} has fewer batches."
@@ -212,11 +211,3 @@ class Training:
         errors = self.control.get_epoch_error_dict(self.epochs.current)
         scores = [f"{key} {value:.4g}" for key, value in sorted(errors.items()) if isinstance(value, float)]
         return ", ".join([f"epoch {self.epochs.current}", *scores])
-
-
-def _number_from_0(option: str, text: str) -> int:
-    if text == "auto":
-        return 0
-    if not text.isdigit():
-        raise ConfigError(f"option {option!r}: is {text!r}, expected 'auto' or a number from 0.")
-    return int(text)

@@ -74,7 +74,7 @@ def check_config(config: Config) -> ConfigReport:
         net_dicts = report.attempt(lambda: net_dicts_by_epoch(config)) or {}
         for epoch, net_dict in net_dicts.items():
             _check_network(config, net_dict, f" of epoch {epoch}" if len(net_dicts) > 1 else "", report)
-    if config.bool("check_data", True):
+    if config.options.check_data:
         with report.timed("data"):
             _check_data(config, report)
     return report
@@ -110,8 +110,7 @@ def for_search(net_dict: dict[str, Any], config: Config) -> dict[str, Any]:
     :return: the net dict as the search has it, in which its output layers are wanted
     :raises ConfigError: if there is no such layer
     """
-    names = config.opt_typed_value("search_output_layer", None) or []
-    names = [names] if isinstance(names, str) else list(names)
+    names = config.options.search_output_layer if config.has("search_output_layer") else ()
     for name in names:
         if name not in net_dict and "/" not in name:
             raise ConfigError(
@@ -138,7 +137,7 @@ def _descriptions(value: Any) -> Iterator[Mapping[str, Any]]:
 
 def _check_options(config: Config, report: ConfigReport) -> None:
     unread = find_unread_options(config)
-    is_error = not config.bool("allow_unknown_options", False)
+    is_error = not config.options.allow_unknown_options
     for name, known in unread.misspelt.items():
         text = f"there is no option {name!r}. Did you mean {known!r}?"
         report.add_error(f"config: {text}") if is_error else report.warnings.append(text)

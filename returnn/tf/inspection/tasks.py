@@ -14,10 +14,8 @@ from returnn.tf.inspection.drawing import draw_network
 from returnn.tf.inspection.loop_text import loop_text
 from returnn.tf.inspection.report import NetReport, inspect_network
 from returnn.tf.inspection.table import print_table, table_text
-from returnn.util.errors import ConfigError, check_known
+from returnn.util.errors import ConfigError
 from returnn.util.system.terminal import is_tty
-
-_MODES = ("training", "search")
 
 
 def check(config: Config) -> None:
@@ -48,14 +46,13 @@ def explain(config: Config) -> None:
 
     :raises ConfigError: if there is an error in the network
     """
-    mode = config.value("explain_mode", "training")
-    check_known("mode", mode, _MODES, where="option 'explain_mode'")
+    mode = config.options.explain_mode
     report = _network_to_explain(config, mode)
     for found in report.layers:
         if found.cell is not None:
             print(loop_text(found.cell), file=log.v1)
             print(file=log.v1)
-    filename = config.value("explain_file", "") or _default_file(config)
+    filename = config.options.explain_file or _default_file(config)
     draw_network(report, filename)
     print(f"drawn: {filename}", file=log.v1)
     if report.errors:

@@ -61,11 +61,13 @@ class ExternData(TensorDict):
         :param auto_create_placeholders: make placeholders for values and lengths
         :param reset_batch: forget lengths that dims have from before
         """
-        description = config.typed_value("extern_data")
+        description = config.options.extern_data
         if description is None:
             description = _description_of_old_config(config)
-        self.default_target = config.value("target", self.default_target) or self.default_target
-        self.default_input = config.value("default_input", self.default_input) or self.default_input
+        if config.has("target"):
+            self.default_target = config.options.target
+        if config.has("default_input"):
+            self.default_input = config.options.default_input
         if self.default_input not in description and len(description) and "data" not in description:
             keys = [key for key in description if key != self.default_target]
             self.default_input = keys[0] if keys else self.default_input
@@ -225,19 +227,19 @@ def _create_placeholders(key: str, tensor: Tensor) -> None:
 
 def _description_of_old_config(config: Any) -> dict[str, Any]:
     """:return: from `num_inputs`, which is the dim of a frame without its `window`, `sparse_input`, `num_outputs`"""
-    outputs = config.typed_value("num_outputs") or config.int("num_outputs", None)
+    outputs = config.options.num_outputs
     if outputs is None:
         raise ConfigError("option 'extern_data' is required: a dict with a description of the data for each key.")
     if not isinstance(outputs, Mapping):
-        outputs = {config.value("target", "classes"): outputs}
+        outputs = {config.options.target: outputs}
     description = {}
     for key, value in outputs.items():
         description[key] = [value, 1] if isinstance(value, int) and key != "data" else value
-    num_inputs = config.int("num_inputs", 0)
+    num_inputs = config.options.num_inputs
     if "data" not in description and num_inputs:
-        is_sparse = config.bool("sparse_input", False)
+        is_sparse = config.options.sparse_input
         description["data"] = [
-            num_inputs if is_sparse else num_inputs * max(config.int("window", 1), 1),
+            num_inputs if is_sparse else num_inputs * max(config.options.window, 1),
             1 if is_sparse else 2,
         ]
     return description

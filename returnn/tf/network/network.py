@@ -297,7 +297,7 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
         if not self.only_template:
             LayerBase.get_global_layer_list().append(layer)
         layer.post_init(layer_desc)
-        if not self.only_template and self.get_config().bool("debug_print_layer_output_template", False):
+        if not self.only_template and self.get_config().options.debug_print_layer_output_template:
             print(f"layer {layer.get_absolute_name()!r}: {layer.output}", file=log.v1)
         frame = self.innermost_frame()
         path = None if frame is None else frame.path_of(layer.get_absolute_name())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from returnn.config import Config
+from returnn.config.options import Options
 from returnn.util.errors import ConfigError, check_known
 
 LAYER_UPDATER_OPTIONS = (
@@ -45,15 +46,15 @@ class GradientOptions:
     :param debug_grad_summaries: write the norm, the largest entry and a histogram of each gradient as summary
     """
 
-    maximize_grad_norm: float = 0.0
-    gradient_nan_inf_filter: bool = False
-    accum_grad_multiple_step: int = 0
-    gradient_noise: float = 0.0
-    gradient_clip: float = 0.0
-    gradient_clip_norm: float = 0.0
-    gradient_clip_avg_norm: float = 0.0
-    gradient_clip_global_norm: float = 0.0
-    grad_norm_to_clip_to_zero: float = 0.0
+    maximize_grad_norm: float = Options.maximize_grad_norm.default
+    gradient_nan_inf_filter: bool = Options.gradient_nan_inf_filter.default
+    accum_grad_multiple_step: int = Options.accum_grad_multiple_step.default
+    gradient_noise: float = Options.gradient_noise.default
+    gradient_clip: float = Options.gradient_clip.default
+    gradient_clip_norm: float = Options.gradient_clip_norm.default
+    gradient_clip_avg_norm: float = Options.gradient_clip_avg_norm.default
+    gradient_clip_global_norm: float = Options.gradient_clip_global_norm.default
+    grad_norm_to_clip_to_zero: float = Options.grad_norm_to_clip_to_zero.default
     global_norm_tag: str | None = None
     gradient_clip_global_norm_tag: str | None = None
     debug_grad_summaries: bool = False
@@ -68,24 +69,14 @@ class GradientOptions:
         :param where: for error messages
         :raises ConfigError: if a number is below 0
         """
-        base = base or cls()
-        norm_tag = config.value("global_norm_tag", base.global_norm_tag)
-        options = cls(
-            maximize_grad_norm=config.float("maximize_grad_norm", base.maximize_grad_norm),
-            gradient_nan_inf_filter=config.bool("gradient_nan_inf_filter", base.gradient_nan_inf_filter),
-            accum_grad_multiple_step=config.int("accum_grad_multiple_step", base.accum_grad_multiple_step),
-            gradient_noise=config.float("gradient_noise", base.gradient_noise),
-            gradient_clip=config.float("gradient_clip", base.gradient_clip),
-            gradient_clip_norm=config.float("gradient_clip_norm", base.gradient_clip_norm),
-            gradient_clip_avg_norm=config.float("gradient_clip_avg_norm", base.gradient_clip_avg_norm),
-            gradient_clip_global_norm=config.float("gradient_clip_global_norm", base.gradient_clip_global_norm),
-            grad_norm_to_clip_to_zero=config.float("grad_norm_to_clip_to_zero", base.grad_norm_to_clip_to_zero),
-            global_norm_tag=norm_tag,
-            gradient_clip_global_norm_tag=config.value(
-                "gradient_clip_global_norm_tag", base.gradient_clip_global_norm_tag or norm_tag
-            ),
-            debug_grad_summaries=bool(config.bool_or_other("debug_grad_summaries", base.debug_grad_summaries)),
-        )
+        given = {
+            field.name: getattr(config.options, field.name)
+            for field in fields(cls)
+            if base is None or config.has(field.name)
+        }
+        if "global_norm_tag" in given and base is not None and not base.gradient_clip_global_norm_tag:
+            given["gradient_clip_global_norm_tag"] = config.options.gradient_clip_global_norm_tag
+        options = replace(base or cls(), **given)
         options._check(where)
         return options
 

@@ -23,13 +23,13 @@ class HorovodOptions:
     @classmethod
     def from_config(cls, config: Config) -> HorovodOptions:
         """:return: from `use_horovod`, `horovod_reduce_type`, `horovod_avg_grad`, `horovod_scale_lr`"""
-        if not config.is_true("use_horovod"):
+        if not config.options.use_horovod:
             return cls()
         return cls(
             is_used=True,
-            reduces_gradients=config.value("horovod_reduce_type", "grad") == "grad",
-            averages_gradients=config.is_true("horovod_avg_grad"),
-            scales_learning_rate=config.is_true("horovod_scale_lr"),
+            reduces_gradients=config.options.horovod_reduce_type == "grad",
+            averages_gradients=config.options.horovod_avg_grad,
+            scales_learning_rate=config.options.horovod_scale_lr,
         )
 
     def reduce(self, grad: Gradient) -> Gradient:

@@ -25,18 +25,13 @@ def learning_rate_of_step(
     :param learning_rate: of the epoch, a float32 scalar
     :param global_train_step: number of the step, from 0
     :return: float32 scalar
-    :raises ConfigError: if `dynamic_learning_rate` is something else
+    :raises ConfigError: if the function cannot be called, or the dict has other keys
     """
     if dynamic_learning_rate is None:
         return learning_rate
     if callable(dynamic_learning_rate):
         result = _call(dynamic_learning_rate, learning_rate, global_train_step, network)
         return tf.cast(tf.convert_to_tensor(result), learning_rate.dtype)
-    if not isinstance(dynamic_learning_rate, Mapping):
-        raise ConfigError(
-            f"option 'dynamic_learning_rate' is {dynamic_learning_rate!r}.\n"
-            "  It has to be a function, or a dict with 'interval' and 'decay'."
-        )
     return learning_rate * _decay_factor(dynamic_learning_rate, global_train_step)
 
 

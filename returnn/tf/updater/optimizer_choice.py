@@ -44,7 +44,7 @@ def choose_optimizer(config: Config, spec: object = None, *, where: str = "confi
     :raises ConfigError: if there is no such optimizer or option
     """
     if spec is None:
-        spec = config.typed_value("optimizer") or _spec_of_old_flags(config)
+        spec = config.options.optimizer or _spec_of_old_flags(config)
     where = f"{where}: optimizer"
     options = _as_dict(spec, where=where)
     name = options.pop("class")
@@ -86,26 +86,27 @@ def _check_class(factory: type | Callable, *, where: str) -> None:
 
 def _spec_of_old_flags(config: Config) -> dict[str, object]:
     for name in _OLD_FLAGS:
-        if config.bool(name, False):
+        if getattr(config.options, name):
             return {"class": name}
-    if config.is_of_type("rmsprop", float):
-        return {"class": "rmsprop", "decay": config.float("rmsprop", 0.9)}
-    if config.bool("rmsprop", False):
+    rmsprop = config.options.rmsprop
+    if rmsprop is True:
         return {"class": "rmsprop"}
-    return {"class": "momentum" if config.float("momentum", 0.0) else "GradientDescent"}
+    if rmsprop:
+        return {"class": "rmsprop", "decay": rmsprop}
+    return {"class": "momentum" if config.options.momentum else "GradientDescent"}
 
 
 def _implicit_options(config: Config, known: Mapping[str, inspect.Parameter], name: object) -> dict[str, object]:
     """:return: what is set beside the optimizer in the config, and its defaults, as far as the optimizer has it"""
-    momentum = config.float("momentum", 0.0)
+    momentum = config.options.momentum
     if momentum and "momentum" not in known:
         raise ConfigError(
             f"option 'momentum' is {momentum!r}, but the optimizer {_name_of(name)!r} has none.\n"
             "  Remove it, or use e.g. optimizer = {'class': 'momentum'}."
         )
     implicit = {
-        "epsilon": config.float("optimizer_epsilon", 1e-16),
-        "use_locking": config.bool("optimizer_use_locking", False),
+        "epsilon": config.options.optimizer_epsilon,
+        "use_locking": config.options.optimizer_use_locking,
     }
     if momentum or ("momentum" in known and known["momentum"].default is inspect.Parameter.empty):
         implicit["momentum"] = momentum

@@ -63,15 +63,15 @@ class Updater:
         self.network = network
         self.initial_learning_rate = initial_learning_rate
         self.loss = objective
-        self.use_locking = config.bool("optimizer_use_locking", False)
-        self.decouple_constraints = config.bool("decouple_constraints", False)
-        self.log_grad_norm = bool(config.opt_typed_value("log_grad_norm", False))
+        self.use_locking = config.options.optimizer_use_locking
+        self.decouple_constraints = config.options.decouple_constraints
+        self.log_grad_norm = bool(config.options.log_grad_norm)
         self.log_grad_norm_tensor: tf.Tensor | None = None
         self.optim_meta_losses_dict: dict[str, tf.Tensor] = {}
-        self._stops_on_non_finite = config.bool("stop_on_nonfinite_train_score", True)
+        self._stops_on_non_finite = config.options.stop_on_nonfinite_train_score
         self._horovod = HorovodOptions.from_config(config)
         self._gradient_options = GradientOptions.from_config(config)
-        if config.is_true("deterministic_train"):
+        if config.options.deterministic_train:
             tf.config.experimental.enable_op_determinism()
 
         if global_train_step_var is None:
@@ -102,7 +102,7 @@ class Updater:
         """:return: float32 scalar, with `dynamic_learning_rate`"""
         learning_rate = self._horovod.scale_learning_rate(self.learning_rate_var.read_value())
         return learning_rate_of_step(
-            self.config.typed_value("dynamic_learning_rate"),
+            self.config.options.dynamic_learning_rate,
             learning_rate=learning_rate,
             global_train_step=self.global_train_step,
             network=self.network,
@@ -256,7 +256,7 @@ class Updater:
         kept = [var for optimizer in self.optimizers.values() for var in optimizer.variables()]
         self.optimizer_vars = [*kept, *self._accumulators.values()]
         self.optimizer_init_vars_op = tf.group(*(var.initializer for var in self.optimizer_vars))
-        if self.config.bool("debug_save_updater_vars", False):
+        if self.config.options.debug_save_updater_vars:
             print("Variables of the updater, saved with the model:", file=log.v1)
             for var in self.optimizer_vars:
                 print(f"  {var.op.name} {var.shape.as_list()}", file=log.v1)
@@ -319,7 +319,7 @@ class Updater:
         self.optim_meta_losses_dict["grad_norm"] = norm
 
     def _numeric_checks(self, loss: tf.Tensor, items: Sequence[VariableGradient]) -> list[tf.Operation]:
-        if self.config.bool("debug_add_check_numerics_ops", False):
+        if self.config.options.debug_add_check_numerics_ops:
             return debug.check_numerics_ops([loss, *(gradient_steps.values_of(item.grad) for item in items)])
         with tf.control_dependencies([loss]):  # whose own check comes first
             return checks_of_gradients(items) if self._stops_on_non_finite else []
@@ -362,7 +362,7 @@ class Updater:
 
     def _decay(self, variables: Sequence[tf.Variable]) -> list[tf.Operation]:
         """:return: gradient descent on the L2 constraints, with learning rate `decouple_constraints_factor`"""
-        factor = self.config.float("decouple_constraints_factor", 0.025)
+        factor = self.config.options.decouple_constraints_factor
         l2 = self._get_demands().l2
         return [
             var.assign_sub(2.0 * factor * l2[var.ref()] * var.read_value(), self.use_locking, read_value=False)
@@ -372,7 +372,7 @@ class Updater:
 
     def _extra_updates(self) -> list[tf.Operation]:
         """:return: ops of `extra_updates`: name of a parameter -> function of it that makes an op"""
-        functions = self.config.opt_typed_value("extra_updates") or {}
+        functions = self.config.options.extra_updates or {}
         variables = {var.op.name: var for var in self.trainable_vars}
         for name in functions:
             check_known("parameter", name, variables, where="option 'extra_updates'")

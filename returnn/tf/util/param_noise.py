@@ -20,14 +20,14 @@ def with_param_noise(layer: Any, value: tf.Tensor) -> tf.Tensor:
     """
     network = layer.network
     config = network.get_config()
-    noise = _given(layer.param_variational_noise, config.float("param_variational_noise", 0.0))
+    noise = _given(layer.param_variational_noise, config.options.param_variational_noise)
     if noise:
         value = network.cond_on_train(
             lambda: value + noise * raw_random.normal(tf.shape(value), dtype=value.dtype, seed=network.random_seed()),
             lambda: value,
         )
-    dropout = _given(layer.param_dropout, config.float("param_dropout", 0.0))
-    min_ndim = _given(layer.param_dropout_min_ndim, config.int("param_dropout_min_ndim", 0))
+    dropout = _given(layer.param_dropout, config.options.param_dropout)
+    min_ndim = _given(layer.param_dropout_min_ndim, config.options.param_dropout_min_ndim)
     if dropout and value.shape.ndims >= min_ndim:
         before = value
         value = network.cond_on_train(

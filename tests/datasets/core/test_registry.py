@@ -78,7 +78,7 @@ def test_training_options_of_the_config():
     [
         ({"chunking": "10:5"}, "0"),
         ({"chunking": "10:5", "chunk_eval": True}, "10:5"),
-        ({"chunking": "10:5", "on_size_limit": "chunk", "batch_size": 500}, "500"),
+        ({"chunking": "10:5", "on_size_limit": "chunk", "batch_size": 500}, 500),
         ({}, "0"),
     ],
 )

@@ -104,7 +104,7 @@ def test_errors_of_the_data_set_and_of_the_pipeline(tmp_path):
     with pytest.raises(UserError, match="seq-0"):
         tasks.train(config(tmp_path, network=FRAMES, dataset_pipeline=True, train=data))
     for pipeline, message in (
-        (3, "option 'dataset_pipeline' is 3.\n  It has to be True or a function."),
+        (3, "option 'dataset_pipeline': got 3, but expected True, False or a function."),
         (lambda context: None, "option 'dataset_pipeline': the function returned None."),
         (
             lambda context: context.padded_batch_dataset(context.get_returnn_dataset()).map(lambda d: {"x": d["data"]}),

@@ -274,7 +274,11 @@ def test_search_writes_hypotheses(file_format, tmp_path):
     [
         (tasks.train, {"train": None}, "option 'train' is required"),
         (tasks.train, {"network": None}, "option 'network' is required"),
-        (tasks.train, {"start_epoch": "soon"}, "option 'start_epoch': is 'soon', expected 'auto' or a number from 1"),
+        (
+            tasks.train,
+            {"start_epoch": "soon"},
+            "option 'start_epoch': got 'soon', but expected 'auto' or an integer from 1",
+        ),
         (tasks.train, {"tf_session_opts": {"nonsense": 1}}, "option 'tf_session_opts'"),
         (tasks.evaluate, {"dev": DEV, "task": "eval"}, "there is no model to work on"),
         (tasks.evaluate, {"dev": DEV, "task": "eval", "load_epoch": 7}, "there is no model of epoch 7"),

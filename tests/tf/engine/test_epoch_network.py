@@ -275,7 +275,7 @@ def test_preloaded_parameters_win_over_the_model(tmp_path):
 def test_start_in_the_middle_of_an_epoch(tmp_path):
     train(tmp_path, start_batch=1)
     assert parameters(tmp_path / "net.001")["global_step"] == 1
-    with pytest.raises(ConfigError, match="option 'start_batch': is 'x', expected 'auto' or a number from 0"):
+    with pytest.raises(ConfigError, match="option 'start_batch': got 'x', but expected 'auto' or an integer from 0"):
         train(tmp_path / "2", start_batch="x")
     with pytest.raises(ConfigError, match="option 'start_batch': is 3, but epoch 1 has fewer batches"):
         train(tmp_path / "2", start_batch=3)
@@ -291,7 +291,7 @@ def test_start_in_the_middle_of_an_epoch(tmp_path):
             "'#config': there is no option 'batch_siz'.\n  Did you mean 'batch_size'",
         ),
         ({"get_network": lambda epoch: None}, "option 'get_network': returned None for epoch 1."),
-        ({"use_last_best_model": 3}, "option 'use_last_best_model' is 3."),
+        ({"use_last_best_model": 3}, "option 'use_last_best_model': got 3, but expected True, False or a dict."),
         ({"cleanup_old_models": {"keep_bst": 1}}, "Did you mean 'keep_best_n'"),
         ({"use_last_best_model": {"modul": 3}, "num_epochs": 1}, "Did you mean 'modulo'"),
         ({"pretrain": {"copy_param_mode": "subsets"}, "network": DEEP, "num_epochs": 2}, "Did you mean 'subset'"),

@@ -320,7 +320,7 @@ def test_scores_of_each_sequence_as_lines_for_each_data_set(tmp_path):
     [
         ({"loss_name": "outptu"}, "option 'loss_name': there is no loss 'outptu'.\n  Did you mean 'output'"),
         ({"output_per_seq_format": ["scores"]}, "there is no column 'scores'.\n  Did you mean 'score'"),
-        ({"output_per_seq_file_format": "text"}, "option 'output_per_seq_file_format': there is no format 'text'"),
+        ({"output_per_seq_file_format": "text"}, "option 'output_per_seq_file_format': got 'text', but "),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )

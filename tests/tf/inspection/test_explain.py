@@ -129,7 +129,8 @@ def test_another_kind_of_file(tmp_path, monkeypatch, capsys):
 def test_another_mode(tmp_path, monkeypatch, capsys):
     assert _run(tmp_path, monkeypatch, "++explain_mode", "searchh") == 1
     assert capsys.readouterr().err == (
-        "error: option 'explain_mode': there is no mode 'searchh'.\n  Did you mean 'search'?\n"
+        "error: option 'explain_mode': got 'searchh', but expected one of 'training', 'search'.\n"
+        "  Did you mean 'search'?\n"
     )
 
 

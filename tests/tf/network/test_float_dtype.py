@@ -51,5 +51,7 @@ def test_output_loss_and_gradients_are_float64(name):
 
 
 def test_unknown_dtype_is_an_error():
-    with pytest.raises(ConfigError, match=r"^option 'default_float_dtype': there is no dtype 'float46'.\n.*'float64'"):
+    with pytest.raises(
+        ConfigError, match=r"^option 'default_float_dtype': got 'float46', but expected one .*\n.*'float64'"
+    ):
         ConfigNet(CONFIG.replace("float64", "float46"), network={"output": CLASSES})

@@ -20,16 +20,16 @@ def with_debugging(layer: LayerBase) -> Any:
     config, output = layer.network.get_config(), layer.output.copy()
     options = layer.debug_print_layer_output
     if options is None:
-        options = config.bool_or_other("debug_print_layer_output", False)
+        options = config.options.debug_print_layer_output
     if options:
         output.raw_tensor = with_print(layer, output, options)
-    if config.bool("debug_print_layer_output_shape", False):
+    if config.options.debug_print_layer_output_shape:
         printed = tf.print(f"layer {layer.get_absolute_name()!r}: {output}", "shape:", tf.shape(output.raw_tensor))
         with tf.control_dependencies([printed]):
             output.raw_tensor = tf.identity(output.raw_tensor)
-    if config.bool("debug_runtime_sanity_checks", False):
+    if config.options.debug_runtime_sanity_checks:
         output.raw_tensor = output.get_placeholder_with_runtime_sanity_checks()
-    if config.bool("debug_add_check_numerics_on_output", False) and output.raw_tensor.dtype.is_floating:
+    if config.options.debug_add_check_numerics_on_output and output.raw_tensor.dtype.is_floating:
         output.raw_tensor = _with_check_numerics(layer, output.raw_tensor)
     return output.raw_tensor
 

@@ -222,7 +222,7 @@ class ConvLayer(_FilterLayer):
         return self.with_channels_first(self.activated(output, out_dim), self.auto_use_channel_first)
 
     def _base_of_sizes(self, given: float | None) -> float | None:
-        base = self.network.get_config().float("conv_pad_seq_len_to_power", None) if given is None else given
+        base = self.network.get_config().options.conv_pad_seq_len_to_power if given is None else given
         if base is not None and not base > 1:
             raise ConfigError(f"{self.where()}: option 'pad_seq_len_to_power': {base}. It has to be more than 1.")
         return base

@@ -118,7 +118,7 @@ class RecSubnetwork(LayerBase):
     def _moves_layers_out(self: RecLayer) -> bool:
         if self.optimize_move_layers_out is not None:
             return self.optimize_move_layers_out
-        return bool(self.network.get_config().bool("optimize_move_layers_out", True))
+        return self.network.get_config().options.optimize_move_layers_out
 
     def _time_dim_of_loop(self: RecLayer, source: Tensor | None) -> tuple[Dim, bool]:
         """:return: the dim to go over; whether its lengths are known before"""
