@@ -19,7 +19,7 @@ import numpy
 import numpy.typing
 
 from returnn.util.errors import UserError, nearest_hint
-from returnn.util.text_file import iter_lines
+from returnn.util.files.text_file import iter_lines
 
 LogProbs: TypeAlias = numpy.typing.NDArray[numpy.floating]
 LmScore: TypeAlias = "Callable[[tuple[int, ...], bool], float]"  # of outputs, natural log; and whether they are all
