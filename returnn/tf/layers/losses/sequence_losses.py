@@ -11,6 +11,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.loss import Loss
+from returnn.tf.layers.losses.ctc_lengths import check_targets_fit
 from returnn.tf.util.labels import bleu_of_labels, collapse_repeated, map_labels
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.behavior_version import BehaviorVersion
@@ -200,7 +201,28 @@ class CtcLoss(SequenceLoss):
                 f"  One class more is needed for blank: n_out {num_labels + 1}."
             )
         logits = self._logits()
-        return self._own(logits) if self.use_native or self.use_viterbi else self._of_tensorflow(logits)
+        with tf.control_dependencies(self._checks_of_lengths(logits)):
+            return self._own(logits) if self.use_native or self.use_viterbi else self._of_tensorflow(logits)
+
+    def _checks_of_lengths(self, logits: Tensor) -> list[tf.Operation]:
+        """:return: what fails if there is no alignment, unless options say that such a sequence does not count"""
+        options = self._own_options()
+        if self.use_native or self.use_viterbi:
+            is_left_out, name, label_loop = options.has_zero_for_infinity(), "zero_infinity", options.has_label_loop()
+        else:
+            name, label_loop = "ignore_longer_outputs_than_inputs", self.ctc_opts.get("ctc_merge_repeated", True)
+            is_left_out = self.ctc_opts.get(name, False)
+        if is_left_out or self.layer is None or self.ctc_opts.get("preprocess_collapse_repeated", False):
+            return []
+        target = self.require_target()
+        hint = (
+            f"Longer frames, 'max_seq_length', or 'loss_opts': {{'ctc_opts': {{{name!r}: True}}}}, which leaves it out."
+        )
+        check = check_targets_fit(
+            self.layer, target, self.time_dim_of(target), self.time_dim_of(logits),
+            label_loop=label_loop, where=self.where(), hint=hint,
+        )  # fmt: skip
+        return [check]
 
     def error_per_frame(self) -> Tensor:
         """:return: [B]"""
