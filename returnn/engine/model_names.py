@@ -53,7 +53,7 @@ def existing_models(config: Config) -> dict[int, str]:
         return {}
     folder, name = os.path.split(model)
     found = {}
-    for entry in os.listdir(folder or ".") if os.path.isdir(folder or ".") else ():
+    for entry in _entries(folder):
         base = get_checkpoint_filepattern(entry)
         epoch_text = base.removeprefix(f"{name}.").removeprefix("pretrain.")
         if base.startswith(f"{name}.") and entry.endswith(".index") and epoch_text.isdigit():
@@ -100,6 +100,16 @@ def train_start_epoch(config: Config) -> int:
 def start_epoch_without_model(config: Config) -> int:
     """:return: the first epoch of a training from scratch"""
     return config.options.start_epoch or 1
+
+
+def _entries(folder: str) -> list[str]:
+    """:return: names; none if there is no such folder. One that cannot be read is an error, it may have models"""
+    try:
+        return os.listdir(folder or ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as exc:
+        raise ConfigError(f"option 'model': the folder {folder!r} cannot be read: {exc.strerror}.") from exc
 
 
 def _epoch_of(filename: str) -> int | None:

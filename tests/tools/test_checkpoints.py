@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from returnn.engine.learning_rate_file import EpochData, write_learning_rate_file
-from returnn.tf.checkpoint import existing_checkpoints
+from returnn.tf.checkpoint import CheckpointWriter, existing_checkpoints
 from returnn.tf.checkpoint.average import write_checkpoint
 
 
@@ -18,7 +18,7 @@ def model(tmp_path):
     for epoch in (1, 2, 3):
         values = {
             "layer/W": numpy.full((2, 3), float(epoch), dtype="float32"),
-            "layer/b": numpy.array([epoch, -epoch, numpy.nan if epoch == 2 else 0], dtype="float32"),
+            "layer/b": numpy.array([epoch, -epoch, 0], dtype="float32"),
             "global_step": numpy.array(10 * epoch, dtype="int64"),
         }
         write_checkpoint(values, str(tmp_path / f"net.00{epoch}"))
@@ -34,6 +34,9 @@ def test_inspect(tool, model):
     assert out == (
         "global_step  int64[]  1\nlayer/W      float32[2, 3]  6\nlayer/b      float32[3]  3\n3 tensors, 10 values\n"
     )
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        writer = CheckpointWriter({"layer/b": tf.constant([2.0, -2.0, numpy.nan])})
+        writer.save(session, f"{model}.002", may_be_broken=True)
     out = tool("tf_inspect_checkpoint", "--file_name", f"{model}.002", "--tensor_name", "layer/b")[1]
     assert out == ("layer/b: mean 0, std 2, min -2, max 2; 1 values are not finite\n[ 2. -2. nan]\n")
     out = tool("tf_inspect_checkpoint", "--file_name", f"{model}.003", "--all_tensors", "--printoptions", "sign='+'")[1]
@@ -60,6 +63,18 @@ def test_average(tool, model, tmp_path, which):
     numpy.testing.assert_array_equal(reader.get_tensor("layer/W"), numpy.full((2, 3), 2.5, dtype="float32"))
     assert reader.get_tensor("global_step") == 30
     assert reader.get_variable_to_dtype_map()["layer/W"] == tf.float32
+
+
+def test_average_that_is_not_finite_is_not_written(tool, model, tmp_path):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        values = {"layer/W": tf.fill((2, 3), numpy.float32(numpy.nan))}
+        values |= {"layer/b": tf.zeros(3), "global_step": tf.constant(1, tf.int64)}
+        CheckpointWriter(values).save(session, f"{model}.003", may_be_broken=True)
+    out_path = tmp_path / "averaged"
+    options = ["--prefix", f"{model}.", "--num_last_checkpoints", 2, "--output_path", out_path]
+    status, _, err = tool("tf_avg_checkpoints", *options)
+    assert status == 1
+    assert "averaged' is not written: 6 values of 'layer/W' are not finite." in err
 
 
 def test_average_of_different_models(tool, model, tmp_path):

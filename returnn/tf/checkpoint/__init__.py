@@ -9,6 +9,7 @@ from returnn.tf.checkpoint.cleanup import (
 )
 from returnn.tf.checkpoint.files import (
     CheckpointError,
+    UnreadableError,
     broken_filename,
     checkpoint_exists,
     checkpoint_files,
@@ -32,6 +33,7 @@ __all__ = [
     "Damage",
     "NewestIntact",
     "PreloadedFile",
+    "UnreadableError",
     "broken_filename",
     "checkpoint_exists",
     "checkpoint_files",

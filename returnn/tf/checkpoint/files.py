@@ -14,11 +14,26 @@ from pathlib import Path
 
 from returnn.util.errors import UserError
 
+_BLOCK_BYTES = 1 << 24
 _SUFFIX = r"\.(index|meta|data-\d{5}-of-\d{5})"
 
 
 class CheckpointError(UserError):
     """A checkpoint that is missing, damaged, does not fit, or cannot be written."""
+
+
+class UnreadableError(CheckpointError):
+    """A file or folder that is there, or may be, but cannot be read now: no right to, a broken disk, a lost mount."""
+
+    def __init__(self, what: str, exc: OSError) -> None:
+        """
+        :param what: checkpoint or folder, for people
+        :param exc: of the operating system
+        """
+        super().__init__(
+            f"{what} cannot be read: {exc.strerror}: {exc.filename!r}.\n"
+            "  It may be intact, so nothing goes on without it. Make it readable, or move it away."
+        )
 
 
 def epoch_filename(model: str, epoch: int, *, is_pretrain: bool = False) -> str:
@@ -45,18 +60,24 @@ def get_checkpoint_filepattern(filepath: str) -> str:
 
 
 def checkpoint_exists(checkpoint: str) -> bool:
-    """:param checkpoint: name without suffix"""
-    return os.path.exists(f"{checkpoint}.index")
+    """
+    :param checkpoint: name without suffix
+    :raises UnreadableError: if that is not known
+    """
+    try:
+        os.stat(f"{checkpoint}.index")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as exc:
+        raise UnreadableError(f"checkpoint {checkpoint!r}", exc) from exc
+    return True
 
 
 def checkpoint_files(checkpoint: str) -> list[str]:
     """:return: all files of this checkpoint, and of no other; the index comes first"""
     folder, name = os.path.split(checkpoint)
     pattern = re.compile(re.escape(name) + _SUFFIX)
-    try:
-        found = [entry for entry in os.listdir(folder or ".") if pattern.fullmatch(entry)]
-    except FileNotFoundError:
-        return []
+    found = [entry for entry in entries_of_folder(folder) if pattern.fullmatch(entry)]
     found.sort(key=lambda entry: (not entry.endswith(".index"), entry))
     return [os.path.join(folder, entry) for entry in found]
 
@@ -93,7 +114,7 @@ def existing_checkpoints(
     folder, name = os.path.split(model)
     pattern = re.compile(re.escape(name) + r"\.(pretrain\.)?(\d{3,})\.index")
     found: dict[int, set[bool]] = {}
-    for entry in os.listdir(folder or ".") if os.path.isdir(folder or ".") else []:
+    for entry in entries_of_folder(folder):
         if (match := pattern.fullmatch(entry)) and match[2] == f"{int(match[2]):03d}":
             found.setdefault(int(match[2]), set()).add(bool(match[1]))
     return {
@@ -102,6 +123,37 @@ def existing_checkpoints(
         )
         for epoch, kinds in sorted(found.items())
     }
+
+
+def check_readable(checkpoint: str) -> None:
+    """
+    Reads all of its files, whatever is in them.
+
+    :raises UnreadableError: if that is not possible
+    """
+    for filename in checkpoint_files(checkpoint):
+        try:
+            with open(filename, "rb") as file:
+                while file.read(_BLOCK_BYTES):
+                    pass
+        except FileNotFoundError:
+            continue  # deleted meanwhile
+        except OSError as exc:
+            exc.filename = exc.filename or filename  # a read that fails has none
+            raise UnreadableError(f"checkpoint {checkpoint!r}", exc) from exc
+
+
+def entries_of_folder(folder: str) -> list[str]:
+    """
+    :return: names; none if there is no such folder
+    :raises UnreadableError: if it cannot be read, which does not mean that it is empty
+    """
+    try:
+        return os.listdir(folder or ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as exc:
+        raise UnreadableError(f"folder {folder!r}", exc) from exc
 
 
 def sync(path: str | Path) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from returnn.tf.checkpoint.files import CheckpointError, checkpoint_files, sync
+from returnn.tf.checkpoint.files import CheckpointError, checkpoint_files, entries_of_folder, sync
 from returnn.tf.checkpoint.finite_values import FiniteValues
 
 _SAVING = ".saving"
@@ -74,7 +74,7 @@ def finish_interrupted_saves(model: str) -> list[str]:
     """
     folder, name = os.path.split(model)
     pattern = re.compile(re.escape(name) + rf"\.(pretrain\.)?\d{{3,}}[\w.]*({_SAVING}|{_READY})")
-    entries = [e for e in os.listdir(folder or ".") if pattern.fullmatch(e)] if os.path.isdir(folder or ".") else []
+    entries = [entry for entry in entries_of_folder(folder) if pattern.fullmatch(entry)]
     try:
         return [_finish_or_delete(os.path.join(folder, entry)) for entry in sorted(entries)]
     except OSError as exc:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from returnn.tf.checkpoint.files import CheckpointError, checkpoint_exists, checkpoint_files
+from returnn.tf.checkpoint.files import (
+    CheckpointError,
+    UnreadableError,
+    check_readable,
+    checkpoint_exists,
+    checkpoint_files,
+    entries_of_folder,
+)
 
 # What the reader raises: some errors of TensorFlow arrive as those of Python.
 _READ_ERRORS = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
@@ -36,6 +43,7 @@ def open_checkpoint(checkpoint: str) -> tf.train.CheckpointReader:
     :param checkpoint: name without suffix
     :return: reader; its index is intact
     :raises CheckpointError: if the checkpoint is missing, or the index is damaged
+    :raises UnreadableError: if a file cannot be read
     """
     if not checkpoint_exists(checkpoint):
         raise CheckpointError(_what_is_missing(checkpoint))
@@ -44,6 +52,7 @@ def open_checkpoint(checkpoint: str) -> tf.train.CheckpointReader:
     try:
         return tf.train.load_checkpoint(checkpoint)
     except _READ_ERRORS as exc:
+        check_readable(checkpoint)
         raise CheckpointError(f"checkpoint {checkpoint!r}: {_reason(exc, f'{checkpoint}.index')}.") from exc
 
 
@@ -51,10 +60,12 @@ def read_tensor(reader: tf.train.CheckpointReader, name: str, *, checkpoint: str
     """
     :return: numpy array; its checksum is right
     :raises CheckpointError: if the data is damaged
+    :raises UnreadableError: if the file cannot be read
     """
     try:
         return reader.get_tensor(name)
     except _READ_ERRORS as exc:
+        check_readable(checkpoint)
         data = next((file for file in checkpoint_files(checkpoint) if ".data-" in file), f"{checkpoint}.data")
         raise CheckpointError(f"checkpoint {checkpoint!r}: {_reason(exc, data)}, at {name!r}.") from exc
 
@@ -64,6 +75,7 @@ def verify_checkpoint(checkpoint: str) -> None:
     Reads everything, one tensor at a time.
 
     :raises CheckpointError: if something is missing or damaged
+    :raises UnreadableError: if that is not known
     """
     reader = open_checkpoint(checkpoint)
     for name in sorted(reader.get_variable_to_shape_map()):
@@ -71,16 +83,32 @@ def verify_checkpoint(checkpoint: str) -> None:
 
 
 def newest_intact_checkpoint(checkpoints: Mapping[int, str]) -> NewestIntact:
-    """:param checkpoints: epoch -> name without suffix"""
+    """
+    :param checkpoints: epoch -> name without suffix
+    :raises UnreadableError: if it is not known whether a newer one is intact
+    """
     skipped = []
     for epoch in sorted(checkpoints, reverse=True):
-        try:
-            verify_checkpoint(checkpoints[epoch])
-        except CheckpointError as exc:
-            skipped.append(Damage(checkpoints[epoch], str(exc)))
-        else:
+        damage = _damage_of(checkpoints[epoch])
+        if damage is None:
             return NewestIntact(epoch, checkpoints[epoch], tuple(skipped))
+        skipped.append(damage)
     return NewestIntact(None, None, tuple(skipped))
+
+
+def _damage_of(checkpoint: str) -> Damage | None:
+    """:return: None if it is intact. What was read wrongly once, as from a network, is read again"""
+    for is_last_try in (False, True):
+        try:
+            verify_checkpoint(checkpoint)
+        except UnreadableError:
+            raise
+        except CheckpointError as exc:
+            if is_last_try:
+                return Damage(checkpoint, str(exc))
+        else:
+            break
+    return None
 
 
 def _missing_data_file(checkpoint: str) -> str | None:
@@ -99,7 +127,8 @@ def _what_is_missing(checkpoint: str) -> str:
     folder = os.path.dirname(checkpoint) or "."
     where = "is empty" if os.path.isdir(folder) else "does not exist"
     if os.path.isdir(folder):
-        indices = sorted(entry.removesuffix(".index") for entry in os.listdir(folder) if entry.endswith(".index"))
+        names = entries_of_folder(folder)
+        indices = sorted(entry.removesuffix(".index") for entry in names if entry.endswith(".index"))
         where = f"has {', '.join(indices[-5:])}" if indices else "has no checkpoint"
     return f"checkpoint {checkpoint!r} does not exist.\n  The folder {folder!r} {where}."
 

@@ -51,6 +51,7 @@ class ModelFiles:
 
         :param config: its options `start_epoch`, `import_model_train_epoch1`, `load`
         :return: what the training goes on from
+        :raises ConfigError: if all models are damaged
         """
         if self.names.model:
             for text in finish_interrupted_saves(self.names.model):
@@ -61,10 +62,15 @@ class ModelFiles:
             existing = {epoch: name for epoch, name in existing.items() if epoch < start}
         newest = newest_intact_checkpoint(existing)
         for damage in newest.skipped:
-            log.print_warning(f"{damage.reason} The one before is taken.")
+            log.print_warning(f"{damage.reason} {'The one before is taken.' if newest.checkpoint else ''}")
         if newest.checkpoint is not None and newest.epoch:
             self.names.epochs.current = newest.epoch + 1
             return ModelToLoad(newest.epoch, newest.checkpoint)
+        if newest.skipped:
+            raise ConfigError(
+                f"option 'model': all {len(newest.skipped)} checkpoints of {self.names.model!r} are damaged. "
+                f"The newest: {newest.skipped[0].reason}\n  'start_epoch = 1' starts anew, and writes over them."
+            )
         self.names.epochs.current = start_epoch_without_model(config)
         imported = config.options.import_model_train_epoch1 or config.options.load
         return ModelToLoad(filename=imported or newest.checkpoint)

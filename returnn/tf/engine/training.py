@@ -68,6 +68,7 @@ class Training:
             print(f"finished already: epoch {self.epochs.current - 1} of {self.epochs.final}", file=log.v1)
             return
         self._check_options()
+        self._check_models_are_not_gone()
         self.model_files.check_folder()
         self.check_last_epoch()
         self._save_initial_model()
@@ -84,6 +85,21 @@ class Training:
         """:raises ConfigError: now, if options make no sense that are needed later"""
         cleanup_policy(self.config.options.cleanup_old_models)
         best_model_options(self.config)
+
+    def _check_models_are_not_gone(self) -> None:
+        """
+        A folder that is not mounted now looks like an empty one, or one that is not there.
+
+        :raises ConfigError: if the learning rate file knows epochs that had models
+        """
+        if self.network_of_epoch.loaded_epoch or self.config.value("start_epoch", "auto") != "auto":
+            return
+        trained = [epoch for epoch in self.control.epoch_data if self.control.get_epoch_error_dict(epoch)]
+        if self.model_files.are_written and self.save_interval and max(trained, default=0) > self.save_interval:
+            raise ConfigError(
+                f"option 'model': {self.model_files.names.model!r} has no checkpoint, but {self.control.filename!r} has"
+                f" the scores of {len(trained)} epochs.\n  Is the folder mounted? 'start_epoch = 1' starts anew."
+            )
 
     def check_last_epoch(self) -> None:
         """Evaluates the epoch before, if the process was killed after its model file was written."""
