@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TextIO
 
 from returnn.util.errors import UserError
 from returnn.util.files.file_lock import LockFile
-from returnn.util.files.folders import get_cache_dir
+from returnn.util.files.folders import get_cache_dir, make_private_folder
 
 _UNUSED_DAYS = 60  # after that, a library is deleted
 _LOCK_TIMEOUT_S = 600
@@ -99,6 +99,7 @@ class NativeCodeCompiler:
         """
         if self._lib_filename is None:
             filename = os.path.join(self.cache_dir, f"{self.base_name}.so")
+            self._make_folders()
             with LockFile(self.cache_dir, lock_timeout=_LOCK_TIMEOUT_S):
                 if not os.path.exists(filename) or self._info() != self._read_info():
                     self._compile(filename)
@@ -125,6 +126,14 @@ class NativeCodeCompiler:
         return ".cc" if self.is_cpp else ".c"
 
     # How it is made.
+
+    def _make_folders(self) -> None:
+        """:raises ConfigError: if somebody else may have put a library there"""
+        folder = get_cache_dir()
+        make_private_folder(folder)
+        for name in os.path.relpath(self.cache_dir, folder).split(os.sep):
+            folder = os.path.join(folder, name)
+            make_private_folder(folder)
 
     def _info(self) -> dict[str, Any]:
         """:return: what the library depends on"""

@@ -1,10 +1,11 @@
 import os
+from pathlib import Path
 
 import pytest
 
 from returnn.util import native_code_compiler
 from returnn.util.cuda_env import CudaEnv
-from returnn.util.errors import UserError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.native_code_compiler import NativeCodeCompiler
 
 CODE = 'extern "C" int answer() { return VALUE; }\n'
@@ -90,3 +91,48 @@ def test_where_cuda_is(tmp_path, monkeypatch):
     assert cuda.get_compiler_bin() == str(nvcc)
     assert cuda.get_cuda_version() == (12, 4)
     assert cuda.get_max_compute_capability() == 9.0
+
+
+def planted(folder, mode):
+    """Somebody else has put a library where ours would be."""
+    filename = compiler(1)._lib_filename or os.path.join(compiler(1).cache_dir, "answer.so")
+    os.makedirs(os.path.dirname(filename), mode=0o700)
+    with open(filename, "wb") as file:
+        file.write(b"planted")
+    os.chmod(folder, mode)
+    return filename
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_library_in_a_folder_where_others_may_write_is_not_loaded(mode, tmp_path):
+    filename = planted(tmp_path / "cache", mode)
+    with pytest.raises(ConfigError) as info:
+        compiler(1).load_lib_ctypes()
+    assert str(info.value) == (
+        f"'{tmp_path}/cache' can be written by others (mode {mode:04o}), so code that is there is not run.\n"
+        "  Delete it, or set the environment variable RETURNN_CACHE_DIR to a folder that is yours alone."
+    )
+    assert Path(filename).read_bytes() == b"planted"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+def test_library_in_a_folder_of_somebody_else_is_not_loaded(tmp_path):
+    planted(tmp_path / "cache", 0o755)
+    os.chown(tmp_path / "cache", 12345, -1)
+    with pytest.raises(ConfigError, match="cache' belongs to another user, with the id 12345, so code"):
+        compiler(1).load_lib_ctypes()
+
+
+def test_link_to_another_folder_is_not_followed(tmp_path):
+    (tmp_path / "other").mkdir(mode=0o700)
+    (tmp_path / "cache").symlink_to(tmp_path / "other")
+    with pytest.raises(ConfigError, match="cache' is not a folder, so code"):
+        compiler(1).load_lib_ctypes()
+
+
+def test_folders_are_private(tmp_path):
+    (tmp_path / "cache").mkdir(mode=0o755)
+    folder = os.path.dirname(compiler(1).get_lib_filename())
+    while folder != str(tmp_path):
+        assert os.stat(folder).st_mode & 0o777 == 0o700
+        folder = os.path.dirname(folder)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import socket
+import stat
 import tempfile
+
+from returnn.util.errors import ConfigError
 
 
 def get_login_username() -> str:
@@ -38,6 +42,33 @@ def get_temp_dir(*, with_username: bool = True) -> str:
 def get_cache_dir() -> str:
     """:return: where compiled code and other files that can be made again go; `RETURNN_CACHE_DIR` sets it"""
     return os.environ.get("RETURNN_CACHE_DIR") or os.path.join(get_temp_dir(), "returnn")
+
+
+def make_private_folder(folder: str) -> None:
+    """
+    Makes a folder where nobody else can put anything. Those in which it is have to exist, or are made as well.
+
+    :param folder: is made with mode 0700 if it is not there; one of our own that others may only read gets that mode
+    :raises ConfigError: if it belongs to somebody else, or others may have written there
+    """
+    os.makedirs(os.path.dirname(folder) or ".", mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode):
+        problem = "is not a folder"
+    elif found.st_uid != os.geteuid():
+        problem = f"belongs to another user, with the id {found.st_uid}"
+    elif found.st_mode & 0o022:
+        problem = f"can be written by others (mode {stat.S_IMODE(found.st_mode):04o})"
+    else:
+        if found.st_mode & 0o077:
+            os.chmod(folder, 0o700)
+        return
+    raise ConfigError(
+        f"{folder!r} {problem}, so code that is there is not run.\n"
+        "  Delete it, or set the environment variable RETURNN_CACHE_DIR to a folder that is yours alone."
+    )
 
 
 def maybe_make_dirs(dirname: str) -> None:
