@@ -22,6 +22,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
+from returnn.datasets.core.changed_files import WatchedFile
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.seq_order import IntArray
@@ -31,6 +32,7 @@ attr_inputPattSize = "inputPattSize"
 attr_seqLengths = "seqLengths"
 attr_ctcIndexTranscription = "ctcIndexTranscription"
 attr_times = "times"
+attr_digest = "digest"
 
 _BLOCK = 1024  # sequences
 _CACHED_BLOCKS = 64
@@ -67,6 +69,14 @@ class HdfFile:
         self._block_starts = self._read_block_starts()
         self._check_num_frames()
         self._length_blocks: OrderedDict[int, IntArray] = OrderedDict()
+        self.digest = _digest_of(self.h5_file)
+        self.watched = WatchedFile(filename, where=where, has_same_content=self._has_same_digest)
+
+    def _has_same_digest(self) -> bool:
+        if self.digest is None:
+            return False
+        with self._open() as file:
+            return _digest_of(file) == self.digest
 
     def _error(self, problem: str, *, key: str | None = None, hint: str | None = None) -> DataError:
         return DataError(problem, dataset=self._where, key=key, file=self.filename, hint=hint)
@@ -186,10 +196,12 @@ class HdfFile:
 
     def read(self, seq_idx: int, key: str) -> Array:
         """:return: the data of one sequence, (time, ...)"""
+        self.watched.check_from_time_to_time()
         start, end = self._range_of_seq(seq_idx, self._columns[key])
         try:
             return np.asarray(self._arrays[key][start:end])
         except OSError as exc:
+            self.watched.check()
             raise DataError(
                 f"cannot be read ({str(exc).splitlines()[0]})",
                 dataset=self._where,
@@ -244,6 +256,12 @@ class HdfFile:
     def close(self) -> None:
         """Nothing can be read any more."""
         self.h5_file.close()
+
+
+def _digest_of(file: h5py.File) -> str | None:
+    """:return: of all that is in the file, as the writer left it; None: the writer was another one"""
+    digest = file.attrs.get(attr_digest)
+    return None if digest is None else str(digest)
 
 
 def _as_str(value: bytes | str) -> str:

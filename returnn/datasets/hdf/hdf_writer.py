@@ -8,6 +8,7 @@ name when it is complete.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.core.errors import DataError
-from returnn.datasets.hdf.hdf_file import attr_inputPattSize, attr_seqLengths
+from returnn.datasets.hdf.hdf_file import attr_digest, attr_inputPattSize, attr_seqLengths
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import sync_folder
@@ -68,6 +69,7 @@ class HdfFileWriter:
         self._buffered_tags: list[str] = []
         self._buffered_bytes = 0
         self._num_columns = 0
+        self._digest = str(self.file.attrs.get(attr_digest, ""))
         self.num_seqs = int(self.file.attrs.get("numSeqs", 0))
         self._num_timesteps = int(self.file.attrs.get("numTimesteps", 0))
 
@@ -150,6 +152,7 @@ class HdfFileWriter:
         self.file.flush()
 
     def _write_buffer(self) -> None:
+        self.file.attrs[attr_digest] = self._digest = self._digest_with_buffer()
         for key, arrays in self._buffer.items():
             _append_rows(self._array_of(key, arrays[0].shape[1:]), np.concatenate(arrays))
             arrays.clear()
@@ -160,6 +163,17 @@ class HdfFileWriter:
         self._buffered_tags, self._buffered_lengths, self._buffered_bytes = [], [], 0
         self.file.attrs["numSeqs"] = self.num_seqs
         self.file.attrs["numTimesteps"] = self._num_timesteps
+
+    def _digest_with_buffer(self) -> str:
+        """:return: of what is there, and of what comes"""
+        digest = hashlib.sha256(self._digest.encode("ascii"))
+        for tag, lengths in zip(self._buffered_tags, self._buffered_lengths, strict=True):
+            digest.update(f"{tag}\n{lengths}\n".encode())
+        for key, arrays in self._buffer.items():
+            digest.update(f"{key} {self._formats[key]}\n".encode())
+            for array in arrays:
+                digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
     def _array_of(self, key: str, shape: tuple[int, ...]) -> Any:
         """:return: all frames of a key, each of the given shape"""
