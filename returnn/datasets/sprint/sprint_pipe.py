@@ -10,11 +10,13 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import IO, Any, TypeAlias
 
 import numpy
 import numpy.typing
+
+from returnn.util.files.restricted_pickle import load_plain_pickle
 
 GO = b"go"
 Array: TypeAlias = numpy.typing.NDArray[Any]
@@ -43,24 +45,31 @@ class End:
     """There are no more sequences."""
 
 
-def send(message: object, pipe: IO[bytes]) -> None:
+Message: TypeAlias = Init | Data | End
+_MESSAGES: dict[str, type[Message]] = {cls.__name__: cls for cls in (Init, Data, End)}
+
+
+def send(message: Message, pipe: IO[bytes]) -> None:
     """
     :raises BrokenPipeError: if nobody reads any more
     """
-    content = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    parts = (type(message).__name__, {field.name: getattr(message, field.name) for field in fields(message)})
+    content = pickle.dumps(parts, protocol=pickle.HIGHEST_PROTOCOL)
     pipe.write(struct.pack("<Q", len(content)) + content)
     pipe.flush()
 
 
-def receive(pipe: IO[bytes]) -> object:
+def receive(pipe: IO[bytes]) -> Message | None:
     """:return: message; None at the end of the pipe, also in the middle of a message"""
     head = pipe.read(8)
     if len(head) < 8:
         return None
     (size,) = struct.unpack("<Q", head)
     content = pipe.read(size)
-    message: object = pickle.loads(content) if len(content) == size else None
-    return message
+    if len(content) < size:
+        return None
+    name, values = load_plain_pickle(content, where="message of RASR")
+    return _MESSAGES[name](**values)
 
 
 def format_options(**options: object) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import gzip
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from returnn.datasets.core.errors import DataError
+from returnn.util.files.restricted_pickle import PickleDataError, load_plain_pickle
 
 
 def load_python_data(filename: str, *, where: str) -> Any:
@@ -20,7 +20,10 @@ def load_python_data(filename: str, *, where: str) -> Any:
     """
     content = _read_bytes(filename, where=where)
     if filename.removesuffix(".gz").endswith(".pkl"):
-        return pickle.loads(content)
+        try:
+            return load_plain_pickle(content, where=f"{where}: {filename}")
+        except PickleDataError as exc:
+            raise DataError(str(exc).partition(": it ")[2].rstrip("."), dataset=where, file=filename) from exc
     try:
         text = content.decode("utf8")
     except UnicodeDecodeError as exc:

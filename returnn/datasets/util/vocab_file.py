@@ -12,15 +12,14 @@ one has to have a label.
 from __future__ import annotations
 
 import ast
-import io
 import json
-import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy
 
 from returnn.util.errors import UserError
+from returnn.util.files.restricted_pickle import load_plain_pickle
 from returnn.util.files.text_file import read_bytes, read_text
 
 
@@ -31,7 +30,7 @@ def read_vocab_file(filename: str) -> dict[str, int]:
     """
     where = f"vocabulary {filename!r}"
     if filename.removesuffix(".gz").endswith((".pkl", ".pickle")):
-        content = _read_pickle(filename, where)
+        content = load_plain_pickle(read_bytes(filename), where=where)
     else:
         content = _parse_text(read_text(filename), where)
     vocab = _to_dict(content, where)
@@ -76,31 +75,6 @@ def read_literal_file(filename: str) -> Any:
     :raises UserError: if the file cannot be read or is neither of them
     """
     return _parse_literal(read_text(filename), f"file {filename!r}")
-
-
-_SAFE_CLASSES = {
-    ("_codecs", "encode"),  # how old protocols write bytes
-    ("collections", "OrderedDict"),
-    ("numpy", "dtype"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "scalar"),
-}
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """For containers and scalars alone, so that opening a vocabulary never runs code."""
-
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        if (module_name, global_name) in _SAFE_CLASSES:
-            return super().find_class(module_name.replace("numpy.core", "numpy._core"), global_name)
-        raise pickle.UnpicklingError(f"it contains an object of {module_name}.{global_name}")
-
-
-def _read_pickle(filename: str, where: str) -> Any:
-    try:
-        return _PlainUnpickler(io.BytesIO(read_bytes(filename)), encoding="utf-8").load()
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, AttributeError, TypeError) as exc:
-        raise UserError(f"{where}: it is no pickle of a dict or list of labels: {exc}.") from exc
 
 
 def _parse_text(text: str, where: str) -> Any:

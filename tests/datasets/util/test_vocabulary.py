@@ -260,7 +260,7 @@ class Runs:
         ("vocab", b"{'a': 'b'}", "label 'a' has the index 'b', which is no integer"),
         ("vocab", b"{0: 'a'}", "label 0 is of type int, expected str"),
         ("vocab", b"{'a': 0,\n'b'", "line 1: it is no Python or JSON literal"),
-        ("vocab.pkl", b"xyz", "it is no pickle of a dict or list of labels"),
+        ("vocab.pkl", b"xyz", "it is no pickle of plain data"),
         ("vocab.pkl", pickle.dumps({"a": Runs()}), "it contains an object of builtins.print"),
         ("vocab.gz", b"xyz", "broken or not complete"),
         ("vocab.gz", gzip.compress(b"a\nb", mtime=0)[:-9], "broken or not complete"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any
@@ -31,12 +31,12 @@ class RandomNumpyOps:
     @staticmethod
     def get_random_state() -> dict[str, bytes]:
         """:return: state of the generator"""
-        return {"numpy": pickle.dumps(_generator.bit_generator.state)}
+        return {"numpy": json.dumps(_generator.bit_generator.state).encode("ascii")}
 
     @staticmethod
     def set_random_state(state: dict[str, bytes]) -> None:
         """Sets what `get_random_state` returned."""
-        _generator.bit_generator.state = pickle.loads(state["numpy"])
+        _generator.bit_generator.state = json.loads(state["numpy"])
 
     @staticmethod
     def random(
