@@ -10,8 +10,8 @@ import _setup_returnn_env  # noqa: F401
 
 from returnn.tools.command_line import run_tool
 from returnn.util.errors import UserError
-from returnn.util.pprint import pprint
 from returnn.util.files.restricted_pickle import load_plain_pickle
+from returnn.util.pprint import pprint
 
 
 def make_parser() -> argparse.ArgumentParser:

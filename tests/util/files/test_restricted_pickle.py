@@ -145,7 +145,7 @@ print(num_refused)
 
 
 def test_damaged_pickles_neither_crash_nor_raise_other_errors():
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    root = os.path.abspath(__file__).rpartition("/tests/")[0]
     result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FUZZ], cwd=root, timeout=200, check=False, capture_output=True, text=True
     )
