@@ -4,8 +4,8 @@ import os
 import pickle
 
 import pytest
-from returnn.datasets.core.registry import init_dataset
 
+from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.util.seq_lists import load_python_data
 from returnn.util.errors import UserError
 
