@@ -29,8 +29,16 @@ LAYERS = (
 )
 NETWORK = (*LAYERS, "returnn.tf.network", "returnn.tf.checkpoint")
 LOOP_WITHOUT_GRAPH = tuple(
-    f"returnn.tf.layers.loop.{name}"
-    for name in ("beam", "blocks", "frame", "graph", "infer", "plan", "selected_frames")
+    f"returnn.tf.layers.{name}"
+    for name in (
+        "loop.blocks",
+        "loop.frame",
+        "loop.graph",
+        "loop.infer",
+        "loop.plan",
+        "loop.selected_frames",
+        "search.beam",
+    )
 )
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.util": (),

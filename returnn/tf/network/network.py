@@ -16,9 +16,9 @@ from returnn.tensor import Dim, Tensor
 from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.step_state import UndefinedSource
-from returnn.tf.layers.loop.beam import Beams
 from returnn.tf.layers.options.layer_errors import naming_layer
 from returnn.tf.layers.options.registry import get_layer_class
+from returnn.tf.layers.search.beam import Beams
 from returnn.tf.layers.structure.source import SourceLayer
 from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, needs_unavailable_data
 from returnn.tf.layers.user_code.derived_class import as_template_says, has_own_template, with_own_beam

@@ -20,7 +20,6 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.loop.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.loop.final_state import last_frame
 from returnn.tf.layers.loop.frames import KeptLayer, SequenceFrame, StepFrame, kept_as_layer
 from returnn.tf.layers.loop.history import NoFrames
@@ -28,6 +27,7 @@ from returnn.tf.layers.loop.initial import InitialOutput, initial_value
 from returnn.tf.layers.loop.kept_state import KeptInitial, is_word
 from returnn.tf.layers.loop.prev_layer import hidden_state_names
 from returnn.tf.layers.loop.time_axis import new_array, stacked, traced_back, unstacked
+from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.search.search_choices import SearchChoices
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.values.ranges import frame_numbers
+from returnn.tf.layers.values.ranges import frame_numbers, number_of_step
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,3 @@ def all_with_past(frames: Tensor, *, axis: Dim, out_dim: Dim) -> Tensor:
     """
     out_dim.dyn_size_ext = frame_numbers(axis) + 1
     return rf.replace_dim(frames, in_dim=axis, out_dim=out_dim)[0]
-
-
-def number_of_step(layer: LayerBase) -> Tensor:
-    """:return: int32, scalar: number of the current frame of the loop, to compute with"""
-    step = layer.network.get_rec_step_info().index.copy()
-    step.sparse_dim = None
-    return step

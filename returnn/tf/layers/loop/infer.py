@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from returnn.frontend import backend_ctx, get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.step_state import StateTemplate, UndefinedSource
-from returnn.tf.layers.loop.beam import Beam, as_beam_of_frame_before
 from returnn.tf.layers.loop.frame import Edge, Frame
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
+from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy
-import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.values.constant import zeros_like_template
 from returnn.util.errors import ConfigError
 
 
@@ -116,17 +116,3 @@ def applied_on_zeros(layer: LayerBase, network: Any, *, time_dim: Dim | None = N
     ]
     sources = [InternalLayer(name=x.name, network=network, output=zeros_like_template(x)) for x in frames]
     return type(layer)(name=layer.name, network=network, sources=sources, **options).output
-
-
-def zeros_like_template(template: Tensor) -> Tensor:
-    """:return: zeros that look like the template"""
-    value: Any = False if template.dtype == "bool" else 0
-    if template.dtype == "string":
-        raw = tf.fill([dim.get_dim_value() for dim in template.dims], "")
-        out = template.copy_template()
-        out.raw_tensor = raw
-        return out
-    return rf.full(
-        dims=template.dims, fill_value=value, dtype=template.dtype, sparse_dim=template.sparse_dim,
-        feature_dim=template.feature_dim,
-    )  # fmt: skip

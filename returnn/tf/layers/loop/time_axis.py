@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.loop.beam import as_beam_of_frame_before
+from returnn.tf.layers.search.beam import as_beam_of_frame_before
 
 
 def unstacked(x: Tensor, time_dim: Dim) -> Callable[[Any], Tensor]:
@@ -122,20 +122,6 @@ def on_beam_of(initial: Tensor, x: Tensor) -> Tensor:
     :return: initial, with their beam in place of its own one
     """
     return as_beam_of_frame_before(initial, next((dim for dim in x.dims if dim.is_beam_dim()), None))
-
-
-def with_time_dim(x: Tensor, old: Dim, new: Dim) -> Tensor:
-    """
-    :param x: {..., old}
-    :param new: at most as long as `old`
-    :return: {..., new}, without the frames that are beyond the end of all sequences
-    """
-    axis = x.get_axis_from_description(old)
-    out = x.copy_template_replace_dim_tag(axis, new)
-    if x.raw_tensor is not None:
-        index = [slice(None)] * axis + [slice(0, new.get_dim_value())]
-        out.raw_tensor = x.raw_tensor[tuple(index)]
-    return out
 
 
 def traced_back(src_beams: Any) -> Any:

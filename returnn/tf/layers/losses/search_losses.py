@@ -9,8 +9,8 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
-from returnn.tf.layers.loop.beam import Beam
 from returnn.tf.layers.options.registry import get_loss_class
+from returnn.tf.layers.search.beam import Beam
 from returnn.util.errors import ConfigError, check_known
 
 

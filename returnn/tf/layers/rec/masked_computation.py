@@ -9,8 +9,9 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.sources import concat_sources
-from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value, zeros_like_template
+from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value
 from returnn.tf.layers.options.registry import get_layer_class
+from returnn.tf.layers.values.constant import zeros_like_template
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 

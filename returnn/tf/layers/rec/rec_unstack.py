@@ -8,7 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.loop.history import number_of_step
+from returnn.tf.layers.values.ranges import number_of_step
 from returnn.util.errors import ConfigError
 
 

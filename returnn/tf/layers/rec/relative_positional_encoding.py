@@ -8,9 +8,8 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
 from returnn.tf.layers.core.sources import _ConcatInputLayer
-from returnn.tf.layers.loop.history import number_of_step
 from returnn.tf.layers.rec.positional_encoding import sinusoids
-from returnn.tf.layers.values.ranges import frame_numbers
+from returnn.tf.layers.values.ranges import frame_numbers, number_of_step
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 

@@ -8,7 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.loop.beam import Beam
+from returnn.tf.layers.search.beam import Beam
 from returnn.tf.layers.search.choice_candidates import Candidates, candidates_of, check_sources
 from returnn.tf.layers.search.choice_scores import combined, fixed_if_ended, grown_if_ended, log_scores
 from returnn.tf.layers.search.choice_variants import check_sampling, sampled_labels, select

@@ -6,14 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.search.choosing_layer import ChoosingLayer
 from returnn.util.errors import ConfigError
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.search.choice import ChoiceLayer
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class Candidates:
         return rf.where(is_last, float("-inf"), scores)
 
 
-def candidates_of(layer: ChoiceLayer, scores: Sequence[Tensor], targets: Sequence[Tensor]) -> Candidates:
+def candidates_of(layer: ChoosingLayer, scores: Sequence[Tensor], targets: Sequence[Tensor]) -> Candidates:
     """
     :param layer: the choice
     :param scores: of each source: {..., labels}, log space
@@ -93,7 +90,7 @@ def candidates_of(layer: ChoiceLayer, scores: Sequence[Tensor], targets: Sequenc
     return Candidates(with_last, total, tuple(labels), tuple(targets))
 
 
-def _pruned(layer: ChoiceLayer, index: int, scores: Tensor) -> tuple[Tensor, Tensor, Dim]:
+def _pruned(layer: ChoosingLayer, index: int, scores: Tensor) -> tuple[Tensor, Tensor, Dim]:
     """:return: the best scores, their labels, and the dim of these"""
     label_dim = scores.feature_dim
     assert label_dim is not None
@@ -123,7 +120,7 @@ def _appended(x: Tensor, value: Tensor, dim: Dim, last: Dim, out_dim: Dim) -> Te
     return out
 
 
-def check_sources(layer: ChoiceLayer) -> None:
+def check_sources(layer: ChoosingLayer) -> None:
     """:raises ConfigError: if sources, targets and `source_beam_sizes` do not belong together"""
     count = len(layer.sources)
     if layer.targets is not None and len(layer.targets) != count:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.search.choosing_layer import ChoosingLayer
 from returnn.util.errors import ConfigError
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.search.choice import ChoiceLayer
 
 _SCORE_OF_OTHERS = -1e30  # of the labels that a hypothesis which has ended cannot continue with
 
 
-def log_scores(layer: ChoiceLayer, index: int, source: Tensor) -> Tensor:
+def log_scores(layer: ChoosingLayer, index: int, source: Tensor) -> Tensor:
     """
     :param layer: the choice
     :param index: which source of it
@@ -50,7 +46,7 @@ def fixed_if_ended(scores: Tensor, ended: Tensor) -> Tensor:
     return out
 
 
-def grown_if_ended(layer: ChoiceLayer, base: Tensor, ended: Tensor) -> Tensor:
+def grown_if_ended(layer: ChoosingLayer, base: Tensor, ended: Tensor) -> Tensor:
     """
     :param layer: the choice
     :param base: [B, beam], of the hypotheses so far
@@ -65,7 +61,7 @@ def grown_if_ended(layer: ChoiceLayer, base: Tensor, ended: Tensor) -> Tensor:
     return base * rf.where(ended, growth, 1.0, allow_broadcast_all_sources=True)
 
 
-def combined(layer: ChoiceLayer, scores: Tensor, base: Tensor, ended: Tensor | None, dim: Dim) -> Tensor:
+def combined(layer: ChoosingLayer, scores: Tensor, base: Tensor, ended: Tensor | None, dim: Dim) -> Tensor:
     """
     :param layer: the choice
     :param scores: {..., dim} of this step
@@ -92,7 +88,7 @@ def _scaled(base: Tensor, scale: float) -> Tensor:
     return base * scale if scale else rf.where(rf.compare(base, "==", float("-inf")), base, 0.0)
 
 
-def _combined_by_user(layer: ChoiceLayer, scores: Tensor, base: Tensor, ended: Tensor | None, dim: Dim) -> Tensor:
+def _combined_by_user(layer: ChoosingLayer, scores: Tensor, base: Tensor, ended: Tensor | None, dim: Dim) -> Tensor:
     """:return: [B, beam, dim]: what the function `custom_score_combine` makes of raw tensors"""
     template = rf.combine_bc(scores, "+", base)
     if get_selected_backend() == "template":

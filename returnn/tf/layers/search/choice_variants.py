@@ -6,24 +6,22 @@ training, at random.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.search.beam import Beam
+from returnn.tf.layers.search.choice_candidates import Candidates
 from returnn.tf.layers.search.choice_scores import gumbel_noise
+from returnn.tf.layers.search.choosing_layer import ChoosingLayer
 from returnn.util.errors import ConfigError, check_known
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.loop.beam import Beam
-    from returnn.tf.layers.search.choice import ChoiceLayer
-    from returnn.tf.layers.search.choice_candidates import Candidates
 
 _SAMPLING_OPTIONS = ("gold_mixin_prob", "gold_mixin_axis")
 
 Selection = tuple[Tensor, Tensor, Tensor]  # scores, source beams, and the candidates: [B, new beam]
 
 
-def select(layer: ChoiceLayer, scores: Tensor, candidates: Candidates, base: Beam, beam_dim: Dim) -> Selection:
+def select(layer: ChoosingLayer, scores: Tensor, candidates: Candidates, base: Beam, beam_dim: Dim) -> Selection:
     """
     :param layer: the choice
     :param scores: [B, beam, candidates]
@@ -40,7 +38,7 @@ def select(layer: ChoiceLayer, scores: Tensor, candidates: Candidates, base: Bea
     return _best_of_all(layer, scores, candidates.dim, base, beam_dim)
 
 
-def _best_of_all(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim: Dim) -> Selection:
+def _best_of_all(layer: ChoosingLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim: Dim) -> Selection:
     size, possible = beam_dim.dimension, (base.dim.dimension or 0) * (dim.dimension or 0)
     assert size is not None
     if size <= possible:
@@ -56,7 +54,7 @@ def _best_of_all(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_
     return result[0], result[1], result[2]
 
 
-def _of_each(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim: Dim) -> Selection:
+def _of_each(layer: ChoosingLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim: Dim) -> Selection:
     """Each hypothesis goes on with its own best labels, as many for each."""
     num_old, num_new = base.dim.dimension, beam_dim.dimension
     assert num_old is not None
@@ -76,7 +74,7 @@ def _of_each(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim:
     return result[0], result[1], result[2]
 
 
-def _of_each_from_one_on(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim: Dim) -> Selection:
+def _of_each_from_one_on(layer: ChoosingLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim: Dim) -> Selection:
     """Before the first step there is only one hypothesis, from which all of them come."""
     is_first = rf.compare(layer.network.get_rec_step_info().index, "==", 0)
     pairs = zip(
@@ -87,7 +85,7 @@ def _of_each_from_one_on(layer: ChoiceLayer, scores: Tensor, dim: Dim, base: Bea
     return result[0], result[1], result[2]
 
 
-def _with_target(layer: ChoiceLayer, scores: Tensor, candidates: Candidates, base: Beam, beam_dim: Dim) -> Selection:
+def _with_target(layer: ChoosingLayer, scores: Tensor, candidates: Candidates, base: Beam, beam_dim: Dim) -> Selection:
     """
     The last hypothesis follows the target; the others are the best of all. With `cheating="exclusive"`, they leave out
     the continuation which the last one takes.
@@ -115,7 +113,7 @@ def _with_target(layer: ChoiceLayer, scores: Tensor, candidates: Candidates, bas
     return _as_selection(joined, dim, beam_dim)
 
 
-def _hypothesis_of_target(layer: ChoiceLayer, base: Beam) -> Tensor:
+def _hypothesis_of_target(layer: ChoosingLayer, base: Beam) -> Tensor:
     """:return: scalar -> beam: the last place; but before the first step, there is only the first one"""
     last = (base.dim.dimension or 0) - 1
     step = layer.network.get_rec_step_info().index

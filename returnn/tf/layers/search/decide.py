@@ -8,8 +8,7 @@ import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.loop.beam import Beam
-from returnn.tf.layers.loop.time_axis import with_time_dim
+from returnn.tf.layers.search.beam import Beam
 from returnn.tf.layers.search.choice import BaseChoiceLayer
 from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.util.errors import ConfigError
@@ -184,7 +183,21 @@ def take_hypothesis(layer: LayerBase, source: Tensor, beam: Beam, index: Tensor)
             continue
         new_dim = layer.new_dim(f"decided:{dim.name}")
         new_dim.dyn_size_ext = rf.gather(lengths, indices=index, axis=beam.dim)
-        out = with_time_dim(out, dim, new_dim)
+        out = _with_time_dim(out, dim, new_dim)
+    return out
+
+
+def _with_time_dim(x: Tensor, old: Dim, new: Dim) -> Tensor:
+    """
+    :param x: {..., old}
+    :param new: at most as long as `old`
+    :return: {..., new}, without the frames that are beyond the end of all sequences
+    """
+    axis = x.get_axis_from_description(old)
+    out = x.copy_template_replace_dim_tag(axis, new)
+    if x.raw_tensor is not None:
+        index = [slice(None)] * axis + [slice(0, new.get_dim_value())]
+        out.raw_tensor = x.raw_tensor[tuple(index)]
     return out
 
 

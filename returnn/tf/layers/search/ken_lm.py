@@ -12,8 +12,8 @@ from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.sources import _ConcatInputLayer
-from returnn.tf.layers.loop.history import number_of_step
-from returnn.tf.layers.loop.initial import zeros_like_template
+from returnn.tf.layers.values.constant import zeros_like_template
+from returnn.tf.layers.values.ranges import number_of_step
 from returnn.tf.util import ken_lm
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified

@@ -1,23 +1,21 @@
 """
 What a search chose, as layers and code of users know it.
 
-The search itself works with beams (`returnn.tf.layers.loop.beam`), named dims beside the batch dim. `SearchChoices` is
-the view on one of them by the layer that made the choice, also as raw tensors.
+The search itself works with beams (`beam.py` beside this), named dims beside the batch dim. `SearchChoices` is the view
+on one of them by the layer that made the choice, also as raw tensors.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from returnn.tensor import Tensor
 from returnn.tensor.batch_info import SearchBeam
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
 from returnn.tf.layers.options.layer_options import layers_in, map_nested_layers
+from returnn.tf.layers.search.beam import Beam
 from returnn.util.errors import ConfigError
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.loop.beam import Beam
 
 
 class SearchChoices:

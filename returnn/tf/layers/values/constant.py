@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy
+import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
@@ -17,6 +18,20 @@ from returnn.util.errors import ConfigError
 _DTYPES = {
     "f": "float32", "c": "complex64", "b": "bool", "i": "int32", "u": "int32", "U": "string", "S": "string",
 }  # fmt: skip
+
+
+def zeros_like_template(template: Tensor) -> Tensor:
+    """:return: zeros that look like the template"""
+    value: Any = False if template.dtype == "bool" else 0
+    if template.dtype == "string":
+        raw = tf.fill([dim.get_dim_value() for dim in template.dims], "")
+        out = template.copy_template()
+        out.raw_tensor = raw
+        return out
+    return rf.full(
+        dims=template.dims, fill_value=value, dtype=template.dtype, sparse_dim=template.sparse_dim,
+        feature_dim=template.feature_dim,
+    )  # fmt: skip
 
 
 class ConstantLayer(NoSourcesLayer):

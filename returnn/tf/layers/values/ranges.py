@@ -19,6 +19,13 @@ def frame_numbers(dim: Dim) -> Tensor:
     return rf.set_sparse_dim(rf.range_over_dim(dim), None)
 
 
+def number_of_step(layer: LayerBase) -> Tensor:
+    """:return: int32, scalar: number of the current frame of the loop, to compute with"""
+    step = layer.network.get_rec_step_info().index.copy()
+    step.sparse_dim = None
+    return step
+
+
 class RangeLayer(NoSourcesLayer):
     """
     `start, start + delta, start + 2 * delta, ...`, below `limit`.
