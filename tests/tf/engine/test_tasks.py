@@ -278,18 +278,17 @@ def test_targets_that_only_losses_use_are_fed(network, data, tmp_path, capsys):
     assert "dev: error output " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_targets_of_ctc_that_are_too_long_are_named(own, tmp_path):
+def test_targets_of_ctc_that_are_too_long_are_named(tmp_path):
     seqs = [
         *DATA_OF_CTC["data"],
         {"data": numpy.ones((4, 9), "float32"), "classes": numpy.array([1, 1, 0, 0], "int32")},
     ]
-    loss_opts = {"use_native": own}
+    loss_opts = {}
     network = {**CTC, "output": {**CTC["output"], "loss_opts": loss_opts}}
     options = {"network": network, "dev": {**DATA_OF_CTC, "data": seqs}, "eval": None}
     with pytest.raises(UserError) as info:
         tasks.evaluate(task_config(tmp_path, "eval", **options))
-    name = "zero_infinity" if own else "ignore_longer_outputs_than_inputs"
+    name = "ignore_longer_outputs_than_inputs"
     assert str(info.value) == (
         "dev, epoch 0, step 0, sequences 'seq-1', 'seq-2', 'seq-0':\n"
         "  layer 'output' (class 'softmax'): loss 'ctc': the target of the sequence 'seq-2' has 4 labels, which need 6"

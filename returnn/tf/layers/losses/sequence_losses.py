@@ -201,18 +201,16 @@ class CtcLoss(SequenceLoss):
                 f"  One class more is needed for blank: n_out {num_labels + 1}."
             )
         logits = self._logits()
+        if self.use_native or self.use_viterbi:
+            return self._own(logits)
         with tf.control_dependencies(self._checks_of_lengths(logits)):
-            return self._own(logits) if self.use_native or self.use_viterbi else self._of_tensorflow(logits)
+            return self._of_tensorflow(logits)
 
     def _checks_of_lengths(self, logits: Tensor) -> list[tf.Operation]:
         """:return: what fails if there is no alignment, unless options say that such a sequence does not count"""
-        options = self._own_options()
-        if self.use_native or self.use_viterbi:
-            is_left_out, name, label_loop = options.has_zero_for_infinity(), "zero_infinity", options.has_label_loop()
-        else:
-            name, label_loop = "ignore_longer_outputs_than_inputs", self.ctc_opts.get("ctc_merge_repeated", True)
-            is_left_out = self.ctc_opts.get(name, False)
-        if is_left_out or self.layer is None or self.ctc_opts.get("preprocess_collapse_repeated", False):
+        name = "ignore_longer_outputs_than_inputs"
+        is_fine = self.ctc_opts.get(name, False) or self.ctc_opts.get("preprocess_collapse_repeated", False)
+        if is_fine or self.layer is None:
             return []
         target = self.require_target()
         hint = (
@@ -220,7 +218,7 @@ class CtcLoss(SequenceLoss):
         )
         check = check_targets_fit(
             self.layer, target, self.time_dim_of(target), self.time_dim_of(logits),
-            label_loop=label_loop, where=self.where(), hint=hint,
+            label_loop=self.ctc_opts.get("ctc_merge_repeated", True), where=self.where(), hint=hint,
         )  # fmt: skip
         return [check]
 
