@@ -30,8 +30,13 @@ def infer_initial_values(cell: SubnetworkRecCell) -> None:
 
     for path, template in cell.inferred.prev.items():
         _infer(cell, network, path, cell.inferred.layers[path]._initial_output, template, get_layer)
-    for path in cell.plan.at("inside"):
-        for state in cell.inferred.states.get(path, {}).values():
+    inside = set(cell.plan.at("inside"))
+    for path in cell.inferred.states:
+        for state in cell.inferred.states[path].values():
+            if isinstance(state.initial, InitialParameter):
+                state.initial()  # also of a layer that was moved out
+            if path not in inside:
+                continue
             is_output = isinstance(state.initial, InitialOutput)
             value = cell.inferred.layers[path]._initial_output if is_output else state.initial
             _infer(cell, network, path, value, state.template, get_layer)
@@ -45,8 +50,6 @@ def _infer(
     template: Tensor,
     get_layer: Callable[[str], LayerBase],
 ) -> None:
-    if isinstance(value, InitialParameter):
-        value()
     if callable(value) and not hasattr(value, "output"):  # it makes a value
         return
     layer = cell.inferred.layers[path]

@@ -164,7 +164,7 @@ class TikhonovRegularizationLayer(CopyLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source"""
-        dummy = self.parameter("tikhonov_dummy", [], initial=0.0, trainable=True, saveable=False, noise=False)
+        dummy = self.parameter("dummy", [], initial=0.0, trainable=True, saveable=False, noise=False)
         output = with_extra_deps(source, self.extra_deps).copy()
         if output.raw_tensor is not None:
             output.raw_tensor = MetaLosses.tikhonov_regularized(

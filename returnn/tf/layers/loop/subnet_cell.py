@@ -214,7 +214,7 @@ class SubnetworkRecCell:
             name=self.rec_layer.name,
         )
         network.parent_layer = self.rec_layer
-        network._name_scope_prefix = f"{self.rec_layer.get_absolute_name_scope_prefix()}rec/"
+        network._name_scope_prefix = self.rec_layer.scope_of_unit()
         network.layers_desc.update({k: v for k, v in self.unit.items() if not k.startswith("#")})
         network.frame = frame
         return network

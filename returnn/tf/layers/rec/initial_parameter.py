@@ -16,9 +16,9 @@ class InitialParameter:
     name: str
 
     def __call__(self) -> Tensor:
-        """:return: [F]: the parameter. For layers of a loop, it is not under "rec" """
+        """:return: [F]: the parameter"""
         layer = self.layer
-        layer._has_rec_scope = layer.network.get_inside_rec_time_dim(inside_loop=False) is None
+        layer._has_rec_scope = layer.has_initial_state_in_unit()
         try:
             return layer.parameter(f"initial_{self.name}", [layer.output_feature_dim()], initial=0.0)
         finally:

@@ -98,6 +98,14 @@ class RecLayer(RecSubnetwork, UnitLayer):
         if isinstance(max_seq_len, int) and max_seq_len < 0:
             raise ConfigError(f"{self.where()}: option 'max_seq_len': expected a number of frames, got {max_seq_len}.")
 
+    def has_initial_state_in_unit(self) -> bool:
+        """:return: not for a step of a loop, as recorded; unlike the layer "rnn_cell" there"""
+        return self.network.get_inside_rec_time_dim(inside_loop=False) is None
+
+    def has_initial_state_in_unit(self) -> bool:
+        """:return: not for a step of a loop, as recorded; unlike the layer "rnn_cell" there"""
+        return self.network.get_inside_rec_time_dim(inside_loop=False) is None
+
     @property
     def has_unit(self) -> bool:
         """Whether this is about a unit, and not a subnetwork."""

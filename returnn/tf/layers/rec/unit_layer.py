@@ -98,9 +98,22 @@ class UnitLayer(_ConcatInputLayer):
         super().transform_config_dict(d, network=network, get_layer=get_layer)
 
     def get_absolute_name_scope_prefix(self) -> str:
-        """:return: name scope of the parameters of the unit, which are all under "rec" """
-        prefix = super().get_absolute_name_scope_prefix()
-        return f"{prefix}rec/" if self.has_unit and self._has_rec_scope else prefix
+        """:return: name scope of the parameters of the unit"""
+        return self.scope_of_unit() if self.has_unit and self._has_rec_scope else self._own_scope()
+
+    def scope_of_unit(self) -> str:
+        """
+        :return: name scope of what is in the unit, with a "/" at the end; "" for the root: "NAME/rec/". The option
+            `name_scope` stands for all of that, not for "NAME" alone
+        """
+        return f"{self._own_scope()}rec/" if self.name_scope is None else self._own_scope()
+
+    def has_initial_state_in_unit(self) -> bool:
+        """:return: whether the parameters of `initial_state="var"` are among those of the unit; else beside them"""
+        return True
+
+    def _own_scope(self) -> str:
+        return super().get_absolute_name_scope_prefix()
 
     # How the unit is used.
 

@@ -40,6 +40,13 @@ def test_initial_state_inside_of_a_loop(initial):
     assert_close(results[0].grads, results[1].grads, tol=1e-4)
 
 
+def test_names_of_initial_states_of_cells():
+    step = {"class": "rnn_cell", "unit": "lstmblock", "n_out": 4, "from": "data:source", "initial_state": "var"}
+    unit = {"s": step, "output": {"class": "copy", "from": "s"}}
+    net = RecurrentNet({"output": {"class": "rec", "from": "data", "unit": unit}})
+    assert {"output/rec/s/rec/initial_c", "output/rec/s/rec/initial_h"} < set(net.variables)
+
+
 def test_previous_output_before_the_first_frame_is_the_initial_state():
     data, _ = sequences(n_batch=2, max_len=1)
     step = {"class": "rnn_cell", "unit": "lstmblock", "n_out": 4, "from": ["data:source", "prev:s"]}
