@@ -178,8 +178,10 @@ class TemplateNetwork(TFNetwork):
         name = layer.get_absolute_name_scope_prefix() + template.name
         reuse, owner = (layer.reuse_params, layer) if layer.reuse_params else self.shared_params_owner()
         own_name = name.removeprefix(owner.get_absolute_name_scope_prefix()) if owner is not None else name
-        if reuse is not None and self._is_shared(reuse, owner, own_name):
-            return
+        if reuse is not None:
+            reuse.note_use()  # nobody else may need the layer that the parameter comes from
+            if self._is_shared(reuse, owner, own_name):
+                return
         is_trainable = trainable and layer.trainable and self.is_trainable
         param = ParameterTemplate(name, layer.get_absolute_name(), tuple(shape), is_trainable)
         self.notes.params[name] = param  # in a loop, what is declared last is what the dims are

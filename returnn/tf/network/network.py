@@ -161,6 +161,8 @@ class TFNetwork(NetworkTree, NetworkExtra, NetworkParams, NetworkLosses, Network
                 self._check_is_dict(name, desc)
                 if self._is_wanted(name, desc):
                     self._construct_wanted(net_dict, name, get_layer)
+            if is_outermost:
+                self.complete_subnetworks()
         if self.get_root_network() is self and not self.only_template:
             merge_beams(self)
 

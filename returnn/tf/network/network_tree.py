@@ -31,6 +31,7 @@ class NetworkTree:
         self.extra_layers_with_params: list[LayerBase] = []  # not found by name, as for initial outputs of a loop
         self._is_dict_trainable = True  # key "#trainable" of the net dict
         self._owner_options: dict[str, Any] | None = None  # of the subnetwork layer that this network is inside of
+        self._partly_used: list[tuple[TFNetwork, str]] = []  # subnetworks of which only some layers were asked for
         self.frame: Any = None  # returnn.tf.layers.loop.frame.Frame, if this network is the step of a loop
 
     def make_subnetwork(self: TFNetwork, name: str, options: dict[str, Any]) -> TFNetwork:
@@ -67,9 +68,13 @@ class NetworkTree:
         return self.parent_net is None or self.parent_net.is_trainable
 
     def shared_params_owner(self: TFNetwork) -> tuple[Any, LayerBase | None]:
-        """:return: `reuse_params` of the innermost layer around that has this option, and the layer"""
-        reuse = (self._owner_options or {}).get("reuse_params") or getattr(self.parent_layer, "reuse_params", None)
-        if reuse is not None and self.parent_layer is not None:
+        """
+        :return: `reuse_params` of the innermost loop or masked computation around that has this option, and its layer.
+            Not of a subnetwork: it has no parameters of its own, and those of the layers inside are theirs
+        """
+        is_subnetwork = "subnetwork" in (self._owner_options or {})
+        reuse = None if is_subnetwork else getattr(self.parent_layer, "reuse_params", None)
+        if reuse is not None:
             return reuse, self.parent_layer
         return (None, None) if self.parent_net is None else self.parent_net.shared_params_owner()
 
@@ -165,6 +170,7 @@ class NetworkTree:
         if first in net_dict and first not in self.layers:
             subnet = self._subnetwork(first, net_dict[first], get_layer)
             if subnet is not None:
+                self.get_root_network().note_partly_used(self, first)
                 return subnet.construct_layer(subnet.layers_desc, rest)
         layer = self.construct_layer(net_dict, first, get_layer=get_layer, add_layer=add_layer)
         sub_layer = layer.get_sub_layer(rest)
@@ -176,6 +182,25 @@ class NetworkTree:
             sub_layer.collocate_with = [path[: -len(rest) - 1]]  # only the layer itself can make it
             frame.note_layer(path, sub_layer)
         return sub_layer
+
+    def note_partly_used(self, network: TFNetwork, name: str) -> None:
+        """
+        :param network: with a subnetwork of which a layer was asked for
+        :param name: of the subnetwork
+        """
+        if network.innermost_frame() is None:
+            self._partly_used.append((network, name))
+
+    def complete_subnetworks(self) -> None:
+        """
+        Makes subnetworks of which only some layers were asked for. They are made on their own, so that sources and what
+        is made of them can be in any order; but in the end a subnetwork is there as a whole, or not at all: checkpoints
+        have all of its parameters.
+        """
+        while self._partly_used:
+            network, name = self._partly_used.pop()
+            if name not in network.layers and "output" in network.subnets[name].layers_desc:
+                network.construct_layer(network.layers_desc, name)
 
     def _subnetwork(
         self: TFNetwork, name: str, desc: dict[str, Any], get_layer: Callable[[str], LayerBase] | None

@@ -162,7 +162,6 @@ SHARED = {
     "conv": {"class": "conv", "filter_size": (3,), "padding": "same", "n_out": 6, "from": "data"},
     "lstm": {"class": "rec", "unit": "lstm", "n_out": 6, "from": "data"},
     "attention": {"class": "self_attention", "num_heads": 2, "n_out": 6, "total_key_dim": 4, "from": "data"},
-    "subnetwork": {"class": "subnetwork", "from": "data", "subnetwork": {"output": {**LINEAR, "name_scope": "inner"}}},
 }
 
 

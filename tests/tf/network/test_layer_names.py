@@ -66,11 +66,37 @@ def test_names(name, same):
     assert one.tolist() == other.tolist()
 
 
-def test_layers_of_a_subnetwork_are_made_without_the_others():
-    wrong = {"class": "no_such_class"}
-    subnet = {**SUBNET, "subnetwork": {**SUBNET["subnetwork"], "wrong": wrong, "output": {**wrong, "from": "a"}}}
-    net = net_of({"x": {**LINEAR, "from": "data"}, "s": subnet, "output": {"class": "copy", "from": "s/a"}})
-    assert [param.op.name for param in net.net.get_params_list()] == ["s/a/W", "s/a/b"]
+def param_names(net_dict):
+    return sorted(param.op.name for param in net_of(net_dict).net.get_params_list())
+
+
+@pytest.mark.parametrize("path", ["s/a", "s/n/b"])
+def test_a_subnetwork_of_which_one_layer_is_used_is_made_as_a_whole(path):
+    nested = {"class": "subnetwork", "from": "a", "subnetwork": {"b": {**LINEAR, "from": "data"}}}
+    nested["subnetwork"]["output"] = {**LINEAR, "from": "data"}
+    inside = {"a": {**LINEAR, "from": "data"}, "n": nested, "not_needed": {"class": "no_such_class"}}
+    inside["output"] = {**LINEAR, "from": ["a", "base:x"]}
+    subnet = {"class": "subnetwork", "from": "data", "subnetwork": inside}
+    net_dict = {"x": {**LINEAR, "from": path}, "s": subnet, "output": {"class": "copy", "from": "x"}}
+    names = {"x/W", "x/b", "s/a/W", "s/a/b", "s/output/W", "s/output/b"}
+    if path == "s/n/b":
+        names |= {"s/n/b/W", "s/n/b/b", "s/n/output/W", "s/n/output/b"}
+    assert param_names(net_dict) == sorted(names)
+
+
+def test_losses_of_a_subnetwork_of_which_one_layer_is_used():
+    inside = {"a": {**LINEAR, "from": "data"}, "output": {**LINEAR, "from": "data", "loss": "as_is"}}
+    subnet = {"class": "subnetwork", "from": "data", "subnetwork": inside}
+    net = net_of({"s": subnet, "output": {"class": "copy", "from": "s/a"}}, with_loss=True)
+    assert list(net.net.get_losses_initialized()[0]) == ["s/output"]
+
+
+def test_layers_of_a_subnetwork_have_own_parameters_whatever_it_reuses():
+    inside = {"a": {**LINEAR, "from": "data"}, "output": {"class": "copy", "from": "a"}}
+    subnet = {"class": "subnetwork", "from": "data", "subnetwork": inside}
+    names = ["output/a/W", "output/a/b", "s/a/W", "s/a/b"]
+    assert param_names({"s": subnet, "output": {**subnet, "reuse_params": "s"}}) == names  # "s" is made for that alone
+    assert param_names({"output": {**subnet, "name_scope": "s"}}) == ["s/a/W", "s/a/b"]
 
 
 @pytest.mark.parametrize("target", ["layer:best", "layer:base:best", "layer:s/best", "registered"])

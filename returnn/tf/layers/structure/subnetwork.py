@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.layer_params import params_in_scope
@@ -17,7 +18,10 @@ class SubnetworkLayer(LayerBase):
     A network inside of this layer. Its output is the output of its layer "output".
 
     Inside, "data" is what the sources give, and "base:layer" is a layer of the network around. From outside,
-    "sub/layer" is a layer inside; it is made on its own, without the others, if these are not needed.
+    "sub/layer" is a layer inside; it is made on its own, so that others inside can depend on what is made of it.
+
+    The layers inside take their parameters from elsewhere by options of their own: `reuse_params` of the subnetwork only
+    sees to it that the other layer is made. To share all of them, give both subnetworks the same `name_scope`.
     """
 
     layer_class = "subnetwork"
@@ -49,6 +53,10 @@ class SubnetworkLayer(LayerBase):
         self.load_on_init = load_on_init
         self.dropout = dropout
         self.dropout_noise_shape = dropout_noise_shape
+        if self.reuse_params is not None:
+            self.reuse_params.note_use()
+            if not self.network.only_template:
+                print(f"{self.where()}: option 'reuse_params': the layers inside have own parameters.", file=log.v3)
         net = self.network.make_subnetwork(self.name, _subnet_options(self))
         net.parent_layer = self
         self._net = net
@@ -139,5 +147,5 @@ def _subnet_options(layer: SubnetworkLayer) -> dict[str, Any]:
     return {
         "sources": layer.sources, "subnetwork": layer.subnetwork, "concat_sources": layer.concat_sources,
         "dropout": layer.dropout, "dropout_noise_shape": layer.dropout_noise_shape, "name_scope": layer.name_scope,
-        "trainable": layer.trainable, "reuse_params": layer.reuse_params,
+        "trainable": layer.trainable,
     }  # fmt: skip
