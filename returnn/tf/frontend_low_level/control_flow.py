@@ -52,7 +52,10 @@ class ControlFlowTFOps:
 
     @classmethod
     def cond(cls, pred: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
-        """:return: what one of the functions returns"""
+        """:return: what one of the functions returns; if it is known which one, as of a constant, only this is called"""
+        static = tf.get_static_value(pred._raw_tensor)
+        if static is not None:
+            return true_fn() if static else false_fn()
         branches = Branches("cond", cls)
         try:
             return _build_cond(branches, pred._raw_tensor, true_fn, false_fn)

@@ -23,8 +23,14 @@ def empty_graph():
         assert not graph.get_operations(), "templates need no operations"
 
 
+# With a constant condition, only one of two layers is made, whose parameters have the same names but other shapes.
+ONE_OF_TWO = {"found/cond_subnetwork_train_flag"}
+
+
 @pytest.mark.filterwarnings("ignore")  # cases use deprecated options on purpose
-@pytest.mark.parametrize("path", [p for p, name in zip(CASES, NAMES, strict=True) if name not in PENDING], ids=str)
+@pytest.mark.parametrize(
+    "path", [p for p, name in zip(CASES, NAMES, strict=True) if name not in PENDING | ONE_OF_TWO], ids=str
+)
 def test_parameters_are_those_of_the_recorded_network(path):
     config, options = golden._load_config(path)
     golden._set_behavior_version(config)

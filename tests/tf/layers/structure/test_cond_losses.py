@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.tensor import Tensor
 from returnn.tf.layers.linear.linear import LinearLayer
 from returnn.util.errors import ConfigError
 from tests.tf.layers.test_common_options import LINEAR, Net
@@ -29,8 +30,11 @@ def results(net_dict):
     return dict(zip(names, values, strict=True)), total, constraints
 
 
-def cond(value, true_layer, false_layer):
-    is_true = {"class": "constant", "value": value, "dtype": "bool"}
+def cond(value, true_layer, false_layer, source="data"):
+    """:return: layers with a condition that is only known when it is computed"""
+    no_dims = {"dims": (), "dtype": "bool"}
+    is_true = {"class": "eval", "eval": f"tf.equal(tf.shape(source(0))[0] * 0, {int(not value)})"}
+    is_true = {**is_true, "from": source, "out_type": lambda name, **_: Tensor(name, **no_dims)}
     branches = {"condition": "is_true", "true_layer": true_layer, "false_layer": false_layer}
     return {"is_true": is_true, "layer": {"class": "cond", "from": [], "is_output_layer": True, **branches}}
 
@@ -67,8 +71,8 @@ def test_losses_of_the_same_name_with_other_scales():
 
 
 def test_no_losses_inside_of_a_loop():
-    unit = {**cond(True, {**LOSS, "from": "data:source"}, NO_LOSS), "output": {"class": "copy", "from": "layer"}}
-    unit["layer"]["false_layer"] = {**NO_LOSS, "from": "data:source"}
+    layers = [{**LOSS, "from": "data:source"}, {**NO_LOSS, "from": "data:source"}]
+    unit = {**cond(True, *layers, source="data:source"), "output": {"class": "copy", "from": "layer"}}
     with pytest.raises(ConfigError, match="cannot have losses or regularization inside of a loop"):
         Net({"output": {"class": "rec", "from": "data", "unit": unit}}, train_flag=True)
 
