@@ -65,13 +65,18 @@ class LinearLayer(_ConcatInputLayer):
         return output
 
     def _transform(self, source: Tensor, in_dim: Dim, out_dim: Dim) -> Tensor:
-        dims = [out_dim, in_dim] if self.use_transposed_weights else [in_dim, out_dim]
-        weights = self.parameter("W", dims, initial=self.forward_weights_init)
+        weights = self.parameter("W", self._dims_of_weights(in_dim, out_dim), initial=self.forward_weights_init)
         axis = weights.dims[1 if self.use_transposed_weights else 0]
         if source.sparse:
             # Expressions of users expect the feature dim at the end, also if that is the first axis of `W`.
             return rf.gather(weights, indices=source, axis=axis).copy_transpose([*source.dims, out_dim])
         return rf.matmul(source, weights, reduce=axis, use_mask=False)
+
+    def _dims_of_weights(self, in_dim: Dim, out_dim: Dim) -> list[Dim]:
+        if not self.use_transposed_weights:
+            return [in_dim, out_dim]
+        # Of two equal dims, the first one would be summed over, if nothing says otherwise.
+        return [out_dim, in_dim.copy(match_priority=2) if in_dim == out_dim else in_dim]
 
 
 class SoftmaxLayer(LinearLayer):

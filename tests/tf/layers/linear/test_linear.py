@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
-from tests.tf.layers.layer_net import construct
+from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of, construct
 
 tf1 = tf.compat.v1
 
@@ -38,3 +38,36 @@ def test_the_feature_dim_is_the_last_axis(source, use_transposed_weights):
         out = construct({"output": {"class": "linear", "from": source, **options}}).get_layer("output").output
     assert [dim.size for dim in out.dims] == [None, None, 4]
     assert out.raw_tensor.shape.as_list() == [None, None, 4]
+
+
+@pytest.mark.parametrize("n_out", [6, 4])
+@pytest.mark.parametrize("reuse", ["first", {"map": {"W": {"reuse_layer": "first"}, "b": None}}], ids=["all", "map"])
+def test_transposed_weights_of_another_layer(reuse, n_out):
+    if reuse == "first" and n_out != 6:
+        pytest.skip("the bias has another size")
+    net_dict = {
+        "first": {"class": "linear", "n_out": n_out, "activation": "tanh", "from": "data"},
+        "back": {"class": "linear", "n_out": 6, "activation": None, "use_transposed_weights": True, "from": "first"},
+    }
+    net_dict["back"]["reuse_params"] = reuse
+    net = LayerNet(net_dict)
+    weights = net.session.run(net.net.get_layer("first").params["W"])
+    result = net.run(batch_of(padding={"float32": 0.0, "int32": 0}))
+    numpy.testing.assert_allclose(result["back"], result["first"] @ weights.T, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("key", ["data", "ids"])
+def test_transposed_weights_of_equal_dims(key):
+    size = {"data": 6, "ids": 5}[key]
+    options = {"n_out": size, "activation": None}
+    net_dict = {
+        "x": {"class": "linear", "use_transposed_weights": True, "from": f"data:{key}", **options},
+        "y": {"class": "linear", "name_scope": "x", "from": "x", **options},
+    }
+    net = LayerNet(net_dict)
+    weights, batch = net.session.run(net.net.get_layer("x").params["W"]), batch_of(padding={"float32": 0.0, "int32": 0})
+    result = net.run(batch)
+    source = batch["data"] if key == "data" else numpy.eye(5)[batch["ids"]]
+    is_frame = (numpy.arange(max(LENGTHS))[None] < numpy.array(LENGTHS)[:, None])[..., None]
+    numpy.testing.assert_allclose(result["x"], source @ weights.T * is_frame, rtol=1e-4, atol=1e-5)
+    numpy.testing.assert_allclose(result["y"], source @ weights.T @ weights * is_frame, rtol=1e-4, atol=1e-5)
