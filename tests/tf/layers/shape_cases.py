@@ -66,7 +66,7 @@ CASES = {
     "slice_nd": {"class": "slice_nd", "start": "data:number", "size": 2, "from": "data"},
     "slice_nd_rest": {"class": "slice_nd", "start": "data:number", "size": None, "min_size": 3, "from": "data"},
     "slice_nd_sizes": {"class": "slice_nd", "start": 1, "size": "data:number", "from": "data"},
-    "concat": {"class": "concat", "from": [("data", "T"), ("data", "T")]},
+    "concat": {"class": "concat", "from": [("data:image", "dim:4"), ("data:image", "dim:4")]},
     "concat_vec": {"class": "concat", "from": [("data", "F"), ("data:vec", "F")], "allow_broadcast": True},
     "split": {"class": "split", "size_splits": [1, 5], "from": "data"},
     "split_1": {"class": "copy", "from": "split/1"},

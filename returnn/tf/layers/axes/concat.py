@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.dim_rules import padded_dim
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.options.broadcasting import matched_by_size
@@ -17,7 +20,9 @@ class ConcatLayer(LayerBase):
     """
     The sources behind each other, each along a dim of its own: `"from": [("a", "T"), ("b", "T")]`.
 
-    Sources [..., axis_i], output [..., axis_0 + axis_1 + ...]. The frames of a sequence stay together.
+    Sources [..., axis_i], output [..., axis_0 + axis_1 + ...]. Each source comes behind the longest sequence of the one
+    before, as recorded: its padded frames stay in between, and the lengths are the sum. In a batch of one, or if all
+    sequences are as long as each other, nothing is in between. `postfix_in_time` and `rf.concat` leave no gaps.
     """
 
     layer_class = "concat"
@@ -53,11 +58,30 @@ class ConcatLayer(LayerBase):
         """:return: [..., axis_0 + axis_1 + ...]"""
         dims = [self.dim_of(source, axis, option="from") for source, axis in zip(sources, self.axes, strict=True)]
         pairs = zip(matched_by_size(sources, apart=[*dims, *self.network.get_all_rec_time_dims()]), dims, strict=True)
-        out, out_dim = rf.concat(*pairs, allow_broadcast=self.allow_broadcast, out_dim=self._out_dim)
+        out, out_dim = _concat_in_memory(list(pairs), allow_broadcast=self.allow_broadcast, out_dim=self._out_dim)
         out.sparse_dim = sources[0].sparse_dim
         if any(source.feature_dim == dim for source, dim in zip(sources, dims, strict=True)):
             out.feature_dim = out_dim
         return out
+
+
+def _concat_in_memory(
+    pairs: Sequence[tuple[Tensor, Dim]], *, allow_broadcast: bool, out_dim: Dim | None
+) -> tuple[Tensor, Dim]:
+    """:return: the sources behind each other in memory; the dim, whose lengths are the sum of the lengths"""
+    if not any(dim.need_masking() for _, dim in pairs[:-1]):
+        return rf.concat(*pairs, allow_broadcast=allow_broadcast, out_dim=out_dim)
+    total = functools.reduce(operator.add, [dim for _, dim in pairs])
+    if out_dim is None:
+        out_dim = total
+    elif not out_dim.is_dim_known():
+        out_dim.declare_same_as(total)
+    in_memory = [rf.replace_dim(source, in_dim=dim, out_dim=padded_dim(dim)) for source, dim in pairs]
+    out, all_frames = rf.concat(*in_memory, allow_broadcast=allow_broadcast)
+    longest = padded_dim(out_dim)
+    if longest is not all_frames:
+        out, longest = rf.slice(out, axis=all_frames, size=longest)
+    return rf.replace_dim(out, in_dim=longest, out_dim=out_dim)
 
 
 class SplitLayer(_ConcatInputLayer):

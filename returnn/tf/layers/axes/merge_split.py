@@ -34,8 +34,9 @@ class MergeDimsLayer(_ConcatInputLayer):
     ) -> None:
         """
         :param axes: the dims, by description, the outermost first
-        :param keep_order: whether the order in `axes` counts. Otherwise it is the order of the axes of the source,
-            which was the default before behavior version 6.
+        :param keep_order: whether the order in `axes` counts. Otherwise it is the order of the axes of the source, but
+            the batch dim always comes first, as "split_batch_time" expects it. That was the default before behavior
+            version 6.
         :param n_out: size of the merged dim, as a check
         :param out_dim: the merged dim
         """
@@ -49,7 +50,7 @@ class MergeDimsLayer(_ConcatInputLayer):
         if not dims:
             raise ConfigError(f"{self.where()}: option 'axes': {self.axes!r} are no dims of the source {source}.")
         if not self.keep_order:
-            dims.sort(key=source.get_axis_from_description)
+            dims.sort(key=source.copy_as_batch_major().get_axis_from_description)
         if len(dims) == 1 and self._out_dim is None:
             return source
         is_feature = source.feature_dim in dims and not any(dim.is_batch_dim() for dim in dims)

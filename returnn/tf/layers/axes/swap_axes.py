@@ -16,8 +16,8 @@ class SwapAxesLayer(_ConcatInputLayer):
     """
     Swaps two axes.
 
-    They keep their dims, and so their meaning. But if nobody ever said which is the feature axis, it is the last one of
-    fixed size, as always.
+    They keep their dims, and so their meaning. Only the feature axis stays where it was: if it is swapped, the dim that
+    comes there is the feature dim; if that is a dynamic one, it is the last one of fixed size.
     """
 
     layer_class = "swap_axes"
@@ -37,8 +37,15 @@ class SwapAxesLayer(_ConcatInputLayer):
             self.dim_of(source, self.axis1, option="axis1"),
             self.dim_of(source, self.axis2, option="axis2"),
         )
-        axes = map(source.get_axis_from_description, dims)
-        return _with_last_static_as_feature(source.copy_swap_axes(*axes))
+        axes = [source.get_axis_from_description(dim) for dim in dims]
+        out = source.copy_swap_axes(*axes)
+        feature_axis = source.feature_dim_axis
+        if feature_axis not in axes or out.sparse:
+            return _with_last_static_as_feature(out)
+        if out.dims[feature_axis].dimension is None:
+            return _with_last_static_as_feature(out, always=True)
+        out.feature_dim_axis = feature_axis
+        return out
 
 
 class TransposeLayer(_ConcatInputLayer):
@@ -90,8 +97,9 @@ def transposed(source: Tensor, perm: Mapping[int, int]) -> Tensor:
     return source.copy_transpose([perm[i] if i in perm else rest.pop(0) for i in range(len(source.dims))])
 
 
-def _with_last_static_as_feature(out: Tensor) -> Tensor:
-    if out.feature_dim_axis_or_unspecified is NotSpecified and not out.sparse:
+def _with_last_static_as_feature(out: Tensor, *, always: bool = False) -> Tensor:
+    """:return: with another feature axis, if nobody ever said which it is, or if `always`"""
+    if (always or out.feature_dim_axis_or_unspecified is NotSpecified) and not out.sparse:
         static = [axis for axis in out.get_static_axes() if not out.dims[axis].is_batch_dim()]
         out.feature_dim_axis = static[-1] if static else NotSpecified
     return out
