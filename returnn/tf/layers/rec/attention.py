@@ -9,6 +9,7 @@ from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
 
 
@@ -84,7 +85,8 @@ class GenericAttentionLayer(AttentionBaseLayer):
     """
     Weighted sum of the frames of the base, by given weights.
 
-    `base` [B, T, F], `weights` {T, ...}, output [..., F]. Further dims which both have are matched.
+    `base` [B, T, F], `weights` {T, ...}, output [..., F]. Further dims which both have are matched. The feature dim of
+    the base is not, in behavior version 0: weights [B, T, F] give [B, F', F], each feature weighted by each.
     """
 
     layer_class = "generic_attention"
@@ -114,7 +116,14 @@ class GenericAttentionLayer(AttentionBaseLayer):
         if self.auto_squeeze:
             for dim in [d for d in weights.dims if d.dimension == 1 and not d.is_batch_dim() and not d.is_beam_dim()]:
                 weights = rf.squeeze(weights, axis=dim)
-        return self.weighted_sum(_with_dims_of(weights, base))
+        weights = _with_dims_of(self._with_own_feature_dim(weights, base.feature_dim), base)
+        return self.weighted_sum(weights)
+
+    def _with_own_feature_dim(self, weights: Tensor, feature: Dim | None) -> Tensor:
+        if BehaviorVersion.get() > 0 or feature is None or feature not in weights.dims:
+            return weights
+        own = self.new_dim("feature of the weights", feature.dimension, kind=feature.kind, auto_generated=False)
+        return rf.replace_dim(weights, in_dim=feature, out_dim=own)[0]
 
 
 class DotAttentionLayer(GlobalAttentionContextBaseLayer):

@@ -5,6 +5,7 @@ import math
 import numpy
 import pytest
 
+from returnn.util.behavior_version import BehaviorVersion
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences
 
 LOCATIONS = {
@@ -66,3 +67,17 @@ def test_dot_attention(factor):
     for b, n in enumerate(lengths):
         energy = numpy.exp(data[b, :n] @ query[b] * (factor or 1))
         numpy.testing.assert_allclose(output[b], energy / energy.sum() @ data[b, :n], atol=1e-5)
+
+
+def test_weights_with_the_features_of_the_base_in_behavior_version_0():
+    net_dict = {
+        "weights": {"class": "softmax_over_spatial", "from": "data"},
+        "output": {"class": "generic_attention", "base": "data", "weights": "weights", "auto_squeeze": False},
+    }
+    BehaviorVersion.set(0)
+    net = RecurrentNet(net_dict)
+    data, lengths = sequences()
+    output = net.run(data, lengths).output
+    for b, n in enumerate(lengths):
+        weights = numpy.exp(data[b, :n]) / numpy.exp(data[b, :n]).sum(axis=0)
+        numpy.testing.assert_allclose(output[b], weights.T @ data[b, :n], rtol=1e-4, atol=1e-5)
