@@ -52,7 +52,7 @@ class ControlFlowTFOps:
 
     @classmethod
     def cond(cls, pred: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
-        """:return: what one of the functions returns; if it is known which one, as of a constant, only this is called"""
+        """:return: what one of the functions returns. If the condition is a constant, only this one is called"""
         static = tf.get_static_value(pred._raw_tensor)
         if static is not None:
             return true_fn() if static else false_fn()

@@ -102,10 +102,6 @@ class RecLayer(RecSubnetwork, UnitLayer):
         """:return: not for a step of a loop, as recorded; unlike the layer "rnn_cell" there"""
         return self.network.get_inside_rec_time_dim(inside_loop=False) is None
 
-    def has_initial_state_in_unit(self) -> bool:
-        """:return: not for a step of a loop, as recorded; unlike the layer "rnn_cell" there"""
-        return self.network.get_inside_rec_time_dim(inside_loop=False) is None
-
     @property
     def has_unit(self) -> bool:
         """Whether this is about a unit, and not a subnetwork."""

@@ -20,8 +20,8 @@ class SubnetworkLayer(LayerBase):
     Inside, "data" is what the sources give, and "base:layer" is a layer of the network around. From outside,
     "sub/layer" is a layer inside; it is made on its own, so that others inside can depend on what is made of it.
 
-    The layers inside take their parameters from elsewhere by options of their own: `reuse_params` of the subnetwork only
-    sees to it that the other layer is made. To share all of them, give both subnetworks the same `name_scope`.
+    The layers inside take their parameters from elsewhere by options of their own: `reuse_params` of the subnetwork
+    only sees to it that the other layer is made. To share all of them, give both subnetworks the same `name_scope`.
     """
 
     layer_class = "subnetwork"

@@ -24,9 +24,11 @@ def test_sequences_come_behind_the_longest_one(has_out_dim):
 
 def test_sequences_of_the_same_length_have_no_gap_in_between():
     batch = one_of(batch_of(), 0)
-    net = LayerNet({"x": {"class": "concat", "from": [("data", "T"), ("cut", "T")]},
-                    "cut": {"class": "slice", "axis": "T", "slice_start": 2, "from": "data"}}, fetch=("x",))  # fmt: skip
-    out = net.run(batch, lengths=LENGTHS[:1])["x"]
+    net_dict = {
+        "x": {"class": "concat", "from": [("data", "T"), ("cut", "T")]},
+        "cut": {"class": "slice", "axis": "T", "slice_start": 2, "from": "data"},
+    }
+    out = LayerNet(net_dict, fetch=("x",)).run(batch, lengths=LENGTHS[:1])["x"]
     numpy.testing.assert_array_equal(out[0], numpy.concatenate([batch["data"][0], batch["data"][0, 2:]]))
 
 
