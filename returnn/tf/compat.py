@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from returnn.tf.util.graph_mode import use_graph_mode
+
 v1 = tf.compat.v1
 v2 = tf.compat.v2
 
@@ -12,3 +14,5 @@ def executing_eagerly() -> bool:
 
 
 __all__ = ["executing_eagerly", "v1", "v2"]
+
+use_graph_mode()

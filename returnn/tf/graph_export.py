@@ -165,13 +165,15 @@ def _output_option(mode: GraphMode) -> str:
 def _add_inputs(exported: ExportedGraph) -> None:
     """All data that some output depends on."""
     names = exported.outputs.values()
-    needed = ops_before([exported.graph.as_graph_element(name) for name in names])
+    batch_size = batch_dim.dyn_size
+    given = () if batch_size is None else (batch_size.op,)
+    needed = ops_before([exported.graph.as_graph_element(name) for name in names], given=given)
     for key, data in exported.network.extern_data.get_sorted_data_items():
         names = {} if data.raw_tensor is None else {key: data.raw_tensor.name, **_lengths(key, data)}
         tensors = {what: exported.graph.get_tensor_by_name(name) for what, name in names.items()}
         exported.inputs.update({what: tensor.name for what, tensor in tensors.items() if tensor.op in needed})
-    if batch_dim.dyn_size is not None:
-        exported.inputs["size of the batch"] = batch_dim.dyn_size.name
+    if batch_size is not None:
+        exported.inputs["size of the batch"] = batch_size.name
 
 
 def _add_outputs(exported: ExportedGraph, mode: GraphMode, *, wanted: Sequence[str]) -> None:

@@ -159,7 +159,8 @@ def _keys_to_feed(dataset: Dataset, extern_data: ExternData, used_keys: set[str]
     used = {extern_data.default_input if key == "data" else key for key in used_keys}
     values = {key: extern_data.data[key].raw_tensor for key in extern_data.data if key in used}
     values = {key: raw for key, raw in values.items() if _is_placeholder(raw)}
-    needed_ops = ops_before(fetches)
+    batch_size = _placeholder_or_none(batch_dim.dyn_size)
+    needed_ops = ops_before(fetches, given=() if batch_size is None else (batch_size.op,))
     needed = {key for key, raw in values.items() if raw.op in needed_ops}
     extern_data.check_matched_dataset(dataset, (needed | (have & set(values))) - {SEQ_TAG_KEY, SEQ_IDX_KEY})
     return [key for key in values if key in have and key not in extern_data.extra_added_keys]

@@ -20,6 +20,7 @@ from returnn.tf.network.layer_names import (
 from returnn.tf.network.network import TFNetwork
 from returnn.tf.network.network_params import TFNetworkParamsSerialized
 from returnn.tf.network.subnet_access import GetLayer, Subnetwork
+from returnn.tf.util.graph_mode import use_graph_mode
 
 __all__ = [
     "CannotHandleUndefinedSourcesException",
@@ -40,3 +41,5 @@ __all__ = [
     "help_on_tf_exception",
     "set_custom_post_init",
 ]
+
+use_graph_mode()

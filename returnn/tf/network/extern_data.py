@@ -103,17 +103,16 @@ class ExternData(TensorDict):
 
     def create_placeholders(self, *, with_targets: bool = True) -> None:
         """
-        Makes placeholders for all values, for the lengths of all dynamic dims, and for the size of the batch.
+        Makes placeholders for all values, for the lengths of all dynamic dims, and for the size of the batch, which
+        need not be fed.
 
         :param with_targets: also for data which is not available for inference
         """
         with tf1.name_scope("extern_data/placeholders/"):
-            if batch_dim.dyn_size is None and any(x.have_batch_axis() for x in self.data.values()):
-                size = tf1.placeholder(tf.int32, shape=(), name="batch_dim")
-                batch_dim.dyn_size_ext = Tensor("batch_dim:size", dims=(), dtype="int32", raw_tensor=size)
             for key, tensor in self.data.items():
                 if tensor.raw_tensor is None and (with_targets or tensor.available_for_inference):
                     _create_placeholders(key, tensor)
+            self.init_batch_info()
 
     def add_seq_info(self, key: str) -> None:
         """
@@ -202,12 +201,16 @@ class ExternData(TensorDict):
         raise ConfigError("extern_data: there is no data with a batch axis.")
 
     def init_batch_info(self) -> None:
-        """Sees to it that the size of the batch is known, from the shape of the data if it has no placeholder."""
+        """
+        Sees to it that the size of the batch is known. It can be fed; by default it follows from the default input, or
+        the first other data with a batch axis.
+        """
         if batch_dim.dyn_size is not None:
             return
         for _, data in self.get_sorted_data_items():
             if data.raw_tensor is not None and data.have_batch_axis():
                 size = tf.shape(data.raw_tensor)[data.batch_dim_axis]
+                size = tf1.placeholder_with_default(size, shape=(), name="batch_dim")
                 batch_dim.dyn_size_ext = Tensor("batch_dim:size", dims=(), dtype="int32", raw_tensor=size)
                 return
 

@@ -536,11 +536,13 @@ def _inputs_of(layer_class: type[LayerBase]) -> tuple[list[str], bool]:
 class InternalLayer(LayerBase):
     """A layer that has its output already: the toolkit makes it, no config does."""
 
-    def __init__(self, output: Tensor, debug_type_name: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, output: Tensor | None = None, debug_type_name: str | None = None, **kwargs: Any) -> None:
         """
-        :param output: the output
+        :param output: the output; if it is not given, `out_type` describes a template, which the caller gives a value
         :param debug_type_name: what it is, for people
         """
+        if output is None and kwargs.get("out_type") is not None:
+            output = Tensor(**{"name": f"{kwargs['name']}_output", **kwargs["out_type"]})
         super().__init__(output=output, **kwargs)
         self.debug_type_name = debug_type_name
 
