@@ -190,7 +190,7 @@ def test_equal_net_dicts_give_equal_graphs(kind):
 
 def as_text_of_one(node):
     """:return: without the numbers by which TensorFlow tells the functions of a process apart"""
-    return re.sub(r"((CustomGradient-)|(_(cond|body|true|false)_))\d+", r"\1", str(node))
+    return re.sub(r"((CustomGradient-)|(pyfunc_)|(_(cond|body|true|false)_))\d+", r"\1", str(node))
 
 
 def as_text(nodes):
