@@ -20,6 +20,7 @@ from returnn.datasets.util.text_post_process import TextFunc, get_post_processor
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.util.errors import ConfigError
 from returnn.util.files.cache_manager import cf
+from returnn.util.not_specified import NotSpecified
 from returnn.util.warn_once import warn_once
 
 _logger = logging.getLogger("returnn")
@@ -48,7 +49,7 @@ class LmDataset(CorpusDataset):
         orth_post_process: str | TextFunc | Sequence[str | TextFunc] | None = None,
         word_based: bool = False,
         word_end_symbol: str | None = None,
-        seq_end_symbol: str | None = "[END]",
+        seq_end_symbol: str | type[NotSpecified] | None = NotSpecified,
         unknown_symbol: str | None = "[UNKNOWN]",
         parse_orth_opts: Mapping[str, Any] | None = None,
         phone_info: Mapping[str, Any] | None = None,
@@ -75,7 +76,8 @@ class LmDataset(CorpusDataset):
         :param orth_post_process: changes the text first, see `get_post_processor_function`
         :param word_based: symbols are words, otherwise characters
         :param word_end_symbol: for characters: stands after each word, instead of spaces between them
-        :param seq_end_symbol: put after each sentence; None: nothing
+        :param seq_end_symbol: put after each sentence; None: nothing. Default: "[END]", but nothing with `orth_vocab`,
+            whose own option `seq_postfix` is the other way to say it
         :param unknown_symbol: for symbols that are not there, with `auto_replace_unknown_symbol`
         :param parse_orth_opts: of `returnn.util.texts.orthography.parse_orthography`
         :param phone_info: options of `PhoneSeqGenerator`
@@ -96,7 +98,8 @@ class LmDataset(CorpusDataset):
         self._tags = self._load_tags(seq_list_file) if seq_list_file else None
         self.word_based = word_based
         self.word_end_symbol = word_end_symbol
-        self.seq_end_symbol = seq_end_symbol
+        symbol = NotSpecified.resolve(seq_end_symbol, None if orth_vocab is not None else "[END]")
+        self.seq_end_symbol = symbol
         self.unknown_symbol = unknown_symbol
         self.orth_post_process = get_post_processor_function(orth_post_process)
         self.auto_replace_unknown_symbol = auto_replace_unknown_symbol
@@ -124,7 +127,7 @@ class LmDataset(CorpusDataset):
                 replace_map_file=_evaluated(orth_replace_map_file),
                 word_based=word_based,
                 word_end_symbol=word_end_symbol,
-                seq_end_symbol=seq_end_symbol,
+                seq_end_symbol=symbol,
                 unknown_symbol=unknown_symbol if auto_replace_unknown_symbol else None,
                 parse_orth_opts=parse_orth_opts or {},
                 on_unknown=self._log_unknown,
@@ -142,7 +145,10 @@ class LmDataset(CorpusDataset):
         self.orth_replace_map = self._symbols.replace_map if self._symbols else {}
         self.parse_orth_opts = self._symbols.parse_orth_opts if self._symbols else dict(parse_orth_opts or {})
         self._set_labels(dtype)
-        self._start_index = self._label_index(delayed_seq_data_start_symbol) if add_delayed_seq_data else None
+        self._end_of_seq = [self._label_index("seq_end_symbol", symbol)] if self.orth_vocab and symbol else []
+        self._start_index = None
+        if add_delayed_seq_data:
+            self._start_index = self._label_index("delayed_seq_data_start_symbol", delayed_seq_data_start_symbol)
 
     @property
     def seq_order(self) -> SeqOrder:
@@ -210,7 +216,7 @@ class LmDataset(CorpusDataset):
 
     def _labels_of_text(self, text: str) -> Array:
         if self.orth_vocab:
-            return numpy.array(self.orth_vocab.get_seq(text), dtype=self.dtype)
+            return numpy.array([*self.orth_vocab.get_seq(text), *self._end_of_seq], dtype=self.dtype)
         if self._symbols:
             return numpy.array(self._symbols.indices(text), dtype=self.dtype)
         assert self.seq_gen
@@ -288,11 +294,9 @@ class LmDataset(CorpusDataset):
         if numpy.iinfo(self.dtype).max < num_labels - 1:
             raise ConfigError(f"{self.description}: option 'dtype': {dtype} cannot hold {num_labels} labels.")
 
-    def _label_index(self, label: str) -> int:
+    def _label_index(self, option: str, label: str) -> int:
         if label not in self.labels[DEFAULT_KEY]:
-            raise ConfigError(
-                f"{self.description}: option 'delayed_seq_data_start_symbol': there is no label {label!r}."
-            )
+            raise ConfigError(f"{self.description}: option {option!r}: there is no label {label!r}.")
         return self.labels[DEFAULT_KEY].index(label)
 
     def _log_unknown(self, symbol: str) -> None:

@@ -14,6 +14,7 @@ from returnn.tf.engine.non_finite import checked_objective
 from returnn.tf.network import TFNetwork
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.updater import Updater
+from returnn.util.errors import ConfigError
 
 tf1 = tf.compat.v1
 
@@ -87,6 +88,21 @@ def build_network(
     return BuiltNetwork(net_dict, epoch, network, updater, train_flag, tf1.get_default_graph())
 
 
+def check_has_loss(network: TFNetwork, *, purpose: str) -> None:
+    """
+    :param network: with its losses
+    :param purpose: what they are needed for, for the error
+    :raises ConfigError: if there are none
+    """
+    network.maybe_construct_objective()
+    has_constraints = network.total_constraints.op.type != "Const"
+    if not network.losses_dict and not has_constraints:
+        raise ConfigError(
+            f"{purpose}: no layer has a loss.\n"
+            "  Add 'loss' and 'target' to a layer, such as 'loss': 'ce', 'target': 'classes' to a softmax."
+        )
+
+
 def create_network(
     config: Config,
     rnd_seed: int,
@@ -117,6 +133,7 @@ def create_network(
         network.maybe_construct_objective()  # losses say which data is used, and batches need to know that
     if train_flag is False:
         return network, None
+    check_has_loss(network, purpose="training")
     objective = network.get_objective()
     if config.options.stop_on_nonfinite_train_score:
         objective = checked_objective(objective)

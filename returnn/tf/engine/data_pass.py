@@ -10,8 +10,10 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
+from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
+from returnn.engine.batch_options import batch_limits
 from returnn.log import log
 from returnn.tf.engine.batches import make_feeder
 from returnn.tf.engine.feed import FeedBatch
@@ -20,6 +22,7 @@ from returnn.tf.engine.network_session import NetworkSession
 from returnn.tf.engine.non_finite import NON_FINITE_LOSS, NonFiniteError, first_non_finite_layer, non_finite_losses
 from returnn.tf.engine.progress import Progress
 from returnn.tf.engine.scores import Scores, score_fetches
+from returnn.tf.engine.small_batches import SmallBatches
 from returnn.tf.engine.tensorboard import META_PREFIX
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
 from returnn.tf.network import TFNetwork
@@ -74,6 +77,7 @@ class DataPass:
         self._is_non_finite = False
         self._stops_at_non_finite = session.config.options.stop_on_nonfinite_train_score
         self.run_exception: BaseException | None = None
+        self._small_batches = _small_batches(session.config) if train else None
 
     @property
     def results(self) -> dict[str, float]:
@@ -112,6 +116,8 @@ class DataPass:
         ):
             for batch in feeder:
                 self.current_tags = batch.seq_tags
+                if self._small_batches is not None:
+                    self._small_batches.add(batch)
                 self._maybe_reset_updater()
                 values = self._step(fetches, batch)
                 means = self.scores.add({key: value for key, value in values.items() if key not in self.extra_fetches})
@@ -243,6 +249,11 @@ class DataPass:
         """
         if self.run_exception is not None:
             raise self.run_exception
+
+
+def _small_batches(config: Config) -> SmallBatches:
+    limits = batch_limits(config, train=True)
+    return SmallBatches(batch_size=limits["batch_size"], max_seqs=limits.get("max_seqs", 0))
 
 
 def _statistics_of_layers(network: TFNetwork) -> dict[str, tf.Tensor]:

@@ -15,6 +15,7 @@ from returnn.log import log
 from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, preloaded_files, set_preloaded_values
 from returnn.tf.engine.built_network import BuiltNetwork, NetDict, build_network
 from returnn.tf.engine.carry_over import CopyRules, restore_state, take_state
+from returnn.tf.engine.device import device_options
 from returnn.tf.engine.step_trace import StepTracer
 from returnn.tf.engine.tensorboard import Summaries
 from returnn.tf.network import TFNetwork
@@ -82,6 +83,7 @@ class NetworkSession:
         :param is_training: whether parameters will be updated
         """
         self._close_graph()
+        device_options(self.config)  # an error of it comes first
         self.options_of_net.apply(net_dict)
         self.built = build_network(
             self.config,
@@ -129,7 +131,7 @@ class NetworkSession:
 
     def make_tf_session(self) -> None:
         """Makes the session, with `tf_session_opts`. `wrap_tf_session` is a function that gets and returns one."""
-        options = dict(self.config.options.tf_session_opts or {})
+        options = {**device_options(self.config), **(self.config.options.tf_session_opts or {})}
         try:
             proto = tf1.ConfigProto(**options)
         except (TypeError, ValueError) as exc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,10 @@ def search(
     reader = HypothesisReader(session.network, output_layer_names)
     results: dict[str, HypothesesPerLayer] = {}
 
+    corpus_order = _CorpusOrder(dataset)
+
     def collect(**values: Any) -> None:
+        corpus_order.add(data_pass.current_tags)
         results.update(zip(data_pass.current_tags, reader.read(values, dataset), strict=True))
 
     dataset.init_seq_order(session.epoch or 1)
@@ -52,7 +56,38 @@ def search(
     print(
         f"search: {data_pass.num_seqs} sequences, {data_pass.num_seqs / data_pass.elapsed:.1f} per second", file=log.v2
     )
+    results = corpus_order.sorted(results)
     if output_file:
         write_hypotheses(output_file, results, output_file_format)
-        print(f"search: wrote {output_file!r}", file=log.v1)
+        print(f"search: wrote {output_file!r}, in the order of {corpus_order}", file=log.v1)
     return results
+
+
+class _CorpusOrder:
+    """Where the sequences are in the corpus, which they are not decoded in the order of."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        """:param dataset: whose sequences are decoded from the first one on, none left out"""
+        self._dataset = dataset
+        self._positions: dict[str, int] = {}
+        self._num_seqs = 0
+        with contextlib.suppress(NotImplementedError):
+            if not dataset.have_corpus_seq_idx():
+                self._positions = {tag: i for i, tag in enumerate(dataset.get_all_tags())}
+        self.is_known = dataset.have_corpus_seq_idx() or bool(self._positions)
+
+    def __str__(self) -> str:
+        return "the corpus" if self.is_known else "decoding, as the data set does not know that of the corpus"
+
+    def add(self, tags: Sequence[str]) -> None:
+        """Notes the sequences that come next."""
+        if self._dataset.have_corpus_seq_idx():
+            for tag in tags:
+                self._positions[tag] = self._dataset.get_corpus_seq_idx(self._num_seqs)
+                self._num_seqs += 1
+
+    def sorted(self, results: dict[str, HypothesesPerLayer]) -> dict[str, HypothesesPerLayer]:
+        """:return: in the order of the corpus, if it is known"""
+        if not self.is_known:
+            return results
+        return dict(sorted(results.items(), key=lambda item: self._positions.get(item[0], len(self._positions))))

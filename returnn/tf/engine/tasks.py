@@ -10,6 +10,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import dataset_names, load_dataset, load_task_dataset
 from returnn.log import log
 from returnn.tf.engine import statistics
+from returnn.tf.engine.built_network import check_has_loss
 from returnn.tf.engine.engine import Engine
 from returnn.tf.hyper_param_tuning import Optimization
 from returnn.util.errors import ConfigError
@@ -49,6 +50,7 @@ def evaluate(config: Config) -> None:
     engine.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
     if not engine.eval_datasets:
         raise ConfigError("task 'eval': there is no data: one of 'dev', 'eval', 'eval_datasets' is required.")
+    check_has_loss(engine.network, purpose="task 'eval'")
     results = engine.eval_model(
         output_file=config.options.eval_output_file,
         output_per_seq_file=config.options.eval_output_file_per_seq,

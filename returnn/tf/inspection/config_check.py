@@ -15,6 +15,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import dataset_names, dataset_option, load_dataset
 from returnn.engine.net_diff import is_same_net
 from returnn.tf.engine.engine import Engine
+from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import unused_layers
 from returnn.tf.inspection.report import NetReport, error_text, inspect_network
 from returnn.tf.network.extern_data import ExternData
@@ -173,6 +174,8 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
         else:
             for error in network.errors:
                 report.add_error(error)
+            if dataset_option(config, "train") and not network.errors and not may_have_loss(network.layers):
+                report.add_error("training: no layer has a loss.\n  Add 'loss' and 'target' to a layer.")
     unused = unused_layers(net_dict, used)
     if unused:
         report.warnings.append(f"layers{of_epoch} that nothing uses: {', '.join(unused)}")

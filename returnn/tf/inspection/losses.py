@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import returnn.frontend as rf
+from returnn.tf.inspection.found_layers import FoundLayer
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.frame_losses import CrossEntropyLoss
@@ -22,6 +25,18 @@ def check_loss(layer: LayerBase) -> None:
         _check_sizes(loss)
         if type(loss).value_per_frame is not Loss.value_per_frame:
             loss.value_per_frame()
+
+
+def may_have_loss(layers: Sequence[FoundLayer]) -> bool:
+    """:return: whether something can be trained: a layer has a loss, or a constraint, or is of a user's class"""
+    return any(
+        found.layer.loss is not None
+        or found.class_of_user
+        or not type(found.layer).__module__.startswith("returnn.")
+        or any(getattr(found.layer, name, None) for name in ("L2", "darc1", "spatial_smoothing"))
+        or type(found.layer).get_losses.__func__ is not LayerBase.get_losses.__func__
+        for found in layers
+    )
 
 
 def _check_sizes(loss: Loss) -> None:

@@ -280,3 +280,20 @@ def test_wrong_bliss_file_is_named(tmp_path):
     path = write(tmp_path / "c.xml", BLISS.replace('end="1.5"', 'end="x"'))
     with pytest.raises(UserError, match="segment 's': end='x' is no number"):
         LmDataset(path, orth_vocab={"class": "Utf8ByteTargets"})
+
+
+def test_end_of_sentence_with_a_vocabulary(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("a b\nb\n")
+    vocab = {"class": "Vocabulary", "labels": ["a", "b", "</s>"], "vocab_file": None, "unknown_label": None}
+
+    def seqs(**opts):
+        dataset = LmDataset(str(path), orth_vocab=vocab, **opts)
+        dataset.init_seq_order(epoch=1)
+        dataset.load_seqs(0, 2)
+        return [dataset.get_data(i, "data").tolist() for i in range(2)]
+
+    assert seqs(seq_end_symbol="</s>") == [[0, 1, 2], [1, 2]]
+    assert seqs() == seqs(seq_end_symbol=None) == [[0, 1], [1]]
+    with pytest.raises(ConfigError, match=r"option 'seq_end_symbol': there is no label '\[END\]'\."):
+        seqs(seq_end_symbol="[END]")

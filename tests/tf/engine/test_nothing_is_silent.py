@@ -1,0 +1,72 @@
+"""What goes wrong without an error of TensorFlow or Python is said, with the numbers and with what to do."""
+
+import pytest
+import tensorflow as tf
+
+from returnn.config import Config
+from returnn.log import log
+from returnn.tf.engine import tasks
+from returnn.tf.inspection.config_check import check_config
+from returnn.util.errors import ConfigError
+from returnn.util.warn_once import forget_shown
+from tests.tf.engine.small_config import config
+from tests.tf.engine.test_tasks import DECODER, DEV, task_config
+
+NO_LOSS = {"output": {"class": "softmax", "from": "data", "n_out": 2}}
+
+
+@pytest.fixture(autouse=True)
+def fresh(capsys):
+    forget_shown()
+    log.initialize(verbosity=[5])
+    yield
+    tf.compat.v1.reset_default_graph()
+
+
+def test_gpu_where_there_is_none(tmp_path, monkeypatch):
+    if tf.config.list_physical_devices("GPU"):
+        pytest.skip("there is one")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(ConfigError) as info:
+        tasks.train(config(tmp_path, device="gpu"))
+    assert f"option 'device': 'gpu' is asked for, but TensorFlow {tf.__version__} finds no GPU." in str(info.value)
+    assert "Found by nvidia-smi: none. CUDA_VISIBLE_DEVICES is ''." in str(info.value)
+    tasks.train(config(tmp_path, device="cpu"))
+
+
+@pytest.mark.parametrize("size", [1, 70])
+def test_batch_size_with_room_for_one_sequence(size, tmp_path, capsys):
+    tasks.train(config(tmp_path, batch_size=size))
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "batch_size is" in line]
+    assert line.startswith(f"WARNING: batch_size is {size} frames, but the first 10 sequences have ")
+    assert (": none of them fits, so each" in line) == (size == 1)
+    assert line.endswith("0.")
+    forget_shown()
+    tasks.train(config(tmp_path, batch_size=size, max_seqs=1, num_epochs=2))
+    tasks.train(config(tmp_path, batch_size=500, num_epochs=3))
+    assert "batch_size is" not in capsys.readouterr().out
+
+
+def test_network_without_loss(tmp_path):
+    for run, purpose in [(tasks.train, "training"), (tasks.evaluate, "task 'eval'")]:
+        with pytest.raises(ConfigError) as info:
+            run(task_config(tmp_path, "train" if run is tasks.train else "eval", network=NO_LOSS))
+        assert str(info.value).startswith(f"{purpose}: no layer has a loss.\n  Add 'loss' and 'target' to a layer")
+    options = {"extern_data": {"data": {"dim": 9}}, "network": NO_LOSS, "behavior_version": 30}
+    assert check_config(Config(options)).errors == []  # nothing is trained
+    errors = check_config(Config({**options, "train": DEV, "check_data": False})).errors
+    assert errors == ["training: no layer has a loss.\n  Add 'loss' and 'target' to a layer."]
+
+
+@pytest.mark.parametrize("seq_ordering", ["sorted_reverse", "random"])
+def test_hypotheses_are_in_the_order_of_the_corpus(seq_ordering, tmp_path, capsys):
+    files = []
+    for ordering in ("default", seq_ordering):
+        data = {**DEV, "seq_ordering": ordering, "num_seqs": 25}
+        files.append(tmp_path / ordering)
+        options = {"search_data": data, "search_output_file": str(files[-1]), "search_output_file_format": "tagged"}
+        options["search_output_layer"] = "decision"
+        tasks.search_task(task_config(tmp_path, "search", network=DECODER, random_seed=3, **options))
+        assert f"search: wrote {str(files[-1])!r}, in the order of the corpus" in capsys.readouterr().out
+    tags = [[line.split()[0] for line in file.read_text().splitlines()] for file in files]
+    assert tags[0] == tags[1] == [f"seq-{i}" for i in range(25)]
