@@ -1,4 +1,7 @@
-"""Makes the names of the past known: old modules now, and what else a config's own code can use, when it runs."""
+"""
+Makes the names of the past known: old modules now, those of the classes of tensors when these are imported, and what
+else a config's own code can use when it runs.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 from returnn.compat.module_names import install_old_submodules, install_old_top_level_modules
 from returnn.compat.tensorflow_names import install_old_tensorflow_names
+from returnn.util.completion import when_complete
 from returnn.util.user_code import register_for_user_code
 
 
@@ -15,11 +19,16 @@ def install() -> None:
     """Is called once, by `import returnn`."""
     install_old_submodules()
     register_for_user_code(_prepare, _names_in_expressions)
+    when_complete("returnn.tensor", _complete_tensor_classes)
 
 
 def _prepare() -> None:
     install_old_top_level_modules()
     install_old_tensorflow_names()
+
+
+def _complete_tensor_classes() -> None:
+    importlib.import_module("returnn.compat.tensor.install").complete_tensor_classes()  # late, as `import returnn` is fast
 
 
 def _names_in_expressions() -> Mapping[str, Any]:

@@ -23,6 +23,8 @@ from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError, check_known
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     Scalar = int | float | complex | numpy.number[Any] | numpy.ndarray[Any, Any] | bool | str
     Key = Scalar | Tensor | slice
 
@@ -260,7 +262,7 @@ class Parameter(Tensor[Any]):
             memo[id(self)] = new
         return new
 
-    def _with_same_axes(self, *, name: str | None = None, dtype: str | None = None) -> Tensor:
+    def _with_same_axes(self, *, name: str | None = None, dtype: str | None = None) -> Self:
         new = super()._with_same_axes(name=name, dtype=dtype)
         for attribute in _OWN_ATTRIBUTES:  # the result is no parameter
             del new.__dict__[attribute]

@@ -8,12 +8,10 @@ a search), `BatchInfo` says which, outermost first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from returnn.tensor.dim import Dim
 from returnn.util.not_specified import NotSpecified
-
-if TYPE_CHECKING:
-    from returnn.tensor.dim import Dim
 
 
 class SearchBeam:

@@ -1,64 +1,74 @@
-"""Which dims are equal, strictly (`==`) and under the looser rules that look-ups by old configs need."""
+"""Which dims are the same by declaration, and which are equal under the looser rules that old configs need."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from returnn.tensor import dim_math
+from returnn.tensor.dim_arithmetic import DimArithmetic
+from returnn.tensor.dim_base import DimBase
 from returnn.tensor.dim_types import DimKind
+from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
-    from returnn.tensor.dim import Dim
-    from returnn.tensor.tensor import Tensor
+    from typing_extensions import Self
 
 
-class DimComparison:
-    """The part of `Dim` that compares."""
-
-    size: int | None
-    special: bool
-    undefined: bool
-    _key_cache: tuple[int, Any]  # the version that the key is of; the key
+class HasDims(Protocol):
+    """A tensor."""
 
     @property
-    def key(self: Dim) -> Any:
-        """Two dims are equal if and only if their keys are."""
-        if self._key_cache[0] != same_as_version[0]:
-            self._key_cache = same_as_version[0], _key_of_base(self.get_same_base())
-        return self._key_cache[1]
+    def dims(self) -> Sequence[Any]:
+        """Its axes."""
 
-    def __eq__(self: Dim, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, DimComparison):
-            return False
-        a, b = self._key_cache, other._key_cache
-        if a[0] == b[0] == same_as_version[0]:  # most often; a property costs as much as all the rest
-            return bool(a[1] == b[1])
-        return bool(self.key == other.key)
+    def __hash__(self) -> int: ...
 
-    def __ne__(self: Dim, other: object) -> bool:
-        return not self == other
 
-    def __hash__(self: Dim) -> int:
-        return hash(self.key)
+H = TypeVar("H", bound=HasDims)
 
-    def __lt__(self: Dim, other: Dim) -> bool:
+
+class DimComparison(DimArithmetic):
+    """The floor of `Dim` that compares."""
+
+    def declare_same_as(self, other: Self) -> None:
+        """
+        From now on, this dim equals `other`, and what is known of one is known of both.
+
+        :raises DimError: if both are static, of different sizes, or one is the other plus a number
+        """
+        a, b = self.get_same_base(), other.get_same_base()
+        if a is b or a.key == b.key:
+            return
+        _check_can_be_same(a, b)
+        if _is_replaced_by_other(b, a):
+            a, b = b, a
+        lengths_a, lengths_b = a.dyn_size_ext, b.dyn_size_ext
+        a._become(b)
+        known = next((dim for dim in (b, a) if dim.kind is not None), b)
+        for dim in b._all_that_are_same():
+            dim.size = dim.size if b.size is None else b.size
+            dim.kind = known.kind if dim.kind is None else dim.kind
+            dim.vocab = (b.vocab or a.vocab) if dim.vocab is None else dim.vocab
+        if b.size is None and lengths_a is not None and (lengths_b is None or lengths_b.raw_tensor is None):
+            b.dyn_size_ext = lengths_a
+
+    def __lt__(self, other: Self) -> bool:
         """An order by name and size, so that a set of dims can be sorted in a way that does not change."""
-        return NotImplemented if not isinstance(other, DimComparison) else _order_key(self) < _order_key(other)
+        return NotImplemented if not isinstance(other, DimBase) else _order_key(self) < _order_key(other)
 
-    def __gt__(self: Dim, other: Dim) -> bool:
-        return NotImplemented if not isinstance(other, DimComparison) else _order_key(self) > _order_key(other)
+    def __gt__(self, other: Self) -> bool:
+        return NotImplemented if not isinstance(other, DimBase) else _order_key(self) > _order_key(other)
 
-    def __le__(self: Dim, other: Dim) -> bool:
-        return NotImplemented if not isinstance(other, DimComparison) else self == other or self < other
+    def __le__(self, other: Self) -> bool:
+        return NotImplemented if not isinstance(other, DimBase) else self == other or self < other
 
-    def __ge__(self: Dim, other: Dim) -> bool:
-        return NotImplemented if not isinstance(other, DimComparison) else self == other or self > other
+    def __ge__(self, other: Self) -> bool:
+        return NotImplemented if not isinstance(other, DimBase) else self == other or self > other
 
     def is_equal(
-        self: Dim,
-        other: Dim,
+        self,
+        other: Self,
         *,
         ignore_feature_dim: bool = False,
         allow_same_feature_dim: bool = False,
@@ -109,8 +119,8 @@ class DimComparison:
 
     @classmethod
     def get_existing_tag_from_collection(
-        cls, other: Dim, tags: Collection[Dim], is_equal_opts: dict[str, Any] | None = None
-    ) -> Dim | None:
+        cls, other: Self, tags: Collection[Self], is_equal_opts: dict[str, Any] | None = None
+    ) -> Self | None:
         """:return: the first of `tags` which is equal to `other`; strictly equal ones go first"""
         for tag in tags:
             if tag == other:
@@ -118,9 +128,9 @@ class DimComparison:
         return next((tag for tag in tags if tag.is_equal(other, **(is_equal_opts or {}))), None)
 
     @classmethod
-    def get_uniq_collection(cls, tags: Collection[Dim], is_equal_opts: dict[str, Any] | None = None) -> list[Dim]:
+    def get_uniq_collection(cls, tags: Collection[Self], is_equal_opts: dict[str, Any] | None = None) -> list[Self]:
         """:return: `tags` without repetitions, in order"""
-        unique: list[Dim] = []
+        unique: list[Self] = []
         for tag in tags:
             if cls.get_existing_tag_from_collection(tag, unique, is_equal_opts) is None:
                 unique.append(tag)
@@ -129,20 +139,20 @@ class DimComparison:
     @classmethod
     def get_all_dimension_tags(
         cls,
-        data_list: Sequence[Tensor],
+        data_list: Sequence[H],
         is_equal_opts: dict[str, Any] | None = None,
         unique_separate_axes: bool = True,
-    ) -> tuple[list[Dim], dict[Tensor, list[Dim]]]:
+    ) -> tuple[list[Self], dict[H, list[Self]]]:
         """
         :param data_list: tensors
         :param is_equal_opts: for `is_equal`
         :param unique_separate_axes: two axes of one tensor stay two dims, even if `is_equal_opts` would make them equal
         :return: all dims of the tensors; and for each tensor the ones that stand for its axes
         """
-        tags: list[Dim] = []
-        tags_of_data: dict[Tensor, list[Dim]] = {}
+        tags: list[Self] = []
+        tags_of_data: dict[H, list[Self]] = {}
         for data in data_list:
-            found: list[Dim] = []
+            found: list[Self] = []
             for dim in data.dims:
                 candidates = [tag for tag in tags if tag not in found] if unique_separate_axes else tags
                 tag = cls.get_existing_tag_from_collection(dim, candidates, is_equal_opts)
@@ -154,22 +164,33 @@ class DimComparison:
         return tags, tags_of_data
 
 
-same_as_version = [0]  # counts the calls of `declare_same_as`, which can change the key of any dim
+def _check_can_be_same(a: DimBase, b: DimBase) -> None:
+    if a.size is not None and b.size is not None and a.size != b.size:
+        raise DimError(f"dim {a} cannot be the same as {b}: their sizes are {a.size} and {b.size}.")
+    difference = dim_math.sub_right(a.expression, b.expression).as_constant()
+    if difference and None in (a.size, b.size):
+        raise DimError(f"dim {a} cannot be the same as {b}: their sizes differ by {abs(difference)}.")
 
 
-def _key_of_base(base: Dim) -> Any:
-    """:return: for a dim which was not computed an object of its own, as this is what is compared fastest"""
-    if base.size is not None and base.auto_generated:
-        return "number", base.size, base.kind
-    if base._expression is None:
-        return base._token
-    single = base.expression.as_atom()
-    return base.expression if single is None else single.key
+def _is_replaced_by_other(dim: DimBase, other: DimBase) -> bool:
+    """
+    :return: of two dims that become the same, whether `other` is the one that stays. A number stays a number. What was
+        computed from other dims stays so, and its lengths follow from them, unless it was computed from the dim itself.
+    """
+    if dim.is_permanent or other.is_permanent:
+        return other.is_permanent
+    if (dim.size is None) != (other.size is None):
+        return other.size is not None
+    if any(atom is dim for atom in other.expression.atoms()):
+        return False
+    if any(atom is other for atom in dim.expression.atoms()):
+        return True
+    return other.is_derived() and not dim.is_derived()
 
 
-def _both(kind: DimKind, a: Dim, b: Dim) -> bool:
+def _both(kind: DimKind, a: DimBase, b: DimBase) -> bool:
     return a.kind is kind and b.kind is kind
 
 
-def _order_key(dim: Dim) -> tuple[str, int, str, int]:
+def _order_key(dim: DimBase) -> tuple[str, int, str, int]:
     return dim.name or "", -1 if dim.size is None else dim.size, dim.short_repr(), dim.match_priority

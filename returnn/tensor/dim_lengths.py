@@ -7,33 +7,34 @@ The lengths of a dim that was computed from others follow from those. What was c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from returnn.tensor import dim_math, scope
-from returnn.tensor._frontend import frontend
+from returnn.tensor import dim_math
+from returnn.tensor._frontend import operations
+from returnn.tensor.dim_base import DimBase, Lengths
 from returnn.tensor.dim_types import DimKind
 from returnn.util.errors import DimError
 
-if TYPE_CHECKING:
-    from returnn.tensor.dim import Dim
-    from returnn.tensor.dim_rules import LengthRule
-    from returnn.tensor.tensor import Tensor
+AnyTensor: TypeAlias = Any  # a `Tensor`. Its class is a floor above, since a tensor is made of dims
 
 
-class DimLengths:
-    """The part of `Dim` that knows lengths. Values are looked up under the dim's key, so equal dims share them."""
+@dataclass(frozen=True)
+class LengthRule:
+    """How the lengths of a dim follow from those of another one, see `returnn.tensor.dim_rules`."""
 
-    size: int | None
-    capacity: int | None
-    kind: DimKind | None
-    name: str | None
-    length_rule: LengthRule | None
-    _store: scope.Store
-    _expression: dim_math.Sum | None
+    source: DimLengths
+    compute: Callable[[AnyTensor], AnyTensor]
+
+
+class DimLengths(DimBase):
+    """The floor of `Dim` that knows lengths. Values are looked up under the dim's key, so equal dims share them."""
+
+    length_rule: LengthRule | None = None
 
     @property
-    def dyn_size_ext(self: Dim) -> Tensor | None:
+    def dyn_size_ext(self) -> AnyTensor | None:
         """
         Lengths of a dynamic dim: usually [B], int32, in frames; a scalar for the batch dim; a template where only the
         dims of the lengths are known. None for a static dim, or if nothing is known (yet).
@@ -48,36 +49,27 @@ class DimLengths:
         return given
 
     @dyn_size_ext.setter
-    def dyn_size_ext(self: Dim, lengths: Tensor | None) -> None:
+    def dyn_size_ext(self, lengths: AnyTensor | None) -> None:
         base = self.get_same_base()
         if lengths is None:
             base._forget_values()
             return
-        is_value = lengths.raw_tensor is not None
-        base._keep("lengths", lengths, in_scope=is_value)
+        base._keep("lengths", lengths, in_scope=lengths.raw_tensor is not None)
 
     @property
-    def dyn_size(self: Dim) -> Any:
+    def dyn_size(self) -> Any:
         """The raw tensor of the lengths, or None."""
         lengths = self.dyn_size_ext
         return None if lengths is None else lengths.raw_tensor
 
-    def is_dynamic(self: Dim) -> bool:
-        """:return: whether the size is not a fixed number"""
-        return self.size is None
-
-    def is_static(self: Dim) -> bool:
-        """:return: whether the size is a fixed number"""
-        return self.size is not None
-
-    def is_dynamic_seq_length(self: Dim) -> bool:
+    def is_dynamic_seq_length(self) -> bool:
         """:return: whether sequences of different lengths live on this axis, as far as known. Not the batch dim."""
         if self.size is not None or self.is_batch_dim():
             return False
         lengths = self.dyn_size_ext
         return lengths is None or bool(lengths.dims)
 
-    def need_masking(self: Dim) -> bool:
+    def need_masking(self) -> bool:
         """:return: whether the axis can have frames beyond the end of a sequence"""
         if self.size is not None:
             return self.capacity is not None and self.capacity != self.size
@@ -85,11 +77,11 @@ class DimLengths:
             return True
         return self.is_dynamic_seq_length()
 
-    def is_dim_known(self: Dim) -> bool:
+    def is_dim_known(self) -> bool:
         """:return: whether the size or the lengths are known, at least as a template"""
         return self.size is not None or self.dyn_size_ext is not None or self.kind is DimKind.Batch
 
-    def get_dim_value(self: Dim) -> Any:
+    def get_dim_value(self) -> Any:
         """
         :return: size of the axis in memory, in frames: a number where known, otherwise a raw scalar
         :raises DimError: if the dim has no lengths
@@ -100,45 +92,45 @@ class DimLengths:
             return self.size
         base = self.get_same_base()
         longest = base.get_dim_value_tensor()
-        if frontend().get_backend_by_tensor(longest).executing_eagerly():
+        if operations().get_backend_by_tensor(longest).executing_eagerly():
             return base._cached("value", longest, lambda: int(longest.raw_tensor))
         return longest.raw_tensor
 
-    def get_dim_value_tensor(self: Dim) -> Tensor:
+    def get_dim_value_tensor(self) -> AnyTensor:
         """:return: size of the axis in memory, as scalar tensor"""
-        rf = frontend()
+        rf = operations()
         if self.capacity is not None or self.size is not None:
             return rf.convert_to_tensor(self.get_dim_value(), dims=(), dtype="int32")
         base = self.get_same_base()
         lengths = base._require_lengths()
         return base._cached("value tensor", lengths, lambda: longest(lengths))
 
-    def get_size_tensor(self: Dim, *, device: str | None = None) -> Tensor:
+    def get_size_tensor(self, *, device: str | None = None) -> AnyTensor:
         """:return: the lengths; for a static dim its size, as scalar tensor"""
-        rf = frontend()
+        rf = operations()
         if self.size is not None:
             return rf.convert_to_tensor(self.size, dims=(), dtype="int32", device=device)
         lengths = self._require_lengths()
         return rf.copy_to_device(lengths, device) if device else lengths
 
-    def get_size_tensor_or_int(self: Dim, *, device: str | None = None) -> Tensor | int:
+    def get_size_tensor_or_int(self, *, device: str | None = None) -> AnyTensor | int:
         """:return: the lengths; for a static dim its size, as number"""
         return self.size if self.size is not None else self.get_size_tensor(device=device)
 
-    def get_dyn_size_ext_for_device(self: Dim, device: str | None) -> Tensor | None:
+    def get_dyn_size_ext_for_device(self, device: str | None) -> AnyTensor | None:
         """:return: the lengths, on that device (None: where they are)"""
         lengths = self.dyn_size_ext
         if lengths is None or device is None or lengths.raw_tensor is None:
             return lengths
-        return frontend().copy_to_device(lengths, device)
+        return operations().copy_to_device(lengths, device)
 
-    def get_mask(self: Dim, *, dim_order: Sequence[Dim] | None = None, device: str | None = None) -> Tensor:
+    def get_mask(self, *, dim_order: Sequence[DimBase] | None = None, device: str | None = None) -> AnyTensor:
         """
         :param dim_order: order of the axes of the mask, as far as its dims occur in there
         :param device: None: where the lengths are
         :return: [*lengths.dims, self], bool, True where a frame belongs to its sequence
         """
-        rf = frontend()
+        rf = operations()
         base = self.get_same_base()
         lengths = self.get_size_tensor(device=device)
         wanted = [*lengths.dims, self]
@@ -149,12 +141,7 @@ class DimLengths:
             key, lengths, lambda: rf.compare(rf.range_over_dim(self, device=device), "<", lengths, dim_order=order)
         )
 
-    def complete_dyn_size(self: Dim, *, template_only: bool = False, _backend: Any = None) -> None:
-        """Computes the lengths, if they follow from other dims. Lengths are computed when they are asked for anyway."""
-        if not template_only:
-            _ = self.dyn_size_ext
-
-    def reset_raw(self: Dim, *, only_self: bool = False, include_parents: bool = False) -> None:
+    def reset_raw(self, *, only_self: bool = False, include_parents: bool = False) -> None:
         """
         Forgets the values of the lengths; their dims stay known.
 
@@ -167,7 +154,7 @@ class DimLengths:
         for dim in dims:
             dim._forget_values(keep_template=True)
 
-    def _require_lengths(self: Dim) -> Tensor:
+    def _require_lengths(self) -> AnyTensor:
         lengths = self.dyn_size_ext
         if lengths is None:
             raise DimError(
@@ -176,22 +163,7 @@ class DimLengths:
             )
         return lengths
 
-    def _stores(self: Dim) -> Iterator[scope.Store]:
-        yield from scope.current_scopes()
-        yield self._store
-
-    def _lookup(self: Dim, what: Any) -> Any:
-        key = (what, self.key)
-        for store in self._stores():
-            if key in store:
-                return store[key]
-        return None
-
-    def _keep(self: Dim, what: Any, value: Any, *, in_scope: bool) -> None:
-        store = next(self._stores()) if in_scope else self._store
-        store[(what, self.key)] = value
-
-    def _forget_values(self: Dim, *, keep_template: bool = False) -> None:
+    def _forget_values(self, *, keep_template: bool = False) -> None:
         lengths = self._lookup("lengths")
         for store in self._stores():
             for key in [key for key in store if key[1] == self.key]:
@@ -199,7 +171,7 @@ class DimLengths:
         if keep_template and lengths is not None:
             self._keep("lengths", lengths.copy_template(), in_scope=False)
 
-    def _cached(self: Dim, what: Any, lengths: Tensor, make: Any) -> Any:
+    def _cached(self, what: Any, lengths: Lengths, make: Callable[[], Any]) -> Any:
         """:return: make(), or what it returned before for the same lengths"""
         known = self._lookup(what)
         if known is not None and known[0] is lengths:
@@ -211,9 +183,9 @@ class DimLengths:
                 self._keep(what, (lengths, value), in_scope=has_value)
         return value
 
-    def _computed_lengths(self: Dim) -> Tensor | None:
+    def _computed_lengths(self) -> AnyTensor | None:
         """:return: lengths from those of the atoms of the expression, or by rule; None if those are not known"""
-        operands: dict[Dim, Any] = {}
+        operands: dict[DimBase, Any] = {}
         rule = self.length_rule
         for dim in self.expression.atoms() if rule is None else [rule.source]:
             operands[dim] = dim.size if dim.size is not None else dim.dyn_size_ext
@@ -230,11 +202,11 @@ class DimLengths:
         return lengths
 
 
-def _evaluate(expression: dim_math.Sum, operands: dict[Dim, Any]) -> Tensor:
+def _evaluate(expression: dim_math.Sum, operands: dict[DimBase, Any]) -> AnyTensor:
     value = dim_math.evaluate(expression, operands.__getitem__)
-    return frontend().maximum(value, 0) if dim_math.can_be_negative(expression) else value
+    return operations().maximum(value, 0) if dim_math.can_be_negative(expression) else value
 
 
-def longest(lengths: Tensor) -> Tensor:
+def longest(lengths: Lengths) -> AnyTensor:
     """:return: the greatest of the lengths, as scalar"""
-    return frontend().reduce_max(lengths, axis=lengths.dims, use_mask=False) if lengths.dims else lengths
+    return operations().reduce_max(lengths, axis=lengths.dims, use_mask=False) if lengths.dims else lengths

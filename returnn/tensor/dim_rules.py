@@ -8,27 +8,15 @@ The same rule on the same dim gives the same object. Its lengths are computed wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
-from returnn.tensor._frontend import frontend
-from returnn.tensor.dim_lengths import longest
+from returnn.tensor._frontend import operations
+from returnn.tensor.dim import Dim
+from returnn.tensor.dim_lengths import AnyTensor, LengthRule, longest
 
-if TYPE_CHECKING:
-    from returnn.tensor.dim import Dim
-    from returnn.tensor.tensor import Tensor
-
-_dims_by_rule: WeakValueDictionary[Any, Any] = WeakValueDictionary()  # (rule, key of the source) -> Dim
-
-
-@dataclass(frozen=True)
-class LengthRule:
-    """How the lengths of a dim follow from those of another one."""
-
-    source: Dim
-    compute: Callable[[Tensor], Tensor]
+_dims_by_rule: WeakValueDictionary[Any, Dim] = WeakValueDictionary()  # (rule, key of the source) -> Dim
 
 
 def padded_dim(dim: Dim) -> Dim:
@@ -68,16 +56,16 @@ def twin(dim: Dim) -> Dim:
     return known
 
 
-def _same(lengths: Tensor) -> Tensor:
+def _same(lengths: AnyTensor) -> AnyTensor:
     return lengths
 
 
-def _minimum(lengths: Tensor, limit: int) -> Tensor:
-    return frontend().minimum(lengths, limit)
+def _minimum(lengths: AnyTensor, limit: int) -> AnyTensor:
+    return operations().minimum(lengths, limit)
 
 
-def _maximum(lengths: Tensor, limit: int) -> Tensor:
-    return frontend().maximum(lengths, limit)
+def _maximum(lengths: AnyTensor, limit: int) -> AnyTensor:
+    return operations().maximum(lengths, limit)
 
 
 def _number(dim: Dim, size: int) -> Dim:
@@ -86,7 +74,7 @@ def _number(dim: Dim, size: int) -> Dim:
     return type(dim)(size, name=str(size), kind=dim.kind, auto_generated=True)
 
 
-def _dim_by_rule(rule: tuple[Any, ...], source: Dim, compute: Callable[[Tensor], Tensor]) -> Dim:
+def _dim_by_rule(rule: tuple[Any, ...], source: Dim, compute: Callable[[AnyTensor], AnyTensor]) -> Dim:
     key = (rule, source.key, source.kind)
     known = _dims_by_rule.get(key)
     if known is not None and known.same_as is None:

@@ -28,17 +28,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor.dim import Dim, single_step_dim
 from returnn.tensor.dim_types import DimKind
+from returnn.tensor.tensor_base import TensorBase
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import DimError
 from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
-    from returnn.tensor.tensor import Tensor
+    pass
+
 
 AxisDescription = int | str | Dim
 _WORDS = (
@@ -48,11 +50,11 @@ _WORDS = (
 )  # fmt: skip
 
 
-class TensorAxes:
-    """The part of `Tensor` that finds axes."""
+class TensorAxes(TensorBase):
+    """The floor of `Tensor` that finds axes."""
 
     def get_axes_from_description(
-        self: Tensor,
+        self,
         axes: AxisDescription | Collection[AxisDescription] | None,
         allow_int: bool | type[NotSpecified] = NotSpecified,
     ) -> list[int]:
@@ -79,7 +81,7 @@ class TensorAxes:
         return _axes_of_text(self, axes)
 
     def get_axis_from_description(
-        self: Tensor, axis: AxisDescription, allow_int: bool | type[NotSpecified] = NotSpecified
+        self, axis: AxisDescription, allow_int: bool | type[NotSpecified] = NotSpecified
     ) -> int:
         """
         :param axis: see the table at the head of the module
@@ -104,7 +106,7 @@ class TensorAxes:
         several = ", ".join(str(self.dims[i]) for i in axes)
         raise DimError(f"{self}: the axis {shown} is ambiguous, it could be {several}.\n  Give the dim itself.")
 
-    def get_dim_tag_from_description(self: Tensor, axis: AxisDescription) -> Dim:
+    def get_dim_tag_from_description(self, axis: AxisDescription) -> Dim:
         """
         :param axis: see the table at the head of the module
         :return: the dim
@@ -112,17 +114,11 @@ class TensorAxes:
         """
         return self.dims[self.get_axis_from_description(axis)]
 
-    def has_axis(self: Tensor, axis: AxisDescription) -> bool:
+    def has_axis(self, axis: AxisDescription) -> bool:
         """:return: whether the description fits some axis"""
         return bool(self.get_axes_from_description(axis))
 
-    def get_description_from_axis(self: Tensor, axis: int) -> str | Dim:
-        """:return: a description that means this axis in this tensor and in those computed from it"""
-        if axis == self.batch_dim_axis:
-            return "B"
-        return self.dims[axis]
-
-    def get_axes_by_tag_name(self: Tensor, name: str, spatial_only: bool = False) -> list[int]:
+    def get_axes_by_tag_name(self, name: str, spatial_only: bool = False) -> list[int]:
         """
         :param name: part of the name of the dim, or of a dim that it is the same as; upper and lower case are the same
         :param spatial_only: leave out batch and feature axes
@@ -130,119 +126,55 @@ class TensorAxes:
         axes = self.get_spatial_batch_axes() if spatial_only else range(len(self.dims))
         return [i for i in axes if name.lower() in _all_names(self.dims[i])]
 
-    def get_axis_by_tag_name(self: Tensor, name: str, spatial_only: bool = False) -> int:
+    def get_bc_axes(self, opts: Mapping[Any, Any] | None = None) -> set[int]:
         """
-        :param name: part of the name of the dim; upper and lower case are the same
-        :param spatial_only: leave out batch and feature axes
-        :raises DimError: if no dim has this name, or several
+        :param opts: axis description -> 1 for size 1, -1 or None for the size of the axis; "*" for all others.
+            Default: size 1 for all but the feature axis
+        :return: the axes of size 1, such as those of noise which is the same in all frames of all sequences
         """
-        return self.get_axis_from_description(f"{'stag' if spatial_only else 'tag'}:{name}")
+        options = dict(opts or {})
+        for value in options.values():
+            if value not in (1, -1, None):
+                raise DimError(f"{self}: the size of a broadcast axis is 1 or -1, not {value!r}.")
+        by_default = options.pop("*", 1)
+        axes = set(range(len(self.dims))) if by_default == 1 else set()
+        if "*" not in (opts or {}):
+            axes.discard(self.feature_dim_axis)
+        for description, value in options.items():
+            described = set(self.get_axes_from_description(description, allow_int=True))
+            axes = axes | described if value == 1 else axes - described
+        return axes
 
-    def get_axes(
-        self: Tensor, exclude_time: bool = False, exclude_batch: bool = False, exclude_feature: bool = False
-    ) -> list[int]:
-        """:return: all axes but the excluded ones"""
-        excluded = {
-            self.time_dim_axis if exclude_time else None,
-            self.batch_dim_axis if exclude_batch else None,
-            self.feature_dim_axis if exclude_feature else None,
-        }
-        return [i for i in range(len(self.dims)) if i not in excluded]
-
-    def get_spatial_batch_axes(self: Tensor) -> list[int]:
+    def get_spatial_batch_axes(self) -> list[int]:
         """:return: all axes but batch and feature, counted with the batch axis"""
         feature_axis = self.feature_dim_axis
         return [i for i, d in enumerate(self.dims) if i != feature_axis and d.kind not in (DimKind.Batch, DimKind.Beam)]
 
-    def get_spatial_axes(self: Tensor) -> list[int]:
-        """:return: all axes but batch and feature, counted without the batch axis"""
-        return [self._without_batch(i) for i in self.get_spatial_batch_axes()]
-
-    def get_feature_batch_axes(self: Tensor) -> list[int]:
-        """:return: the feature axis, counted with the batch axis; nothing if there is none"""
-        return [] if self.feature_dim_axis is None else [self.feature_dim_axis]
-
-    def get_feature_axes(self: Tensor) -> list[int]:
-        """:return: the feature axis, counted without the batch axis; nothing if there is none"""
-        return [self._without_batch(i) for i in self.get_feature_batch_axes()]
-
-    def get_dynamic_axes(self: Tensor) -> list[int]:
+    def get_dynamic_axes(self) -> list[int]:
         """:return: axes with sequences of different lengths, counted with the batch axis"""
         return [i for i, dim in enumerate(self.dims) if self.is_axis_dynamic(i)]
 
-    def get_static_axes(self: Tensor) -> list[int]:
+    def get_static_axes(self) -> list[int]:
         """:return: axes of fixed size, but for hypotheses of a search, counted with the batch axis"""
         return [i for i, dim in enumerate(self.dims) if dim.size is not None and not dim.is_beam_dim()]
 
-    def is_axis_dynamic(self: Tensor, axis: int) -> bool:
+    def is_axis_dynamic(self, axis: int) -> bool:
         """:return: whether the axis, counted with the batch axis, has sequences of different lengths"""
         return self.dims[axis].kind not in (DimKind.Batch, DimKind.Beam) and self.dims[axis].size is None
 
-    def have_batch_axis(self: Tensor) -> bool:
+    def have_batch_axis(self) -> bool:
         """:return: whether there is a batch axis"""
         return self.batch_dim_axis is not None
 
-    def have_time_axis(self: Tensor) -> bool:
+    def have_time_axis(self) -> bool:
         """:return: whether there is a time axis"""
         return self.time_dim_axis is not None
 
-    def have_feature_axis(self: Tensor) -> bool:
+    def have_feature_axis(self) -> bool:
         """:return: whether there is a feature axis"""
         return self.feature_dim_axis is not None
 
-    def have_dim_tag(self: Tensor, tag: Dim, include_implicit: bool = True, unique: bool = False) -> bool:
-        """
-        :param tag: the dim to look for
-        :param include_implicit: also look at the dims that the content depends on
-        :param unique: it has to be there exactly once
-        """
-        dims = list(self.dims)
-        if include_implicit:
-            dims += [d for d in self.dim_tags_set_implicit_only if d not in dims]
-        count = dims.count(tag)
-        return count == 1 if unique else count > 0
-
-    def find_matching_dims(self: Tensor, dim_tag: Dim, is_equal_opts: dict[str, Any]) -> list[int]:
-        """
-        :param dim_tag: the dim to look for
-        :param is_equal_opts: for `Dim.is_equal`
-        :return: the axes that match; of those with equal dims, the ones with the highest priority
-        """
-        axes = [i for i, d in enumerate(self.dims) if d.is_equal(dim_tag, **is_equal_opts)]
-        highest = max((self.dims[i].match_priority for i in axes), default=0)
-        return [i for i in axes if self.dims[i].match_priority == highest]
-
-    def find_matching_dim_map(
-        self: Tensor, other: Tensor, other_axes: Sequence[int], is_equal_opts: dict[str, Any] | None = None
-    ) -> dict[int, int]:
-        """
-        :param other: another tensor
-        :param other_axes: axes of it, counted with the batch axis
-        :param is_equal_opts: for `Dim.is_equal`
-        :return: axis of other -> axis of self
-        :raises DimError: if an axis matches none here, or several
-        """
-        mapping: dict[int, int] = {}
-        for other_axis in other_axes:
-            dim = other.dims[other_axis]
-            options = is_equal_opts or {"allow_same_feature_dim": True, "treat_feature_as_spatial": True}
-            exact = [i for i in self.find_matching_dims(dim, {}) if i not in mapping.values()]
-            axes = exact or [i for i in self.find_matching_dims(dim, options) if i not in mapping.values()]
-            if len(axes) != 1:
-                what = "none" if not axes else "several"
-                raise DimError(f"{other}: the dim {dim} matches {what} of the dims of {self}.")
-            mapping[other_axis] = axes[0]
-        return mapping
-
-    def get_dim(self: Tensor, axis: int) -> Any:
-        """:return: size of the axis in memory, as number or raw scalar"""
-        return self.dims[axis].get_dim_value()
-
-    def get_dim_tag(self: Tensor, axis: int) -> Dim:
-        """:return: the dim of the axis, counted with the batch axis"""
-        return self.dims[axis]
-
-    def get_time_dim_tag(self: Tensor) -> Dim:
+    def get_time_dim_tag(self) -> Dim:
         """
         :return: the dim of the time axis
         :raises DimError: if there is none
@@ -252,7 +184,7 @@ class TensorAxes:
             raise DimError(f"{self}: there is no time axis.")
         return self.dims[axis]
 
-    def get_batch_dim_tag(self: Tensor) -> Dim:
+    def get_batch_dim_tag(self) -> Dim:
         """
         :return: the dim of the batch axis
         :raises DimError: if there is none
@@ -262,26 +194,13 @@ class TensorAxes:
             raise DimError(f"{self}: there is no batch axis.")
         return self.dims[axis]
 
-    def remaining_dims(self: Tensor, remove: Dim | Sequence[Dim] | None = None) -> list[Dim]:
+    def remaining_dims(self, remove: Dim | Sequence[Dim] | None = None) -> list[Dim]:
         """:return: the dims without those to remove"""
         removed = [] if remove is None else [remove] if isinstance(remove, Dim) else list(remove)
         return [dim for dim in self.dims if dim not in removed]
 
-    def get_batch_axis(self: Tensor, axis: int) -> int:
-        """:return: axis counted with the batch axis, for one counted without it"""
-        batch_axis = self.batch_dim_axis
-        return axis if batch_axis is None or axis < batch_axis else axis + 1
 
-    def get_batch_axis_excluding_batch(self: Tensor, axis: int) -> int | None:
-        """:return: axis counted without the batch axis, for one counted with it; None for the batch axis itself"""
-        return None if axis == self.batch_dim_axis else self._without_batch(axis)
-
-    def _without_batch(self: Tensor, axis: int) -> int:
-        batch_axis = self.batch_dim_axis
-        return axis if batch_axis is None or axis < batch_axis else axis - 1
-
-
-def _axes_of_dim(tensor: Tensor, dim: Dim) -> list[int]:
+def _axes_of_dim(tensor: TensorBase, dim: Dim) -> list[int]:
     if dim is single_step_dim:
         raise DimError(f"{tensor}: {dim} means a single step of a loop, it is no axis of a tensor.")
     equal = [i for i, d in enumerate(tensor.dims) if d == dim]
@@ -291,7 +210,7 @@ def _axes_of_dim(tensor: Tensor, dim: Dim) -> list[int]:
     return equal
 
 
-def _axes_of_text(tensor: Tensor, text: str) -> list[int]:
+def _axes_of_text(tensor: TensorAxes, text: str) -> list[int]:
     word = text.lower()
     if word in _FIXED_WORDS:
         return _FIXED_WORDS[word](tensor)
@@ -322,7 +241,7 @@ def _axes_of_text(tensor: Tensor, text: str) -> list[int]:
     raise DimError(f"{tensor}: {text!r} does not describe an axis.\n  {hint}")
 
 
-def _all_axes(tensor: Tensor) -> list[int]:
+def _all_axes(tensor: TensorAxes) -> list[int]:
     """:return: all axes but those of a search, which no config means"""
     return [i for i, d in enumerate(tensor.dims) if not d.is_beam_dim()]
 
@@ -363,7 +282,7 @@ def _all_names(dim: Dim) -> str:
     return "\n".join(names).lower()
 
 
-def _check_int_allowed(tensor: Tensor, axis: int, allow_int: bool | type[NotSpecified]) -> None:
+def _check_int_allowed(tensor: TensorAxes, axis: int, allow_int: bool | type[NotSpecified]) -> None:
     if allow_int is NotSpecified:
         allow_int = BehaviorVersion.get() < 5
     if not allow_int:
@@ -383,7 +302,7 @@ def describes_any_number(axis: AxisDescription | None) -> bool:
     return word.endswith("?") or word.startswith(("except", "spatial_except"))
 
 
-def hint_for_missing_axis(tensor: Tensor, axis: AxisDescription) -> str:
+def hint_for_missing_axis(tensor: TensorAxes, axis: AxisDescription) -> str:
     """:return: the sentence that helps somebody who asked for an axis that the tensor does not have"""
     dims = {dim.name: dim for dim in tensor.dims if dim.name}
     wanted = axis.name if isinstance(axis, Dim) else str(axis).rsplit(":", 1)[-1]

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from returnn.tensor._frontend import frontend
+from returnn.tensor._frontend import operations
 from returnn.tensor.batch_info import BatchInfo, BeamDim, FixedDim, SearchBeam
 from returnn.tensor.dim import Dim
+from returnn.tensor.tensor_lengths import TensorLengths
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
-    from returnn.tensor.tensor import Tensor
+    from typing_extensions import Self
 
 
-class TensorBatch:
-    """The part of `Tensor` about the batch axis."""
-
-    _batch: BatchInfo | None
-    _beam: SearchBeam | None
+class TensorBatch(TensorLengths):
+    """The floor of `Tensor` about the batch axis."""
 
     @property
-    def batch(self: Tensor) -> BatchInfo | None:
+    def batch(self) -> BatchInfo | None:
         """What the batch axis consists of. None without a batch axis."""
         axis = self.batch_dim_axis
         if self._batch is not None or axis is None:
@@ -29,13 +27,13 @@ class TensorBatch:
         return batch_info_of_dim(self.dims[axis])
 
     @batch.setter
-    def batch(self: Tensor, batch: BatchInfo | None) -> None:
+    def batch(self, batch: BatchInfo | None) -> None:
         self._batch = batch
         if batch is not None:
             self._beam = batch.beam
 
     @property
-    def beam(self: Tensor) -> SearchBeam | None:
+    def beam(self) -> SearchBeam | None:
         """The hypotheses of a search that the tensor has, as an axis of their own or as part of the batch axis."""
         if self._beam is not None:
             return self._beam
@@ -46,48 +44,33 @@ class TensorBatch:
         return None if axis is None else batch_info_of_dim(self.dims[axis]).beam
 
     @beam.setter
-    def beam(self: Tensor, beam: SearchBeam | None) -> None:
+    def beam(self, beam: SearchBeam | None) -> None:
         self._beam = beam
         if self._batch is not None:
             self._batch = self._batch.copy_set_beam(beam)
 
-    def get_batch_dim(self: Tensor) -> Any:
+    def get_batch_dim(self) -> Any:
         """:return: size of the batch axis, as number or raw scalar"""
         return self.get_batch_dim_tag().get_dim_value()
 
-    def get_static_batch_dim(self: Tensor) -> int | None:
-        """:return: size of the batch axis if it is a fixed number"""
-        size = self.get_batch_dim()
-        return size if isinstance(size, int) else None
-
-    def copy_extend_batch(self: Tensor, batch: BatchInfo) -> Tensor:
-        """:return: with the values repeated for each entry of a larger batch, whose outer part is the own one"""
-        new = self
-        own = self.batch
-        for part in batch.virtual_dims[len(own.virtual_dims) if own else 0 :]:
-            if not isinstance(part, BeamDim):
-                raise DimError(f"{self}: cannot be extended to the batch {batch}, only by beams.")
-            new = new.copy_extend_with_beam(part.beam)
-        return new
-
-    def copy_extend_with_beam(self: Tensor, beam: SearchBeam | None) -> Tensor:
+    def copy_extend_with_beam(self, beam: SearchBeam | None) -> Self:
         """:return: with the values of each batch entry repeated for each hypothesis, as part of the batch axis"""
         if beam is None or self.beam == beam:
             return self.copy()
         if self.beam is not None:
             raise DimError(f"{self}: has the beam {self.beam} already, cannot get {beam}.")
-        rf = frontend()
+        rf = operations()
         batch = self.get_batch_dim_tag()
         beam_dim = Dim(beam.beam_size, name=beam.name, kind=Dim.Types.Beam)
         expanded = rf.expand_dim(self, beam_dim)
         merged, _ = rf.merge_dims(expanded, dims=(batch, beam_dim), out_dim=batch * beam_dim)
-        new = merged.copy_with_batch_dim_axis(self.batch_dim_axis)
+        new = merged.copy_with_batch_dim_axis(self.dims.index(batch))
         new._beam = beam
         own = self.batch
         new._batch = own.copy_extend_with_beam(beam) if own is not None else None
         return new
 
-    def copy_merge_into_batch(self: Tensor, axes: Sequence[int]) -> Tensor:
+    def copy_merge_into_batch(self, axes: Sequence[int]) -> Self:
         """
         :param axes: counted with the batch axis, which is among them; the first one is the outermost
         :return: with these axes as one, which is the batch axis
@@ -95,13 +78,13 @@ class TensorBatch:
         dims = [self.dims[axis] for axis in axes]
         if not any(dim.is_batch_dim() for dim in dims):
             raise DimError(f"{self}: the batch axis has to be among the axes to merge, got {dims}.")
-        merged, _ = frontend().merge_dims(self, dims=dims)
+        merged, _ = operations().merge_dims(self, dims=dims)
         return merged
 
 
 def batch_info_of_dim(dim: Dim) -> BatchInfo:
     """:return: what a batch dim consists of: the factors of the product that it is, or just the batch"""
-    known = dim.get_same_base()._lookup("batch info")
+    known: BatchInfo | None = dim.get_same_base()._lookup("batch info")
     if known is not None:
         return known
     info: BatchInfo | None = None

@@ -2,134 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from returnn.tensor._frontend import frontend
+from returnn.tensor._frontend import operations
 from returnn.tensor.dim import Dim
-from returnn.util.errors import DimError
+from returnn.tensor.tensor_layout import TensorLayout
 from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
-    from returnn.tensor.tensor import Tensor
+    from typing_extensions import Self
 
 
-class TensorLengths:
-    """The part of `Tensor` that knows lengths. Raw tensors of lengths have the shape (B,)."""
+class TensorLengths(TensorLayout):
+    """The floor of `Tensor` that knows lengths. Raw tensors of lengths have the shape (B,)."""
 
-    time_dim_axis: Any
-
-    def get_sequence_lengths(self: Tensor) -> Any:
+    def get_sequence_lengths(self) -> Any:
         """
         :return: raw lengths of the time axis, in frames: (B,)
         :raises DimError: if there is no time axis
         """
         return self.get_dynamic_size(self.get_axis_from_description("T"))
 
-    def get_dynamic_size(self: Tensor, axis: int) -> Any:
+    def get_dynamic_size(self, axis: int) -> Any:
         """:return: raw lengths of the axis, counted with the batch axis; for a static axis, its size in each entry"""
         dim = self.dims[axis]
         if dim.size is None:
             return dim.get_size_tensor().raw_tensor
-        rf = frontend()
+        rf = operations()
         return rf.full(dims=[self.get_batch_dim_tag()], fill_value=dim.size, dtype=self.size_dtype).raw_tensor
 
-    def set_dynamic_size(self: Tensor, axis: int, sizes: Any) -> None:
-        """
-        If the dim has other lengths already, which may be those of other tensors, the axis gets a new dim.
-
-        :param axis: counted with the batch axis
-        :param sizes: raw lengths, (B,)
-        """
-        dim = self.dims[axis]
-        if dim.size is not None:
-            raise DimError(f"{self}: the axis {dim} has a fixed size.")
-        if dim.dyn_size is sizes:
-            return
-        if dim.dyn_size is not None:
-            dim = Dim(None, name=dim.name, kind=dim.kind)
-            self._dims = (*self.dims[:axis], dim, *self.dims[axis + 1 :])
-        known = dim.get_tag_from_size_tensor(sizes)
-        if known is not None and known != dim:
-            dim.declare_same_as(known)
-            return
-        backend = frontend().get_backend_by_raw_tensor_type(type(sizes))
-        dims = [self.get_batch_dim_tag()] if backend.get_ndim_raw(sizes) == 1 else []
-        dtype = backend.get_dtype_name_raw(sizes)
-        dim.dyn_size_ext = self._new_tensor(f"{dim.name}:lengths", dims, dtype, raw_tensor=sizes)
-
-    def has_dynamic_size(self: Tensor, axis: int) -> bool:
-        """:return: whether the axis, counted with the batch axis, has lengths"""
-        return self.dims[axis].dyn_size is not None
-
-    def get_axes_with_size(self: Tensor) -> list[int]:
-        """:return: axes with sequences of different lengths, counted without the batch axis"""
-        return [self._without_batch(i) for i in self.get_dynamic_axes()]
-
-    @property
-    def size_placeholder(self: Tensor) -> Mapping[int, Any] | None:
-        """Raw lengths by axis, counted without the batch axis. None in a template."""
-        sizes = {self._without_batch(i): self.dims[i].dyn_size for i in self.get_dynamic_axes()}
-        if self.raw_tensor is None and all(size is None for size in sizes.values()) and sizes:
-            return None
-        return {axis: size for axis, size in sizes.items() if size is not None}
-
-    @size_placeholder.setter
-    def size_placeholder(self: Tensor, sizes: Mapping[int, Any] | None) -> None:
-        for axis, size in (sizes or {}).items():
-            self.set_dynamic_size(self.get_batch_axis(axis), size)
-
-    def get_size_dim_tag(self: Tensor, number: int) -> Dim:
-        """:return: the dim of the axis with lengths that has this number"""
-        return self.dims[self.get_dynamic_axes()[number]]
-
-    def get_dyn_size_tags(self: Tensor) -> list[Dim]:
+    def get_dyn_size_tags(self) -> list[Dim]:
         """:return: the dims with sequences of different lengths"""
         return [self.dims[i] for i in self.get_dynamic_axes()]
 
-    def is_time_axis_dynamic(self: Tensor) -> bool:
-        """:return: whether the time axis has sequences of different lengths"""
-        axis = self.time_dim_axis
-        return axis is not None and self.is_axis_dynamic(axis)
-
-    def time_dimension(self: Tensor) -> Any:
-        """:return: size of the time axis in memory, as number or raw scalar"""
-        return self.get_time_dim_tag().get_dim_value()
-
-    def get_sequence_mask_tensor(self: Tensor, axis: int) -> Tensor:
-        """:return: bool, True for the frames on this axis which belong to their sequence: [B, T] as dims"""
-        return self.dims[axis].get_mask(dim_order=self.dims)
-
-    def get_sequence_mask(self: Tensor) -> Any:
-        """:return: raw mask over the time axis: (B, T) or (T, B), as the tensor is batch- or time-major"""
-        return self.get_sequence_mask_tensor(self.get_axis_from_description("T")).raw_tensor
-
-    def get_sequence_mask_broadcast(self: Tensor, axis: Any = None) -> Any:
-        """:return: raw mask over an axis (default: time), with axes of size 1, so that it fits this tensor"""
-        axis = self.get_axis_from_description("T" if axis is None else axis, allow_int=True)
-        return self.get_sequence_mask_tensor(axis).copy_compatible_to(self, check_dtype=False).raw_tensor
-
-    def get_sequence_lengths_broadcast(self: Tensor, axis: Any = None) -> Any:
-        """:return: raw lengths of an axis (default: time), with axes of size 1, so that they fit this tensor"""
-        axis = self.get_axis_from_description("T" if axis is None else axis, allow_int=True)
-        lengths = self.dims[axis].get_size_tensor()
-        return lengths.copy_compatible_to(self, check_dtype=False, check_sparse=False).raw_tensor
-
     def copy_masked(
-        self: Tensor,
+        self,
         mask_value: Any,
         *,
         dims: Sequence[Dim | int] | None = None,
         allow_int: bool | type[NotSpecified] = NotSpecified,
-    ) -> Tensor:
+    ) -> Self:
         """
         :param mask_value: number or tensor that goes to the frames beyond the end of their sequence
         :param dims: only these dims, or axes by number; default: all that need it
         :param allow_int: whether `dims` may have numbers
         :return: with the same dims, and those which the lengths depend on
         """
-        rf = frontend()
+        rf = operations()
         wanted = self.dims if dims is None else [self.dims[i] for i in self.get_axes_from_description(dims, allow_int)]
         masks = [dim.get_mask(dim_order=self.dims) for dim in wanted if dim.need_masking()]
         if not masks:
@@ -137,27 +58,29 @@ class TensorLengths:
         mask = reduce(lambda a, b: rf.combine_bc(a, "logical_and", b, dim_order=self.dims), masks)
         return rf.where(mask, self, mask_value, allow_broadcast_all_sources=True)
 
-    def num_elements(self: Tensor) -> Any:
+    def get_placeholder_flattened(self, keepdims: bool = False) -> Any:
+        """
+        :param keepdims: keep the axes that were merged, with size 1
+        :return: raw tensor of the valid entries over batch and all dynamic axes: (number of entries, ...)
+        """
+        rf = operations()
+        merge = [d for i, d in enumerate(self.dims) if d.is_batch_dim() or self.is_axis_dynamic(i)]
+        if not merge:
+            return self.raw_tensor
+        masks = [d.get_mask(dim_order=self.dims) for d in merge if d.need_masking()]
+        if masks:
+            mask = masks[0]
+            for other in masks[1:]:
+                mask = rf.combine_bc(mask, "logical_and", other)
+            mask = rf.expand_to(mask, merge)
+            flat, merged = rf.masked_select(self, mask=mask, dims=merge)
+        else:
+            flat, merged = rf.merge_dims(self, dims=merge)
+        raw = flat.copy_move_axis(flat.dims.index(merged), 0).raw_tensor
+        for _ in range(len(merge) - 1 if keepdims else 0):
+            raw = flat._raw_backend.expand_dims_raw(raw, 1)
+        return raw
+
+    def num_elements(self) -> Any:
         """:return: how many values there are, not counting frames beyond the ends: a number or a scalar tensor"""
-        return frontend().num_elements_of_shape(self.dims)
-
-    def mark_same_time(self: Tensor, tags: Any, must_match: bool = False) -> bool:
-        """
-        Makes the first axis with one of these dims the time axis.
-
-        :param tags: dims
-        :param must_match: raise an error if there is none
-        :return: whether there was one
-        """
-        wanted = {tags} if hasattr(tags, "dyn_size_ext") else set(tags)
-        for axis, dim in enumerate(self.dims):
-            if dim in wanted:
-                self.time_dim_axis = axis
-                return True
-        if must_match:
-            raise DimError(f"{self}: none of the dims {sorted(wanted)} is there.")
-        return False
-
-    def is_same_time_dim(self: Tensor, other: Tensor) -> bool:
-        """:return: whether both have the same time dim"""
-        return self.get_time_dim_tag() == other.get_time_dim_tag()
+        return operations().num_elements_of_shape(self.dims)

@@ -4,104 +4,108 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from returnn.tensor._frontend import frontend
+from returnn.tensor._frontend import operations
+from returnn.tensor.tensor_batch import TensorBatch
 from returnn.util.errors import DimError
 
 if TYPE_CHECKING:
-    from returnn.tensor.tensor import Tensor
+    from typing_extensions import Self
 
 
-class TensorOperators:
-    """The part of `Tensor` with the operators."""
+class TensorOperators(TensorBatch):
+    """The floor of `Tensor` with the operators."""
 
-    def __eq__(self: Tensor, other: Any) -> Any:
-        return self is other if _is_no_operand(other) else frontend().compare(self, "==", other)
+    def __eq__(self, other: Any) -> Any:
+        return self is other if _is_no_operand(other) else self._compared("==", other)
 
-    def __ne__(self: Tensor, other: Any) -> Any:
-        return self is not other if _is_no_operand(other) else frontend().compare(self, "!=", other)
+    def __ne__(self, other: Any) -> Any:
+        return self is not other if _is_no_operand(other) else self._compared("!=", other)
 
-    def __lt__(self: Tensor, other: Any) -> Tensor:
-        return frontend().compare(self, "<", other)
+    def __lt__(self, other: Any) -> Self:
+        return self._compared("<", other)
 
-    def __le__(self: Tensor, other: Any) -> Tensor:
-        return frontend().compare(self, "<=", other)
+    def __le__(self, other: Any) -> Self:
+        return self._compared("<=", other)
 
-    def __gt__(self: Tensor, other: Any) -> Tensor:
-        return frontend().compare(self, ">", other)
+    def __gt__(self, other: Any) -> Self:
+        return self._compared(">", other)
 
-    def __ge__(self: Tensor, other: Any) -> Tensor:
-        return frontend().compare(self, ">=", other)
+    def __ge__(self, other: Any) -> Self:
+        return self._compared(">=", other)
 
-    def __add__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(self, "+", other)
+    def __add__(self, other: Any) -> Self:
+        return self._combined("+", other)
 
-    def __radd__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(other, "+", self)
+    def __radd__(self, other: Any) -> Self:
+        return self._combined_from_right("+", other)
 
-    def __sub__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(self, "-", other)
+    def __sub__(self, other: Any) -> Self:
+        return self._combined("-", other)
 
-    def __rsub__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(other, "-", self)
+    def __rsub__(self, other: Any) -> Self:
+        return self._combined_from_right("-", other)
 
-    def __mul__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(self, "*", other)
+    def __mul__(self, other: Any) -> Self:
+        return self._combined("*", other)
 
-    def __rmul__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(other, "*", self)
+    def __rmul__(self, other: Any) -> Self:
+        return self._combined_from_right("*", other)
 
-    def __truediv__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(self, "/", other)
+    def __truediv__(self, other: Any) -> Self:
+        return self._combined("/", other)
 
-    def __rtruediv__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(other, "/", self)
+    def __rtruediv__(self, other: Any) -> Self:
+        return self._combined_from_right("/", other)
 
-    def __floordiv__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(self, "//", other)
+    def __floordiv__(self, other: Any) -> Self:
+        return self._combined("//", other)
 
-    def __rfloordiv__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(other, "//", self)
+    def __rfloordiv__(self, other: Any) -> Self:
+        return self._combined_from_right("//", other)
 
-    def __mod__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(self, "%", other)
+    def __mod__(self, other: Any) -> Self:
+        return self._combined("%", other)
 
-    def __rmod__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(other, "%", self)
+    def __rmod__(self, other: Any) -> Self:
+        return self._combined_from_right("%", other)
 
-    def __pow__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(self, "**", other)
+    def __pow__(self, other: Any) -> Self:
+        return self._combined("**", other)
 
-    def __rpow__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(other, "**", self)
+    def __rpow__(self, other: Any) -> Self:
+        return self._combined_from_right("**", other)
 
-    def __and__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(self, "logical_and", other)
+    def __and__(self, other: Any) -> Self:
+        return self._combined("logical_and", other)
 
-    def __rand__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(other, "logical_and", self)
+    def __rand__(self, other: Any) -> Self:
+        return self._combined_from_right("logical_and", other)
 
-    def __or__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(self, "logical_or", other)
+    def __or__(self, other: Any) -> Self:
+        return self._combined("logical_or", other)
 
-    def __ror__(self: Tensor, other: Any) -> Tensor:
-        return frontend().combine(other, "logical_or", self)
+    def __ror__(self, other: Any) -> Self:
+        return self._combined_from_right("logical_or", other)
 
-    def __neg__(self: Tensor) -> Tensor:
-        return frontend().neg(self)
+    def __hash__(self) -> int:
+        return id(self)
 
-    def __invert__(self: Tensor) -> Tensor:
-        return frontend().logical_not(self)
+    def __neg__(self) -> Self:
+        return operations().neg(self)
 
-    def __abs__(self: Tensor) -> Tensor:
-        return frontend().abs(self)
+    def __invert__(self) -> Self:
+        return operations().logical_not(self)
 
-    def __ceil__(self: Tensor) -> Tensor:
-        return frontend().ceil(self)
+    def __abs__(self) -> Self:
+        return operations().abs(self)
 
-    def __floor__(self: Tensor) -> Tensor:
-        return frontend().floor(self)
+    def __ceil__(self) -> Self:
+        return operations().ceil(self)
 
-    def __bool__(self: Tensor) -> bool:
+    def __floor__(self) -> Self:
+        return operations().floor(self)
+
+    def __bool__(self) -> bool:
         if self.dims or self.raw_tensor is None or not self._raw_backend.executing_eagerly():
             what = "is not a scalar" if self.dims else "has no value yet"
             raise DimError(
@@ -109,6 +113,18 @@ class TensorOperators:
                 "  For conditions on tensors see rf.where and rf.cond; to test for None: `x is not None`."
             )
         return bool(self.raw_tensor)
+
+    def _compared(self, kind: str, other: Any) -> Self:
+        result: Self = operations().compare(self, kind, other)
+        return result
+
+    def _combined(self, kind: str, other: Any) -> Self:
+        result: Self = operations().combine(self, kind, other)
+        return result
+
+    def _combined_from_right(self, kind: str, other: Any) -> Self:
+        result: Self = operations().combine(other, kind, self)
+        return result
 
 
 def _is_no_operand(other: Any) -> bool:

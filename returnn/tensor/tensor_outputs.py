@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from returnn.tensor._frontend import frontend
+from returnn.tensor._frontend import operations
 from returnn.tensor.dim import Dim, VerifyOutShapeException
 from returnn.tensor.marked_dim import ImplicitDim, ImplicitDynSizeDim, ImplicitSparseDim, MarkedDim, OptionalDim
+from returnn.tensor.tensor_graph import TensorGraph
 
 if TYPE_CHECKING:
-    from returnn.tensor.tensor import Tensor
+    from typing_extensions import Self
 
 
-class TensorOutputs:
-    """The part of `Tensor` about what it is made for."""
+class TensorOutputs(TensorGraph):
+    """The floor of `Tensor` about what it is made for."""
 
     def mark_as_loss(
-        self: Tensor,
+        self,
         name: str,
         *,
         scale: float | None = 1.0,
         as_error: bool = False,
         use_normalized_loss: bool = False,
         use_flatten_frames: bool = True,
-        custom_inv_norm_factor: Tensor | None = None,
+        custom_inv_norm_factor: Self | None = None,
     ) -> None:
         """Makes it a loss of the current training step, see `returnn.frontend.run_ctx.RunCtx.mark_as_loss`."""
-        frontend().get_run_ctx().mark_as_loss(
+        operations().get_run_ctx().mark_as_loss(
             name=name, loss=self, scale=scale, as_error=as_error, use_normalized_loss=use_normalized_loss,
             use_flatten_frames=use_flatten_frames, custom_inv_norm_factor=custom_inv_norm_factor,
         )  # fmt: skip
 
-    def mark_as_output(self: Tensor, name: str, *, shape: Sequence[Dim] | None = None) -> None:
+    def mark_as_output(self, name: str, *, shape: Sequence[Dim] | None = None) -> None:
         """
         Makes it an output of the current step.
 
         :param name: of the output
         :param shape: order of the axes
         """
-        frontend().get_run_ctx().mark_as_output(self, name, dims=shape)
+        operations().get_run_ctx().mark_as_output(self, name, dims=shape)
 
-    def mark_as_default_output(self: Tensor, *, shape: Sequence[Dim] | None = None) -> None:
+    def mark_as_default_output(self, *, shape: Sequence[Dim] | None = None) -> None:
         """Makes it the output named "output" of the current step; `shape` is the order of its axes."""
-        frontend().get_run_ctx().mark_as_default_output(self, shape=shape)
+        operations().get_run_ctx().mark_as_default_output(self, shape=shape)
 
     @property
-    def dim_tags_set_implicit_only_wrapped(self: Tensor) -> set[ImplicitDim]:
+    def dim_tags_set_implicit_only_wrapped(self) -> set[ImplicitDim]:
         """The dims that the content depends on without having them as axes."""
         result: set[ImplicitDim] = set()
         if self.sparse_dim is not None:
@@ -59,17 +59,17 @@ class TensorOutputs:
         return result
 
     @property
-    def dim_tags_set_implicit_only(self: Tensor) -> set[Dim]:
+    def dim_tags_set_implicit_only(self) -> set[Dim]:
         """The dims that the content depends on without having them as axes."""
         return {marked.tag for marked in self.dim_tags_set_implicit_only_wrapped}
 
     @property
-    def dim_tags_set_implicit(self: Tensor) -> set[Dim]:
+    def dim_tags_set_implicit(self) -> set[Dim]:
         """The dims of the axes, and those that the content depends on."""
         return set(self.dims) | self.dim_tags_set_implicit_only
 
     def verify_out_shape(
-        self: Tensor, out_shape: Collection[Dim | MarkedDim], allow_missing_implicit_dims: bool = False
+        self, out_shape: Collection[Dim | MarkedDim], allow_missing_implicit_dims: bool = False
     ) -> None:
         """
         :param out_shape: the dims that the tensor promises to have, in any order, and implicit ones as `ImplicitDim`;
@@ -93,22 +93,3 @@ class TensorOutputs:
                 f"  Missing: {', '.join(map(str, missing)) or 'none'}. "
                 f"Not expected: {', '.join(map(str, unexpected)) or 'none'}."
             )
-
-    def get_runtime_sanity_check_op(self: Tensor) -> Any:
-        """:return: operation that checks the value against dims and lengths; None in eager code, which checks now"""
-        return self._raw_backend.runtime_sanity_checks(self)
-
-    def get_placeholder_with_runtime_sanity_checks(self: Tensor) -> Any:
-        """:return: raw tensor which is only computed after the value was checked against the dims and lengths"""
-        check = self.get_runtime_sanity_check_op()
-        if check is None:
-            return self.raw_tensor
-        return self._raw_backend.identity_with_control_dependencies_raw(self.raw_tensor, [check])
-
-    def is_valid_in_current_graph(self: Tensor) -> bool:
-        """:return: whether the value can be used here; a template can"""
-        return self.raw_tensor is None or self._raw_backend.is_valid_in_current_graph(self)
-
-    def graph_of_value(self: Tensor) -> Any:
-        """:return: context manager; operations are made in the graph of the value"""
-        return contextlib.nullcontext() if self.raw_tensor is None else self._raw_backend.graph_of_value(self)

@@ -200,7 +200,7 @@ class _Pass:
     ) -> PictureAxis:
         """:return: with the names of the labels, where there are any"""
         if ids is None or ids.ndim != 1:
-            return PictureAxis(dim.description or "frames", None)
+            return PictureAxis(dim.name or "frames", None)
         vocab = output.vocab if output is not None else self.session.network.extern_data.data[key].vocab
         names = vocab.labels if vocab is not None else self.dataset.labels.get(key or "")
         labels = [str(label) if names is None else str(names[label]) for label in ids[:length]]

@@ -98,7 +98,7 @@ class SingleSeqs:
         extern_data = self.session.network.extern_data
         data = extern_data.get_default_input_data()
         frames = numpy.asarray(sources, dtype=data.dtype)
-        if frames.ndim != data.batch_ndim - 1:
+        if frames.ndim != len(data.dims) - 1:
             raise ConfigError(f"search: the input has to be a sequence as {data}, but it has the shape {frames.shape}.")
         ndim = 1 if data.sparse else 2
         dataset = StaticDataset(

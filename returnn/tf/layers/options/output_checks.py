@@ -6,14 +6,17 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Tensor
-from returnn.tensor.tensor_from_shape import dims_from_shape
+from returnn.tensor.tensor_base import TensorBase
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
     from returnn.tf.layers.core.layer_base import LayerBase
 
-_OPTIONS = {name for function in (Tensor, dims_from_shape) for name in inspect.signature(function).parameters}
+_OPTIONS = {  # of `out_type`: those of a tensor, and the ways to describe its axes by sizes
+    *inspect.signature(TensorBase).parameters, "placeholder", "shape", "dim", "dim_tags", "batch_dim_axis", "sparse",
+    "same_dim_tags_as", "size_placeholder", "auto_create_placeholders",
+}  # fmt: skip
 
 
 def check_output(layer: LayerBase, output: Tensor, declared: Tensor | None) -> None:

@@ -7,12 +7,13 @@ of labels if `sparse`. `dim_tags` gives the dims themselves, and `same_dim_tags_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from returnn.tensor.dim import Dim, batch_dim
 from returnn.tensor.dim_types import DimKind
+from returnn.tensor.tensor import Tensor
 from returnn.util.errors import DimError, check_known
 from returnn.util.not_specified import NotSpecified
 
@@ -26,6 +27,14 @@ _OPTIONS = (
     "size_placeholder",
     "auto_create_placeholders",
 )
+_OPTIONS_OF_TENSOR = (
+    "time_dim_axis",
+    "available_for_inference",
+    "batch",
+    "beam",
+    "control_flow_ctx",
+    "vocab",
+)
 
 
 @dataclass(frozen=True)
@@ -34,18 +43,67 @@ class DescribedDims:
 
     dims: tuple[Dim, ...]
     sparse_dim: Dim | None
-    feature_dim_axis: int | type[NotSpecified] | None
-    time_dim_axis: int | type[NotSpecified] | None
 
 
-def is_shape_form(options: Mapping[str, Any]) -> bool:
+def with_old_forms(init: Callable[..., None]) -> Callable[..., None]:
     """
-    :return: whether one of the old forms is used
-    :raises ConfigError: for an option that does not exist
+    :param init: constructor of `Tensor`
+    :return: the same, which also takes the options of `dims_from_shape`, and `placeholder` for `raw_tensor`
     """
-    for option in options:
-        check_known("option", option, _OPTIONS, where="tensor")
-    return any(options.get(option) is not None for option in ("shape", "dim", "dim_tags", "sparse", "same_dim_tags_as"))
+
+    def init_with_old_forms(
+        self: Tensor,
+        name: str,
+        dims: Sequence[Dim] | None = None,
+        dtype: str | None = None,
+        *,
+        sparse_dim: Dim | None = None,
+        feature_dim: Dim | None = None,
+        feature_dim_axis: int | type[NotSpecified] | None = NotSpecified,
+        raw_tensor: Any = None,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """
+        See `returnn.tensor.tensor_base` and `dims_from_shape`.
+
+        :param version: default: 2 with `dims`, 1 with the old ways of describing the axes
+        """
+        old = {option: kwargs.pop(option) for option in list(kwargs) if option not in _OPTIONS_OF_TENSOR}
+        time_dim_axis = kwargs.pop("time_dim_axis", NotSpecified)
+        placeholder = old.pop("placeholder", None)
+        is_old_form = _is_shape_form(old)
+        if dims is None or is_old_form:
+            described = dims_from_shape(
+                name,
+                dims=dims,
+                sparse_dim=sparse_dim,
+                time_dim_axis=time_dim_axis,
+                feature_dim_axis=feature_dim_axis,
+                vocab=kwargs.get("vocab"),
+                **old,
+            )
+            dims, sparse_dim = described.dims, described.sparse_dim
+            version = 1 if version is None else version
+        init(
+            self,
+            name,
+            dims,
+            dtype,
+            sparse_dim=sparse_dim,
+            feature_dim=feature_dim,
+            feature_dim_axis=feature_dim_axis,
+            time_dim_axis=time_dim_axis,
+            raw_tensor=placeholder if raw_tensor is None else raw_tensor,
+            version=2 if version is None else version,
+            **kwargs,
+        )
+        if old.get("size_placeholder"):
+            self.size_placeholder = old["size_placeholder"]  # type: ignore[attr-defined]
+        if old.get("auto_create_placeholders"):
+            self.create_placeholders()
+
+    return init_with_old_forms
 
 
 def dims_from_shape(
@@ -53,7 +111,6 @@ def dims_from_shape(
     *,
     dims: Sequence[Dim] | None,
     sparse_dim: Dim | None,
-    dtype: str | None,
     time_dim_axis: int | type[NotSpecified] | None,
     feature_dim_axis: int | type[NotSpecified] | None,
     vocab: Any,
@@ -90,7 +147,7 @@ def dims_from_shape(
         sparse_dim = Dim(size, name=f"{name}:sparse-dim", kind=DimKind.Feature, auto_generated=True)
     for description, same in (same_dim_tags_as or {}).items():
         axes[_axis_of_description(name, axes, description, time_dim_axis)] = same
-    return DescribedDims(tuple(axes), sparse_dim, feature_dim_axis, time_dim_axis)
+    return DescribedDims(tuple(axes), sparse_dim)
 
 
 def _check_no_contradiction(
@@ -164,8 +221,8 @@ def _make_dims(
         else:
             kind = "time" if i == time_axis else f"spatial{sum(j != batch_axis for j in range(i))}"
             label = f"{kind}:var:{name}" if size is None else f"{kind}:static{size}:{name}"
-            others = [d for d in dims if d.is_spatial_dim() and d.size == size]  # dims of one tensor are never equal
-            dims.append(Dim(size, name=label, kind=DimKind.Spatial, auto_generated=size is not None and not others))
+            same_size = [d for d in dims if d.is_spatial_dim() and d.size == size]  # dims of one tensor are never equal
+            dims.append(Dim(size, name=label, kind=DimKind.Spatial, auto_generated=size is not None and not same_size))
     return dims
 
 
@@ -191,3 +248,13 @@ def _axis_of_description(
     if not candidates:
         raise DimError(f"tensor {name!r}: same_dim_tags_as: there is no axis {description!r} in {list(dims)}.")
     return candidates[0]
+
+
+def _is_shape_form(options: Mapping[str, Any]) -> bool:
+    """
+    :return: whether one of the old forms is used
+    :raises ConfigError: for an option that does not exist
+    """
+    for option in options:
+        check_known("option", option, _OPTIONS, where="tensor")
+    return any(options.get(option) is not None for option in ("shape", "dim", "dim_tags", "sparse", "same_dim_tags_as"))

@@ -1,0 +1,1 @@
+"""Old names and old forms of arguments of `Tensor` and `Dim`."""

@@ -1,0 +1,119 @@
+"""Lengths and masks of a tensor by the number of its axis, as raw tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from returnn.compat.tensor.axes import TensorOldAxes
+from returnn.compat.tensor.dim_names import dim_of_lengths
+from returnn.tensor._frontend import backend_of_raw
+from returnn.tensor.dim import Dim
+from returnn.tensor.tensor import Tensor
+from returnn.util.errors import DimError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class TensorOldLengths(TensorOldAxes):
+    """What `Tensor` gets from here."""
+
+    def set_dynamic_size(self, axis: int, sizes: Any) -> None:
+        """
+        If the dim has other lengths already, which may be those of other tensors, the axis gets a new dim.
+
+        :param axis: counted with the batch axis
+        :param sizes: raw lengths, (B,)
+        """
+        dim = self.dims[axis]
+        if dim.size is not None:
+            raise DimError(f"{self}: the axis {dim} has a fixed size.")
+        if dim.dyn_size is sizes:
+            return
+        if dim.dyn_size is not None:
+            dim = Dim(None, name=dim.name, kind=dim.kind)
+            self._dims = (*self.dims[:axis], dim, *self.dims[axis + 1 :])
+        known = dim_of_lengths(sizes)
+        if known is not None and known != dim:
+            dim.declare_same_as(known)
+            return
+        backend = backend_of_raw(sizes)
+        dims = [self.get_batch_dim_tag()] if backend.get_ndim_raw(sizes) == 1 else []
+        dtype = backend.get_dtype_name_raw(sizes)
+        dim.dyn_size_ext = self._new_tensor(f"{dim.name}:lengths", dims, dtype, raw_tensor=sizes)
+
+    def has_dynamic_size(self, axis: int) -> bool:
+        """:return: whether the axis, counted with the batch axis, has lengths"""
+        return self.dims[axis].dyn_size is not None
+
+    def get_axes_with_size(self) -> list[int]:
+        """:return: axes with sequences of different lengths, counted without the batch axis"""
+        return [self._without_batch(i) for i in self.get_dynamic_axes()]
+
+    @property
+    def size_placeholder(self) -> Mapping[int, Any] | None:
+        """Raw lengths by axis, counted without the batch axis. None in a template."""
+        sizes = {self._without_batch(i): self.dims[i].dyn_size for i in self.get_dynamic_axes()}
+        if self.raw_tensor is None and all(size is None for size in sizes.values()) and sizes:
+            return None
+        return {axis: size for axis, size in sizes.items() if size is not None}
+
+    @size_placeholder.setter
+    def size_placeholder(self, sizes: Mapping[int, Any] | None) -> None:
+        for axis, size in (sizes or {}).items():
+            self.set_dynamic_size(self.get_batch_axis(axis), size)
+
+    def get_size_dim_tag(self, number: int) -> Dim:
+        """:return: the dim of the axis with lengths that has this number"""
+        return self.dims[self.get_dynamic_axes()[number]]
+
+    def is_time_axis_dynamic(self) -> bool:
+        """:return: whether the time axis has sequences of different lengths"""
+        axis = self.time_dim_axis
+        return axis is not None and self.is_axis_dynamic(axis)
+
+    def time_dimension(self) -> Any:
+        """:return: size of the time axis in memory, as number or raw scalar"""
+        return self.get_time_dim_tag().get_dim_value()
+
+    def get_sequence_mask_tensor(self, axis: int) -> Tensor:
+        """:return: bool, True for the frames on this axis which belong to their sequence: [B, T] as dims"""
+        mask: Tensor = self.dims[axis].get_mask(dim_order=self.dims)
+        return mask
+
+    def get_sequence_mask(self) -> Any:
+        """:return: raw mask over the time axis: (B, T) or (T, B), as the tensor is batch- or time-major"""
+        return self.get_sequence_mask_tensor(self.get_axis_from_description("T")).raw_tensor
+
+    def get_sequence_mask_broadcast(self, axis: Any = None) -> Any:
+        """:return: raw mask over an axis (default: time), with axes of size 1, so that it fits this tensor"""
+        axis = self.get_axis_from_description("T" if axis is None else axis, allow_int=True)
+        return self.get_sequence_mask_tensor(axis).copy_compatible_to(self, check_dtype=False).raw_tensor
+
+    def get_sequence_lengths_broadcast(self, axis: Any = None) -> Any:
+        """:return: raw lengths of an axis (default: time), with axes of size 1, so that they fit this tensor"""
+        axis = self.get_axis_from_description("T" if axis is None else axis, allow_int=True)
+        lengths = self.dims[axis].get_size_tensor()
+        return lengths.copy_compatible_to(self, check_dtype=False, check_sparse=False).raw_tensor
+
+    def mark_same_time(self, tags: Any, must_match: bool = False) -> bool:
+        """
+        Makes the first axis with one of these dims the time axis.
+
+        :param tags: dims
+        :param must_match: raise an error if there is none
+        :return: whether there was one
+        """
+        wanted = {tags} if hasattr(tags, "dyn_size_ext") else set(tags)
+        for axis, dim in enumerate(self.dims):
+            if dim in wanted:
+                self.time_dim_axis = axis
+                return True
+        if must_match:
+            raise DimError(f"{self}: none of the dims {sorted(wanted)} is there.")
+        return False
+
+    def is_same_time_dim(self, other: Self) -> bool:
+        """:return: whether both have the same time dim"""
+        return self.get_time_dim_tag() == other.get_time_dim_tag()
