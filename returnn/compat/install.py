@@ -28,7 +28,9 @@ def _prepare() -> None:
 
 
 def _complete_tensor_classes() -> None:
-    importlib.import_module("returnn.compat.tensor.install").complete_tensor_classes()  # late, as `import returnn` is fast
+    importlib.import_module(
+        "returnn.compat.tensor.install"
+    ).complete_tensor_classes()  # late, as `import returnn` is fast
 
 
 def _names_in_expressions() -> Mapping[str, Any]:

@@ -187,3 +187,12 @@ def test_a_dim_without_lengths_says_so() -> None:
             "dim unknown[?]: its lengths are not known.\n"
             "  Give them (dim.dyn_size_ext = lengths), or use the dim of a tensor that has them."
         )
+
+
+def test_dims_stay_keys_when_they_are_declared_to_be_the_same() -> None:
+    a, b = Dim(None, name="a"), Dim(None, name="b")
+    values = {a: "a", a // 2: "half", batch_dim: "batch"}
+    a.declare_same_as(b)
+    assert values[a] == values[b] == "a"
+    assert values[b // 2] == "half"
+    assert {a, b} == {a} == {b}

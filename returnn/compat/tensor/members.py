@@ -19,7 +19,7 @@ def give_members(owner: type, members: type) -> None:
     :raises TypeError: if `owner` has one of them already
     """
     for name in names_of_members(members):
-        if name in vars(owner):
+        if hasattr(owner, name):
             raise TypeError(f"{owner.__name__} has a member {name!r} already.")
         setattr(owner, name, vars(members)[name])
 

@@ -21,6 +21,15 @@ class TensorOldNames(TensorOldTemplates):
     SpecialAxesNames = ("time_dim_axis", "feature_dim_axis")
 
     @property
+    def placeholder(self) -> Any:
+        """Old word for `raw_tensor`."""
+        return self.raw_tensor
+
+    @placeholder.setter
+    def placeholder(self, value: Any) -> None:
+        self.raw_tensor = value
+
+    @property
     def dim_tags(self) -> tuple[Dim, ...]:
         """Old word for `dims`."""
         return self.dims
@@ -179,6 +188,10 @@ class TensorOldNames(TensorOldTemplates):
             for dim in self.dims
             if dim.size is None and not dim.is_batch_dim()
         )
+
+    def get_full_name(self) -> str:
+        """:return: the name"""
+        return self.name
 
     @staticmethod
     def from_tensor(x: Any) -> Tensor:
