@@ -14,7 +14,8 @@ def forget_modules():
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        del sys.modules[name]
+        if name.removeprefix("returnn.").partition(".")[0] in OLD_MODULE_NAMES:
+            del sys.modules[name]
 
 
 @pytest.mark.usefixtures("forget_modules")
@@ -60,3 +61,51 @@ def test_what_is_there_instead_of_a_module_that_is_gone(name):
     install_old_top_level_modules()
     with pytest.raises(ModuleNotFoundError, match=f"there is no module '{name}' any more: layers and losses make"):
         importlib.import_module(name)
+
+
+IMPORTS = """
+from Pretrain import WrapEpochValue, pretrainFromConfig
+from TFUtil import where_bc, Data, DimensionTag, OpCodeCompiler, nd_indices, tile_transposed, get_shape, safe_log
+from TFUtil import create_random_warp_flow_2d, dense_image_warp, dropout, dot, get_initializer, matrix_triangular
+from TFUtil import compute_sampled_logits, flatten_with_seq_len_mask, get_rnnt_linear_aligned_output, to_int32_64
+from TFNetwork import CannotHandleUndefinedSourcesException, TFNetwork, ExternData
+from TFNetworkLayer import LayerBase, _ConcatInputLayer, auto_register_layer_classes, register_layer_class
+from TFNetworkLayer import SelectSearchSourcesLayer
+from TFCompat import v1 as tf_v1
+from Util import cleanup_env_var_path, PY3, py2_utf8_str_to_unicode, cf, betterRepr, load_txt_vector
+from LmDataset import Lexicon
+import TFHorovod
+from returnn.TFEngine import Runner, get_global_engine
+from returnn.Config import get_global_config
+from returnn.Dataset import init_dataset
+from returnn.GeneratingDataset import Vocabulary
+from returnn.TFNetworkLayer import HDFDumpLayer
+from returnn.extern.HawkAaronWarpTransducer import rnnt_loss
+from returnn.extern.WarpRna import rna_loss
+from returnn.tf.compat import v1
+from returnn.tf.util.basic import expand_multiple_dims, filter_ended_scores, get_shared_vocab, safe_exp
+from returnn.tf.util.data import SpatialDim, FeatureDim, batch_dim, single_step_dim, ImplicitDynSizeDim, BatchInfo
+from returnn.tf.layers.base import InternalLayer
+from returnn.tf.layers.basic import ConvLayer, LinearLayer, SubnetworkLayer
+from returnn.util.basic import NotSpecified, NumbersDict, hms, get_login_username, init_thread_join_hack
+from returnn.util.pprint import pprint
+from returnn.util import BehaviorVersion
+"""
+
+
+@pytest.mark.parametrize("line", IMPORTS.strip().splitlines())
+def test_what_real_configs_import(line, load_text):
+    names = line.partition(" import ")[2].split(" as ")[-1].split(", ") if "from" in line else [line.split()[-1]]
+    assert set(names) <= set(load_text(f"#!rnn.py\n{line}\n").typed_dict)
+
+
+@pytest.fixture
+def load_text(tmp_path):
+    def load(text):
+        path = tmp_path / "my.config"
+        path.write_text(text, encoding="utf8")
+        config = Config()
+        config.load_file(path)
+        return config
+
+    return load
