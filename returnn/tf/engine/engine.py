@@ -92,6 +92,7 @@ class Engine(EngineBase):
         :param error_occurred: whether this is because of an error
         """
         self.session.close()
+        self.model_files.close()
 
     # Session and network.
 

@@ -8,6 +8,7 @@ import tempfile
 from returnn.config import Config
 from returnn.engine.learning_rate_control import LearningRateControl
 from returnn.engine.model_names import ModelNames, start_epoch_without_model, train_start_epoch
+from returnn.engine.run_lock import RunLock
 from returnn.log import log
 from returnn.tf.checkpoint import (
     cleanup_policy,
@@ -18,6 +19,7 @@ from returnn.tf.checkpoint import (
     superfluous_epochs,
 )
 from returnn.tf.engine.network_session import ModelToLoad
+from returnn.tf.horovod import get_ctx
 from returnn.util.errors import ConfigError
 from returnn.util.system.terminal import confirm
 from returnn.util.texts.human_readable import human_bytes_size
@@ -33,6 +35,7 @@ class ModelFiles:
         """
         self.config = config
         self.names = names
+        self.lock = RunLock(names.model) if names.model else None
 
     @property
     def are_written(self) -> bool:
@@ -52,7 +55,9 @@ class ModelFiles:
         :param config: its options `start_epoch`, `import_model_train_epoch1`, `load`
         :return: what the training goes on from
         :raises ConfigError: if all models are damaged
+        :raises UserError: if another process trains them
         """
+        self._lock_for_writing()
         if self.names.model:
             for text in finish_interrupted_saves(self.names.model):
                 print(text, file=log.v2)
@@ -74,6 +79,17 @@ class ModelFiles:
         self.names.epochs.current = start_epoch_without_model(config)
         imported = config.options.import_model_train_epoch1 or config.options.load
         return ModelToLoad(filename=imported or newest.checkpoint)
+
+    def _lock_for_writing(self) -> None:
+        horovod = get_ctx(self.config)
+        if self.lock is not None and self.are_written and (horovod is None or horovod.rank() == 0):
+            self.check_folder()
+            self.lock.acquire()
+
+    def close(self) -> None:
+        """Other processes may write the model files now."""
+        if self.lock is not None:
+            self.lock.release()
 
     def check_folder(self) -> None:
         """:raises ConfigError: now, if model files cannot be written, and not after the first epoch"""

@@ -69,7 +69,6 @@ class Training:
             return
         self._check_options()
         self._check_models_are_not_gone()
-        self.model_files.check_folder()
         self.check_last_epoch()
         self._save_initial_model()
         self._first_epoch = self.epochs.current
@@ -221,6 +220,7 @@ class Training:
         epoch = self.epochs.current
         wanted = epoch == self.epochs.final or (self.save_interval and epoch % self.save_interval == 0)
         if wanted and self.model_files.are_written:
+            self.model_files.lock.check()
             self.session.save(self.model_files.names.of_epoch())
 
     def _summary(self) -> str:

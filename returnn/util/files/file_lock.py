@@ -2,8 +2,9 @@
 A lock between processes, also on different machines, by a file in a shared folder.
 
 The operating system's own locks are not reliable on network file systems, making a file exclusively is. Its drawback
-is that the lock of a killed process stays; so the holder renews the time of the file, and a file which is too old
-does not count.
+is that the lock of a killed process stays. So the holder is written into it: if that was a process of this machine that
+is not there any more, the file does not count. For the other machines, the holder renews the time of the file, and one
+which is too old does not count.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ import socket
 import threading
 import time
 
+from returnn.util.files.lock_holder import LockHolder
+from returnn.util.system.waiting import Waiting
+
 _POLL_S = 1.0
+_WAIT_LIMIT_S = 3600.0
 
 
 class LockFile:
@@ -46,11 +51,26 @@ class LockFile:
 
     def is_old_lockfile(self) -> bool:
         """:return: whether there is a file which does not count any more"""
+        return self._is_stale(self.lockfile)
+
+    def holder(self) -> LockHolder | None:
+        """:return: who has it; None if nobody has, or it is not known"""
+        return LockHolder.of_file(self.lockfile) if self.is_locked() else None
+
+    def is_ours(self) -> bool:
+        """:return: whether we hold it, and nobody has taken it as too old while we were asleep"""
         try:
-            age_s = time.time() - os.stat(self.lockfile).st_mtime
+            return self.fd is not None and os.path.samestat(os.fstat(self.fd), os.stat(self.lockfile))
         except FileNotFoundError:
             return False
-        return age_s > self.lock_timeout
+
+    def _is_stale(self, filename: str) -> bool:
+        try:
+            age_s = time.time() - os.stat(filename).st_mtime
+        except FileNotFoundError:
+            return False
+        holder = LockHolder.of_file(filename)
+        return age_s > self.lock_timeout or (holder is not None and holder.is_dead)
 
     def maybe_remove_old_lockfile(self) -> None:
         """Removes a file which does not count any more. Of several processes that try it at once, one does it."""
@@ -59,7 +79,7 @@ class LockFile:
         stale = f"{self.lockfile}.stale.{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.lockfile, stale)
-            if time.time() - os.stat(stale).st_mtime <= self.lock_timeout:  # somebody was faster, it is a new one
+            if not self._is_stale(stale):  # somebody was faster, it is a new one
                 with contextlib.suppress(FileExistsError):
                     os.link(stale, self.lockfile)
             os.unlink(stale)
@@ -72,14 +92,20 @@ class LockFile:
             self.fd = os.open(self.lockfile, os.O_CREAT | os.O_EXCL | os.O_RDWR)
         except FileExistsError:
             return False
-        os.write(self.fd, f"{socket.gethostname()} {os.getpid()}\n".encode())
+        os.write(self.fd, LockHolder.this_process().text().encode())
         self._stop_renewing = threading.Event()
         threading.Thread(target=self._renew, args=(self._stop_renewing,), daemon=True).start()
         return True
 
     def lock(self) -> None:
-        """Waits until we hold it."""
+        """
+        Waits until we hold it.
+
+        :raises UserError: if that takes an hour
+        """
+        waiting = Waiting(lambda: f"lock {self.lockfile!r} of {self.holder() or 'somebody'}", limit_s=_WAIT_LIMIT_S)
         while not self.try_lock():
+            waiting.check()
             time.sleep(_POLL_S)
 
     def unlock(self) -> None:
@@ -87,8 +113,8 @@ class LockFile:
         assert self.fd is not None, "is not locked"
         self._stop_renewing.set()
         with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(self.fd), os.stat(self.lockfile)):
-                os.unlink(self.lockfile)  # otherwise we were asleep for so long that it belongs to somebody else
+            if self.is_ours():  # otherwise we were asleep for so long that it belongs to somebody else
+                os.unlink(self.lockfile)
         os.close(self.fd)
         self.fd = None
 

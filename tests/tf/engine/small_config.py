@@ -75,14 +75,30 @@ learning_rate_file = "model/learning_rates"
 
 def start(folder, **environment):
     """:return: exit status and output of `rnn.py` in the folder"""
+    process = start_process(folder, **environment)
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def start_process(folder, text=TEXT, **environment):
+    """
+    :param folder: of the config, and of the models
+    :param text: of the config
+    :param environment: in addition to that of this process
+    :return: `rnn.py` in the folder
+    """
     (folder / "model").mkdir(exist_ok=True)
-    (folder / "train.config").write_text(TEXT)
+    (folder / "train.config").write_text(text)
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", **environment}
-    result = subprocess.run(
-        [sys.executable, os.path.join(ROOT, "rnn.py"), "train.config"], cwd=folder, env=env, timeout=300,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-    )  # fmt: skip
-    return result.returncode, result.stdout
+    return subprocess.Popen(
+        [sys.executable, os.path.join(ROOT, "rnn.py"), "train.config"],
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def config(folder, **options):

@@ -1,11 +1,18 @@
 import os
+import socket
+import subprocess
+import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
+from returnn.util.errors import UserError
 from returnn.util.files import file_lock
 from returnn.util.files.file_lock import LockFile
+from returnn.util.files.lock_holder import LockHolder
+from returnn.util.system import waiting
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +68,46 @@ def test_unlock_leaves_the_lock_of_others(tmp_path):
     (tmp_path / "lock_file").write_text("of somebody else")
     lock.unlock()
     assert (tmp_path / "lock_file").exists()
+
+
+def test_lock_of_a_killed_process_is_free_at_once(tmp_path):
+    code = (
+        "import os, signal, sys; from returnn.util.files.file_lock import LockFile; LockFile(sys.argv[1]).lock();"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == -9
+    lock = LockFile(str(tmp_path))
+    assert os.path.exists(lock.lockfile)
+    assert not lock.is_locked()
+    assert lock.try_lock()
+    assert lock.holder().is_this_process
+    lock.unlock()
+
+
+def test_lock_of_another_machine_counts_until_it_is_too_old(tmp_path):
+    lock = LockFile(str(tmp_path), lock_timeout=100)
+    other = replace(LockHolder.this_process(), host="other/1", pid=1)
+    (tmp_path / "lock_file").write_text(other.text())
+    assert not lock.try_lock()
+    assert str(lock.holder()).startswith("process 1 on other, since 20")
+    past = time.time() - 200
+    os.utime(lock.lockfile, (past, past))
+    assert lock.try_lock()
+    lock.unlock()
+
+
+def test_number_of_an_ended_process_that_another_one_has_now(tmp_path):
+    old = replace(LockHolder.this_process(), process_start="1")
+    (tmp_path / "lock_file").write_text(old.text())
+    assert not LockFile(str(tmp_path)).is_locked()
+
+
+def test_waiting_names_the_holder(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(waiting, "FIRST_REPORT_S", 0.01)
+    monkeypatch.setattr(file_lock, "_WAIT_LIMIT_S", 0.1)
+    with LockFile(str(tmp_path)) as lock, pytest.raises(UserError) as info:
+        LockFile(str(tmp_path)).lock()
+    holder = f"lock '{lock.lockfile}' of process {os.getpid()} on {socket.gethostname()}, since "
+    assert f"waited for 0 s: {holder}" in str(info.value)
+    assert "That is the limit, so this ends here." in str(info.value)
+    assert f"waiting for 0 s now: {holder}" in capsys.readouterr().err
