@@ -6,6 +6,7 @@ The command line: `rnn.py CONFIG [CONFIG ...] [++option value ...]`.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import platform
@@ -30,6 +31,7 @@ from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.better_exchook import better_exchook
 from returnn.util.debug import init_better_exchook, init_faulthandler
 from returnn.util.errors import ConfigError, UserError
+from returnn.util.system.end_by_signal import EndBySignal, exit_status_of
 from returnn.util.system.threads import init_thread_join_hack
 from returnn.util.system.version import describe_returnn_version
 from returnn.util.texts.human_readable import hms
@@ -238,10 +240,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not args or any(arg in _HELP_FLAGS for arg in args):
             _print_help([arg for arg in args if arg not in _HELP_FLAGS])
             return 0 if args else 1
-        _run(args)
-    except KeyboardInterrupt:
-        log.print_error("interrupted")
-        return 130
+        with EndBySignal():
+            _run(args)
+    except KeyboardInterrupt as exc:
+        with contextlib.suppress(OSError):  # of a closed terminal
+            log.print_error(str(exc) or "interrupted")
+        return exit_status_of(exc)
     except UserError as exc:
         log.print_error(f"error: {exc}")
         return 1

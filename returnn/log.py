@@ -103,8 +103,32 @@ class StreamThreadLocal(threading.local):
         """Nothing is waiting anywhere."""
 
 
+class _FileHandler(logging.FileHandler):
+    """Writes to a file as long as that is possible: a full disk is said once, and not at each line."""
+
+    _has_failed = False
+
+    def flush(self) -> None:
+        """Writes what waits."""
+        try:
+            super().flush()
+        except OSError:
+            self._say_once()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Is called within the handling of the error."""
+        self._say_once()
+
+    def _say_once(self) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            _say(f"WARNING: the log file {self.baseFilename!r} cannot be written: {_reason()}. The run goes on.")
+
+
 class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
     """Writes to what `sys.stdout` is at that moment, so that somebody can redirect it later on."""
+
+    _has_failed = False
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -118,6 +142,28 @@ class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
         """Writes in place of the live line."""
         live_line.clear()
         super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """
+        Is called within the handling of the error. A terminal or disk that is gone is no reason to end.
+
+        :raises BrokenPipeError: if who reads has ended, as with `| head`; the process ends then, as others do
+        """
+        if isinstance(sys.exc_info()[1], BrokenPipeError):
+            raise
+        if not self._has_failed:
+            self._has_failed = True
+            _say(f"WARNING: the output cannot be written: {_reason()}. The run goes on.")
+
+
+def _reason() -> str:
+    error = sys.exc_info()[1]
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)
 
 
 class _PipeHandler(logging.StreamHandler):  # type: ignore[type-arg]
@@ -225,7 +271,7 @@ class Log:
         self.filename = string.Template(target).safe_substitute(date=time.strftime("%Y%m%d-%H%M%S", _start_time))
         folder = os.path.dirname(self.filename) or "."
         try:
-            return logging.FileHandler(self.filename, encoding="utf8")
+            return _FileHandler(self.filename, encoding="utf8")
         except OSError as exc:
             raise ConfigError(
                 f"option 'log': cannot write the file {self.filename!r}: {exc.strerror}.\n"

@@ -1,4 +1,6 @@
 import io
+import os
+import subprocess
 import sys
 
 import pytest
@@ -7,6 +9,8 @@ from returnn.config import Config
 from returnn.log import log, wrap_log_streams
 from returnn.util.errors import ConfigError
 from returnn.util.warn_once import forget_shown
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 @pytest.fixture(autouse=True)
@@ -106,3 +110,52 @@ def test_wrong_options():
         log.initialize(formatter=["timd"])
     with pytest.raises(ConfigError, match=r"option 'log': cannot write the file '/nowhere/log': No such file"):
         log.initialize(logs=["/nowhere/log"])
+
+
+PRINTING = """
+task = "config:print_lines"
+log_verbosity = 5
+
+def print_lines():
+    from returnn.log import log
+    for i in range({num_lines}):
+        print(i, file=log.v1)
+"""
+
+
+def run_printing(folder, log_option, *, num_lines=2000):
+    """:return: command, and options of the process"""
+    (folder / "x.py").write_text(f"log = {log_option!r}{PRINTING.format(num_lines=num_lines)}")
+    env = {**os.environ, "PYTHONPATH": ROOT}
+    return [sys.executable, "-m", "returnn", "x.py"], {
+        "cwd": folder, "env": env, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
+    }  # fmt: skip
+
+
+def test_full_disk_of_the_log_is_said_once(tmp_path):
+    command, options = run_printing(tmp_path, ["/dev/full", "stdout"])
+    result = subprocess.run(command, check=False, **options)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == (
+        "WARNING: the log file '/dev/full' cannot be written: No space left on device. The run goes on.\n"
+    )
+    assert "1999" in result.stdout.splitlines()
+
+
+def test_full_disk_of_stdout_is_said_once(tmp_path):
+    command, options = run_printing(tmp_path, ["stdout"])
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(command, check=False, **{**options, "stdout": full})
+    warning = "WARNING: the output cannot be written: No space left on device. The run goes on."
+    assert result.stderr.count(warning) == 1
+    assert len(result.stderr.splitlines()) < 6
+
+
+def test_reader_that_ends_ends_the_run_quietly(tmp_path):
+    command, options = run_printing(tmp_path, ["stdout"], num_lines=100_000)
+    with subprocess.Popen(command, **options) as process:
+        for _ in range(3):
+            process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141

@@ -46,6 +46,7 @@ class DataOptions(OptionTable):
         "The older form of `extern_data`: number of classes, or data key -> dim, or [dim, number of axes].",
     )
     sparse_input = boolean(False, "With `num_inputs`: the input consists of indices.")
+    data_wait_limit_s = number(3600.0, "Waiting so many seconds for one batch is an error.", minimum=0.0)
     cache_size = texts((), "How much data stays in memory, such as '512M'; up to three of them: train, dev, eval.")
     use_dummy_datasets = boolean(False, "All data is random data with the keys and dims of `extern_data`.")
     dummy_dataset_num_seqs = integer(100, "With `use_dummy_datasets`: number of sequences.", minimum=0)

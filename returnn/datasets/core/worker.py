@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
+import math
 import multiprocessing
 import pickle
+import signal
+import threading
 import traceback
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
@@ -26,9 +30,12 @@ from returnn.datasets.core.registry import DatasetDict, init_dataset
 from returnn.datasets.core.seq_order import SeqOrder
 from returnn.datasets.core.wrapper import copy_seq
 from returnn.util.errors import UserError
+from returnn.util.system.waiting import Waiting
 
 _STOP = "stop"
-_STOP_TIMEOUT_S = 10
+_STOP_TIMEOUT_S = 2
+_POLL_S = 1.0
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -80,9 +87,12 @@ class DatasetWorker:
         self._pipe, other_end = context.Pipe()
         inherited_end = self._pipe if context.get_start_method() == "fork" else None
         self._process = context.Process(  # type: ignore[attr-defined]  # is there for each start method
-            target=_run, args=(options, other_end, inherited_end), name=name
+            target=_run,
+            args=(options, other_end, inherited_end, threading.current_thread() is threading.main_thread()),
+            name=name,
         )
-        self._process.start()
+        with _blocked_signals():
+            self._process.start()
         other_end.close()
         self._finalizer = weakref.finalize(self, _stop, self._pipe, self._process)
         _stop_at_exit.add(self)
@@ -142,6 +152,9 @@ class DatasetWorker:
 
     def _receive(self) -> Any:
         try:
+            waiting = Waiting(self._what_is_waited_for, limit_s=math.inf)  # whoever wants the data has a limit
+            while not self._pipe.poll(_POLL_S):
+                waiting.check()
             kind, value = self._pipe.recv()
         except (EOFError, OSError) as exc:
             raise self._died() from exc
@@ -152,12 +165,38 @@ class DatasetWorker:
             raise RuntimeError(f"{self._name}: {value}")
         return value
 
+    def _what_is_waited_for(self) -> str:
+        state = _state_of_process(self._process.pid)
+        return f"{self._name}, {self._pending[0]!r}, process {self._process.pid}{f', which {state}' if state else ''}"
+
     def _died(self) -> UserError:
         self._process.join(_STOP_TIMEOUT_S)
         return UserError(
             f"{self._name}: its process has died with exit code {self._process.exitcode}.\n"
             "  If that is -9, the machine had too little memory."
         )
+
+
+def _state_of_process(pid: int | None) -> str | None:
+    """:return: if that is why nothing comes"""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf8", errors="replace") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
+    return {"T": "was stopped (SIGSTOP)", "t": "is stopped by a debugger", "D": "waits for a disk"}.get(state)
+
+
+@contextlib.contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """
+    Processes that are started here do not hear Ctrl-C at the terminal. The main process does, and ends them.
+    """
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
 
 _stop_at_exit: weakref.WeakSet[DatasetWorker] = weakref.WeakSet()
@@ -188,7 +227,7 @@ def _stop(pipe: Connection, process: Any) -> None:
     pipe.close()
     process.join(_STOP_TIMEOUT_S)
     if process.is_alive():
-        process.terminate()
+        process.kill()  # also if it was stopped
         process.join(_STOP_TIMEOUT_S)
 
 
@@ -242,7 +281,11 @@ class _Server:
         self._dataset.finish_epoch(free_resources=free_resources)
 
 
-def _run(options: DatasetDict, pipe: Connection, other_end: Connection | None) -> None:
+def _run(options: DatasetDict, pipe: Connection, other_end: Connection | None, dies_with_parent: bool) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    if dies_with_parent:  # also if it hangs or was stopped; "parent" is the thread that made the process
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if other_end is not None:
         other_end.close()  # otherwise the end of the main process would not be seen
     server: _Server | None = None

@@ -44,11 +44,6 @@ def epoch_filename(model: str, epoch: int, *, is_pretrain: bool = False) -> str:
     return f"{model}.pretrain.{epoch:03d}" if is_pretrain else f"{model}.{epoch:03d}"
 
 
-def crash_filename(checkpoint: str, step: int) -> str:
-    """:return: for the parameters when the step of the epoch failed, e.g. "network.012.crash_345" """
-    return f"{checkpoint}.crash_{step}"
-
-
 def broken_filename(checkpoint: str) -> str:
     """:return: for the parameters after an epoch whose loss is not finite, e.g. "network.012.broken" """
     return f"{checkpoint}.broken"

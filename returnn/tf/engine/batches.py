@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from returnn.datasets.core.batch_generator import BatchSetGenerator
@@ -52,18 +53,31 @@ def make_feed_maker(session: NetworkSession, dataset: Dataset, fetches: Any = No
 
 
 def make_feeder(
-    session: NetworkSession, dataset: Dataset, batches: BatchSetGenerator, fetches: Any
+    session: NetworkSession,
+    dataset: Dataset,
+    batches: BatchSetGenerator,
+    fetches: Any,
+    *,
+    while_waiting: Callable[[], None] = lambda: None,
 ) -> BatchFeeder | PipelineFeeder:
     """
     :param session: with a network
     :param dataset: after its `init_seq_order`
     :param batches: of the epoch; with `dataset_pipeline`, they are made in another way
     :param fetches: what will be computed
+    :param while_waiting: called again and again while there is no batch; can raise. TensorFlow's own pipeline waits
+        by itself
     :return: context over which to iterate: the batches
     """
     config, maker = session.config, make_feed_maker(session, dataset, fetches)
     if not config.options.dataset_pipeline:
-        return BatchFeeder(maker, batches, capacity=config.options.tf_data_provider_capacity)
+        return BatchFeeder(
+            maker,
+            batches,
+            capacity=config.options.tf_data_provider_capacity,
+            wait_limit_s=config.options.data_wait_limit_s,
+            while_waiting=while_waiting,
+        )
     provider = session.built.made_once(
         ("pipeline", id(dataset), *maker.data_keys),
         lambda: DatasetDataProvider(

@@ -105,14 +105,21 @@ class DataPass:
 
     def _run(self, report_prefix: str) -> None:
         fetches = self._fetches()
-        feeder = make_feeder(self.session, self.dataset, self.batches, fetches)
+        interrupts = Interrupts()
+        feeder = make_feeder(
+            self.session,
+            self.dataset,
+            self.batches,
+            fetches,
+            while_waiting=lambda: interrupts.check(where=f"{report_prefix}, step {self.num_steps}"),
+        )
         summaries, tracer = self.session.summaries, self.session.step_tracer
         with (
             tracer.profiled(train=self.train),
             summaries.of_pass(self.dataset_name, start_step=self.session.train_step() if self.train else None),
             Progress(report_prefix) as progress,
             feeder,
-            Interrupts() as interrupts,
+            interrupts,
         ):
             for batch in feeder:
                 self.current_tags = batch.seq_tags

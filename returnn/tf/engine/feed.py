@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
 import queue
+import sys
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +20,17 @@ from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
+from returnn.log import log
 from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.graph_ops import ops_before
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
+from returnn.util.system.waiting import Waiting
 
 DEFAULT_CAPACITY = Options.tf_data_provider_capacity.default  # batches that are made ahead of the session
 _END = object()
+_POLL_S = 0.2
+_STOP_LIMIT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -110,12 +118,24 @@ class FeedMaker:
 class BatchFeeder:
     """All batches of an epoch, in order. To be used as a context: it has a thread."""
 
-    def __init__(self, maker: FeedMaker, batches: BatchSetGenerator, *, capacity: int = DEFAULT_CAPACITY) -> None:
+    def __init__(
+        self,
+        maker: FeedMaker,
+        batches: BatchSetGenerator,
+        *,
+        capacity: int = DEFAULT_CAPACITY,
+        wait_limit_s: float = math.inf,
+        while_waiting: Callable[[], None] = lambda: None,
+    ) -> None:
         """
         :param maker: loads them
         :param batches: of the epoch of its data set
         :param capacity: how many batches are made ahead
+        :param wait_limit_s: waiting longer for one batch is an error
+        :param while_waiting: called several times in a second; can raise
         """
+        self._wait_limit_s = wait_limit_s
+        self._while_waiting = while_waiting
         self.maker = maker
         self.batches = batches
         self._queue: queue.Queue[Any] = queue.Queue(capacity)
@@ -128,15 +148,32 @@ class BatchFeeder:
 
     def __exit__(self, *exc: object) -> None:
         self._stop.set()
-        while self._thread.is_alive():
+        deadline_s = time.monotonic() + _STOP_LIMIT_S  # a data set that hangs is left behind
+        while self._thread.is_alive() and time.monotonic() < deadline_s:
             try:
                 self._queue.get(timeout=0.05)
             except queue.Empty:
                 continue
 
+    def _next(self) -> Any:
+        waiting = Waiting(self._what_is_waited_for, limit_s=self._wait_limit_s, report=_report)
+        while True:
+            try:
+                return self._queue.get(timeout=_POLL_S)
+            except queue.Empty:
+                self._while_waiting()
+                waiting.check()
+
+    def _what_is_waited_for(self) -> str:
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        while frame is not None and frame.f_back is not None and _is_of_python(frame.f_code.co_filename):
+            frame = frame.f_back
+        where = f", in {frame.f_code.co_filename}, line {frame.f_lineno}" if frame is not None else ""
+        return f"a batch of {self.maker.dataset.description}{where}"
+
     def __iter__(self) -> Iterator[FeedBatch]:
         while True:
-            item = self._queue.get()
+            item = self._next()
             if item is _END:
                 return
             if isinstance(item, BaseException):
@@ -152,6 +189,14 @@ class BatchFeeder:
             self._queue.put(_END)
         except BaseException as exc:  # noqa: BLE001 (whatever it is, the one who waits for data has to get it)
             self._queue.put(exc)
+
+
+def _is_of_python(filename: str) -> bool:
+    return filename.startswith((os.path.dirname(threading.__file__), "<"))
+
+
+def _report(text: str) -> None:
+    print(text, file=log.v2)
 
 
 def _keys_to_feed(dataset: Dataset, extern_data: ExternData, used_keys: set[str], fetches: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the step is finished, then the pass ends."""
+"""Ctrl-C, SIGTERM and SIGHUP: the step is finished, then the pass ends."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import signal
 import threading
 from types import FrameType, TracebackType
 
+from returnn.util.system.end_by_signal import EndedBySignal, heard_signals
 
-class InterruptedRun(KeyboardInterrupt):
+
+class InterruptedRun(EndedBySignal):
     """Somebody asked the process to end."""
 
 
 class Interrupts:
     """While it is entered, signals are noted, and `check` raises. A second signal interrupts at once."""
-
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
         self._received: int | None = None
@@ -22,7 +22,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            self._old = {number: signal.signal(number, self._handle) for number in self._SIGNALS}
+            self._old = {number: signal.signal(number, self._handle) for number in heard_signals()}
         return self
 
     def __exit__(
@@ -33,7 +33,7 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._received is not None:
-            raise InterruptedRun(f"interrupted by {signal.Signals(number).name}, twice")
+            raise InterruptedRun(number, f"interrupted by {signal.Signals(number).name}, twice")
         self._received = number
 
     def check(self, *, where: str) -> None:
@@ -42,4 +42,5 @@ class Interrupts:
         :raises InterruptedRun: if a signal came
         """
         if self._received is not None:
-            raise InterruptedRun(f"interrupted by {signal.Signals(self._received).name} after {where}")
+            name = signal.Signals(self._received).name
+            raise InterruptedRun(self._received, f"interrupted by {name} after {where}")

@@ -11,7 +11,7 @@ from returnn.engine.best_model import best_model_options
 from returnn.engine.epoch_report import note_duration, report_epoch
 from returnn.engine.learning_rate_control import LearningRateControl, pretrain_learning_rate
 from returnn.log import log
-from returnn.tf.checkpoint import broken_filename, cleanup_policy, crash_filename
+from returnn.tf.checkpoint import broken_filename, cleanup_policy
 from returnn.tf.engine.batches import batches_of
 from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.evaluation import Evaluation
@@ -189,20 +189,16 @@ class Training:
         try:
             data_pass.run(prefix, raise_exception=True)
         except NonFiniteError:
-            self._save_beside(broken_filename)
+            self._save_broken()
             raise
         except InterruptedRun as exc:
-            saved = self._save_beside(lambda name: crash_filename(name, data_pass.num_steps))
-            where = f"; the parameters are in {saved!r}" if saved else ""
-            print(f"{exc}{where}. The same command again starts at epoch {self.epochs.current}.", file=log.v1)
+            print(f"{exc}. The same command again starts at epoch {self.epochs.current}.", file=log.v1)
             raise
 
-    def _save_beside(self, name_of: Callable[[str], str]) -> str | None:
-        if not self.model_files.are_written:
-            return None
-        filename = name_of(self.model_files.names.of_epoch())
-        self.session.save(filename, may_be_broken=True)
-        return filename
+    def _save_broken(self) -> None:
+        """The parameters before the step that failed, to look at."""
+        if self.model_files.are_written:
+            self.session.save(broken_filename(self.model_files.names.of_epoch()), may_be_broken=True)
 
     def _finish_epoch(self, data_pass: DataPass) -> None:
         control, epoch = self.control, self.epochs.current

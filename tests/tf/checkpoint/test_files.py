@@ -12,7 +12,6 @@ def make(folder, *names):
 def test_names():
     assert files.epoch_filename("net/model", 7) == "net/model.007"
     assert files.epoch_filename("net/model", 1234, is_pretrain=True) == "net/model.pretrain.1234"
-    assert files.crash_filename("net/model.007", 345) == "net/model.007.crash_345"
     assert files.broken_filename("net/model.007") == "net/model.007.broken"
 
 

@@ -80,7 +80,7 @@ def start(folder, **environment):
     return process.returncode, output
 
 
-def start_process(folder, text=TEXT, **environment):
+def start_process(folder, text=TEXT, *, preexec_fn=None, **environment):
     """
     :param folder: of the config, and of the models
     :param text: of the config
@@ -98,6 +98,7 @@ def start_process(folder, text=TEXT, **environment):
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=preexec_fn,
     )
 
 

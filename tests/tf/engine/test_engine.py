@@ -183,7 +183,7 @@ def test_nan_in_the_data_names_the_sequence(tmp_path):
     assert len(text.splitlines()) <= 5
 
 
-def test_ctrl_c_finishes_the_step_and_saves(tmp_path, capsys):
+def test_ctrl_c_finishes_the_step(tmp_path, capsys):
     def step(source, **_kwargs):
         def interrupt(x):
             os.kill(os.getpid(), signal.SIGINT)
@@ -201,9 +201,8 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path, capsys):
     with pytest.raises(InterruptedRun, match="interrupted by SIGINT after train epoch 1, step 1"):
         train(tmp_path, network=network)
     output = capsys.readouterr().out
-    assert "the parameters are in" in output
     assert "The same command again starts at epoch 1." in output
-    assert [name for name in os.listdir(tmp_path) if name.endswith(".index")]
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".index")]
 
 
 def test_ctrl_c_between_epochs_lets_the_epoch_end(tmp_path, capsys, monkeypatch):

@@ -38,9 +38,7 @@ def test_second_training_names_the_first_one(tmp_path):
 
 
 def test_training_that_lost_its_lock_writes_nothing(tmp_path, monkeypatch):
-    other = (
-        "import os, sys; from returnn.util.files.lock_holder import LockHolder; print(LockHolder.this_process().text())"
-    )
+    other = "from returnn.util.files.lock_holder import LockHolder; print(LockHolder.this_process().text())"
     env = {**os.environ, "PYTHONPATH": ROOT}
     text = subprocess.run([sys.executable, "-c", other], env=env, capture_output=True, text=True, check=True).stdout
 
