@@ -10,9 +10,9 @@ from returnn.tools.command_line import init_config, open_dataset, run_tool
 from returnn.tools.dataset_dump import Selection
 from returnn.tools.seq_texts import seq_texts
 from returnn.tools.text_dict import read_text_dict
-from returnn.tools.word_errors import total_word_errors
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.texts.word_errors import total_word_errors
 
 
 def make_parser() -> argparse.ArgumentParser:

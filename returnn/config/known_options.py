@@ -68,8 +68,8 @@ _BY_THEME = {
         analyze_dataset combine_labels ctc_prior_file eval_batch_size eval_datasets eval_output_file
         eval_output_file_per_seq eval_use_train_flag forward_batch_size forward_callback forward_data
         forward_output_layer forward_override_hdf_output forward_step forward_use_search output_file
-        output_per_seq_file_format output_per_seq_format search_data search_do_eval search_output_file
-        search_output_file_format search_output_layer search_train_network_layers statistics
+        output_per_seq_file_format output_per_seq_format search_data search_do_eval search_metrics
+        search_output_file search_output_file_format search_output_layer search_train_network_layers statistics
         statistics_dtype statistics_save_prefix
     """,
     "TensorFlow": """

@@ -7,11 +7,7 @@ text, the best one first.
 
 from __future__ import annotations
 
-import ast
-import gzip
-import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy
@@ -19,15 +15,14 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.datasets.core.dataset import Dataset
+from returnn.engine.hypothesis_files import Hypotheses, HypothesesPerLayer, words_of
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.network import TFNetwork
-from returnn.util.errors import ConfigError, UserError, check_known
-from returnn.util.files.atomic_file import open_atomic
+from returnn.util.errors import ConfigError
+from returnn.util.warn_once import warn_once
 
-Hypotheses: TypeAlias = str | list[tuple[float, str]]
 Serializer: TypeAlias = Callable[[numpy.ndarray], str]
-HypothesesPerLayer: TypeAlias = "Hypotheses | dict[str, Hypotheses]"
 
 
 class HypothesisReader:
@@ -45,6 +40,12 @@ class HypothesisReader:
         self.fetches: dict[str, tf.Tensor] = {}
         for name, layer in self._layers.items():
             self.fetches.update(_fetches_of(network, name, layer))
+
+    @property
+    def target(self) -> str:
+        """Key of the target of the first layer, or of the network."""
+        target = next(iter(self._layers.values())).target
+        return target if isinstance(target, str) else self._network.extern_data.default_target
 
     def read(self, values: Mapping[str, Any], dataset: Dataset) -> list[HypothesesPerLayer]:
         """
@@ -70,114 +71,38 @@ class HypothesisReader:
         return [sorted(zip(row, beam, strict=True), key=lambda pair: -pair[0]) for row, beam in beams]
 
 
-# Files.
+class ReferenceReader:
+    """The target, as text: what should have been found."""
 
+    def __init__(self, network: TFNetwork, key: str, dataset: Dataset) -> None:
+        """
+        :param network: in search
+        :param key: of the target
+        :param dataset: knows names of labels, if the target does not
+        :raises ConfigError: if the target is not there, or its labels have no names
+        """
+        self._vocab = network.extern_data.get_data(key).vocab
+        self._key = key
+        if self._vocab is None and not (key in dataset.get_data_keys() and dataset.can_serialize_data(key)):
+            raise ConfigError(
+                f"option 'search_metrics': the labels of the target {key!r} have no names.\n"
+                f"  Give it a 'vocab' in 'extern_data', such as {{'vocab_file': FILE}}."
+            )
+        target = network.get_extern_data(key, mark_data_key_as_used=True).copy_as_batch_major()
+        lengths = target.get_time_dim_tag().get_size_tensor().copy_as_batch_major()
+        self.fetches = {"reference": target.raw_tensor, "reference lengths": lengths.raw_tensor}
 
-def write_hypotheses(filename: str, results: Mapping[str, HypothesesPerLayer], file_format: str) -> None:
-    """
-    :param filename: the file; it is complete or not there. With the ending ".gz", it is compressed
-    :param results: by tag
-    :param file_format: one of `FILE_FORMATS`
-    :raises ConfigError: if there is no such format, or if it cannot have hypotheses of several layers
-    """
-    check_known("format", file_format, FILE_FORMATS, where="option 'search_output_file_format'")
-    text = "".join(FILE_FORMATS[file_format](results))
-    data = text.encode("utf8")
-    with open_atomic(filename, "wb") as file:
-        file.write(gzip.compress(data, mtime=0) if filename.endswith(".gz") else data)
-
-
-def read_hypotheses(filename: str) -> dict[str, HypothesesPerLayer]:
-    """
-    :param filename: written with a format that has tags: "py", "py-words", "json", "tagged"
-    :return: by tag
-    :raises UserError: if it is something else
-    """
-    data = Path(filename).read_bytes()
-    text = (gzip.decompress(data) if filename.endswith(".gz") else data).decode("utf8")
-    try:
-        if not text.startswith("{"):
-            return {tag: rest for tag, _, rest in (line.partition(" ") for line in text.splitlines())}
-        if text.startswith("{\n"):
-            return dict(ast.literal_eval(text))
-        return {entry["seq_tag"]: _from_json(entry["hyps"]) for entry in map(json.loads, text.splitlines())}
-    except (ValueError, SyntaxError, KeyError, TypeError) as exc:
-        raise UserError(f"{filename!r} has no hypotheses: {type(exc).__name__}: {exc}.") from exc
-
-
-def words_of(text: str) -> str:
-    """:return: with subwords put together, of byte pair encoding ("@@ ") or of SentencePiece ("▁" before a word)"""
-    if "▁" in text:
-        return text.replace(" ", "").replace("▁", " ").strip()
-    return f"{text} ".replace("@@ ", "").rstrip()
-
-
-def best_hypothesis(hypotheses: HypothesesPerLayer) -> str:
-    """
-    :return: text of the best one
-    :raises ConfigError: if there are several layers
-    """
-    if isinstance(hypotheses, dict):
-        layers = ", ".join(map(repr, hypotheses))
-        raise ConfigError(
-            f"option 'search_output_file_format': lines of text cannot have several layers, {layers}.\n"
-            "  Possible: 'py', 'py-words', 'json', or one 'search_output_layer'."
-        )
-    return hypotheses[0][1] if isinstance(hypotheses, list) else hypotheses
-
-
-def _txt(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return [f"{best_hypothesis(hyps)}\n" for hyps in results.values()]
-
-
-def _words(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return [f"{words_of(best_hypothesis(hyps))}\n" for hyps in results.values()]
-
-
-def _tagged(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return [f"{tag} {words_of(best_hypothesis(hyps))}\n" for tag, hyps in results.items()]
-
-
-def _py(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return ["{\n", *(f"{tag!r}: {_py_value(hyps)},\n" for tag, hyps in results.items()), "}\n"]
-
-
-def _py_value(hyps: HypothesesPerLayer) -> str:
-    if not isinstance(hyps, list):
-        return repr(hyps)
-    return "[\n" + "".join(f"({score!r}, {text!r}),\n" for score, text in hyps) + "]"
-
-
-def _py_words(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return _py({tag: _map_texts(words_of, hyps) for tag, hyps in results.items()})
-
-
-def _json(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return [json.dumps({"seq_tag": tag, "hyps": hyps}, ensure_ascii=False) + "\n" for tag, hyps in results.items()]
-
-
-FILE_FORMATS: dict[str, Callable[[Mapping[str, HypothesesPerLayer]], list[str]]] = {
-    "txt": _txt,  # a line for each sequence: the best hypothesis
-    "words": _words,  # the same, with subwords put together
-    "tagged": _tagged,  # the same, after the tag, as Kaldi and sclite have it
-    "py": _py,  # a dict from tags to text, or to all hypotheses with their scores
-    "py-words": _py_words,  # the same, with subwords put together
-    "json": _json,  # a line for each sequence: {"seq_tag": ..., "hyps": ...}
-}
-
-
-def _map_texts(func: Callable[[str], str], hyps: HypothesesPerLayer) -> HypothesesPerLayer:
-    if isinstance(hyps, dict):
-        return {name: _map_texts(func, value) for name, value in hyps.items()}  # type: ignore[misc]
-    if isinstance(hyps, list):
-        return [(score, func(text)) for score, text in hyps]
-    return func(hyps)
-
-
-def _from_json(hyps: Any) -> HypothesesPerLayer:
-    if isinstance(hyps, dict):
-        return {name: _from_json(value) for name, value in hyps.items()}  # type: ignore[misc]
-    return [(score, text) for score, text in hyps] if isinstance(hyps, list) else hyps
+    def read(self, values: Mapping[str, Any], dataset: Dataset) -> list[str]:
+        """
+        :param values: of the fetches
+        :param dataset: knows names of labels, if the target does not
+        :return: of each sequence
+        """
+        rows = zip(values["reference"], values["reference lengths"], strict=True)
+        seqs = [labels[:length] for labels, length in rows]
+        if self._vocab is not None:
+            return [words_of(self._vocab.get_seq_labels(labels)) for labels in seqs]
+        return [words_of(dataset.serialize_data(self._key, labels)) for labels in seqs]
 
 
 # Values.
@@ -217,4 +142,8 @@ def _serializer(layer: LayerBase, dataset: Dataset, network: TFNetwork) -> Seria
     target = layer.target if isinstance(layer.target, str) else network.extern_data.default_target
     if target in dataset.get_data_keys() and dataset.can_serialize_data(target):
         return lambda labels: dataset.serialize_data(target, numpy.atleast_1d(labels))
+    warn_once(
+        f"{layer.where()}: its labels have no names, so hypotheses are numbers. "
+        f"Give {target!r} a 'vocab' in 'extern_data', such as {{'vocab_file': FILE}}."
+    )
     return lambda labels: " ".join(map(str, numpy.atleast_1d(labels).tolist()))

@@ -7,12 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.datasets.core.dataset import Dataset
+from returnn.engine.hypothesis_files import (
+    FILE_FORMATS,
+    HypothesesPerLayer,
+    best_hypothesis,
+    words_of,
+    write_hypotheses,
+)
 from returnn.log import log
 from returnn.tf.engine.batches import batches_of
 from returnn.tf.engine.data_pass import DataPass
-from returnn.tf.engine.hypotheses import FILE_FORMATS, HypothesesPerLayer, HypothesisReader, write_hypotheses
+from returnn.tf.engine.hypotheses import HypothesisReader, ReferenceReader
 from returnn.tf.engine.network_session import NetworkSession
 from returnn.util.errors import check_known
+from returnn.util.texts.text_scores import check_metrics, score_lines
 
 
 def search(
@@ -39,16 +47,23 @@ def search(
     results: dict[str, HypothesesPerLayer] = {}
 
     corpus_order = _CorpusOrder(dataset)
+    metrics = session.config.options.search_metrics
+    check_metrics(metrics, where="option 'search_metrics'")
+    references = ReferenceReader(session.network, reader.target, dataset) if metrics else None
+    texts: dict[str, str] = {}
 
     def collect(**values: Any) -> None:
+        if references is not None:
+            texts.update(zip(data_pass.current_tags, references.read(values, dataset), strict=True))
         corpus_order.add(data_pass.current_tags)
         results.update(zip(data_pass.current_tags, reader.read(values, dataset), strict=True))
 
     dataset.init_seq_order(session.epoch or 1)
+    fetches = {**reader.fetches, **(references.fetches if references is not None else {})}
     data_pass = DataPass(
         session, dataset_name="search", dataset=dataset, eval=do_eval,
         batches=batches_of(session, dataset, train=False, batch_size=session.config.options.forward_batch_size),
-        extra_fetches=reader.fetches, extra_fetches_callback=collect,
+        extra_fetches=fetches, extra_fetches_callback=collect,
     )  # fmt: skip
     data_pass.run("search", raise_exception=True)
     for key, value in sorted(data_pass.results.items()):
@@ -57,6 +72,10 @@ def search(
         f"search: {data_pass.num_seqs} sequences, {data_pass.num_seqs / data_pass.elapsed:.1f} per second", file=log.v2
     )
     results = corpus_order.sorted(results)
+    if references is not None:
+        hyps = {tag: words_of(best_hypothesis(hyp)) for tag, hyp in results.items()}
+        for line in score_lines(hyps, texts, session.config.options.search_metrics):
+            print(f"search: {line}", file=log.v1)
     if output_file:
         write_hypotheses(output_file, results, output_file_format)
         print(f"search: wrote {output_file!r}, in the order of {corpus_order}", file=log.v1)

@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 
 from returnn.engine.data import load_dataset
+from returnn.engine.hypothesis_files import FILE_FORMATS, read_hypotheses, words_of, write_hypotheses
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.tf.engine import Engine, tasks
-from returnn.tf.engine.hypotheses import FILE_FORMATS, read_hypotheses, words_of, write_hypotheses
 from returnn.tf.engine.server import SearchServer
 from returnn.util.errors import ConfigError, UserError
 from tests.tf.engine.small_config import config
@@ -132,6 +132,26 @@ def test_search_writes_each_format(file_format, tmp_path):
             scores = [score for score, _ in beam]
             assert len(beam) == 3
             assert scores == sorted(scores, reverse=True)
+
+
+def test_scores_of_a_search(tmp_path, capsys):
+    data = {"class": "StaticDataset", "data": [], "output_dim": {"data": (9, 2), "classes": (2, 1)}}
+    data["data"] = [
+        {"data": numpy.ones((3, 9), "float32"), "classes": numpy.array([0, 1, 1][: i + 1], "int32")} for i in range(3)
+    ]
+    classes = {"dim": 2, "sparse": True, "vocab": {"class": "Vocabulary", "vocab_file": None, "labels": ["yes", "no"]}}
+    options = {"network": DECODER, "search_data": data, "search_output_layer": "decision"}
+    with pytest.raises(ConfigError, match="option 'search_metrics': the labels of the target 'classes' have no names"):
+        tasks.search_task(task_config(tmp_path, "search", search_metrics=["wer"], **options))
+    assert "its labels have no names" not in capsys.readouterr().out
+    tasks.search_task(task_config(tmp_path, "search", search_output_file=str(tmp_path / "numbers"), **options))
+    assert "its labels have no names, so hypotheses are numbers. Give 'classes' a 'vocab'" in capsys.readouterr().out
+    options.update(extern_data={"data": {"dim": 9}, "classes": classes}, search_metrics=["wer", "cer", "bleu"])
+    tasks.search_task(task_config(tmp_path, "search", **options))
+    out = capsys.readouterr().out
+    assert "; 6 words), " in out
+    assert "search: CER " in out
+    assert "search: BLEU " in out
 
 
 def test_search_of_several_layers(tmp_path):

@@ -45,29 +45,42 @@ class WordErrors:
         )
 
 
-def word_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> WordErrors:
-    """:return: of one of the alignments with the fewest errors"""
+def align(hypothesis: Sequence[str], reference: Sequence[str]) -> list[tuple[str | None, str | None]]:
+    """
+    :return: pairs of a word of the hypothesis, and what it stands for in the reference, with the fewest errors; None
+        for a word that is missing there
+    """
     num_rows, num_columns = len(hypothesis) + 1, len(reference) + 1
+    gap = num_rows + num_columns  # of alignments with as few errors, the one with the most words that are right
+    substitution = gap + 1
     cost = numpy.zeros((num_rows, num_columns), dtype="int64")
-    cost[0], cost[:, 0] = numpy.arange(num_columns), numpy.arange(num_rows)
+    cost[0], cost[:, 0] = gap * numpy.arange(num_columns), gap * numpy.arange(num_rows)
     for i, word in enumerate(hypothesis, 1):
         for j, wanted in enumerate(reference, 1):
-            cost[i, j] = min(cost[i - 1, j - 1] + (word != wanted), cost[i - 1, j] + 1, cost[i, j - 1] + 1)
-    counts = {"substitution": 0, "deletion": 0, "insertion": 0}
+            both = cost[i - 1, j - 1] + substitution * (word != wanted)
+            cost[i, j] = min(both, cost[i - 1, j] + gap, cost[i, j - 1] + gap)
+    pairs: list[tuple[str | None, str | None]] = []
     i, j = len(hypothesis), len(reference)
     while i or j:
-        is_diagonal = i > 0 and j > 0 and cost[i, j] == cost[i - 1, j - 1] + (hypothesis[i - 1] != reference[j - 1])
-        if is_diagonal:
-            counts["substitution"] += hypothesis[i - 1] != reference[j - 1]
+        if i and j and cost[i, j] == cost[i - 1, j - 1] + substitution * (hypothesis[i - 1] != reference[j - 1]):
             i, j = i - 1, j - 1
-        elif i > 0 and cost[i, j] == cost[i - 1, j] + 1:
-            counts["insertion"] += 1
+            pairs.append((hypothesis[i], reference[j]))
+        elif i and cost[i, j] == cost[i - 1, j] + gap:
             i -= 1
+            pairs.append((hypothesis[i], None))
         else:
-            counts["deletion"] += 1
             j -= 1
-    is_wrong = bool(cost[-1, -1])
-    return WordErrors(*counts.values(), len(reference), int(is_wrong), 1)
+            pairs.append((None, reference[j]))
+    return pairs[::-1]
+
+
+def word_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> WordErrors:
+    """:return: of one of the alignments with the fewest errors"""
+    counts = {"substitution": 0, "deletion": 0, "insertion": 0}
+    for word, wanted in align(hypothesis, reference):
+        kind = "deletion" if word is None else "insertion" if wanted is None else "substitution"
+        counts[kind] += word != wanted
+    return WordErrors(*counts.values(), len(reference), int(any(counts.values())), 1)
 
 
 def total_word_errors(

@@ -1,7 +1,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from returnn.tools.word_errors import WordErrors, total_word_errors, word_errors
+from returnn.util.texts.word_errors import WordErrors, total_word_errors, word_errors
 
 words = st.lists(st.sampled_from("abc"), max_size=6)
 

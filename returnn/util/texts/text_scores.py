@@ -1,0 +1,91 @@
+"""Scores of hypotheses by references: word and character error rate, BLEU; and how they are aligned, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from returnn.util.errors import UserError, check_known
+from returnn.util.texts.corpus_bleu import corpus_bleu
+from returnn.util.texts.word_errors import WordErrors, align, word_errors
+
+
+def check_metrics(names: list[str], *, where: str) -> None:
+    """:raises ConfigError: if a metric is not known"""
+    for name in names:
+        check_known("metric", name, METRICS, where=where)
+
+
+def score_lines(
+    hypotheses: Mapping[str, str],
+    references: Mapping[str, str],
+    metrics: list[str],
+    *,
+    per_seq: bool = False,
+    with_alignment: bool = False,
+) -> Iterator[str]:
+    """
+    :param hypotheses: by tag
+    :param references: by tag
+    :param metrics: some of `METRICS`
+    :param per_seq: also the scores of each sequence
+    :param with_alignment: with each sequence, which word of the reference became which one
+    :return: lines for people
+    :raises UserError: if a hypothesis has no reference, or if there is none
+    """
+    unknown = next((tag for tag in hypotheses if tag not in references), None)
+    if unknown is not None:
+        raise UserError(f"there is no reference for {unknown!r}; there are {len(references)} references.")
+    if not hypotheses:
+        raise UserError("there is no hypothesis.")
+    for tag, text in hypotheses.items() if per_seq or with_alignment else ():
+        one = [METRICS[name]({tag: text}, references) for name in metrics]
+        yield f"{tag}: {'; '.join(one)}"
+        if with_alignment:
+            yield alignment_text(text.split(), references[tag].split())
+    for name in metrics:
+        yield METRICS[name](hypotheses, references)
+    missing = len(set(references) - set(hypotheses))
+    if missing:
+        yield f"{missing} of {len(references)} references have no hypothesis, and do not count."
+
+
+def alignment_text(hypothesis: list[str], reference: list[str]) -> str:
+    """:return: three lines with the words below each other: reference, hypothesis, and the kind of each error"""
+    rows: list[list[str]] = [["  ref"], ["  hyp"], ["     "]]
+    for word, wanted in align(hypothesis, reference):
+        kind = "D" if word is None else "I" if wanted is None else "" if word == wanted else "S"
+        texts = [wanted or "*" * len(word or ""), word or "*" * len(wanted or ""), kind]
+        width = max(map(len, texts))
+        for row, text in zip(rows, texts, strict=True):
+            row.append(text.ljust(width))
+    return "\n".join(" ".join(row).rstrip() for row in rows)
+
+
+def _errors(
+    hypotheses: Mapping[str, str], references: Mapping[str, str], split: Callable[[str], list[str]]
+) -> WordErrors:
+    total = WordErrors()
+    for tag, text in hypotheses.items():
+        total += word_errors(split(text), split(references[tag]))
+    return total
+
+
+def _wer(hypotheses: Mapping[str, str], references: Mapping[str, str]) -> str:
+    return str(_errors(hypotheses, references, str.split))
+
+
+def _cer(hypotheses: Mapping[str, str], references: Mapping[str, str]) -> str:
+    errors = _errors(hypotheses, references, lambda text: list(" ".join(text.split())))
+    return str(errors).replace("WER", "CER", 1).replace("words", "characters", 1)
+
+
+def _bleu(hypotheses: Mapping[str, str], references: Mapping[str, str]) -> str:
+    score = corpus_bleu(list(hypotheses.values()), [references[tag] for tag in hypotheses])
+    return f"BLEU {score:.2f} (13a, as sacreBLEU)"
+
+
+METRICS: dict[str, Callable[[Mapping[str, str], Mapping[str, str]], str]] = {
+    "wer": _wer,  # word error rate
+    "cer": _cer,  # character error rate; white space counts as one character
+    "bleu": _bleu,  # of the corpus
+}

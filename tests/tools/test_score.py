@@ -1,0 +1,35 @@
+"""The script `score.py`."""
+
+import pytest
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "hyps.txt").write_text("a b@@ c d\nx\n")
+    (tmp_path / "hyps.py").write_text("{\n'one': [\n(-1.0, 'a b@@ c d'),\n(-2.0, 'z')],\n'two': [\n(-1.0, 'x')],\n}\n")
+    (tmp_path / "refs.txt").write_text("a bc e\nx\n")
+    (tmp_path / "refs.py").write_text("{\n'two': 'x',\n'one': 'a bc e',\n}\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("hyps", ["hyps.txt", "hyps.py"])
+@pytest.mark.parametrize("refs", ["refs.txt", "refs.py"])
+def test_files_of_all_kinds(hyps, refs, tool, files):
+    if (hyps, refs) == ("hyps.txt", "refs.py"):  # lines belong to the sequences in their order, which is another one
+        (files / "refs.py").write_text("{\n'one': 'a bc e',\n'two': 'x',\n}\n")
+    status, out, err = tool("score", files / hyps, files / refs, "--metric", "wer", "bleu", "--alignment")
+    assert (status, err) == (0, "")
+    assert "WER 25.00% (1 errors: 1 substitutions, 0 deletions, 0 insertions; 4 words), 1 of 2 sequences" in out
+    assert "  ref a bc e\n  hyp a bc d\n           S\n" in out
+    assert "BLEU" in out
+
+
+def test_another_number_of_lines(tool, files):
+    (files / "refs.txt").write_text("a\n")
+    status, _, err = tool("score", files / "hyps.txt", files / "refs.txt")
+    assert status == 1
+    assert "has 1 lines, but 2 sequences are to be compared" in err
+
+
+def test_references_are_needed(tool, files):
+    assert "a file with references is required, or the option '--dataset'" in tool("score", files / "hyps.txt")[2]

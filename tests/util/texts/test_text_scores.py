@@ -1,0 +1,59 @@
+"""Scores of texts: BLEU beside recorded numbers of sacreBLEU 2.6.0, and alignments."""
+
+import pytest
+
+from returnn.util.errors import ConfigError, UserError
+from returnn.util.texts.corpus_bleu import corpus_bleu, tokens_13a
+from returnn.util.texts.text_scores import alignment_text, check_metrics, score_lines
+
+HYPS = [
+    "The cat sat on the mat, quickly.", "Es kostet 3,50 Euro - oder 1-2 mehr (etwa).", "a b", "Ein Mann fährt Fahrrad.",
+]  # fmt: skip
+REFS = [
+    "The cat sits on the mat quickly!", "Es kostet 3,50 Euro oder 1-2 mehr (etwa)!", "x y",
+    "Ein Mann fährt ein Fahrrad.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hyps", "refs", "score"),  # sacrebleu.corpus_bleu(hyps, [refs]).score
+    [
+        (HYPS, REFS, 51.01313879792155),
+        (HYPS[2:], REFS[2:], 37.684991644924196),
+        (["a"], ["a"], 0.0),
+        (["x b c d e"], ["a b q d e f g"], 15.848738972120703),
+    ],
+)
+def test_bleu_is_that_of_sacrebleu(hyps, refs, score):
+    assert corpus_bleu(hyps, refs) == pytest.approx(score, rel=1e-9)
+
+
+def test_tokens():
+    text = 'He said: "3,50 &quot; 1-2" U.S. (a/b) x-y.'
+    assert " ".join(tokens_13a(text)) == 'He said : " 3,50 " 1 - 2 " U . S . ( a / b ) x-y .'
+
+
+def test_alignment():
+    assert alignment_text(["a", "cat", "sat", "there"], ["the", "cat", "is", "sat"]) == (
+        "  ref the cat is sat *****\n  hyp a   cat ** sat there\n      S       D      I"
+    )
+
+
+def test_scores_per_sequence_and_in_all():
+    hyps, refs = {"a": "x y", "b": "u"}, {"a": "x z", "b": "u", "c": "v"}
+    lines = list(score_lines(hyps, refs, ["wer", "cer", "bleu"], per_seq=True))
+    assert lines[0].startswith("a: WER 50.00% (1 errors: 1 substitutions, 0 deletions, 0 insertions; 2 words)")
+    assert "; CER 33.33% (1 errors: 1 substitutions, 0 deletions, 0 insertions; 3 characters)" in lines[0]
+    assert lines[1].startswith("b: WER 0.00%")
+    assert lines[2].startswith("WER 33.33%")
+    assert lines[4].startswith("BLEU 0.00")
+    assert lines[5] == "1 of 3 references have no hypothesis, and do not count."
+
+
+def test_what_cannot_be_scored():
+    with pytest.raises(UserError, match="there is no reference for 'b'; there are 1 references"):
+        list(score_lines({"b": ""}, {"a": ""}, ["wer"]))
+    with pytest.raises(UserError, match="there is no hypothesis"):
+        list(score_lines({}, {"a": ""}, ["wer"]))
+    with pytest.raises(ConfigError, match=r"option 'x': there is no metric 'wre'\.\n  Did you mean 'wer'"):
+        check_metrics(["wre"], where="option 'x'")
