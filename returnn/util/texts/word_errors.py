@@ -80,7 +80,8 @@ def word_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> WordErro
     for word, wanted in align(hypothesis, reference):
         kind = "deletion" if word is None else "insertion" if wanted is None else "substitution"
         counts[kind] += word != wanted
-    return WordErrors(*counts.values(), len(reference), int(any(counts.values())), 1)
+    substitutions, deletions, insertions = counts.values()
+    return WordErrors(substitutions, deletions, insertions, len(reference), int(any(counts.values())), 1)
 
 
 def total_word_errors(

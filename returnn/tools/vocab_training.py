@@ -1,0 +1,94 @@
+"""Vocabularies from text: words, characters, byte pair encoding, SentencePiece."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from returnn.util.bpe import StandardBytePairEncoder
+from returnn.util.bpe_learning import codes_text, learn_bpe
+from returnn.util.errors import UserError
+from returnn.util.files.atomic_file import write_atomic
+from returnn.util.optional_import import import_optional
+
+END, UNKNOWN = "</s>", "<unk>"
+_SPECIAL = [END, UNKNOWN]
+
+
+def write_words(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
+    """
+    :param texts: the sentences
+    :param prefix: of the names of the files
+    :param size: at most so many labels, the most frequent ones
+    :return: options of `Vocabulary`
+    """
+    counts = Counter(word for text in texts for word in text.split())
+    return _written(prefix, _most_frequent(counts, size), unknown_label=UNKNOWN)
+
+
+def write_characters(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
+    """See `write_words`."""
+    counts = Counter(char for text in texts for char in text.rstrip("\n"))
+    written = _written(prefix, _most_frequent(counts, size), unknown_label=UNKNOWN)
+    return {"class": "CharacterTargets", **written}
+
+
+def write_bpe(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
+    """See `write_words`. The size is that of the vocabulary."""
+    counts = Counter(word for text in texts for word in text.split())
+    num_chars = len({char for word in counts for char in word})
+    merges = learn_bpe(counts, max(_needed(size, "bpe") - len(_SPECIAL) - 2 * num_chars, 0))
+    write_atomic(f"{prefix}.codes", codes_text(merges))
+    encoder = StandardBytePairEncoder(f"{prefix}.codes")
+    used = Counter(label for word, count in counts.items() for label in encoder.segment_sentence(word) * count)
+    parts = {char + end for word in counts for char in word for end in ("", "@@")}
+    labels = [label for label, _ in _sorted(used)] + sorted(parts - set(used))
+    return {
+        "class": "BytePairEncoding",
+        "bpe_file": f"{prefix}.codes",
+        **_written(prefix, labels, unknown_label=UNKNOWN),
+    }
+
+
+def write_sentence_pieces(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
+    """See `write_words`. Needs the package `sentencepiece`."""
+    trainer = import_optional("sentencepiece", needed_for="vocabularies by SentencePiece").SentencePieceTrainer
+    model = io.BytesIO()
+    try:
+        trainer.train(
+            sentence_iterator=iter(texts), model_writer=model, vocab_size=_needed(size, "sentencepiece"),
+            eos_id=0, unk_id=1, bos_id=-1, hard_vocab_limit=False, minloglevel=2,
+        )  # fmt: skip
+    except RuntimeError as exc:
+        raise UserError(f"SentencePiece: {exc}") from exc
+    write_atomic(f"{prefix}.model", model.getvalue())
+    return {"class": "SentencePieces", "model_file": f"{prefix}.model", "add_eos": True}
+
+
+KINDS: dict[str, Callable[[Iterable[str], str, int | None], dict[str, Any]]] = {
+    "words": write_words, "chars": write_characters, "bpe": write_bpe, "sentencepiece": write_sentence_pieces,
+}  # fmt: skip
+
+
+def _written(prefix: str, labels: Sequence[str], **options: Any) -> dict[str, Any]:
+    """:return: options of a vocabulary, whose sequences end with label 0"""
+    text = "[\n" + "".join(f"{label!r},\n" for label in [*_SPECIAL, *labels]) + "]\n"
+    write_atomic(f"{prefix}.vocab", text)
+    return {"vocab_file": f"{prefix}.vocab", **options, "seq_postfix": [0]}
+
+
+def _most_frequent(counts: Counter[str], size: int | None) -> list[str]:
+    labels = [label for label, _ in _sorted(counts) if label not in _SPECIAL]
+    return labels if size is None else labels[: max(size - len(_SPECIAL), 0)]
+
+
+def _sorted(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _needed(size: int | None, kind: str) -> int:
+    if size is None:
+        raise UserError(f"kind {kind!r}: the option '--size' is required: the number of labels.")
+    return size

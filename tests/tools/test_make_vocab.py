@@ -1,0 +1,75 @@
+"""The script `make-vocab.py`: what it prints is a vocabulary for the text that it was made from."""
+
+import ast
+import itertools
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from returnn.datasets.util.vocabulary import Vocabulary
+from returnn.util.bpe_learning import learn_bpe, merged
+
+LINES = [
+    "the cat sat on the mat",
+    "a cat is a cat is a cat",
+    "the hat of the cat, that is on the mat",
+    "eine Katze",
+] * 3
+
+
+@pytest.fixture
+def text(tmp_path):
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in LINES))
+    return tmp_path / "text"
+
+
+@pytest.mark.parametrize(("kind", "size"), [("words", None), ("chars", None), ("bpe", 60), ("sentencepiece", 40)])
+def test_what_is_printed_is_a_vocabulary_of_the_text(kind, size, text, tool, tmp_path):
+    if kind == "sentencepiece":
+        pytest.importorskip("sentencepiece")
+    options = ["--size", size] if size else []
+    status, out, err = tool("make-vocab", kind, tmp_path / "out", "--text", text, *options)
+    assert (status, err) == (0, "")
+    vocab = Vocabulary.create_vocab(**ast.literal_eval(out.removeprefix('"vocab": ')))
+    assert size is None or vocab.num_labels <= size
+    for line in LINES:
+        labels = vocab.get_seq(line)
+        assert labels[-1] == 0
+        assert vocab.unknown_label_id not in labels
+        shown = vocab.get_seq_labels(labels[:-1])
+        if kind == "bpe":
+            shown = f"{shown} ".replace("@@ ", "").strip()
+        if kind == "sentencepiece":
+            shown = shown.replace(" ", "").replace("▁", " ").strip()
+        assert shown == line
+
+
+def test_the_most_frequent_words(text, tool, tmp_path):
+    tool("make-vocab", "words", tmp_path / "out", "--text", text, "--size", 4)
+    assert ast.literal_eval((tmp_path / "out.vocab").read_text()) == ["</s>", "<unk>", "the", "cat"]
+
+
+def test_texts_of_a_dataset(tool, tmp_path):
+    dataset = (
+        "{'class': 'StaticDataset', 'data': [{'data': [0, 1], 'x': [1]}], 'output_dim': {'data': (2, 1), 'x': (2, 1)}}"
+    )
+    status, _, err = tool("make-vocab", "words", tmp_path / "out", "--dataset", dataset, "--key", "data")
+    assert status == 1
+    assert "option '--key': the data 'data' is no text" in err
+    assert "'--text' and '--dataset' is required" in tool("make-vocab", "words", tmp_path / "out")[2]
+    (tmp_path / "text").write_text("a\n")
+    assert "'--size' is required" in tool("make-vocab", "bpe", tmp_path / "out", "--text", tmp_path / "text")[2]
+
+
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=6), st.integers(1, 5), min_size=1), st.integers(0, 8))
+def test_each_merge_is_the_most_frequent_pair(counts, num_merges):
+    words = {word: [*word[:-1], f"{word[-1]}</w>"] for word in counts}
+    for pair in learn_bpe(counts, num_merges):
+        pairs = Counter()
+        for word, symbols in words.items():
+            for other in itertools.pairwise(symbols):
+                pairs[other] += counts[word]
+        assert pairs[pair] == max(pairs.values()) >= 2
+        words = {word: merged(symbols, pair) for word, symbols in words.items()}
