@@ -3,13 +3,13 @@ Backends: who computes.
 
 An operation of the frontend decides nothing about a backend; it asks the one that its tensors belong to. There are:
 
-- `template`: no values. It decides, for all backends, which dims come out of an operation, and reports wrong use.
+- `template`: no values. Operations end with their rule for dims.
 - `numpy`: simple and complete; the reference that the others are tested against.
 - `tf`: raw TensorFlow tensors in a graph. `torch`: PyTorch, eager.
 - `returnn_layers_tf`: records the operations as a net dict.
 
-A backend with values takes the template for the result from the template backend and computes the value. TensorFlow
-and PyTorch share that computation (`_array_backend`) and differ only in the operations on raw tensors.
+An operation is written once, in `_ops`: its rule for dims, then how it is computed. Backends differ in the operations
+on raw tensors, and override what they do better.
 """
 
 from __future__ import annotations
@@ -19,23 +19,21 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
-from returnn.frontend._backends.raw import RawOps
-from returnn.frontend._interface.attention import AttentionOps
-from returnn.frontend._interface.control_flow import ControlFlowOps
-from returnn.frontend._interface.conv import ConvOps
-from returnn.frontend._interface.core import CoreOps
-from returnn.frontend._interface.ctc import CtcOps
-from returnn.frontend._interface.gradient import GradientOps
-from returnn.frontend._interface.normalization import NormalizationOps
-from returnn.frontend._interface.numeric import NumericOps
-from returnn.frontend._interface.parameter import ParameterOps
-from returnn.frontend._interface.random import RandomOps
-from returnn.frontend._interface.rec import RecOps
-from returnn.frontend._interface.select import SelectOps
-from returnn.frontend._interface.shape import ShapeOps
-from returnn.frontend._interface.signal import SignalOps
-from returnn.frontend._interface.softmax import SoftmaxOps
-from returnn.frontend._interface.tensor_array import TensorArrayOps
+from returnn.frontend._ops.complex_numbers import ComplexOps
+from returnn.frontend._ops.control_flow.assertion import AssertionOps
+from returnn.frontend._ops.control_flow.tensor_array import TensorArrayOps
+from returnn.frontend._ops.gradient import GradientOps
+from returnn.frontend._ops.masked import MaskedOps
+from returnn.frontend._ops.nn.attention import AttentionOps
+from returnn.frontend._ops.nn.conv import ConvOps
+from returnn.frontend._ops.nn.ctc import CtcOps
+from returnn.frontend._ops.nn.normalization import NormalizationOps
+from returnn.frontend._ops.nn.rec import RecOps
+from returnn.frontend._ops.nn.signal import SignalOps
+from returnn.frontend._ops.order import OrderOps
+from returnn.frontend._ops.parameter import ParameterOps
+from returnn.frontend._ops.random import RandomOps
+from returnn.frontend._ops.scatter import ScatterOps
 from returnn.tensor import Tensor
 from returnn.util.errors import check_known
 
@@ -51,34 +49,33 @@ __all__ = [
 
 
 class Backend(
-    CoreOps,
-    SoftmaxOps,
-    RecOps,
-    CtcOps,
+    AttentionOps,
     NormalizationOps,
     SignalOps,
     ConvOps,
-    AttentionOps,
-    ShapeOps,
-    SelectOps,
-    NumericOps,
+    CtcOps,
+    RecOps,
+    OrderOps,
+    ScatterOps,
+    MaskedOps,
+    ComplexOps,
     RandomOps,
-    ControlFlowOps,
     GradientOps,
     ParameterOps,
     TensorArrayOps,
-    RawOps[T],
+    AssertionOps,
     Generic[T],
 ):
     """
-    The interface of a backend for raw tensors of type T. It has no state; all functions are static or class methods.
+    All operations on raw tensors of type T. It has no state; all functions are static or class methods.
 
-    The methods are defined by theme in `returnn.frontend._interface`.
+    The operations are in `returnn.frontend._ops`, by concept. What they need of a backend is declared in
+    `returnn.frontend._backends.required`; a backend can override what it does better.
     """
 
 
 _MODULES = {  # a backend registers itself when its module is imported
-    "template": "returnn.frontend._template_backend",
+    "template": "returnn.frontend._backends.template",
     "numpy": "returnn.frontend._backends.numpy",
     "tf": "returnn.tf.frontend_low_level",
     "torch": "returnn.torch.frontend",

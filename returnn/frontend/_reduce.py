@@ -8,9 +8,8 @@ from math import log as log_of_number
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._num_elements import num_elements_of_shape
 from returnn.frontend._ops.limits import extreme_value
-from returnn.frontend._ops.operands import fail, require_dims, require_numbers
+from returnn.frontend._ops.operands import as_dims, fail, require_dims, require_numbers
 from returnn.frontend._out_dims import out_dim_for
-from returnn.frontend._template_backend.core import as_dims
 from returnn.frontend.math_ import combine, log, maximum
 from returnn.tensor import Dim, Tensor
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from returnn.frontend._backend import Backend, get_backend_of
+from returnn.frontend._ops.control_flow.conditions import check_condition
 from returnn.frontend._ops.control_flow.slots import number_as_tensor
 from returnn.frontend._ops.control_flow.structure import leaves_by_path, map_leaves
 from returnn.frontend._ops.operands import fail
 from returnn.frontend._reduce import reduce_any
-from returnn.frontend._template_backend.control_flow import check_condition
 from returnn.frontend.array_ import cast, where
 from returnn.frontend.cond import cond as cond_
 from returnn.frontend.const import full, zeros

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from returnn.config.current import current_config
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._num_elements import num_elements_of_shape
-from returnn.frontend._ops.operands import expand_for_mask, fail, require_dims
+from returnn.frontend._ops.operands import as_dims, expand_for_mask, fail, require_dims
 from returnn.frontend._reduce import reduce_mean, reduce_sum
-from returnn.frontend._template_backend.core import as_dims
 from returnn.frontend._use_mask import use_mask_default
 from returnn.frontend.array_ import cast, merge_dims, split_dims
 from returnn.frontend.math_ import combine_bc, maximum, rsqrt, square, squared_difference
@@ -60,7 +59,7 @@ def normalize(a: Tensor, *, axis: Dim | Sequence[Dim], epsilon: float = 1e-6) ->
 
 def _squared_difference(x: Tensor, mean: Tensor) -> Tensor:
     if any(dim not in x.dims for dim in mean.dims):  # lengths differ over a dim which x does not have
-        x = expand_for_mask(get_backend_of(x), x, [d for d in x.dims if d not in mean.dims])
+        x = expand_for_mask(get_backend_of(x).expand_dim, x, [d for d in x.dims if d not in mean.dims])
     return squared_difference(x, mean)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._ops.operands import fail, require_dims
+from returnn.frontend._ops.operands import as_dims, fail, require_dims
 from returnn.frontend._reduce import reduce_mean
-from returnn.frontend._template_backend.core import as_dims
 from returnn.frontend.array_ import cast, where
 from returnn.frontend.gradient import stop_gradient
 from returnn.frontend.module import Module

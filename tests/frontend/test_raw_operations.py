@@ -16,9 +16,9 @@ import torch
 
 import returnn.frontend as rf
 from returnn.frontend._backend import Backend, get_backend_by_name
-from returnn.frontend._backends.raw import RawOps
+from returnn.frontend._ops.operands import OperandOps
 from returnn.tensor import Dim, Tensor
-from returnn.util.errors import DimError
+from returnn.util.errors import DimError, UserError
 
 batch, time = Dim(2, name="batch", kind=Dim.Types.Batch), Dim(3, name="time")
 VALUE = numpy.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "float32")
@@ -165,9 +165,15 @@ def test_placeholder() -> None:
         assert session.run(x * 2.0, {x: VALUE}).tolist() == (2 * VALUE).tolist()
 
 
-def test_each_raw_operation_is_here_or_in_the_cases() -> None:
-    names = {n for n, m in inspect.getmembers(Backend, callable) if n.endswith("_raw")}
-    names |= {n for n, _ in inspect.getmembers(RawOps) if not n.startswith("_")}
-    names -= {"create_parameter_raw", "is_tensorflow", "name"}  # a case of its own; attributes that say who it is
-    text = Path(__file__).read_text("utf8")
-    assert not [name for name in sorted(names) if f".{name}" not in text]
+def test_each_raw_operation_is_here_or_part_of_an_operation() -> None:
+    names = {name for name, _ in inspect.getmembers(Backend, callable) if name.endswith("_raw")}
+    operations = Path(inspect.getfile(OperandOps)).parent
+    texts = [Path(__file__).read_text("utf8"), *(path.read_text("utf8") for path in operations.rglob("*.py"))]
+    names -= {"create_parameter_raw"}  # has a case of its own
+    assert not [name for name in sorted(names) if not any(f".{name}" in text for text in texts)]
+
+
+def test_raw_operation_that_a_backend_lacks() -> None:
+    template = Tensor("x", [batch, time], "float32")
+    with pytest.raises(UserError, match=r"^create_placeholder_raw: the backend 'numpy' has no such operation\.$"):
+        get_backend_by_name("numpy").create_placeholder_raw(template)

@@ -10,11 +10,11 @@ from returnn.frontend._array.gather import gather, valid_only
 from returnn.frontend._array.merge_split import merge_dims
 from returnn.frontend._array.pad import expand_make_non_empty
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._ops.masked import require_mask
 from returnn.frontend._ops.operands import fail, require_dims, shown
 from returnn.frontend._out_dims import out_dim_with_lengths
 from returnn.frontend._ranges import positions
 from returnn.frontend._reduce import reduce_sum
-from returnn.frontend._template_backend.select import require_mask
 from returnn.frontend.math_ import combine_bc, neg
 from returnn.tensor import Dim, Tensor
 

@@ -49,7 +49,7 @@ def pad(
     backend = get_backend_of(source, value)
     if handle_dynamic_dims is not False:
         ends = [axis for axis, (_, right) in zip(axes, pairs, strict=True) if right != 0 or mode != "constant"]
-        source = expand_for_mask(backend, source, ends)
+        source = expand_for_mask(backend.expand_dim, source, ends)
     out = backend.pad(
         source,
         axes=axes,

@@ -10,9 +10,8 @@ from returnn.frontend._array.gather import gather, valid_only, wide_indices
 from returnn.frontend._array.merge_split import merge_dims
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.limits import extreme_value
-from returnn.frontend._ops.operands import fail
+from returnn.frontend._ops.operands import as_dims, fail
 from returnn.frontend._ranges import positions
-from returnn.frontend._template_backend.core import as_dims
 from returnn.frontend._use_mask import use_mask_default
 from returnn.frontend.math_ import combine_bc, compare, exp, log, maximum
 from returnn.tensor import Dim, Tensor

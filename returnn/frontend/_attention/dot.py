@@ -6,7 +6,7 @@ from typing import Any
 
 from returnn.config.current import current_config
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._interface.attention import scaled_query
+from returnn.frontend._ops.nn.attention import scaled_query
 from returnn.frontend._ops.operands import require_dims
 from returnn.frontend.dropout import dropout_broadcast_default
 from returnn.tensor import Dim, Tensor

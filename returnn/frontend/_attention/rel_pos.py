@@ -15,7 +15,7 @@ from returnn.frontend._attention.self_attention import (
     as_keys,
 )
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._interface.attention import rel_pos_energy
+from returnn.frontend._ops.nn.attention import rel_pos_energy
 from returnn.frontend.array_ import split_dims
 from returnn.frontend.dropout import dropout
 from returnn.frontend.linear import Linear

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from returnn.tensor import Dim, Tensor
@@ -97,3 +97,31 @@ def product(sizes: Sequence[Any]) -> Any:
     if raw is None:
         return number
     return raw if number == 1 else raw * number
+
+
+def sizes_for_reshape(dims: Sequence[Dim]) -> list[Any]:
+    """:return: sizes, where one that is not known before is left to the library to find"""
+    is_known = [dim.size is not None or dim.capacity is not None for dim in dims]
+    return one_size_left_out(is_known, [dim.get_dim_value for dim in dims])
+
+
+def one_size_left_out(is_known: Sequence[bool], sizes: Sequence[Callable[[], Any]]) -> list[Any]:
+    """
+    :param is_known: for each axis, whether its size is a number
+    :param sizes: for each axis, how to get it
+    :return: sizes. If one alone is not known, it is left to the library to find: no other one is 0 then, so it can.
+    """
+    if is_known.count(False) == 1:
+        result = [size() if known else -1 for size, known in zip(sizes, is_known, strict=True)]
+        if 0 not in result:
+            return result
+    return [size() for size in sizes]
+
+
+def rows_of(x: Tensor, batch: Sequence[Dim], rest: Sequence[Dim], *, frames: Sequence[Dim] = ()) -> Any:
+    """:return: raw tensor (frames..., batch dims as one axis, rest...); the values are repeated where x lacks a dim"""
+    raw = x.copy_compatible_to_dims_raw([*frames, *batch, *rest], unbroadcast=True)
+    if len(batch) == 1:
+        return raw
+    sizes = [[dim.get_dim_value() for dim in dims] for dims in (frames, batch, rest)]
+    return x._raw_backend.reshape_raw(raw, [*sizes[0], product(sizes[1]), *sizes[2]])

@@ -1,13 +1,14 @@
-"""What the rules of several operations share: operands, broadcasting, error texts."""
+"""What several operations share: operands as tensors, the dims that come out of broadcasting, error texts."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy
 
+from returnn.frontend._backends.raw import RawOps
 from returnn.frontend.dtype import get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.tensor_axes import hint_for_missing_axis
@@ -40,11 +41,11 @@ def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *, operand
     return axes
 
 
-def expand_for_mask(backend: Any, source: Tensor, dims: Sequence[Dim]) -> Tensor:
+def expand_for_mask(expand: Callable[[Tensor, Dim], Tensor], source: Tensor, dims: Sequence[Dim]) -> Tensor:
     """
     Which frames of `dims` are valid can differ along other dims, usually the batch.
 
-    :param backend: of the source
+    :param expand: `expand_dim` of a backend, or `expanded_template` for the dims alone
     :param source:
     :param dims: to be masked
     :return: the source with all dims that a mask over those of `dims` has which are there
@@ -53,8 +54,55 @@ def expand_for_mask(backend: Any, source: Tensor, dims: Sequence[Dim]) -> Tensor
         lengths = dim.dyn_size_ext if dim.need_masking() else None
         for other in () if lengths is None or not has_dim(source._dims, dim) else lengths._dims:
             if not has_dim(source._dims, other):
-                source = backend.expand_dim(source, other)
+                source = expand(source, other)
     return source
+
+
+def expanded_template(source: Tensor, dim: Dim) -> Tensor:
+    """:return: template of source with `dim` added"""
+    if dim in source.dims:
+        raise fail(f"expand_dim: {source} has the dim {dim} already.")
+    return source._insert_dim(dim, source.get_default_new_axis_for_dim_tag(dim))
+
+
+def as_dims(axis: Dim | Iterable[Dim]) -> list[Dim]:
+    """:return: one or several dims as list"""
+    return [axis] if isinstance(axis, Dim) else list(axis)
+
+
+class OperandOps(RawOps[Any]):
+    """Operands as tensors of the backend."""
+
+    @classmethod
+    def as_tensor(cls, value: Any, *, like: Tensor | None = None) -> Tensor:
+        """:return: operand as tensor of this backend; a number takes the dtype of `like`"""
+        if isinstance(value, Tensor):
+            if not cls.computes or isinstance(value._raw_tensor, cls.RawTensorType) or value._raw_backend is cls:
+                return value
+            out = value.copy_template()
+            out._raw_tensor = cls.constant_raw(value._raw_backend.raw_to_numpy(value._raw_tensor), value.dtype, None)
+            return out
+        out = Tensor("const", (), dtype_of_number(value, like=like))
+        if cls.computes:
+            out._raw_tensor = cls.constant_raw(value, out.dtype, None if like is None else like.device)
+        return out
+
+    @classmethod
+    def as_tensors(cls, a: Any, b: Any) -> tuple[Tensor, Tensor]:
+        """:return: both operands as tensors; a number takes the dtype of the tensor beside it, and can stay a number"""
+        if isinstance(a, Tensor):
+            return cls.as_tensor(a), cls.as_tensor(b) if isinstance(b, Tensor) else cls._number_beside(b, a)
+        if isinstance(b, Tensor):
+            return cls._number_beside(a, b), cls.as_tensor(b)
+        a, b = numbers_of_one_kind(a, b)
+        return cls.as_tensor(a), cls.as_tensor(b)
+
+    @classmethod
+    def _number_beside(cls, value: Any, other: Tensor) -> Tensor:
+        out = Tensor("const", (), dtype_of_number(value, like=other))
+        if cls.computes:
+            out._raw_tensor = cls.number_raw(value, out.dtype, other)
+        return out
 
 
 def as_operand(value: Any, *, like: Tensor | None = None) -> Tensor:
@@ -195,3 +243,16 @@ def _no_operand_has_all_dims(operation: str, operands: Sequence[Tensor], dims: S
         hint = f"The dims named {', '.join(sorted(map(repr, names)))} are different ones. {hint}"
     lines = [f"{x} has no {', '.join(map(str, others))}." for x, others in missing if others]
     return fail(f"{operation}: the dims do not match.", *lines, hint)
+
+
+def check_same_dtype(what: str, a: Tensor, b: Tensor) -> None:
+    """:raises DtypeError: if the dtypes differ"""
+    if a.dtype != b.dtype:
+        raise DtypeError(
+            f"{what}: the dtypes {a.dtype} and {b.dtype} differ.\n  {a} and {b}.\n  Use rf.cast on one of them."
+        )
+
+
+def is_int(x: Tensor) -> bool:
+    """:return: whether it has integers"""
+    return x.dtype.startswith(("int", "uint"))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from returnn.frontend._ops.operands import fail, require_dims
+from returnn.frontend._ops.operands import as_dims, fail, require_dims
 from returnn.frontend._reduce import reduce_any, reduce_max, top_k
-from returnn.frontend._template_backend.core import as_dims
 from returnn.frontend.array_ import cast, where
 from returnn.frontend.cond import cond
 from returnn.frontend.const import full

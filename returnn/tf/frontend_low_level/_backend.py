@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.gradient import GradientArrayOps
-from returnn.frontend._array_backend.random import RandomArrayOps
-from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
+from returnn.frontend._backend import Backend, register_backend, register_backend_by_tensor_type
 from returnn.tensor.scope import register_scope_provider
 from returnn.tf.frontend_low_level.control_flow import ControlFlowTFOps
 from returnn.tf.frontend_low_level.conv import ConvTFOps
@@ -39,9 +36,7 @@ class TFBackend(
     ControlFlowTFOps,
     ParameterTFOps,
     TensorArrayTFOps,
-    RandomArrayOps,
-    GradientArrayOps,
-    CoreArrayOps,
+    Backend[tf.Tensor],
 ):
     """Operations become part of the current TensorFlow graph."""
 

@@ -14,9 +14,9 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.frontend._ops.control_flow.branches import Branches
+from returnn.frontend._ops.control_flow.conditions import check_condition
 from returnn.frontend._ops.control_flow.loop_state import MAX_ROUNDS, LoopState
 from returnn.frontend._ops.operands import fail
-from returnn.frontend._template_backend.control_flow import check_condition
 from returnn.frontend.control_flow_ctx import control_flow_ctx, get_current_control_flow_ctx
 from returnn.frontend.tensor_array import TensorArray
 from returnn.tensor import ControlFlowContext, Dim, Tensor
@@ -29,7 +29,7 @@ class _Changed(Exception):
 
 
 class ControlFlowTFOps:
-    """For their meaning see `returnn.frontend._interface.control_flow`."""
+    """For their meaning see `returnn.frontend._backends.required`."""
 
     @classmethod
     def assert_(cls, condition: Tensor, message: str, *, stop: bool = True) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.frontend._array_backend.conv import ConvArrayOps
 from returnn.frontend._ops.layout import product
 from returnn.frontend._ops.nn.conv_windows import TransposedWindow, Window
 from returnn.tf.frontend_low_level.raw import RawTFOps
 
 
-class ConvTFOps(ConvArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.conv`."""
+class ConvTFOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def conv_raw(raw_tensor: tf.Tensor, filter: tf.Tensor, moved: Sequence[Window], groups: int) -> tf.Tensor:

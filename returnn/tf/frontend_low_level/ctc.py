@@ -7,11 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.frontend._array_backend.ctc import CtcArrayOps
 
-
-class CtcTFOps(CtcArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.ctc`."""
+class CtcTFOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def scan_raw(

@@ -15,7 +15,7 @@ _NO_GRADIENT = "ReturnnNoGradient"
 
 
 class GradientTFOps:
-    """The raw operations of `returnn.frontend._array_backend.gradient`."""
+    """The raw operations of `returnn.frontend._backends.required`."""
 
     @staticmethod
     def set_requires_gradient(tensor: Tensor) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from returnn.frontend._array.convert import convert_to_tensor
-from returnn.frontend._array_backend.numeric import NumericArrayOps
 from returnn.tensor import Tensor
 
 
-class NumericTFOps(NumericArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.numeric`."""
+class NumericTFOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def cumsum_raw(raw_tensor: tf.Tensor, axis: int) -> tf.Tensor:

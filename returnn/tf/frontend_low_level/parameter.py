@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from returnn.frontend._ops.layout import raw_for_broadcast
-from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.parameter import assign_key_dims
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
 from returnn.tf.frontend_low_level.device import on_device
@@ -29,7 +27,7 @@ _TRAINABLE = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
 
 
 class ParameterTFOps:
-    """For their meaning see `returnn.frontend._interface.parameter`."""
+    """For their meaning see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def create_parameter_raw(tensor: Parameter, *, device: str | None = None) -> tf.Variable:
@@ -65,25 +63,16 @@ class ParameterTFOps:
         collection[:] = [*others, variable] if trainable else others
 
     @staticmethod
-    def parameter_assign(param: Parameter, value: Tensor, *, op: str = "assign") -> None:
+    def parameter_assign_raw(param: Parameter, value: Any, op: str) -> None:
         """Writes the value, whenever the graph runs."""
-        TemplateBackend.parameter_assign(param, value, op=op)
         new = tf.broadcast_to(_raw(value, param, param.dims), param.raw_tensor.shape)
         _assign(param, new, op)
 
     @staticmethod
-    def parameter_assign_key(
-        param: Parameter,
-        key: Any,
-        value: Tensor,
-        *,
-        op: str = "assign",
-        axis: Dim | Sequence[Dim] | None = None,
-        key_dim: Dim | Sequence[Dim | None] | None = None,
+    def parameter_assign_key_raw(
+        param: Parameter, axes: Sequence[Dim], keys: Sequence[Any], dims: Sequence[Dim], value: Any, op: str
     ) -> None:
         """Writes the value to a part, whenever the graph runs."""
-        TemplateBackend.parameter_assign_key(param, key, value, op=op, axis=axis, key_dim=key_dim)
-        axes, keys, dims = assign_key_dims(param, key, axis, key_dim)
         rest = [dim for dim in param.dims if dim not in axes]
         perm = [param.dims.index(dim) for dim in (*axes, *rest)]
         view = tf.transpose(param._raw_tensor, perm)

@@ -21,7 +21,7 @@ _NUMBER_OF = {"auto_select": 1, "philox": 1, _THREEFRY: 2}  # as TensorFlow's op
 
 
 class RandomTFOps:
-    """The raw operations of `returnn.frontend._array_backend.random`."""
+    """The raw operations of `returnn.frontend._backends.required`."""
 
     @staticmethod
     def set_random_seed(seed: int) -> None:

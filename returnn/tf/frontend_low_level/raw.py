@@ -56,7 +56,7 @@ _REDUCE: dict[str, Callable[..., Any]] = {
 
 
 class RawTFOps:
-    """Operations on raw TensorFlow tensors. For their meaning see `returnn.frontend._backends.raw`."""
+    """Operations on raw TensorFlow tensors. For their meaning see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def executing_eagerly() -> bool:
@@ -275,11 +275,9 @@ class RawTFOps:
             return tf.convert_to_tensor(value, dtype=dtype)
 
     @staticmethod
-    def copy(tensor: Tensor) -> Tensor:
+    def copy_raw(raw_tensor: tf.Tensor) -> tf.Tensor:
         """:return: tensor with its own operation"""
-        out = tensor.copy_template()
-        out._raw_tensor = tf.identity(tensor.raw_tensor)
-        return out
+        return tf.identity(raw_tensor)
 
     @staticmethod
     def copy_to_device(x: Tensor, device: str | None) -> Tensor:

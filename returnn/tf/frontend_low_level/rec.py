@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from returnn.frontend._array_backend.rec import RecArrayOps
 from returnn.tf.frontend_low_level.lstm_scan import lstm_gates, lstm_scan
 
 
-class RecTFOps(RecArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.rec`."""
+class RecTFOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def lstm_raw(

@@ -7,8 +7,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.frontend._array_backend.select import SelectArrayOps
-
 _SEGMENT: dict[str, Callable[..., Any]] = {
     "sum": tf.math.unsorted_segment_sum,
     "max": tf.math.unsorted_segment_max,
@@ -16,8 +14,8 @@ _SEGMENT: dict[str, Callable[..., Any]] = {
 }
 
 
-class SelectTFOps(SelectArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.select`."""
+class SelectTFOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def gather_raw(raw_tensor: tf.Tensor, indices: tf.Tensor, axis: int, batch_axes: int) -> tf.Tensor:

@@ -7,11 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.frontend._array_backend.shape import ShapeArrayOps
 
-
-class ShapeTFOps(ShapeArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.shape`."""
+class ShapeTFOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def concat_raw(raw_tensors: Sequence[tf.Tensor], axis: int) -> tf.Tensor:

@@ -6,13 +6,11 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from returnn.frontend._array_backend.softmax import SoftmaxArrayOps
-
 _KEEP_VALUES = ("Identity", "Reshape", "Transpose", "ExpandDims", "Squeeze")  # operations which only change the layout
 
 
-class SoftmaxTFOps(SoftmaxArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.softmax`."""
+class SoftmaxTFOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def softmax_raw(raw_tensor: tf.Tensor, axis: int) -> tf.Tensor:

@@ -20,7 +20,7 @@ class TensorList:
 
 
 class TensorArrayTFOps:
-    """For their meaning see `returnn.frontend._interface.tensor_array`."""
+    """For their meaning see `returnn.frontend._backends.required`."""
 
     TensorArrayType = TensorList
 

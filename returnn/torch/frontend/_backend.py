@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from returnn.frontend._array_backend.core import CoreArrayOps
-from returnn.frontend._array_backend.gradient import GradientArrayOps
-from returnn.frontend._array_backend.random import RandomArrayOps
-from returnn.frontend._backend import register_backend, register_backend_by_tensor_type
+from returnn.frontend._backend import Backend, register_backend, register_backend_by_tensor_type
 from returnn.torch.frontend.attention import AttentionTorchOps
 from returnn.torch.frontend.conv import ConvTorchOps
 from returnn.torch.frontend.ctc import CtcTorchOps
@@ -35,9 +32,7 @@ class TorchBackend(
     NumericTorchOps,
     RandomTorchOps,
     GradientTorchOps,
-    RandomArrayOps,
-    GradientArrayOps,
-    CoreArrayOps,
+    Backend[torch.Tensor],
 ):
     """Operations are computed at once."""
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import torch
 
-from returnn.frontend._array_backend.core import CoreArrayOps
 from returnn.frontend._ops.layout import raw_in_order
+from returnn.frontend._ops.nn.attention import AttentionOps
 from returnn.frontend.dropout import dropout
 from returnn.frontend.run_ctx import get_run_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import twin
 
 
-class AttentionTorchOps(CoreArrayOps):
-    """For the meaning of the operations see `returnn.frontend._interface.attention`."""
+class AttentionTorchOps(AttentionOps):
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @classmethod
     def scaled_dot_product_attention(

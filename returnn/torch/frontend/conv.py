@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from returnn.frontend._array_backend.conv import ConvArrayOps
 from returnn.frontend._ops.nn.conv_windows import TransposedWindow, Window
 
 _CONV: tuple[Callable[..., Any], ...] = (functional.conv1d, functional.conv2d, functional.conv3d)
@@ -21,8 +20,8 @@ _MAX_POOL: tuple[Callable[..., Any], ...] = (functional.max_pool1d, functional.m
 _AVG_POOL: tuple[Callable[..., Any], ...] = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)
 
 
-class ConvTorchOps(ConvArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.conv`."""
+class ConvTorchOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     channels_last = False
 

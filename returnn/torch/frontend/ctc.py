@@ -7,11 +7,9 @@ from typing import Any
 
 import torch
 
-from returnn.frontend._array_backend.ctc import CtcArrayOps
 
-
-class CtcTorchOps(CtcArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.ctc`."""
+class CtcTorchOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def scan_raw(

@@ -25,7 +25,7 @@ class _MapGradient(torch.autograd.Function):
 
 
 class GradientTorchOps:
-    """The raw operations of `returnn.frontend._array_backend.gradient`."""
+    """The raw operations of `returnn.frontend._backends.required`."""
 
     @staticmethod
     def set_requires_gradient(tensor: Tensor) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import torch
 import torch.distributed.nn.functional
 
-from returnn.frontend._array_backend.numeric import NumericArrayOps
 from returnn.tensor import Tensor
 
 
-class NumericTorchOps(NumericArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.numeric`."""
+class NumericTorchOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def cumsum_raw(raw_tensor: torch.Tensor, axis: int) -> torch.Tensor:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from returnn.frontend._ops.layout import raw_for_broadcast
-from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.parameter import assign_key_dims
 from returnn.tensor import Dim, Tensor
 from returnn.torch.frontend.raw import RawTorchOps
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ParameterTorchOps(RawTorchOps):
-    """For their meaning see `returnn.frontend._interface.parameter`."""
+    """For their meaning see `returnn.frontend._backends.required`."""
 
     @classmethod
     def create_parameter_raw(cls, tensor: Parameter, *, device: str | None = None) -> torch.nn.Parameter:
@@ -39,28 +37,18 @@ class ParameterTorchOps(RawTorchOps):
         param.raw_tensor.requires_grad = trainable
 
     @classmethod
-    def parameter_assign(cls, param: Parameter, value: Tensor, *, op: str = "assign") -> None:
+    def parameter_assign_raw(cls, param: Parameter, value: Any, op: str) -> None:
         """Writes the value."""
-        TemplateBackend.parameter_assign(param, value, op=op)
         with torch.no_grad():
             new = _raw(value, param, param.dims)
             raw = param.raw_tensor
             raw.add_(new) if op == "add" else raw.copy_(new)
 
     @classmethod
-    def parameter_assign_key(
-        cls,
-        param: Parameter,
-        key: Any,
-        value: Tensor,
-        *,
-        op: str = "assign",
-        axis: Dim | Sequence[Dim] | None = None,
-        key_dim: Dim | Sequence[Dim | None] | None = None,
+    def parameter_assign_key_raw(
+        cls, param: Parameter, axes: Sequence[Dim], keys: Sequence[Any], dims: Sequence[Dim], value: Any, op: str
     ) -> None:
         """Writes the value to a part."""
-        TemplateBackend.parameter_assign_key(param, key, value, op=op, axis=axis, key_dim=key_dim)
-        axes, keys, dims = assign_key_dims(param, key, axis, key_dim)
         rest = [dim for dim in param.dims if dim not in axes]
         with torch.no_grad():
             view = param.raw_tensor.permute([param.dims.index(dim) for dim in (*axes, *rest)])

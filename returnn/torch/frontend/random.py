@@ -14,7 +14,7 @@ from returnn.util.errors import UserError
 
 
 class RandomTorchOps:
-    """The raw operations of `returnn.frontend._array_backend.random`."""
+    """The raw operations of `returnn.frontend._backends.required`."""
 
     @staticmethod
     def set_random_seed(seed: int) -> None:

@@ -74,7 +74,7 @@ def _extreme_of_nothing(x: torch.Tensor, mode: str, axes: Sequence[int]) -> torc
 
 
 class RawTorchOps:
-    """Operations on raw PyTorch tensors. For their meaning see `returnn.frontend._backends.raw`."""
+    """Operations on raw PyTorch tensors. For their meaning see `returnn.frontend._backends.required`."""
 
     matmul_folds_axes = True
 
@@ -251,11 +251,9 @@ class RawTorchOps:
         return value if is_number else cls.constant_raw(value, dtype, other.device)
 
     @staticmethod
-    def copy(tensor: Tensor) -> Tensor:
+    def copy_raw(raw_tensor: torch.Tensor) -> torch.Tensor:
         """:return: tensor with its own memory"""
-        out = tensor.copy_template()
-        out._raw_tensor = tensor.raw_tensor.clone()
-        return out
+        return raw_tensor.clone()
 
     @staticmethod
     def get_device(x: Tensor) -> str | None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from returnn.frontend._array_backend.rec import RecArrayOps
 
-
-class RecTorchOps(RecArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.rec`."""
+class RecTorchOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def lstm_raw(

@@ -6,13 +6,11 @@ from typing import Any
 
 import torch
 
-from returnn.frontend._array_backend.select import SelectArrayOps
-
 _REDUCE = {"sum": "sum", "max": "amax", "min": "amin"}  # names of `Tensor.scatter_reduce`
 
 
-class SelectTorchOps(SelectArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.select`."""
+class SelectTorchOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def gather_raw(raw_tensor: torch.Tensor, indices: torch.Tensor, axis: int, batch_axes: int) -> torch.Tensor:

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from returnn.frontend._array_backend.shape import ShapeArrayOps
 
-
-class ShapeTorchOps(ShapeArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.shape`."""
+class ShapeTorchOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def concat_raw(raw_tensors: Sequence[torch.Tensor], axis: int) -> torch.Tensor:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from returnn.frontend._array_backend.softmax import SoftmaxArrayOps
 
-
-class SoftmaxTorchOps(SoftmaxArrayOps):
-    """For the meaning of the operations see `returnn.frontend._array_backend.softmax`."""
+class SoftmaxTorchOps:
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @staticmethod
     def softmax_raw(raw_tensor: torch.Tensor, axis: int) -> torch.Tensor:

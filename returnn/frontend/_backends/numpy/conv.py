@@ -8,14 +8,14 @@ from typing import Any
 import numpy
 from numpy import ndarray
 
+from returnn.frontend._backends.template import TemplateBackend
+from returnn.frontend._ops.nn.conv import conv_axes, filter_axes, pool_axes
 from returnn.frontend._ops.nn.conv_windows import Window, transposed_windows, windows
-from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.conv import conv_axes, filter_axes, pool_axes
 from returnn.tensor import Dim, Tensor
 
 
 class ConvNumpyOps:
-    """For the meaning of the operations see `returnn.frontend._interface.conv`."""
+    """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod
     def conv(

@@ -9,14 +9,14 @@ import numpy
 
 from returnn.frontend._backends.numpy.labeled import aligned, as_tensor, broadcast, masked, valid
 from returnn.frontend._backends.numpy.raw import RawNumpyOps, check_device
-from returnn.frontend._ops.operands import expand_for_mask, numbers_of_one_kind
-from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.core import as_dims, matmul_axes
+from returnn.frontend._backends.template import TemplateBackend
+from returnn.frontend._ops.matmul import matmul_axes
+from returnn.frontend._ops.operands import as_dims, expand_for_mask, numbers_of_one_kind
 from returnn.tensor import Dim, Tensor
 
 
 class CoreNumpyOps:
-    """The core operations. For their meaning see `returnn.frontend._interface.core`."""
+    """The core operations. For their meaning see `returnn.frontend._ops`."""
 
     @classmethod
     def combine(
@@ -165,7 +165,7 @@ class CoreNumpyOps:
         dims = as_dims(axis)
         out = TemplateBackend.reduce(source, mode=mode, axis=dims, use_mask=use_mask)
         if use_mask:
-            source = expand_for_mask(cls, source, dims)
+            source = expand_for_mask(cls.expand_dim, source, dims)
         axes = tuple(source.get_axis_from_description(dim) for dim in dims)
         mask_dims = dims if use_mask else []
         x = masked(source, mask_dims, _neutral_value(mode, source.dtype))
@@ -190,7 +190,7 @@ class CoreNumpyOps:
         dims = as_dims(reduce)
         out = TemplateBackend.matmul(a, b, reduce=dims, use_mask=use_mask)
         if use_mask:
-            a, b = expand_for_mask(cls, a, dims), expand_for_mask(cls, b, dims)
+            a, b = expand_for_mask(cls.expand_dim, a, dims), expand_for_mask(cls.expand_dim, b, dims)
             a, b = (_with_raw(x, masked(x, [d for d in dims if d.need_masking()], 0)) for x in (a, b))
         axes_a, axes_b, *_ = matmul_axes(a, b, dims)
         letters_a = [chr(ord("a") + i) for i in range(len(a.dims))]

@@ -10,12 +10,12 @@ from numpy import ndarray
 
 from returnn.frontend._backends.numpy.labeled import broadcast
 from returnn.frontend._backends.numpy.softmax import SoftmaxNumpyOps
-from returnn.frontend._template_backend import TemplateBackend
+from returnn.frontend._backends.template import TemplateBackend
 from returnn.tensor import Dim, Tensor
 
 
 class CtcNumpyOps:
-    """For the meaning of the operations see `returnn.frontend._interface.ctc`."""
+    """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod
     def ctc_loss(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from returnn.frontend._backends.template import TemplateBackend
 from returnn.frontend._ops.operands import fail
-from returnn.frontend._template_backend import TemplateBackend
 from returnn.tensor import Tensor
 
 
 class GradientNumpyOps:
-    """For their meaning see `returnn.frontend._interface.gradient`."""
+    """For their meaning see `returnn.frontend._ops`."""
 
     @staticmethod
     def set_requires_gradient(tensor: Tensor) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy
 
 from returnn.frontend._backends.numpy.labeled import aligned, as_tensor
-from returnn.frontend._template_backend import TemplateBackend
+from returnn.frontend._backends.template import TemplateBackend
 from returnn.tensor import Dim, Tensor
 
 
 class NumericNumpyOps:
-    """For the meaning of the operations see `returnn.frontend._interface.numeric`."""
+    """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod
     def cumsum(source: Tensor, *, spatial_dim: Dim) -> Tensor:

@@ -9,8 +9,6 @@ import numpy
 
 from returnn.frontend._backends.numpy.labeled import aligned, as_tensor, broadcast
 from returnn.frontend._backends.numpy.raw import RawNumpyOps, check_device
-from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.parameter import assign_key_dims
 from returnn.tensor import Dim, Tensor
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ParameterNumpyOps:
-    """For their meaning see `returnn.frontend._interface.parameter`."""
+    """For their meaning see `returnn.frontend._ops`."""
 
     @classmethod
     def create_parameter_raw(cls, tensor: Parameter, *, device: str | None = None) -> numpy.ndarray:
@@ -38,26 +36,17 @@ class ParameterNumpyOps:
         """Nothing to do: there is no training with numpy."""
 
     @staticmethod
-    def parameter_assign(param: Parameter, value: Tensor, *, op: str = "assign") -> None:
+    def parameter_assign_raw(param: Parameter, value: Any, op: str) -> None:
         """Writes the value."""
-        TemplateBackend.parameter_assign(param, value, op=op)
         new = broadcast(as_tensor(value, like=param), param.dims)
         raw = param.raw_tensor
         raw[...] = raw + new if op == "add" else new
 
     @staticmethod
-    def parameter_assign_key(
-        param: Parameter,
-        key: Any,
-        value: Tensor,
-        *,
-        op: str = "assign",
-        axis: Dim | Sequence[Dim] | None = None,
-        key_dim: Dim | Sequence[Dim | None] | None = None,
+    def parameter_assign_key_raw(
+        param: Parameter, axes: Sequence[Dim], keys: Sequence[Any], dims: Sequence[Dim], value: Any, op: str
     ) -> None:
         """Writes the value to a part."""
-        TemplateBackend.parameter_assign_key(param, key, value, op=op, axis=axis, key_dim=key_dim)
-        axes, keys, dims = assign_key_dims(param, key, axis, key_dim)
         rest = [dim for dim in param.dims if dim not in axes]
         view = numpy.transpose(param.raw_tensor, [param.dims.index(dim) for dim in (*axes, *rest)])
         index = tuple(_index(one_key, view.shape[i], dims) for i, one_key in enumerate(keys))

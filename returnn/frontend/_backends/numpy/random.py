@@ -11,16 +11,16 @@ import numpy
 
 from returnn.frontend._backends.numpy.labeled import aligned, as_tensor
 from returnn.frontend._backends.numpy.raw import check_device
+from returnn.frontend._backends.template import TemplateBackend
+from returnn.frontend._ops.random import normal_of, range_of
 from returnn.frontend._ops.random_source import RandomSource
-from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.random import normal_of, range_of
 from returnn.tensor import Dim, Tensor
 
 _generator = numpy.random.default_rng(42)
 
 
 class RandomNumpyOps:
-    """Random values. For their meaning see `returnn.frontend._interface.random`."""
+    """Random values. For their meaning see `returnn.frontend._ops`."""
 
     @staticmethod
     def set_random_seed(seed: int) -> None:

@@ -8,12 +8,12 @@ import numpy
 
 from returnn.frontend._backends.numpy.labeled import broadcast
 from returnn.frontend._backends.numpy.raw import ACTIVATION
-from returnn.frontend._template_backend import TemplateBackend
+from returnn.frontend._backends.template import TemplateBackend
 from returnn.tensor import Dim, Tensor
 
 
 class RecNumpyOps:
-    """For the meaning of the operations see `returnn.frontend._interface.rec`."""
+    """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod
     def lstm(

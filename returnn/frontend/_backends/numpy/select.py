@@ -9,14 +9,14 @@ from typing import Any
 import numpy
 
 from returnn.frontend._backends.numpy.labeled import aligned, broadcast, memory_sizes
+from returnn.frontend._backends.template import TemplateBackend
 from returnn.frontend._ops.limits import extreme_value
-from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.core import as_dims
+from returnn.frontend._ops.operands import as_dims
 from returnn.tensor import Dim, Tensor
 
 
 class SelectNumpyOps:
-    """For the meaning of the operations see `returnn.frontend._interface.select`."""
+    """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod
     def gather(source: Tensor, *, indices: Tensor | int, axis: Dim, clip_to_valid: bool = False) -> Tensor:

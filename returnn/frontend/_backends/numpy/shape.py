@@ -8,15 +8,15 @@ from typing import Any
 import numpy
 
 from returnn.frontend._backends.numpy.labeled import aligned, as_tensor, broadcast, memory_sizes, valid
-from returnn.frontend._template_backend import TemplateBackend
-from returnn.frontend._template_backend.shape import axes_of
+from returnn.frontend._backends.template import TemplateBackend
+from returnn.frontend._ops.axes import axes_of
 from returnn.tensor import Dim, Tensor
 
 _PAD_MODES = {"replicate": "edge", "circular": "wrap"}  # the names in numpy, where they differ
 
 
 class ShapeNumpyOps:
-    """For the meaning of the operations see `returnn.frontend._interface.shape`."""
+    """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @classmethod
     def merge_dims(cls, source: Tensor, *, dims: Sequence[Dim], out_dim: Dim) -> tuple[Tensor, Dim]:

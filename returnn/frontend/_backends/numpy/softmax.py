@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy
 
 from returnn.frontend._backends.numpy.labeled import aligned, broadcast, valid
-from returnn.frontend._template_backend import TemplateBackend
+from returnn.frontend._backends.template import TemplateBackend
 from returnn.tensor import Dim, Tensor
 
 
 class SoftmaxNumpyOps:
-    """Softmax. For the meaning of the operations see `returnn.frontend._interface.softmax`."""
+    """Softmax. For the meaning of the operations see `returnn.frontend._ops`."""
 
     @classmethod
     def softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:

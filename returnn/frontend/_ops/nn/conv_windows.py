@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from returnn.frontend._backend import get_backend_of
 from returnn.tensor import Dim
+from returnn.tensor._frontend import frontend
 from returnn.util.errors import DimError, check_known
 
 PADDINGS = ("valid", "same_static", "same_dynamic")
@@ -206,7 +206,7 @@ def _plus(length: Any, number: int) -> Any:
     if isinstance(length, Dim):
         return length + number if number > 0 else length.sub_right(-number)
     longer = length + number
-    return longer if number > 0 else get_backend_of(longer).combine(longer, "maximum", 0)
+    return longer if number > 0 else frontend().maximum(longer, 0)
 
 
 def _ceildiv(length: Any, divisor: int) -> Any:

@@ -1,0 +1,120 @@
+"""Softmax, its logarithm, and the cross entropy of it. Classes beyond the end of a dynamic dim get no probability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from returnn.frontend._ops.layout import masked_raw
+from returnn.frontend._ops.operands import (
+    common_template,
+    expand_for_mask,
+    expanded_template,
+    fail,
+    require_dims,
+    require_float,
+)
+from returnn.frontend._ops.reduce import ReduceOps, without_axes
+from returnn.tensor import Dim, Tensor
+from returnn.util.errors import DtypeError
+
+
+class SoftmaxOps(ReduceOps):
+    """Softmax and what belongs to it."""
+
+    @classmethod
+    def softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+        """See `returnn.frontend.softmax`."""
+        return cls._over_classes("softmax", cls.softmax_raw, tensor, axis, use_mask)
+
+    @classmethod
+    def log_softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+        """See `returnn.frontend.log_softmax`."""
+        return cls._over_classes("log_softmax", cls.log_softmax_raw, tensor, axis, use_mask)
+
+    @classmethod
+    def _over_classes(
+        cls, name: str, function: Callable[[Any, int], Any], tensor: Tensor, axis: Dim, use_mask: bool
+    ) -> Tensor:
+        require_dims(name, tensor, [axis])
+        require_float(name, tensor)
+        if use_mask:
+            tensor = expand_for_mask(cls.expand_dim, tensor, [axis])
+        out = tensor.copy_template(name)
+        if cls.computes:
+            raw = masked_raw(tensor, [axis] if use_mask else [], -numpy.inf)
+            out._raw_tensor = function(raw, tensor.get_axis_from_description(axis))
+        return out
+
+    @classmethod
+    def safe_log(cls, tensor: Tensor, *, eps: float) -> Tensor:
+        """:return: log(max(tensor, eps)); where the backend knows that the tensor is a softmax, its `log_softmax`"""
+        require_float("safe_log", tensor)
+        out = tensor.copy_template("safe_log")
+        if cls.computes:
+            out._raw_tensor = cls.log_of_softmax_raw(tensor._raw_tensor)
+            if out._raw_tensor is None:
+                out._raw_tensor = cls.activation_raw(cls.combine(tensor, "maximum", eps)._raw_tensor, "log")
+        return out
+
+    @classmethod
+    def softmax_cross_entropy_with_logits(cls, *, logits: Tensor, targets: Tensor, axis: Dim) -> Tensor:
+        """
+        :param logits: {..., axis}, scores without normalization
+        :param targets: {..., axis}, probabilities; or {...}, sparse, indices into `axis`
+        :param axis: the classes
+        :return: {...}, in nats: -sum_axis targets * log_softmax(logits)
+        """
+        targets = cls.as_tensor(targets)
+        out = _cross_entropy_template(logits, targets, axis)
+        if not cls.computes:
+            return out
+        if targets.sparse_dim is None:
+            return cls._dense_cross_entropy(logits, targets, axis).copy_transpose(out.dims)
+        logits = _expanded(logits.copy_masked(-numpy.inf, dims=[axis]), [*out.dims, axis])
+        targets = _expanded(targets.copy_masked(0), out.dims)  # what is there in padding may be no class at all
+        out._raw_tensor = cls.sparse_cross_entropy_raw(logits._raw_tensor, targets._raw_tensor)
+        return out
+
+    @classmethod
+    def _dense_cross_entropy(cls, logits: Tensor, targets: Tensor, axis: Dim) -> Tensor:
+        log_prob = cls.log_softmax(logits, axis=axis)
+        targets = targets.copy_masked(0, dims=[axis])
+        product = cls.combine(log_prob, "mul", targets, allow_broadcast_all_sources=True)
+        return cls.activation(cls.reduce(product, mode="sum", axis=axis), "neg")
+
+
+def _cross_entropy_template(logits: Tensor, targets: Tensor, axis: Dim) -> Tensor:
+    require_dims("cross_entropy", logits, [axis])
+    require_float("cross_entropy", logits)
+    others = targets
+    if targets.sparse_dim is None:
+        require_dims("cross_entropy", targets, [axis])
+        if targets.dtype != logits.dtype:
+            raise DtypeError(
+                f"cross_entropy: the dtypes of the logits {logits} and of the targets {targets} differ.\n"
+                "  Targets are probabilities over the classes, or sparse."
+            )
+        others = _without_classes(targets, axis)
+    elif targets.sparse_dim != axis:
+        raise fail(
+            f"cross_entropy: the targets {targets} are indices into {targets.sparse_dim}, the classes of the "
+            f"logits {logits} are {axis}.",
+            "rf.set_sparse_dim(targets, dim), or dim.declare_same_as(other), says that they are the same.",
+        )
+    out = common_template("cross_entropy", [_without_classes(logits, axis), others], allow_broadcast_all_sources=True)
+    out.dtype, out.sparse_dim = logits.dtype, None
+    return out
+
+
+def _without_classes(x: Tensor, axis: Dim) -> Tensor:
+    """:return: template of x, summed up over the classes"""
+    x = expand_for_mask(expanded_template, x, [axis])
+    return without_axes(x, [x.get_axis_from_description(axis)])
+
+
+def _expanded(x: Tensor, dims: Sequence[Dim]) -> Tensor:
+    """:return: x with its axes in the order of `dims`, repeated along those that it does not have"""
+    return x if x.dims == tuple(dims) else x.copy_compatible_to_dims(dims, unbroadcast=True)
