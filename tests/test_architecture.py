@@ -68,7 +68,7 @@ WITHOUT_FRAMEWORK = (
     "returnn.config",
     *LOOP_WITHOUT_GRAPH,
 )
-WITHOUT_CIRCLES_OF_TYPES = ("returnn.util", "returnn.tensor", "returnn.compat.tensor")
+WITHOUT_CIRCLES_OF_TYPES = ("returnn.util", "returnn.tensor", "returnn.frontend")
 FRAMEWORKS = {"tensorflow", "torch", "keras"}
 COMPAT = "returnn.compat"
 INSTALLS_COMPAT = "returnn"  # `import returnn` makes old module names known
