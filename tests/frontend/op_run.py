@@ -16,6 +16,7 @@ import torch
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from tests.frontend.op_case import SEED_WITH_EMPTY_SEQUENCES, Inputs, OpCase, Variant
+from tests.frontend.reference import compute_by_reference
 
 EVAL_LAYOUT = {"numpy": 0, "torch": 1, "tf": 2}  # seed for the order of axes in memory
 TF_SEEDS = (1, SEED_WITH_EMPTY_SEQUENCES)
@@ -77,10 +78,16 @@ def axis_order(dims: Sequence[str], order: Sequence[str]) -> list[int]:
     return axes
 
 
+def run_reference(case: OpCase, seed: int, *, variant: Variant | None = None, float_dtype: str = "float32") -> Result:
+    """:return: what the reference gives"""
+    with compute_by_reference():
+        return run_numpy(case, seed, variant=variant, float_dtype=float_dtype)
+
+
 def run_numpy(
     case: OpCase, seed: int, *, layout: int = 0, variant: Variant | None = None, float_dtype: str = "float32"
 ) -> Result:
-    """:return: what the reference gives"""
+    """:return: what the numpy backend gives"""
     with rf.backend_ctx("numpy"), rf.set_default_float_dtype_ctx(float_dtype):
         inputs = Inputs(case, seed, lambda value, dims: value, layout=layout, variant=variant, float_dtype=float_dtype)
         return Result([describe(x, lambda raw: raw) for x in outputs_of(case, inputs)])
@@ -88,9 +95,9 @@ def run_numpy(
 
 @functools.lru_cache(maxsize=1000)
 def reference(case: OpCase, seed: int) -> Result:
-    """:return: what the others are compared with: numpy; PyTorch for what numpy cannot do"""
+    """:return: what the backends are compared with: the reference; PyTorch for what it cannot do"""
     if "numpy" in case.backends:
-        return run_numpy(case, seed)
+        return run_reference(case, seed)
     return run_torch(case, seed, layout=0, with_gradients=False)
 
 

@@ -31,7 +31,8 @@ class CreationOps(OperandOps):
         if not cls.computes:
             return out
         if isinstance(value, cls.RawTensorType):
-            out.raw_tensor = value if cls.get_dtype_name_raw(value) == dtype else cls.cast_raw(value, dtype)
+            with cls.device_scope_raw(device):
+                out.raw_tensor = value if cls.get_dtype_name_raw(value) == dtype else cls.cast_raw(value, dtype)
         else:
             out.raw_tensor = cls.constant_raw(value, dtype, device)
         return out

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from returnn.frontend._backends.numpy.labeled import aligned, as_tensor, broadcast
 from returnn.frontend._backends.numpy.raw import RawNumpyOps, check_device
+from returnn.frontend._ops.layout import raw_for_broadcast
 from returnn.tensor import Dim, Tensor
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ParameterNumpyOps:
-    """For their meaning see `returnn.frontend._ops`."""
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
     @classmethod
     def create_parameter_raw(cls, tensor: Parameter, *, device: str | None = None) -> numpy.ndarray:
@@ -38,7 +38,7 @@ class ParameterNumpyOps:
     @staticmethod
     def parameter_assign_raw(param: Parameter, value: Any, op: str) -> None:
         """Writes the value."""
-        new = broadcast(as_tensor(value, like=param), param.dims)
+        new = _raw(value, param.dims)
         raw = param.raw_tensor
         raw[...] = raw + new if op == "add" else new
 
@@ -50,7 +50,7 @@ class ParameterNumpyOps:
         rest = [dim for dim in param.dims if dim not in axes]
         view = numpy.transpose(param.raw_tensor, [param.dims.index(dim) for dim in (*axes, *rest)])
         index = tuple(_index(one_key, view.shape[i], dims) for i, one_key in enumerate(keys))
-        new = aligned(as_tensor(value, like=param), [*dims, *rest])
+        new = _raw(value, [*dims, *rest])
         view[index] = view[index] + new if op == "add" else new
 
     @staticmethod
@@ -62,16 +62,20 @@ class ParameterNumpyOps:
 
 
 def _write(raw: numpy.ndarray, param: Parameter, value: Any) -> None:
-    raw[...] = broadcast(as_tensor(value, like=param), param.dims) if isinstance(value, Tensor) else value
+    raw[...] = _raw(value, param.dims)
 
 
-def _index(key: Any, size: int, dims: Sequence[Dim]) -> numpy.ndarray:
-    """:return: indices, with one axis for each of `dims`"""
+def _raw(value: Any, dims: Sequence[Dim]) -> Any:
+    return raw_for_broadcast(value, dims) if isinstance(value, Tensor) else value
+
+
+def _index(key: Any, size: int, dims: Sequence[Dim]) -> Any:
+    """:return: indices, with one axis for each of `dims`, or fewer, in front of which others can be added"""
     if isinstance(key, tuple):
         cut, dim = key
         frames = numpy.arange(size)[slice(*(_number(x) for x in (cut.start, cut.stop, cut.step)))]
-        return aligned(Tensor("slice", dims=[dim], dtype="int64", raw_tensor=frames), dims)
-    return aligned(as_tensor(key), dims)
+        key = Tensor("slice", dims=[dim], dtype="int64", raw_tensor=frames)
+    return _raw(key, dims)
 
 
 def _number(x: Any) -> int | None:

@@ -5,89 +5,71 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
+from numpy import ndarray
 
-from returnn.frontend._backends.numpy.labeled import aligned, as_tensor
 from returnn.frontend._backends.numpy.raw import check_device
-from returnn.frontend._backends.template import TemplateBackend
-from returnn.frontend._ops.random import normal_of, range_of
 from returnn.frontend._ops.random_source import RandomSource
-from returnn.tensor import Dim, Tensor
 
-_generator = numpy.random.default_rng(42)
+_NORMAL = NormalDist()
+_CDF = numpy.vectorize(_NORMAL.cdf, otypes=["float64"])
+_INVERSE_CDF = numpy.vectorize(_NORMAL.inv_cdf, otypes=["float64"])
 
 
 class RandomNumpyOps:
-    """Random values. For their meaning see `returnn.frontend._ops`."""
+    """For the meaning of the operations see `returnn.frontend._backends.required`."""
 
-    @staticmethod
-    def set_random_seed(seed: int) -> None:
+    generator: ClassVar[numpy.random.Generator] = numpy.random.default_rng(42)
+
+    @classmethod
+    def set_random_seed(cls, seed: int) -> None:
         """Begins anew."""
-        global _generator
-        _generator = numpy.random.default_rng(seed)
+        cls.generator = numpy.random.default_rng(seed)
 
-    @staticmethod
-    def get_random_state() -> dict[str, bytes]:
+    @classmethod
+    def get_random_state(cls) -> dict[str, bytes]:
         """:return: state of the generator"""
-        return {"numpy": json.dumps(_generator.bit_generator.state).encode("ascii")}
+        return {"numpy": json.dumps(cls.generator.bit_generator.state).encode("ascii")}
 
-    @staticmethod
-    def set_random_state(state: dict[str, bytes]) -> None:
+    @classmethod
+    def set_random_state(cls, state: dict[str, bytes]) -> None:
         """Sets what `get_random_state` returned."""
-        _generator.bit_generator.state = json.loads(state["numpy"])
+        cls.generator.bit_generator.state = json.loads(state["numpy"])
 
-    @staticmethod
-    def random(
-        *,
-        dims: Sequence[Dim],
-        dtype: str,
-        device: str | None = None,
-        sparse_dim: Dim | None = None,
-        feature_dim: Dim | None = None,
-        distribution: str,
-        seed: Any = None,
-        algorithm: str | None = None,
-        explicit_state: Tensor | None = None,
-        auto_update_state: bool | None = None,
-        static: bool | None = None,
-        out: Tensor | None = None,
-        **options: Any,
-    ) -> Tensor:
-        """:return: random values"""
+    @classmethod
+    def random_uniform_raw(cls, shape: Sequence[Any], dtype: str, source: RandomSource, device: str | None) -> ndarray:
+        """:return: floats in [0, 1)"""
+        return cls._generator_for(source, device).random(_sizes(shape), dtype=numpy.dtype(dtype).type)
+
+    @classmethod
+    def random_ints_raw(
+        cls, shape: Sequence[Any], dtype: str, low: Any, high: Any, source: RandomSource, device: str | None
+    ) -> ndarray:
+        """:return: integers in [low, high)"""
+        return cls._generator_for(source, device).integers(low, high, _sizes(shape)).astype(dtype)
+
+    @classmethod
+    def random_normal_raw(cls, shape: Sequence[Any], dtype: str, source: RandomSource, device: str | None) -> ndarray:
+        """:return: normal values"""
+        return cls._generator_for(source, device).standard_normal(_sizes(shape)).astype(dtype)
+
+    @classmethod
+    def random_truncated_raw(
+        cls, shape: Sequence[Any], dtype: str, low: Any, high: Any, source: RandomSource, device: str | None
+    ) -> ndarray:
+        """:return: truncated normal values, by the inverse of the distribution function"""
+        uniform = cls._generator_for(source, device).uniform(_CDF(low), _CDF(high), _sizes(shape))
+        value: ndarray = _INVERSE_CDF(uniform.clip(1e-300, 1 - 1e-16)).clip(low, high).astype(dtype)
+        return value
+
+    @classmethod
+    def _generator_for(cls, source: RandomSource, device: str | None) -> numpy.random.Generator:
         check_device(device)
-        result = TemplateBackend.random(
-            dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, distribution=distribution,
-            seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
-            static=static, out=out, **options,
-        )  # fmt: skip
-        state = None if explicit_state is None else explicit_state.raw_tensor
-        number = RandomSource(seed, bool(static), state).number(numpy.asarray)
-        generator = _generator if number is None else numpy.random.default_rng(number)
-        given = {name: _aligned(value, dims) for name, value in options.items() if value is not None}
-        shape = [int(dim.get_dim_value()) for dim in dims]
-        value = _draw(generator, distribution, shape, given, is_int=dtype.startswith(("int", "uint")))
-        result.raw_tensor = numpy.asarray(value, dtype=dtype)
-        return result
+        number = source.number(numpy.asarray)
+        return cls.generator if number is None else numpy.random.default_rng(number)
 
 
-def _draw(
-    generator: numpy.random.Generator, distribution: str, shape: Sequence[int], options: dict[str, Any], *, is_int: bool
-) -> Any:
-    if distribution == "uniform":
-        low, high = range_of(options)
-        return generator.integers(low, high, shape) if is_int else generator.uniform(low, high, shape)
-    if distribution == "bernoulli":
-        return generator.uniform(size=shape) < options["mean"]
-    mean, stddev, low, high = normal_of(options)
-    if distribution == "normal":
-        return generator.normal(size=shape) * stddev + mean
-    standard = NormalDist()
-    cdf, inverse_cdf = numpy.vectorize(standard.cdf), numpy.vectorize(standard.inv_cdf, otypes=["float64"])
-    value = inverse_cdf(generator.uniform(cdf(low), cdf(high), shape).clip(1e-300, 1 - 1e-16))
-    return value.clip(low, high) * stddev + mean
-
-
-def _aligned(value: Any, dims: Sequence[Dim]) -> Any:
-    return aligned(as_tensor(value), dims) if isinstance(value, Tensor) else value
+def _sizes(shape: Sequence[Any]) -> list[int]:
+    return [int(size) for size in shape]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy import ndarray
 
+from returnn.frontend._ops.limits import extreme_value
 from returnn.tensor import Dim
 from returnn.util.errors import DimError, UserError
 
@@ -36,6 +39,12 @@ COMBINE: dict[str, Callable[..., Any]] = {
     "logical_or": numpy.logical_or,
     "squared_difference": lambda a, b: numpy.square(a - b),
     "logaddexp": numpy.logaddexp,
+}
+
+TEST: dict[str, Callable[..., Any]] = {
+    "finite": numpy.isfinite,
+    "infinite": numpy.isinf,
+    "neg_infinite": numpy.isneginf,
 }
 
 
@@ -164,7 +173,36 @@ class RawNumpyOps:
         value = numpy.asarray(value)
         return numpy.full([int(size) for size in shape], value, dtype=value.dtype)
 
+    @staticmethod
+    def device_scope_raw(device: str | None) -> Any:
+        """:return: context without effect"""
+        check_device(device)
+        return contextlib.nullcontext()
+
     @classmethod
+    def constant_raw(cls, value: Any, dtype: str, device: str | None) -> ndarray:
+        """:return: array"""
+        check_device(device)
+        return numpy.asarray(value, dtype=cls.as_dtype_raw(dtype))
+
+    @classmethod
+    def number_raw(cls, value: Any, dtype: str, other: Tensor) -> ndarray:
+        """:return: scalar"""
+        return numpy.asarray(value, dtype=cls.as_dtype_raw(dtype))
+
+    @staticmethod
+    def range_raw(size: Any, dtype: str, device: str | None) -> ndarray:
+        """:return: 0, 1, ..., size - 1"""
+        check_device(device)
+        return numpy.arange(int(size), dtype=dtype)
+
+    @staticmethod
+    def copy_raw(raw_tensor: ndarray) -> ndarray:
+        """:return: array with its own memory"""
+        return raw_tensor.copy()
+
+    @classmethod
+    @numpy.errstate(all="ignore")
     def cast_raw(cls, raw_tensor: ndarray, dtype: str) -> ndarray:
         """:return: array of another dtype"""
         return raw_tensor.astype(cls.as_dtype_raw(dtype))
@@ -187,6 +225,110 @@ class RawNumpyOps:
             value = numpy.asarray(ACTIVATION[func](raw_tensor))
         is_float = raw_tensor.dtype.kind == "f"
         return value.astype(raw_tensor.dtype) if is_float else value
+
+    @staticmethod
+    def where_raw(cond: ndarray, true_: ndarray, false_: ndarray) -> ndarray:
+        """:return: elementwise choice"""
+        return numpy.where(cond, true_, false_)
+
+    @staticmethod
+    @numpy.errstate(all="ignore")
+    def reduce_raw(raw_tensor: ndarray, mode: str, axes: Sequence[int]) -> ndarray:
+        """:return: reduction. Of nothing: 0, or the lowest or highest number."""
+        value: Any
+        if mode.startswith("arg"):
+            value = getattr(numpy, mode)(raw_tensor, axis=axes[0]).astype("int32")
+        elif mode in ("max", "min"):
+            nothing = extreme_value(raw_tensor.dtype.name, highest=mode == "min")
+            value = getattr(numpy, mode)(raw_tensor, axis=tuple(axes), initial=nothing)
+        elif mode == "logsumexp":
+            value = raw_tensor
+            for axis in sorted((axis % raw_tensor.ndim for axis in axes), reverse=True):
+                value = numpy.logaddexp.reduce(value, axis=axis)
+        elif mode in ("any", "all"):
+            value = getattr(numpy, mode)(raw_tensor, axis=tuple(axes))
+        else:
+            value = numpy.sum(raw_tensor, axis=tuple(axes), dtype=raw_tensor.dtype)
+            if mode == "mean":
+                value = value / numpy.asarray(max(math.prod(raw_tensor.shape[i] for i in axes), 1), raw_tensor.dtype)
+        return numpy.asarray(value)
+
+    @staticmethod
+    @numpy.errstate(all="ignore")
+    def matmul_raw(a: ndarray, b: ndarray, *, transpose_a: bool = False, transpose_b: bool = False) -> ndarray:
+        """:return: matrix product"""
+        a, b = a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b
+        return numpy.asarray(numpy.matmul(a, b))
+
+    @staticmethod
+    @numpy.errstate(all="ignore")
+    def cumsum_raw(raw_tensor: ndarray, axis: int) -> ndarray:
+        """:return: sums"""
+        return numpy.cumsum(raw_tensor, axis=axis, dtype=raw_tensor.dtype)
+
+    @staticmethod
+    def test_raw(raw_tensor: ndarray, kind: str) -> ndarray:
+        """:return: test"""
+        return numpy.asarray(TEST[kind](raw_tensor))
+
+    @staticmethod
+    def make_complex_raw(real: ndarray, imag: ndarray) -> ndarray:
+        """:return: complex numbers"""
+        out = numpy.empty(real.shape, "complex64" if real.dtype == numpy.float32 else "complex128")
+        out.real, out.imag = real, imag
+        return out
+
+    @staticmethod
+    def complex_as_real_raw(raw_tensor: ndarray) -> ndarray:
+        """:return: both parts"""
+        return numpy.stack([raw_tensor.real, raw_tensor.imag], axis=-1)
+
+    @classmethod
+    def real_as_complex_raw(cls, raw_tensor: ndarray) -> ndarray:
+        """:return: complex numbers"""
+        return cls.make_complex_raw(raw_tensor[..., 0], raw_tensor[..., 1])
+
+    @staticmethod
+    def rfft_raw(raw_tensor: ndarray, size: int) -> ndarray:
+        """:return: spectrum"""
+        dtype = "complex64" if raw_tensor.dtype == numpy.float32 else "complex128"
+        return numpy.fft.rfft(raw_tensor, n=size).astype(dtype)
+
+    @staticmethod
+    def of_all_processes_raw(raw_tensor: ndarray) -> None:
+        """:return: None: this backend has one process"""
+        return
+
+    @staticmethod
+    def concat_raw(raw_tensors: Sequence[ndarray], axis: int) -> ndarray:
+        """:return: concatenation"""
+        return numpy.concatenate(raw_tensors, axis=axis)
+
+    @staticmethod
+    def stack_raw(raw_tensors: Sequence[ndarray]) -> ndarray:
+        """:return: stacked"""
+        return numpy.stack(raw_tensors)
+
+    @staticmethod
+    def unstack_raw(raw_tensor: ndarray, axis: int, number: int) -> Sequence[ndarray]:
+        """:return: entries"""
+        return [numpy.asarray(entry) for entry in numpy.moveaxis(raw_tensor, axis, 0)]
+
+    @staticmethod
+    def split_raw(raw_tensor: ndarray, sizes: Sequence[Any], axis: int) -> Sequence[ndarray]:
+        """:return: pieces"""
+        return numpy.split(raw_tensor, numpy.cumsum([int(size) for size in sizes])[:-1], axis=axis)
+
+    @staticmethod
+    def pad_raw(raw_tensor: ndarray, amounts: Sequence[tuple[Any, Any]], value: Any) -> ndarray:
+        """:return: padded"""
+        sides = [(int(left), int(right)) for left, right in amounts]
+        return numpy.pad(raw_tensor, sides, constant_values=value)
+
+    @staticmethod
+    def flip_raw(raw_tensor: ndarray, axis: int) -> ndarray:
+        """:return: flipped"""
+        return numpy.flip(raw_tensor, axis=axis)
 
     @staticmethod
     def reshape_raw(raw_tensor: ndarray, shape: Sequence[int | ndarray] | ndarray) -> ndarray:
@@ -237,6 +379,16 @@ class RawNumpyOps:
         """:return: x"""
         check_device(device)
         return x
+
+    @staticmethod
+    def get_tensor_dependencies(x: Tensor) -> Sequence[Tensor]:
+        """:return: nothing: arrays do not know where they come from"""
+        return []
+
+    @staticmethod
+    def get_tensor_consumers(x: Tensor) -> Sequence[Tensor]:
+        """:return: nothing: arrays do not know where they go to"""
+        return []
 
     @staticmethod
     def get_device(x: Tensor) -> str:

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._backends.numpy.labeled import aligned, broadcast, memory_sizes
 from returnn.frontend._backends.template import TemplateBackend
 from returnn.frontend._ops.limits import extreme_value
 from returnn.frontend._ops.operands import as_dims
 from returnn.tensor import Dim, Tensor
+from tests.frontend.reference.labeled import aligned, broadcast, memory_sizes
 
 
-class SelectNumpyOps:
+class SelectReferenceOps:
     """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod

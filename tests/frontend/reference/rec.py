@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._backends.numpy.labeled import broadcast
 from returnn.frontend._backends.numpy.raw import ACTIVATION
 from returnn.frontend._backends.template import TemplateBackend
 from returnn.tensor import Dim, Tensor
+from tests.frontend.reference.labeled import broadcast
 
 
-class RecNumpyOps:
+class RecReferenceOps:
     """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod

@@ -14,7 +14,7 @@ from returnn.frontend._ops.nn.conv_windows import Window, transposed_windows, wi
 from returnn.tensor import Dim, Tensor
 
 
-class ConvNumpyOps:
+class ConvReferenceOps:
     """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._backends.numpy.labeled import aligned, as_tensor, broadcast, memory_sizes, valid
 from returnn.frontend._backends.template import TemplateBackend
 from returnn.frontend._ops.axes import axes_of
 from returnn.tensor import Dim, Tensor
+from tests.frontend.reference.labeled import aligned, as_tensor, broadcast, memory_sizes, valid
 
 _PAD_MODES = {"replicate": "edge", "circular": "wrap"}  # the names in numpy, where they differ
 
 
-class ShapeNumpyOps:
+class ShapeReferenceOps:
     """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @classmethod

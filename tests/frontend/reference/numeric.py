@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
-from returnn.frontend._backends.numpy.labeled import aligned, as_tensor
 from returnn.frontend._backends.template import TemplateBackend
 from returnn.tensor import Dim, Tensor
+from tests.frontend.reference.labeled import aligned, as_tensor
 
 
-class NumericNumpyOps:
+class NumericReferenceOps:
     """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod
@@ -74,26 +73,3 @@ class NumericNumpyOps:
         array = aligned(x, [*out.dims, pair_dim])
         out.raw_tensor = (array[..., 0] + 1j * array[..., 1]).astype(out.dtype)
         return out
-
-    @staticmethod
-    def rfft_raw(raw_tensor: Any, size: int) -> Any:
-        """:return: spectrum"""
-        dtype = "complex64" if raw_tensor.dtype == numpy.float32 else "complex128"
-        return numpy.fft.rfft(raw_tensor, n=size).astype(dtype)
-
-    @staticmethod
-    def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
-        """:return: the same: this backend has one process"""
-        out = TemplateBackend.reduce_distributed(source, mode=mode)
-        out.raw_tensor = source.raw_tensor
-        return out
-
-    @staticmethod
-    def get_tensor_dependencies(x: Tensor) -> Sequence[Tensor]:
-        """:return: nothing: arrays do not know where they come from"""
-        return []
-
-    @staticmethod
-    def get_tensor_consumers(x: Tensor) -> Sequence[Tensor]:
-        """:return: nothing: arrays do not know where they go to"""
-        return []

@@ -8,13 +8,13 @@ from typing import Any
 import numpy
 from numpy import ndarray
 
-from returnn.frontend._backends.numpy.labeled import broadcast
-from returnn.frontend._backends.numpy.softmax import SoftmaxNumpyOps
 from returnn.frontend._backends.template import TemplateBackend
 from returnn.tensor import Dim, Tensor
+from tests.frontend.reference.labeled import broadcast
+from tests.frontend.reference.softmax import SoftmaxReferenceOps
 
 
-class CtcNumpyOps:
+class CtcReferenceOps:
     """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @staticmethod
@@ -88,7 +88,7 @@ def _sequences(
     classes = logits.feature_dim
     assert classes is not None
     if not logits_normalized:
-        logits = SoftmaxNumpyOps.log_softmax(logits, axis=classes)
+        logits = SoftmaxReferenceOps.log_softmax(logits, axis=classes)
     yield from zip(
         _rows(logits, input_spatial_dim, batch, classes),
         _rows(targets, targets_spatial_dim, batch),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy
 
-from returnn.frontend._backends.numpy.labeled import aligned, broadcast, valid
 from returnn.frontend._backends.template import TemplateBackend
 from returnn.tensor import Dim, Tensor
+from tests.frontend.reference.labeled import aligned, broadcast, valid
 
 
-class SoftmaxNumpyOps:
+class SoftmaxReferenceOps:
     """Softmax. For the meaning of the operations see `returnn.frontend._ops`."""
 
     @classmethod

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend._backends.numpy.labeled import aligned, as_tensor, broadcast, masked, valid
 from returnn.frontend._backends.numpy.raw import RawNumpyOps, check_device
 from returnn.frontend._backends.template import TemplateBackend
 from returnn.frontend._ops.matmul import matmul_axes
 from returnn.frontend._ops.operands import as_dims, expand_for_mask, numbers_of_one_kind
 from returnn.tensor import Dim, Tensor
+from tests.frontend.reference.labeled import aligned, as_tensor, broadcast, masked, valid
 
 
-class CoreNumpyOps:
+class CoreReferenceOps:
     """The core operations. For their meaning see `returnn.frontend._ops`."""
 
     @classmethod
