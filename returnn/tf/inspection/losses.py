@@ -20,7 +20,7 @@ def check_loss(layer: LayerBase) -> None:
     loss = layer.loss
     if not isinstance(loss, Loss) or loss.recurrent or not type(loss).__module__.startswith("returnn."):
         return  # losses on whole sequences, and code of a user, work on values
-    with rf.backend_ctx("template"), layer.network.compute_scope(layer, suffix="loss"):
+    with rf.backend_ctx("template"), layer.network.construction.compute_scope(layer, suffix="loss"):
         loss.init_by_layer(layer)
         _check_sizes(loss)
         if type(loss).value_per_frame is not Loss.value_per_frame:

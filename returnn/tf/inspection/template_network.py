@@ -21,7 +21,9 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.reuse_params import ReuseParams
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.network import TFNetwork
+from returnn.tf.network.construction import Construction
 from returnn.tf.network.extern_data import ExternData
+from returnn.tf.network.params import NetworkParams
 from returnn.util.errors import ConfigError, UserError
 
 
@@ -56,14 +58,102 @@ class Notes:
     made_up_lengths: list[Dim] = field(default_factory=list)
 
 
+class TemplateConstruction(Construction):
+    """Notes errors, and goes on."""
+
+    @property
+    def notes(self) -> Notes:
+        """What is found out."""
+        return self.net.notes
+
+    def construct(self, net_dict: dict[str, Any], name: str, *args: Any, **kwargs: Any) -> LayerBase:
+        """See `Construction.construct`. For the wanted layers of the whole network, an error is noted only."""
+        if self.net.parent_net is not None or self.under_construction:
+            return super().construct(net_dict, name, *args, **kwargs)
+        try:
+            return super().construct(net_dict, name, *args, **kwargs)
+        except NeedsWrongLayer:
+            return None  # type: ignore[return-value]  # nobody uses it
+
+    def construct_new(self, net_dict: dict[str, Any], name: str, *args: Any, **kwargs: Any) -> LayerBase:
+        full_name = self.place.name_prefix() + name
+        if full_name in self.notes.errors:
+            raise NeedsWrongLayer(f"layer {full_name!r}: is wrong.")
+        try:
+            return super().construct_new(net_dict, name, *args, **kwargs)
+        except UserError as exc:
+            is_in_loop = self.step.innermost_frame() is not None
+            if isinstance(exc, NeedsWrongLayer) or (isinstance(exc, UndefinedSource) and is_in_loop):
+                raise
+            cause = _first_cause(exc)
+            if isinstance(cause, NeedsWrongLayer):
+                raise cause from exc
+            if name not in net_dict:
+                raise  # whoever uses that name is wrong
+            raise self._noted(full_name, cause) from exc
+        except Exception as exc:  # one broken layer must not hide the errors of the others
+            raise self._noted(full_name, ConfigError(f"layer {full_name!r}: {type(exc).__name__}: {exc}")) from exc
+
+    def _noted(self, full_name: str, error: UserError) -> NeedsWrongLayer:
+        self.notes.errors[full_name] = error
+        return NeedsWrongLayer(f"layer {full_name!r}: is wrong.")
+
+    def add(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:
+        """See `Construction.add`. The lengths of a loop that ends by itself are made up."""
+        axis = layer_desc.get("axis")
+        if isinstance(layer_desc.get("unit"), dict) and axis in self.notes.made_up_lengths:  # by an earlier round
+            axis.dyn_size_ext = None
+            self.notes.made_up_lengths.remove(axis)
+        layer = super().add(name, layer_class, **layer_desc)
+        cell = getattr(layer, "cell", None)
+        if cell is not None:
+            if cell.time_dim.dyn_size_ext is None:
+                cell.time_dim.dyn_size_ext = Tensor("lengths", dims=[batch_dim], dtype="int32")
+                self.notes.made_up_lengths.append(cell.time_dim)
+            infer_initial_values(cell)
+        return layer
+
+
+class TemplateParams(NetworkParams):
+    """Notes parameters."""
+
+    def note_template(self, layer: LayerBase, template: Tensor, *, trainable: bool) -> None:
+        """See `NetworkParams.note_template`."""
+        shape = [dim.dimension for dim in template.dims]
+        if None in shape:
+            dims = [str(dim) for dim in template.dims]
+            raise ConfigError(f"{layer.where()}: the parameter {template.name!r} cannot have dynamic dims: {dims}.")
+        name = layer.get_absolute_name_scope_prefix() + template.name
+        reuse, owner = (layer.reuse_params, layer) if layer.reuse_params else self.shared_owner()
+        own_name = name.removeprefix(owner.get_absolute_name_scope_prefix()) if owner is not None else name
+        if reuse is not None:
+            reuse.note_use()  # nobody else may need the layer that the parameter comes from
+            if self._is_shared(reuse, owner, own_name):
+                return
+        is_trainable = trainable and layer.trainable and self.are_trainable
+        param = ParameterTemplate(name, layer.get_absolute_name(), tuple(shape), is_trainable)
+        self.net.notes.params[name] = param  # in a loop, what is declared last is what the dims are
+
+    def _is_shared(self, reuse: ReuseParams, owner: LayerBase, name: str) -> bool:
+        """:return: whether the parameter comes from elsewhere, and is not the layer's own"""
+        if reuse.param_map is not None:
+            inner = reuse.param_map.get(name)
+            return inner is not None and self._is_shared(inner, owner, name)
+        if reuse.custom_func is not None or reuse.layer_output is not None or not reuse.auto_create_missing:
+            return True
+        return reuse.reuse_layer.get_absolute_name_scope_prefix() + name in self.net.notes.params
+
+
 class TemplateNetwork(TFNetwork):
     """See the head of this module."""
 
+    construction_class = TemplateConstruction
+    params_class = TemplateParams
+
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{**kwargs, "only_template": True})
         outer = self.parent_net or self.extra_parent_net
         self.notes: Notes = outer.notes if isinstance(outer, TemplateNetwork) else Notes()
-        self.only_template = True
 
     @classmethod
     def of_net_dict(
@@ -102,7 +192,11 @@ class TemplateNetwork(TFNetwork):
 
     def wanted_layers(self, net_dict: dict[str, Any]) -> list[str]:
         """:return: the layers that are made for their own sake"""
-        return [name for name, desc in net_dict.items() if isinstance(desc, dict) and self._is_wanted(name, desc)]
+        return [
+            name
+            for name, desc in net_dict.items()
+            if isinstance(desc, dict) and self.construction.is_wanted(name, desc)
+        ]
 
     # Errors.
 
@@ -119,81 +213,6 @@ class TemplateNetwork(TFNetwork):
                     check_loss(found.layer)
                 except UserError as exc:
                     self.notes.errors[found.name] = exc
-
-    def construct_layer(self, net_dict: dict[str, Any], name: str, *args: Any, **kwargs: Any) -> LayerBase:
-        """See `TFNetwork.construct_layer`. For the wanted layers of the whole network, an error is noted only."""
-        if self.parent_net is not None or self._constructing:
-            return super().construct_layer(net_dict, name, *args, **kwargs)
-        try:
-            return super().construct_layer(net_dict, name, *args, **kwargs)
-        except NeedsWrongLayer:
-            return None  # type: ignore[return-value]  # nobody uses it
-
-    def _construct(self, net_dict: dict[str, Any], name: str, *args: Any, **kwargs: Any) -> LayerBase:
-        full_name = self.get_absolute_name_prefix() + name
-        if full_name in self.notes.errors:
-            raise NeedsWrongLayer(f"layer {full_name!r}: is wrong.")
-        try:
-            return super()._construct(net_dict, name, *args, **kwargs)
-        except UserError as exc:
-            is_in_loop = self.innermost_frame() is not None
-            if isinstance(exc, NeedsWrongLayer) or (isinstance(exc, UndefinedSource) and is_in_loop):
-                raise
-            cause = _first_cause(exc)
-            if isinstance(cause, NeedsWrongLayer):
-                raise cause from exc
-            if name not in net_dict:
-                raise  # whoever uses that name is wrong
-            raise self._noted(full_name, cause) from exc
-        except Exception as exc:  # one broken layer must not hide the errors of the others
-            raise self._noted(full_name, ConfigError(f"layer {full_name!r}: {type(exc).__name__}: {exc}")) from exc
-
-    def _noted(self, full_name: str, error: UserError) -> NeedsWrongLayer:
-        self.notes.errors[full_name] = error
-        return NeedsWrongLayer(f"layer {full_name!r}: is wrong.")
-
-    # Layers.
-
-    def add_layer(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:
-        """See `TFNetwork.add_layer`. The lengths of a loop that ends by itself are made up."""
-        axis = layer_desc.get("axis")
-        if isinstance(layer_desc.get("unit"), dict) and axis in self.notes.made_up_lengths:  # by an earlier round
-            axis.dyn_size_ext = None
-            self.notes.made_up_lengths.remove(axis)
-        layer = super().add_layer(name, layer_class, **layer_desc)
-        cell = getattr(layer, "cell", None)
-        if cell is not None:
-            if cell.time_dim.dyn_size_ext is None:
-                cell.time_dim.dyn_size_ext = Tensor("lengths", dims=[batch_dim], dtype="int32")
-                self.notes.made_up_lengths.append(cell.time_dim)
-            infer_initial_values(cell)
-        return layer
-
-    def note_parameter_template(self, layer: LayerBase, template: Tensor, *, trainable: bool) -> None:
-        """See `TFNetwork.note_parameter_template`."""
-        shape = [dim.dimension for dim in template.dims]
-        if None in shape:
-            dims = [str(dim) for dim in template.dims]
-            raise ConfigError(f"{layer.where()}: the parameter {template.name!r} cannot have dynamic dims: {dims}.")
-        name = layer.get_absolute_name_scope_prefix() + template.name
-        reuse, owner = (layer.reuse_params, layer) if layer.reuse_params else self.shared_params_owner()
-        own_name = name.removeprefix(owner.get_absolute_name_scope_prefix()) if owner is not None else name
-        if reuse is not None:
-            reuse.note_use()  # nobody else may need the layer that the parameter comes from
-            if self._is_shared(reuse, owner, own_name):
-                return
-        is_trainable = trainable and layer.trainable and self.is_trainable
-        param = ParameterTemplate(name, layer.get_absolute_name(), tuple(shape), is_trainable)
-        self.notes.params[name] = param  # in a loop, what is declared last is what the dims are
-
-    def _is_shared(self, reuse: ReuseParams, owner: LayerBase, name: str) -> bool:
-        """:return: whether the parameter comes from elsewhere, and is not the layer's own"""
-        if reuse.param_map is not None:
-            inner = reuse.param_map.get(name)
-            return inner is not None and self._is_shared(inner, owner, name)
-        if reuse.custom_func is not None or reuse.layer_output is not None or not reuse.auto_create_missing:
-            return True
-        return reuse.reuse_layer.get_absolute_name_scope_prefix() + name in self.notes.params
 
 
 def _first_cause(exc: UserError) -> UserError:

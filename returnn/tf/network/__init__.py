@@ -18,7 +18,7 @@ from returnn.tf.network.layer_names import (
     NetworkLayerException,
 )
 from returnn.tf.network.network import TFNetwork
-from returnn.tf.network.network_params import TFNetworkParamsSerialized
+from returnn.tf.network.params import TFNetworkParamsSerialized
 from returnn.tf.network.subnet_access import GetLayer, Subnetwork
 from returnn.tf.util.graph_mode import use_graph_mode
 

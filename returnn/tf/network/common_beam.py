@@ -7,20 +7,19 @@ to code that sees raw tensors, batch and beam are one axis.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from returnn.tensor import Dim
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_options import map_layers
 from returnn.tf.layers.search.search_choices import on_beam
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
+from returnn.tf.network.extra_nets import all_extra_nets
 from returnn.tf.network.raw_layers import known_layers_in
 from returnn.tf.util.activations import OutputWithActivation
 
-if TYPE_CHECKING:
-    from returnn.tf.network.network import TFNetwork
 
-
-def on_common_beam(options: dict[str, Any], *, network: TFNetwork) -> None:
+def on_common_beam(options: dict[str, Any], *, network: Network) -> None:
     """Replaces layers in the options, in place, so that all belong to the latest of their beams."""
     outputs = [layer.output for layer in known_layers_in(options) if layer.output is not None]
     if len({dim for x in outputs for dim in x.dims if dim.is_beam_dim()}) < 2:
@@ -30,10 +29,10 @@ def on_common_beam(options: dict[str, Any], *, network: TFNetwork) -> None:
     map_layers(options, lambda layer: on_beam(layer, latest))
 
 
-def merge_beams(network: TFNetwork) -> None:
+def merge_beams(network: Network) -> None:
     """Merges the beam into the batch axis, in the outputs of all layers of the outermost network and of loops."""
     axes: dict[Dim, BeamAxis] = {}
-    networks = (network, *network.all_extra_nets())  # a choice can search in each of them, whatever `search_flag` says
+    networks = (network, *all_extra_nets(network))  # a choice can search in each of them, whatever `search_flag` says
     layers = {id(layer): layer for net in networks for layer in net.get_all_layers_deep()}
     for layer in layers.values():
         is_in_step = any(net.inside_rec_time_dim is not None for net in layer.network.get_network_hierarchy())

@@ -9,103 +9,113 @@ the same names, and are the same. Layers that no choice has to do with are not m
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import GetLayer, NetDict, Network
 from returnn.util.errors import ConfigError
 from returnn.util.nested import iter_nested
 
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
-    from returnn.tf.network.network import TFNetwork
-
+MakeNetwork = Callable[..., Network]
 _WORDS = {"search": True, "no_search": False}  # behind "extra.", and what it says of choices
 
 
-class NetworkExtra:
-    """The part of `TFNetwork` about other versions of it."""
+class ExtraNets:
+    """Other versions of a network; and the network that this one is another version of."""
 
-    def make_extra_net(
-        self: TFNetwork,
-        prefix_name: str,
-        net_name: str | None = None,
-        only_template: bool = False,
-        boundary: bool = False,
-    ) -> TFNetwork:
+    def __init__(
+        self,
+        net: Network,
+        base: Network | None,
+        base_nets: ExtraNets | None,
+        make_network: MakeNetwork,
+        *,
+        takes_layers_of_base: bool,
+    ) -> None:
         """
-        :param prefix_name: such as "extra.search"
-        :param net_name: key in `extra_nets`; default: the prefix
+        :param net: the network
+        :param base: the network that this one stands beside
+        :param base_nets: its other versions, one of which is this
+        :param make_network: makes a network beside this one
+        :param takes_layers_of_base: whether layers of the base are taken where they are the same
+        """
+        self.net = net
+        self.base = base
+        self.base_nets = base_nets
+        self.nets: dict[str, Any] = {}
+        self.takes_layers_of_base = takes_layers_of_base
+        self._make_network = make_network
+
+    def make(
+        self, prefix: str, net_name: str | None = None, *, only_template: bool = False, boundary: bool = False
+    ) -> Network:
+        """
+        :param prefix: such as "extra.search"
+        :param net_name: key in `nets`; default: the prefix
         :param only_template: its layers only infer dims
         :param boundary: it is no version of this network, and takes no layers from it
         :return: the network, which is made if it does not exist
         """
-        key = net_name or prefix_name
-        if key not in self.extra_nets:
-            net = type(self)(
-                parent_net=self.parent_net, extra_parent_net=self, extra_name_prefix=prefix_name,
-                extern_data=self.extern_data, search_flag=_search_flag(prefix_name, self.search_flag), name=key,
-            )  # fmt: skip
-            net.parent_layer = self.parent_layer
-            net.only_template = self.only_template or only_template
-            net.takes_layers_of_base = not boundary
-            net.layers_desc.update(self.layers_desc)
-            self.extra_nets[key] = net
-        return self.extra_nets[key]
+        key = net_name or prefix
+        if key not in self.nets:
+            net = self._make_network(
+                extra_name_prefix=prefix,
+                search_flag=_search_flag(prefix, self.net.search_flag),
+                only_template=self.net.only_template or only_template,
+                takes_layers_of_base=not boundary,
+                name=key,
+            )
+            net.layers_desc.update(self.net.layers_desc)
+            self.nets[key] = net
+        return self.nets[key]
 
-    def construct_extra_net(
-        self: TFNetwork,
-        net_dict: dict[str, Any],
+    def construct(
+        self,
+        net: Network,
+        net_dict: NetDict,
         layer_list: Collection[str],
-        search_flag: bool | None = None,
-        dep_layers_in_extra: bool = False,
-        check_existing: bool = False,
-        net_name: str | None = None,
-        prefix_name: str | None = None,
-        base_get_layer: Callable[[str], LayerBase] | None = None,
-        base_add_layer: Callable[..., LayerBase] | None = None,
-    ) -> TFNetwork:
+        *,
+        check_existing: bool,
+        get_layer: GetLayer | None,
+        add_layer: Callable[..., LayerBase] | None,
+    ) -> None:
         """
+        :param net: another version of this network
         :param net_dict: options of each layer, by name
         :param layer_list: names of the layers to make
-        :param search_flag: whether choices search in there
-        :param dep_layers_in_extra: make everything again that these layers need
         :param check_existing: if this network has such a layer already, take it
-        :param net_name: key in `extra_nets`; default: the prefix
-        :param prefix_name: default: "extra.search" or "extra.no_search"
-        :param base_get_layer: function that gives the layers of this network
-        :param base_add_layer: function that adds layers to it
-        :return: the extra network
+        :param get_layer: function that gives the layers of this network
+        :param add_layer: function that adds layers to it
         """
-        search_flag = self.search_flag if search_flag is None else search_flag
-        prefix = prefix_name or ("extra.search" if search_flag else "extra.no_search")
-        net = self.make_extra_net(prefix, net_name=net_name, boundary=dep_layers_in_extra)
-        net.search_flag = search_flag
         for name in layer_list:
-            if check_existing and name in self.layers:
-                net.layers[name] = self.layers[name]
+            if check_existing and name in self.net.layers:
+                net.layers[name] = self.net.layers[name]
             else:
-                net.construct_layer(net_dict, name, get_layer=base_get_layer, add_layer=base_add_layer)
-        return net
+                net.construct_layer(net_dict, name, get_layer=get_layer, add_layer=add_layer)
 
-    def all_extra_nets(self: TFNetwork) -> list[TFNetwork]:
-        """:return: extra networks of this one, of those inside of it, and of these"""
-        nets = list(self.extra_nets.values())
-        for subnet in [*self.subnets.values(), *nets]:
-            nets += subnet.all_extra_nets()
-        return nets
-
-    def _layer_of_extra_net(self: TFNetwork, net_dict: dict[str, Any], name: str) -> LayerBase:
+    def layer_by_name(self, net_dict: NetDict, name: str) -> LayerBase:
+        """
+        :param net_dict: options of each layer, by name
+        :param name: such as "extra.search:output"
+        """
         prefix, _, rest = name.partition(":")
-        base = self if self.extra_parent_net is None else self.extra_parent_net
-        return base.make_extra_net(prefix).construct_layer(net_dict, rest)
+        return (self.base_nets or self).make(prefix).construct_layer(net_dict, rest)
 
-    def _layer_of_base(self: TFNetwork, net_dict: dict[str, Any], name: str) -> LayerBase | None:
+    def layer_of_base(self, net_dict: NetDict, name: str) -> LayerBase | None:
         """:return: the layer of the network beside which this one stands, if it is the same here and there"""
-        base = self.extra_parent_net
-        if base is None or not self.takes_layers_of_base or name.startswith(("extra.", "base:", "root:")):
+        if self.base is None or not self.takes_layers_of_base or name.startswith(("extra.", "base:", "root:")):
             return None
         if depends_on_choice(name.partition("/")[0], net_dict):
             return None
-        return base.construct_layer(net_dict, name)
+        return self.base.construct_layer(net_dict, name)
+
+
+def all_extra_nets(net: Network) -> list[Network]:
+    """:return: other versions of this network, of those inside of it, and of these"""
+    nets = list(net.extra_nets.values())
+    for inner in [*net.subnets.values(), *nets]:
+        nets += all_extra_nets(inner)
+    return nets
 
 
 def _search_flag(prefix: str, default: bool) -> bool:

@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import LayerNeedsItself
 from returnn.util.errors import ConfigError, nearest_hint
-
-if TYPE_CHECKING:
-    from returnn.tf.network.network import TFNetwork
 
 
 class NetworkLayerException(ConfigError):
@@ -64,7 +62,7 @@ class NetworkConstructionDependencyLoopException(LayerNeedsItself, NetworkLayerE
         super().__init__(message, layer_name=layer_name, network=network, net_dict=net_dict)
 
 
-def layer_not_found(network: TFNetwork, name: str, net_dict: dict[str, Any]) -> LayerNotFound:
+def layer_not_found(network: Network, name: str, net_dict: dict[str, Any]) -> LayerNotFound:
     """:return: error to raise"""
     known = [*net_dict, *("data" if key == "data" else f"data:{key}" for key in network.extern_data.data)]
     known = [key for key in known if not key.startswith("#")]
@@ -78,7 +76,7 @@ def layer_not_found(network: TFNetwork, name: str, net_dict: dict[str, Any]) -> 
 
 
 @contextlib.contextmanager
-def naming_as_written(network: TFNetwork, prefix: str, name: str) -> Iterator[None]:
+def naming_as_written(network: Network, prefix: str, name: str) -> Iterator[None]:
     """
     :param network: where the name stands
     :param prefix: such as "base:"
@@ -95,11 +93,11 @@ def naming_as_written(network: TFNetwork, prefix: str, name: str) -> Iterator[No
         raise LayerNotFound(message, layer_name=prefix + name, network=network, net_dict=exc.net_dict) from exc
 
 
-def where_it_is_needed(network: TFNetwork) -> str:
+def where_it_is_needed(network: Network) -> str:
     """:return: how a message about a name begins: the layer that is being made, here or in a network around"""
-    net: TFNetwork | None = network
+    net: Network | None = network
     while net is not None:
-        if net.layer_under_construction:
-            return f"layer {net.get_absolute_name_prefix() + net.layer_under_construction!r}: "
+        if net.construction.current:
+            return f"layer {net.get_absolute_name_prefix() + net.construction.current!r}: "
         net = net.parent_net
     return ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,13 +20,12 @@ from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
 from returnn.tf.layers.core.layer_rec import LayerRec
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import StateTemplate, UndefinedSource
 from returnn.tf.layers.options.layer_options import layers_in_options, map_layers, options_of
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
+from returnn.tf.network.scopes import layer_creation_scope
 from returnn.util.errors import ConfigError
-
-if TYPE_CHECKING:
-    from returnn.tf.network.network import TFNetwork
 
 tf1 = tf.compat.v1
 
@@ -37,7 +36,7 @@ def is_raw_class(layer_class: type[LayerBase]) -> bool:
 
 
 def create_raw_layer(
-    network: TFNetwork, name: str, layer_class: type[LayerBase], options: Mapping[str, Any]
+    network: Network, name: str, layer_class: type[LayerBase], options: Mapping[str, Any]
 ) -> LayerBase:
     """
     :param network: the network
@@ -59,7 +58,7 @@ def create_raw_layer(
     past = _past(network, name, axis)
     if past is not None:
         arguments["rec_previous_layer"] = past
-    with network.layer_creation_scope(layer_class, name=name, **seen):
+    with layer_creation_scope(network, layer_class, name=name, name_scope=seen.get("name_scope")):
         layer = layer_class(**arguments)
     if layer.output.raw_tensor is None:
         raise ConfigError(f"{layer.where()}: `__init__` has to set `self.output.placeholder`.")
@@ -102,7 +101,7 @@ class RawLayerTemplate(InternalLayer):
         self.layer_class = raw_class.layer_class
         if axis is not None:
             self.output = axis.split(self.output)
-        if self.network.innermost_frame() is not None:
+        if self.network.step.innermost_frame() is not None:
             self._find_state()
         self.works_on_sequences = not raw_class.recurrent and not self.state_templates
 
@@ -139,7 +138,7 @@ class RawLayerTemplate(InternalLayer):
             self.new_dim(f"state {key} axis {i}", size, kind=kind, auto_generated=False)
             for i, (size, kind) in list(enumerate(zip(sizes, kinds, strict=False)))[has_batch:]
         ]
-        batch = self.network.batch_dims_of_frame() if has_batch else []
+        batch = self.network.step.batch_dims() if has_batch else []
         beam = [] if self.axis is None or not has_batch else [self.axis.beam]
         return [*batch, *beam, *dims]
 
@@ -181,10 +180,10 @@ class PreviousRawLayer(InternalLayer):
         self.rec_vars_outputs = {key: _with_merged_axes(x) for key, x in state.items()}
 
 
-def _past(network: TFNetwork, name: str, axis: BeamAxis | None) -> PreviousRawLayer | None:
+def _past(network: Network, name: str, axis: BeamAxis | None) -> PreviousRawLayer | None:
     """:return: the layer in the frame before; None if this is not a single frame, or there is nothing of it"""
-    frame = network.innermost_frame()
-    if frame is None or not network.innermost_step_of_loop():
+    frame = network.step.innermost_frame()
+    if frame is None or not network.step.is_inside():
         return None
     path = frame.path_of(network.get_absolute_name_prefix() + name)
     beam = None if axis is None else Tensor("hypotheses", dims=[axis.batch, axis.beam], dtype="int32")
@@ -290,7 +289,7 @@ def known_layers_in(options: Mapping[str, Any]) -> list[LayerBase]:
     return [layer for layer in layers_in_options(options) if not isinstance(layer, UnknownPast)]
 
 
-def with_unknown_past(get_layer: Callable[[str], LayerBase], network: TFNetwork) -> Callable[[str], LayerBase]:
+def with_unknown_past(get_layer: Callable[[str], LayerBase], network: Network) -> Callable[[str], LayerBase]:
     """
     :param get_layer: function that gives the layer of a name
     :param network: the network

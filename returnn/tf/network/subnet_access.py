@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.network.layer_names import layer_not_found
-
-if TYPE_CHECKING:
-    from returnn.tf.network.network import TFNetwork
 
 LayerOfName = Callable[[str], LayerBase]
 
@@ -21,7 +19,7 @@ class GetLayer:
 
     def __init__(
         self,
-        network: TFNetwork,
+        network: Network,
         net_dict: dict[str, Any] | None = None,
         subnetwork: Subnetwork | None = None,
         add_layer_func: Callable[..., LayerBase] | None = None,
@@ -56,7 +54,7 @@ class GetLayer:
 class Subnetwork:
     """The network inside of a layer, which need not exist yet: its layers are made when they are needed."""
 
-    def __init__(self, parent_net: TFNetwork, name: str, opts: dict[str, Any] | None = None) -> None:
+    def __init__(self, parent_net: Network, name: str, opts: dict[str, Any] | None = None) -> None:
         """
         :param parent_net: the network with the layer
         :param name: of the layer
@@ -64,7 +62,7 @@ class Subnetwork:
         """
         self.parent_net = parent_net
         self.name = self.name_in_parent = name
-        self.net: TFNetwork = parent_net.make_subnetwork(name, opts or parent_net.layers_desc[name])
+        self.net: Network = parent_net.construction.make_subnetwork(name, opts or parent_net.layers_desc[name])
 
     def __repr__(self) -> str:
         return f"<Subnetwork {self.net.get_absolute_name_prefix()!r}>"

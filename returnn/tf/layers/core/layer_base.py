@@ -301,7 +301,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
     def _compute_output(self) -> None:
         if type(self).compute is not LayerBase.compute and (self.output is None or self.output.raw_tensor is None):
             declared = self.output
-            with self.network.compute_scope(self):
+            with self.network.construction.compute_scope(self):
                 inputs = self.compute_inputs()
                 self._check_number_of_inputs(inputs)
                 self.output = self._finished(self.compute(*inputs), declared)
@@ -342,7 +342,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         self.kwargs = {**layer_desc, "name": self.name, "network": self.network, "output": self.output}
         if self.output.raw_tensor is not None:
             self._add_operations_before_output()
-        elif self.reuse_params is not None and self.network.innermost_frame() is not None:
+        elif self.reuse_params is not None and self.network.step.innermost_frame() is not None:
             self.reuse_params.note_use()
         if self.register_as_extern_data:
             self.network.extern_data.extra_added_keys.add(self.register_as_extern_data)

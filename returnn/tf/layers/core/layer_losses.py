@@ -40,7 +40,7 @@ class LayerLosses:
         return self.network.get_extern_data(key, mark_data_key_as_used=True)
 
     def _frame_of_target(self: LayerBase, target: LayerBase) -> Tensor:
-        frame = self.network.innermost_frame()
+        frame = self.network.step.innermost_frame()
         if frame is None or frame.path_of(target.get_absolute_name()) is not None:
             return target.output
         return frame.step_data(target.get_absolute_name(), target.output)

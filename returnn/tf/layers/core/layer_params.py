@@ -76,7 +76,7 @@ class LayerParams:
         dims, dtype = _with_priorities(dims), dtype or get_default_float_dtype()
         if get_selected_backend() == "template":
             template = Tensor(name, dims=dims, dtype=dtype)
-            self.network.note_parameter_template(
+            self.network.params.note_template(
                 self, template, trainable=self.trainable if trainable is None else trainable
             )
             return template
@@ -95,7 +95,7 @@ class LayerParams:
                 use_resource=True,
             )
         variable = self.add_param(variable, trainable=trainable, saveable=saveable, axes_split_info=parts, name=name)
-        value = self.network.value_of_param(variable)
+        value = self.network.params.value_of(variable)
         if noise:
             value = with_param_noise(self, value)
         return Tensor(name, dims=dims, dtype=dtype, raw_tensor=value)
@@ -133,7 +133,7 @@ class LayerParams:
         """Inside of it, `tf.compat.v1.get_variable` makes variables of this layer."""
         prefix = self.get_absolute_name_scope_prefix()
         getter = None
-        reuse, owner = (self.reuse_params, self) if self.reuse_params else self.network.shared_params_owner()
+        reuse, owner = (self.reuse_params, self) if self.reuse_params else self.network.params.shared_owner()
         if reuse is not None:
 
             def getter(getter: Callable[..., Any], name: str, **options: Any) -> Any:
@@ -187,12 +187,12 @@ class LayerParams:
             param._returnn_non_critical_for_restore = True
         if self.updater_opts:
             param._returnn_updater_opts = self.updater_opts
-        self.network.note_training(param, is_trained=self._is_trained(trainable))
+        self.network.params.note_training(param, is_trained=self._is_trained(trainable))
         return param
 
     def _is_trained(self: LayerBase, given: bool | None) -> bool:
         """:return: whether training changes a parameter, as far as this layer and those around say"""
-        return (self.trainable if given is None else given) and self.network.is_trainable
+        return (self.trainable if given is None else given) and self.network.params.are_trainable
 
     def get_saveable_params_dict(self) -> dict[str, Any]:
         """:return: parameters by name that go into checkpoints"""

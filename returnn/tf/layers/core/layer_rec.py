@@ -37,7 +37,7 @@ class LayerRec:
         self.state_templates[key] = StateTemplate(template.copy_template(), initial)
         if get_selected_backend() == "template":
             return template.copy_template()
-        return self.network.state_of_frame_before(self, key, template)
+        return self.network.step.state_before(self, key, template)
 
     def must_be_in_loop(self) -> str:
         """:return: a reason why it has to be inside of the loop, "" if there is none"""

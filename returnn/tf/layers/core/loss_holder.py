@@ -81,7 +81,7 @@ class LossHolder:
         layer = self.get_layer()
         self.loss.with_reduce_func(self.reduce_func)
         where = f"{layer.where()}: loss {self.loss.class_name!r}"
-        with layer.network.compute_scope(layer, suffix="loss"), naming_layer(where, self._inputs):
+        with layer.network.construction.compute_scope(layer, suffix="loss"), naming_layer(where, self._inputs):
             self.loss.init_by_layer(layer)
             value, error = self._only_where_wanted(self.loss.get_value), self._only_where_wanted(self.loss.get_error)
             norm_factor = self.loss.get_normalization_factor() if value is not None or error is not None else None

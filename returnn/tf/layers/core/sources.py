@@ -119,7 +119,7 @@ class _ConcatInputLayer(LayerBase):
     def input_data(self) -> Tensor | None:
         """The joined sources, after dropout. None without sources."""
         if self._input_data is None and self.sources:
-            with self.network.compute_scope(self):
+            with self.network.construction.compute_scope(self):
                 self._input_data = self._make_input_data()
         return self._input_data
 

@@ -123,7 +123,7 @@ class LoopEmitter:
             else as_beam_of_frame_before(inferred.layers["end"].output, inferred.prev_beam)
         )
         if inferred.prev_beam is not None:
-            batch = inputs.cell.rec_layer.network.batch_dims_of_frame()
+            batch = inputs.cell.rec_layer.network.step.batch_dims()
             self.dims_of_hypotheses: list[Dim] = [*batch, inferred.prev_beam]
         else:
             self.dims_of_hypotheses = [] if end is None else list(end.dims)
@@ -164,7 +164,7 @@ class LoopEmitter:
             path: kept_as_layer(
                 kept, all_frames(final["kept"][path], kept.template), self.before.network,
                 states=states.get(path, {}), initial=self.initial_states.get(path, {}),
-                step_layer=self.step_network.frame.layers[path],
+                step_layer=self.step_network.step.innermost_frame().layers[path],
             )
             for path, kept in self.kept.items()
         }  # fmt: skip

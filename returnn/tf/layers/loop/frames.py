@@ -170,7 +170,7 @@ class SequenceFrame(Frame):
             name=template.name, network=self.network, output=template.output, name_scope=template.name_scope
         )
         layer._initial_output = template._initial_output
-        self.network.extra_layers_with_params.append(layer)
+        self.network.params.add_layer(layer)
         return layer
 
 

@@ -210,7 +210,7 @@ class _TemplateFrame(Frame):
     def _of_prev_beam(self, name: str, dtype: str) -> Tensor | None:
         if self.prev_beam is None:
             return None
-        return Tensor(name, dims=[*self.network.batch_dims_of_frame(), self.prev_beam], dtype=dtype)
+        return Tensor(name, dims=[*self.network.step.batch_dims(), self.prev_beam], dtype=dtype)
 
     def template_of(self, path: str) -> Tensor:
         """:return: template of a layer of this frame, which is made if necessary"""
@@ -337,7 +337,7 @@ def description_of(path: str, descriptions: Mapping[str, Any]) -> Mapping[str, A
 def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -> Tensor | None:
     """:return: what a layer that depends on itself looks like, as far as its options say"""
     desc = description_of(path, descriptions)
-    batch = network.batch_dims_of_frame()
+    batch = network.step.batch_dims()
     out_type = desc.get("out_type")
     options = {} if callable(out_type) else dict(out_type or {})
     n_out, out_dim = desc.get("n_out", NotSpecified), desc.get("out_dim")

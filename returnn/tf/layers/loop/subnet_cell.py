@@ -13,6 +13,7 @@ import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
 from returnn.tf.layers.loop.emit import EmittedLoop, LoopInputs, emit
 from returnn.tf.layers.loop.final_state import asked_for_states
 from returnn.tf.layers.loop.frame import Frame
@@ -189,7 +190,7 @@ class SubnetworkRecCell:
     def _check_end(self) -> None:
         """:raises ConfigError: if "end" is not one bool for each sequence or hypothesis"""
         end = self.inferred.layers["end"].output
-        batch = self.rec_layer.network.batch_dims_of_frame()
+        batch = self.rec_layer.network.step.batch_dims()
         more = [dim for dim in end.dims if dim not in batch and not dim.is_batch_dim() and not dim.is_beam_dim()]
         if end.dtype != "bool" or more:
             raise ConfigError(
@@ -197,32 +198,33 @@ class SubnetworkRecCell:
                 f"  It is {end} {end.dtype}."
             )
 
-    def make_network(self, frame: Frame, *, is_step: bool, data: dict[str, Tensor]) -> Any:
+    def make_network(
+        self, frame: Frame, *, is_step: bool, data: dict[str, Tensor], only_template: bool | None = None
+    ) -> Network:
         """
         :param frame: what the network stands for
         :param is_step: one frame; otherwise all frames at once
         :param data: by key
+        :param only_template: whether its layers only infer dims; default: as around
         :return: network for the layers of the time step
         """
-        outer = self.rec_layer.network
-        network = type(outer)(
-            parent_net=outer,
-            extern_data=outer.make_extern_data_for_loop(data),
-            absolute_name_prefix=self.prefix,
-            inside_rec_time_dim=self.time_dim if is_step else None,
-            over_rec_time_dim=None if is_step else self.time_dim,
+        inner = InnerNetwork(
+            layer=self.rec_layer,
+            data=data,
             name=self.rec_layer.name,
+            name_prefix=self.prefix,
+            scope_prefix=self.rec_layer.scope_of_unit(),
+            net_dict=self.unit,
+            frame=frame,
+            inside_time=self.time_dim if is_step else None,
+            over_time=None if is_step else self.time_dim,
+            only_template=only_template,
         )
-        network.parent_layer = self.rec_layer
-        network._name_scope_prefix = self.rec_layer.scope_of_unit()
-        network.layers_desc.update({k: v for k, v in self.unit.items() if not k.startswith("#")})
-        network.frame = frame
-        return network
+        return self.rec_layer.network.construction.make_network_inside(inner)
 
-    def _make_template_network(self, frame: Frame) -> Any:
+    def _make_template_network(self, frame: Frame) -> Network:
         data = {} if self.source is None else {"source": frame_of(self.source, self.time_dim)}
-        network = self.make_network(frame, is_step=True, data=data)
-        network.only_template = True
+        network = self.make_network(frame, is_step=True, data=data, only_template=True)
         network.set_rec_step_info(i=None)
         return network
 

@@ -70,7 +70,7 @@ class LossLayer(LayerBase):
         """:return: layer with the value or the error"""
         if layer_name not in ("loss", "error"):
             return None
-        with self.network.compute_scope(self, suffix=layer_name):
+        with self.network.construction.compute_scope(self, suffix=layer_name):
             output = self._value(layer_name)
         return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=output)
 

@@ -113,9 +113,9 @@ class SamplingBasedLoss(Loss):
 
 def _weights_and_bias(layer: LinearLayer) -> tuple[tf.Tensor, tf.Tensor]:
     """:return: (classes, F), (classes,)"""
-    weights = layer.network.value_of_param(layer.params["W"])
+    weights = layer.network.params.value_of(layer.params["W"])
     weights = weights if layer.use_transposed_weights else tf.transpose(weights)
     bias = layer.params.get("b")
     if bias is None:
         return weights, tf.zeros(tf.shape(weights)[:1], weights.dtype)
-    return weights, layer.network.value_of_param(bias)
+    return weights, layer.network.params.value_of(bias)

@@ -46,7 +46,7 @@ class GetLastHiddenStateLayer(LayerBase):
 
     def _sources_in_loop(self) -> list[str]:
         """:return: paths of the sources in the loop around: only inside of it, they have a state that we could get"""
-        frame = self.network.innermost_frame()
+        frame = self.network.step.innermost_frame()
         paths = [] if frame is None else [frame.path_of(source.get_absolute_name()) for source in self.sources]
         return [path.removeprefix("prev:") for path in paths if path is not None]
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.network_protocol import InnerNetwork
 from returnn.tf.layers.core.sources import concat_sources
 from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value
 from returnn.tf.layers.options.registry import get_layer_class
@@ -122,23 +123,23 @@ class MaskedComputationLayer(LayerBase):
         :return: its output
         """
         outer = self.network
-        net = type(outer)(
-            parent_net=outer,
-            extern_data=outer.make_extern_data_for_loop({"data": data}),
-            absolute_name_prefix=outer.get_absolute_name_prefix(),
-            over_rec_time_dim=loop_dim if self.sees_all_frames else None,
+        inner = InnerNetwork(
+            layer=self,
+            data={"data": data},
             name=outer.name,
+            name_prefix=outer.get_absolute_name_prefix(),
+            scope_prefix=outer.get_absolute_name_scope_prefix(),
+            over_time=loop_dim if self.sees_all_frames else None,
+            layer_options={"trainable": self.trainable, "reuse_params": self.reuse_params},
         )
-        net.parent_layer = self
-        net._name_scope_prefix = outer.get_absolute_name_scope_prefix()
-        net._owner_options = {"trainable": self.trainable, "reuse_params": self.reuse_params}
+        net = outer.construction.make_network_inside(inner)
         net.layers["data"] = _FramesThatAreLeft(
             name="data", network=net, output=data, computed_from=self._dependencies()
         )
         desc = dict(self.unit) if self.name_scope is None else {"name_scope": self.name_scope, **self.unit}
         size = {"n_out": self._n_out, "out_dim": self._out_dim}
         options = {name: value for name, value in size.items() if value not in (None, NotSpecified)}
-        layer_class, options = net.resolve_layer(
+        layer_class, options = net.construction.resolve(
             self.name, {**options, **desc}, lambda name: net.construct_layer({}, name)
         )
         self._inner = net.add_layer(self.name, layer_class, **options)
@@ -173,7 +174,7 @@ class MaskedComputationLayer(LayerBase):
             layer.new_states[key] = self._chosen(
                 value, layer.previous_state(key, template, initial=layer.state_templates[key].initial)
             )
-        frame = self.network.innermost_frame()
+        frame = self.network.step.innermost_frame()
         path = frame.path_of(layer.get_absolute_name())
         before = frame.output_before(path) if layer is not self.inner_layer else None
         if before is not None:
@@ -208,7 +209,7 @@ class MaskedComputationLayer(LayerBase):
         """:return: sub layer of the other layer"""
         found = self.inner_layer.get_sub_layer(layer_name)
         if found is not None and self._mask_of_frame is not None and rf.get_selected_backend() == "template":
-            frame = self.network.innermost_frame()
+            frame = self.network.step.innermost_frame()
             frame.prev_layer(frame.path_of(found.get_absolute_name()))  # so that its output before is kept
         return found
 

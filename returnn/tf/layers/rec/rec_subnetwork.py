@@ -173,7 +173,7 @@ class RecSubnetwork(LayerBase):
             limit = self._evaluated_max_seq_len() if isinstance(self.max_seq_len, str) else self.max_seq_len
         if limit is None or isinstance(limit, int):
             return limit
-        batch = self.network.batch_dims_of_frame()
+        batch = self.network.step.batch_dims()
         if tf.is_tensor(limit) and limit.shape.rank in (0, 1):
             dims = batch if limit.shape.rank else []
             limit = Tensor("max_seq_len", dims=dims, dtype=limit.dtype.name, raw_tensor=limit)
@@ -215,7 +215,7 @@ class RecSubnetwork(LayerBase):
             raise FramesNotKept(
                 f"{self.where()}: the frames of {layer_name!r} are not kept.\n"
                 f"  Give that layer the option 'is_output_layer': True.",
-                layer=self.cell.emitted.step_network.frame.layers.get(layer_name),
+                layer=self.cell.emitted.step_network.step.innermost_frame().layers.get(layer_name),
             )
         if layer_name.partition("/")[0] not in self.cell.unit:
             hint = nearest_hint(layer_name, self.cell.unit)

@@ -42,7 +42,7 @@ class RecUnstackLayer(LayerBase):
                 f"{self.where()}: the loop goes over {loop}, which is not {axis} of the source {source}.\n"
                 "  Set the option 'axis' of the loop to this dim, or declare_rec_time=True here."
             )
-        source = self.network.innermost_frame().in_order(source)
+        source = self.network.step.innermost_frame().in_order(source)
         if self.network.get_inside_rec_time_dim(inside_loop=True) is None:
             return source
         out = rf.gather(source, indices=number_of_step(self), axis=axis)

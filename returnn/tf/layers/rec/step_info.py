@@ -66,7 +66,7 @@ class RecStepInfoLayer(LayerBase):
         """
         if self._prev_end_flag is not None:
             return self._prev_end_flag
-        frame = self.network.innermost_frame()
+        frame = self.network.step.innermost_frame()
         ended = self.prev_end_layer.output if self.prev_end_layer is not None else frame and frame.ended_before()
         if ended is None or ended.raw_tensor is None:
             return None

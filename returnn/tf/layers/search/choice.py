@@ -196,7 +196,7 @@ class ChoiceLayer(BaseChoiceLayer):
         return [target.copy() for target in targets]
 
     def _searched(self, *sources: Tensor) -> list[Tensor]:
-        frame = self.network.innermost_frame()
+        frame = self.network.step.innermost_frame()
         if frame is None:
             raise ConfigError(f"{self.where()}: can only search inside of a loop.")
         beams = self.network.beams

@@ -115,7 +115,7 @@ class ChoiceGetSrcBeamsLayer(LayerBase):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, beam], int32"""
         beam = _beam_of(self, source)
-        frame = self.network.innermost_frame()
+        frame = self.network.step.innermost_frame()
         src_beams = frame.src_beams_before() if frame is not None and beam.choice is None else beam.src_beams
         if src_beams is None and get_selected_backend() == "template":
             return _template_of_beam(source, beam, "int32")
@@ -203,7 +203,7 @@ def _with_time_dim(x: Tensor, old: Dim, new: Dim) -> Tensor:
 
 def scores_of(layer: LayerBase, source: Tensor, beam: Beam) -> Tensor:
     """:return: [B, beam]"""
-    frame = layer.network.innermost_frame()
+    frame = layer.network.step.innermost_frame()
     scores = frame.scores_before() if frame is not None and beam.choice is None else beam.scores
     if scores is None and get_selected_backend() == "template":
         return _template_of_beam(source, beam, "float32")

@@ -66,7 +66,7 @@ class SearchChoices:
         :param scores: raw (B, beam), log space
         """
         beam = self._own_beam()
-        dims = [*self.owner.network.batch_dims_of_frame(), beam.dim]
+        dims = [*self.owner.network.step.batch_dims(), beam.dim]
         self.set_beam(dataclasses.replace(beam, scores=Tensor("scores", dims, "float32", raw_tensor=scores)))
 
     def set_src_beams(self, src_beam_idxs: Any) -> None:
@@ -74,7 +74,7 @@ class SearchChoices:
         :param src_beam_idxs: raw (B, beam): index of the hypothesis that is continued
         """
         beam = self._own_beam()
-        dims = [*self.owner.network.batch_dims_of_frame(), beam.dim]
+        dims = [*self.owner.network.step.batch_dims(), beam.dim]
         source = Tensor("src_beams", dims, "int32", raw_tensor=src_beam_idxs, sparse_dim=beam.source)
         self.set_beam(dataclasses.replace(beam, src_beams=source))
 

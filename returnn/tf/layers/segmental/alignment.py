@@ -167,7 +167,7 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
         """:return: layer with the log probability of the path, [B]"""
         if layer_name != "scores":
             return None
-        with self.network.compute_scope(self, suffix=layer_name):
+        with self.network.construction.compute_scope(self, suffix=layer_name):
             scores = rf.neg(self.output_loss)
         return InternalLayer(name=f"{self.name}/scores", network=self.network, output=scores)
 

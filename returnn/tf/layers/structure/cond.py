@@ -66,7 +66,7 @@ class CondLayer(NoSourcesLayer):
         """:return: output of one of both"""
         if rf.get_selected_backend() == "template" or not self._losses.has_any:
             return self._choose(lambda _, layer: layer.output)
-        if self.network.innermost_frame() is not None:
+        if self.network.step.innermost_frame() is not None:
             raise ConfigError(f"{self.where()}: its layers cannot have losses or regularization inside of a loop.")
         output, losses = self._choose(lambda key, layer: (layer.output, self._losses.computed(key, layer)))
         self._losses.set_values(losses)
@@ -106,7 +106,7 @@ class CondLayer(NoSourcesLayer):
                 raise ConfigError(f"{self.where()}: {layer.layer_class!r} has no sub layer {layer_name!r}.")
             return sub_layer.output
 
-        with self.network.compute_scope(self, suffix=layer_name):
+        with self.network.construction.compute_scope(self, suffix=layer_name):
             output = self._choose(output_of)
         return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=output)
 
@@ -150,7 +150,7 @@ class _Branch:
             return self.layer
         assert self.options is not None
         subnet = network.subnets.pop(self.name, None)  # of the other layer, whose name is the same
-        layer = network._create_layer(self.name, self.layer_class, **self.options)
+        layer = network.construction.create(self.name, self.layer_class, **self.options)
         layer.post_init(dict(self.options))
         if subnet is not None:
             network.subnets[self.name] = subnet
@@ -173,7 +173,7 @@ def _resolve(value: Any, name: str, network: Any, get_layer: Callable[[str], Any
     if not isinstance(value, dict):
         raise ConfigError(f"layer {name!r}: option {option!r}: expected a layer name or a dict, got {value!r}.")
     before = network.layers_desc.get(name)
-    layer_class, options = network.resolve_layer(name, value, get_layer)
+    layer_class, options = network.construction.resolve(name, value, get_layer)
     if before is None:
         network.layers_desc.pop(name, None)
     else:

@@ -57,8 +57,7 @@ class SubnetworkLayer(LayerBase):
             self.reuse_params.note_use()
             if not self.network.only_template:
                 print(f"{self.where()}: option 'reuse_params': the layers inside have own parameters.", file=log.v3)
-        net = self.network.make_subnetwork(self.name, _subnet_options(self))
-        net.parent_layer = self
+        net = self.network.construction.make_subnetwork(self.name, _subnet_options(self), layer=self)
         self._net = net
         net.construct_from_dict(subnetwork)
         self._inner_output = net.get_default_output_layer()
@@ -77,7 +76,7 @@ class SubnetworkLayer(LayerBase):
     @classmethod
     def cls_get_sub_network(cls, name: str, network: Any, layer_desc: dict[str, Any]) -> Any:
         """:return: the network inside, of which no layer need exist; None if it is encapsulated"""
-        return None if layer_desc.get("encapsulate") else network.make_subnetwork(name, layer_desc)
+        return None if layer_desc.get("encapsulate") else network.construction.make_subnetwork(name, layer_desc)
 
     def checkpoint_on_init(self) -> dict[str, Any] | None:
         """:return: options of the `CustomCheckpointLoader` which gives the parameters inside their first values"""

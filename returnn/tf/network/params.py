@@ -1,23 +1,23 @@
-"""Parameters of all layers of a network."""
+"""`NetworkParams`: parameters of all layers of a network."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import tensorflow as tf
 
+from returnn.tensor import Tensor
 from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, run_custom_post_inits
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.structure.subnetwork import SubnetworkLayer
+from returnn.tf.network.place import NetworkPlace
 from returnn.tf.util.variables import VariableAssigner
 from returnn.util.errors import ConfigError, check_known, nearest_hint
-
-if TYPE_CHECKING:
-    from returnn.tensor import Tensor
-    from returnn.tf.network.network import TFNetwork
 
 tf1 = tf.compat.v1
 
@@ -31,16 +31,47 @@ class TFNetworkParamsSerialized:
 
 
 class NetworkParams:
-    """The part of `TFNetwork` about parameters."""
+    """The variables of a network, and which of them training changes."""
 
-    def _init_params(self: TFNetwork, outer: TFNetwork | None) -> None:
-        self.extra_vars_to_save: list[Any] = []
+    def __init__(self, net: Network, place: NetworkPlace, parent: NetworkParams | None, outer: NetworkParams | None):
+        """
+        :param net: the network
+        :param place: of the network
+        :param parent: of the network around
+        :param outer: the same, or of that which this one is another version of; it shares what is noted here
+        """
+        self.net = net
+        self.place = place
+        self.parent = parent
+        self.extra_saved: list[Any] = []  # variables that belong to no layer
+        self.more_layers: list[LayerBase] = []  # not found by name, as for initial outputs of a loop
+        self.is_dict_trainable = True  # key "#trainable" of the net dict
         self._writer: CheckpointWriter | None = None
-        self._var_assigners: dict[Any, VariableAssigner] = {}
-        self._is_trained: dict[str, bool] = outer._is_trained if outer else {}  # by name
-        self._not_selected: set[str] = outer._not_selected if outer else set()
+        self._var_assigners: dict[Any, VariableAssigner] = {} if outer is None else outer._var_assigners
+        self._is_trained: dict[str, bool] = {} if outer is None else outer._is_trained  # by name
+        self._not_selected: set[str] = set() if outer is None else outer._not_selected
 
-    def note_parameter_template(self: TFNetwork, layer: Any, template: Tensor, *, trainable: bool) -> None:
+    # What layers ask and say.
+
+    @property
+    def are_trainable(self) -> bool:
+        """Whether training changes parameters in here, as far as the layers around say."""
+        if self.place.option_of_layer("trainable") is False or not self.is_dict_trainable:
+            return False
+        return self.parent is None or self.parent.are_trainable
+
+    def shared_owner(self) -> tuple[Any, LayerBase | None]:
+        """
+        :return: `reuse_params` of the innermost loop or masked computation around that has this option, and its layer.
+            Not of a subnetwork: it has no parameters of its own, and those of the layers inside are theirs
+        """
+        is_subnetwork = "subnetwork" in (self.place.layer_options or {})
+        reuse = None if is_subnetwork else getattr(self.place.layer, "reuse_params", None)
+        if reuse is not None:
+            return reuse, self.place.layer
+        return (None, None) if self.parent is None else self.parent.shared_owner()
+
+    def note_template(self, layer: LayerBase, template: Tensor, *, trainable: bool) -> None:
         """
         Called when a layer declares a parameter while only dims are inferred. There is no variable; who wants to know
         about parameters before there is a graph can note it.
@@ -50,54 +81,58 @@ class NetworkParams:
         :param trainable: whether training changes it, as far as the layer says
         """
 
-    def value_of_param(self: TFNetwork, param: Any) -> tf.Tensor:
+    def value_of(self, param: Any) -> tf.Tensor:
         """:return: raw value of a variable: always the same tensor, by the one operation that all variables have"""
         return param.graph.as_graph_element(param) if isinstance(param, tf.Variable) else tf.convert_to_tensor(param)
 
-    def note_training(self: TFNetwork, param: Any, *, is_trained: bool) -> None:
+    def note_training(self, param: Any, *, is_trained: bool) -> None:
         """Notes whether training changes a variable, as far as a layer that has it says. Each one can forbid it."""
         self._is_trained[param.name] = self._is_trained.get(param.name, True) and is_trained
 
-    def get_params_list(self: TFNetwork) -> list[Any]:
+    def add_layer(self, layer: LayerBase) -> None:
+        """Takes the parameters of a layer as those of the network, although it is not found by name."""
+        self.more_layers.append(layer)
+
+    # All of them.
+
+    def all(self) -> list[Any]:
         """:return: all parameters, each once, in the order of the names of their layers"""
         params: list[Any] = []
-        for layer in self.get_all_layers_deep():
+        for layer in self.net.get_all_layers_deep():
             params += [param for _, param in sorted(layer.params.items()) if not _is_in(param, params)]
         return params
 
-    def get_saveable_params_list(self: TFNetwork) -> list[Any]:
+    def all_saved(self) -> list[Any]:
         """:return: all variables that go into checkpoints"""
         params: list[Any] = []
-        for layer in self.get_all_layers_deep():
+        for layer in self.net.get_all_layers_deep():
             found = [p for _, p in sorted(layer.get_saveable_params_dict().items())]
             params += [param for param in found if not _is_in(param, params)]
-        return params + [var for var in self.extra_vars_to_save if not _is_in(var, params)]
+        return params + [var for var in self.extra_saved if not _is_in(var, params)]
 
-    def get_trainable_params(self: TFNetwork) -> list[Any]:
+    def all_trained(self) -> list[Any]:
         """:return: all variables that training changes"""
         trainable = {var.name for var in tf1.trainable_variables()} - self._not_selected
-        return [p for p in self.get_params_list() if p.name in trainable and self._is_trained.get(p.name, True)]
+        return [p for p in self.all() if p.name in trainable and self._is_trained.get(p.name, True)]
 
-    def get_num_params(self: TFNetwork) -> int:
+    def num_values(self) -> int:
         """:return: number of values in all parameters"""
-        return sum(int(numpy.prod(param.shape.as_list())) for param in self.get_params_list())
+        return sum(int(numpy.prod(param.shape.as_list())) for param in self.all())
 
-    def get_param_values_dict(self: TFNetwork, session: Any) -> dict[str, dict[str, numpy.ndarray]]:
+    def values_by_layer(self, session: Any) -> dict[str, dict[str, numpy.ndarray]]:
         """:return: values, by layer and name"""
         values = {
-            layer.get_absolute_name(): layer.get_param_values_dict(session) for layer in self.get_all_layers_deep()
+            layer.get_absolute_name(): layer.get_param_values_dict(session) for layer in self.net.get_all_layers_deep()
         }
         return {name: params for name, params in values.items() if params}
 
-    def set_param_values_by_dict(
-        self: TFNetwork, values_dict: Mapping[str, Any], ignore_non_existing: bool = False, **kwargs: Any
-    ) -> None:
+    def set_values(self, values_dict: Mapping[str, Any], ignore_non_existing: bool = False, **kwargs: Any) -> None:
         """
         :param values_dict: values, by layer and name
         :param ignore_non_existing: whether there may be layers in it which do not exist
         :param kwargs: for `LayerBase.set_param_values_by_dict`
         """
-        layers = {layer.get_absolute_name(): layer for layer in self.get_all_layers_deep()}
+        layers = {layer.get_absolute_name(): layer for layer in self.net.get_all_layers_deep()}
         for name, values in values_dict.items():
             if name in layers:
                 layers[name].set_param_values_by_dict(values, **kwargs)
@@ -106,28 +141,13 @@ class NetworkParams:
                     f"there is no layer {name!r} to load parameters into.\n  {nearest_hint(name, layers)}"
                 )
 
-    def get_params_serialized(self: TFNetwork, session: Any) -> TFNetworkParamsSerialized:
-        """:return: values of all parameters, and the number of the step"""
-        return TFNetworkParamsSerialized(self.get_param_values_dict(session), self.get_global_train_step(session))
-
-    def set_params_by_serialized(
-        self: TFNetwork, serialized: TFNetworkParamsSerialized, session: Any, **kwargs: Any
-    ) -> None:
-        """
-        :param serialized: see `get_params_serialized`, also from another network
-        :param session: session to write them in
-        :param kwargs: for `set_param_values_by_dict`
-        """
-        self.set_param_values_by_dict(serialized.values_dict, session=session, **kwargs)
-        self.set_global_train_step(serialized.global_train_step, session=session)
-
-    def get_auxiliary_params(self: TFNetwork) -> list[Any]:
+    def all_auxiliary(self) -> list[Any]:
         """:return: parameters which no optimizer changes, such as running averages"""
         trainable = {var.ref() for var in tf1.trainable_variables()}
-        return [param for param in self.get_params_list() if param.ref() not in trainable]
+        return [param for param in self.all() if param.ref() not in trainable]
 
-    def declare_train_params(
-        self: TFNetwork,
+    def select_trained(
+        self,
         hidden_layer_selection: Collection[str] | None = None,
         with_output: bool | None = None,
         global_trainable: bool | None = None,
@@ -139,56 +159,54 @@ class NetworkParams:
         """
         with_output = with_output is not False
         selected: set[str] = set()
-        for layer in self.get_all_layers_deep():
+        for layer in self.net.get_all_layers_deep():
             is_selected = hidden_layer_selection is None or layer.get_absolute_name() in hidden_layer_selection
             is_selected = with_output if layer.is_output_layer() else is_selected
             if is_selected and global_trainable is not False:
                 selected.update(param.name for param in layer.params.values())
         self._not_selected.clear()
-        self._not_selected.update(param.name for param in self.get_params_list() if param.name not in selected)
+        self._not_selected.update(param.name for param in self.all() if param.name not in selected)
 
-    def get_var_assigner(self: TFNetwork, var: Any) -> VariableAssigner:
+    def assigner_of(self, var: Any) -> VariableAssigner:
         """:return: what assigns values to a variable; always the same one"""
-        assigners = self.get_root_network()._var_assigners
-        if var.ref() not in assigners:
-            assigners[var.ref()] = VariableAssigner(var)
-        return assigners[var.ref()]
+        if var.ref() not in self._var_assigners:
+            self._var_assigners[var.ref()] = VariableAssigner(var)
+        return self._var_assigners[var.ref()]
 
-    def get_saveable_param_replace_dict(self: TFNetwork) -> dict[Any, Any]:
+    def saved_instead(self) -> dict[Any, Any]:
         """:return: for some parameters what is saved instead of them, None for nothing; by `ref()`"""
-        layers = self.get_all_layers_deep()
+        layers = self.net.get_all_layers_deep()
         return {_ref(param): other for layer in layers for param, other in layer.saveable_param_replace.items()}
 
-    def save_params_to_file(self: TFNetwork, filename: str, session: Any) -> None:
+    def save(self, filename: str, session: Any) -> None:
         """
         :param filename: of a checkpoint, without suffix
         :param session: session with the values
         """
         if self._writer is None:
-            self._writer = CheckpointWriter({var.op.name: var for var in self.get_saveable_params_list()})
+            self._writer = CheckpointWriter({var.op.name: var for var in self.all_saved()})
         self._writer.save(session, filename)
 
-    def load_params_from_file(self: TFNetwork, filename: str, session: Any) -> None:
+    def load(self, filename: str, session: Any) -> None:
         """
         :param filename: of a checkpoint, without suffix
         :param session: session to write the values in
         """
-        CustomCheckpointLoader(filename, self.get_saveable_params_list(), network=self).load_now(session)
+        CustomCheckpointLoader(filename, self.all_saved(), network=self.net).load_now(session)
 
-    def reset_saver(self: TFNetwork) -> None:
+    def reset_saver(self) -> None:
         """Other variables are to be saved than before."""
         self._writer = None
 
-    def initialize_params(self: TFNetwork, session: Any, *, are_loaded_next: bool = False) -> None:
+    def initialize(self, session: Any, *, are_loaded_next: bool = False) -> None:
         """
         Gives all variables their initial values, and then those that come from elsewhere, such as other models.
 
         :param session: session to write the values in
         :param are_loaded_next: a checkpoint of the whole network comes next, so no file of a part of it is needed
         """
-        _ = self.global_train_step_var  # is made when it is needed, which can be later
         if not are_loaded_next:
-            for layer in self.get_all_layers_deep():
+            for layer in self.net.get_all_layers_deep():
                 if isinstance(layer, SubnetworkLayer):
                     _set_load_on_init(layer)
         variables = tf1.global_variables()

@@ -1,0 +1,68 @@
+"""`NetworkData`: the data that the layers of a network use."""
+
+from __future__ import annotations
+
+from returnn.tensor import Tensor
+from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.network.step import StepOfLoop
+
+
+class NetworkData:
+    """Data of a network, or of the outermost one, by key."""
+
+    def __init__(self, net: Network, step: StepOfLoop, root: NetworkData | None) -> None:
+        """
+        :param net: the network
+        :param step: the loop that it is part of
+        :param root: of the outermost network; None if it is this one
+        """
+        self.net = net
+        self.step = step
+        self.root = root or self
+        self.used_keys: set[str] = set()
+
+    def has_value(self, key: str | None) -> bool:
+        """
+        :param key: of data of this network, or of the outermost one
+        :return: whether it is there
+        """
+        key = self.net.extern_data.default_input if key is None else key
+        nets = (self.net, self.root.net)
+        found = [net.extern_data.data[key] for net in nets if key in net.extern_data.data]
+        return not found or found[0].raw_tensor is not None
+
+    def get(self, key: str, *, mark_as_used: bool = True) -> Tensor:
+        """
+        :param key: of the data; "seq_tag" and "seq_idx" are always there
+        :param mark_as_used: so that the dataset has to provide it
+        """
+        own, outermost = self.net.extern_data, self.root.net.extern_data
+        if key in ("seq_tag", "seq_idx"):
+            outermost.add_seq_info(key)
+        elif key not in own.data:
+            self.make_layer_that_registers(key)
+        if key in own.data or self.root is self:
+            data = own.get_data(key)
+            is_own = own is not outermost
+        else:
+            data, is_own = outermost.get_data(key), False
+            frame = self.step.innermost_frame()
+            if frame is not None:
+                data = frame.step_data(key, data)
+        if mark_as_used and not is_own and (self.net.only_template or self.has_value(key)):
+            self.root.used_keys.add(key if key in outermost.data else outermost.default_input)
+        return data
+
+    def used(self, *, exclude_extra_added: bool = True) -> set[str]:
+        """:return: keys of the data that the layers use"""
+        return self.used_keys - self.net.extern_data.extra_added_keys if exclude_extra_added else set(self.used_keys)
+
+    def make_layer_that_registers(self, key: str) -> None:
+        """Makes the layer whose option `register_as_extern_data` is this key, if there is no such data yet."""
+        root = self.root.net
+        if root.extern_data.has_data(key):
+            return
+        for name, desc in root.layers_desc.items():
+            is_it = isinstance(desc, dict) and desc.get("register_as_extern_data") == key
+            if is_it and name not in root.layers and name not in root.construction.under_construction:
+                root.construct_layer(root.layers_desc, name)

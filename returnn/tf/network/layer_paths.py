@@ -1,0 +1,119 @@
+"""`LayerPaths`: layers by names that are not in the net dict, see `returnn.tf.network.layer_names`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import GetLayer, NetDict, Network
+from returnn.tf.layers.options.registry import get_layer_class
+from returnn.tf.layers.search.search_choices import SearchChoices
+from returnn.tf.layers.structure.subnetwork import subnetwork_sources
+from returnn.tf.network.data import NetworkData
+from returnn.tf.network.extra_nets import ExtraNets
+from returnn.tf.network.layer_names import DataNotFound, naming_as_written, where_it_is_needed
+from returnn.tf.network.place import NetworkPlace
+from returnn.tf.network.step import StepOfLoop
+from returnn.util.errors import ConfigError, nearest_hint
+
+
+class LayerPaths:
+    """Finds layers by path. Those which do not exist are made."""
+
+    def __init__(
+        self, net: Network, place: NetworkPlace, step: StepOfLoop, data: NetworkData, extra: ExtraNets
+    ) -> None:
+        """
+        :param net: where paths begin
+        :param place: of the network
+        :param step: the loop that it is part of
+        :param data: of the network
+        :param extra: other versions of the network
+        """
+        self.net = net
+        self.place = place
+        self.step = step
+        self.data = data
+        self.extra = extra
+
+    def find(
+        self,
+        net_dict: NetDict,
+        name: str,
+        get_layer: GetLayer | None = None,
+        add_layer: Callable[..., LayerBase] | None = None,
+    ) -> LayerBase | None:
+        """:return: layer by a name that is not in the net dict; None if it can be none"""
+        net = self.net
+        if name == "data" or name.startswith("data:"):
+            return self._data_layer(name)
+        if name == ":i":
+            return self.step.info()
+        if name.startswith("extra.") and ":" in name:
+            return self.extra.layer_by_name(net_dict, name)
+        if name.startswith("prev:"):
+            rest = name[len("prev:") :]
+            with naming_as_written(net, "prev:", rest):
+                return self.step.prev_layer(rest)
+        for prefix, outer in (("base:", net.parent_net), ("../", net.parent_net), ("root:", net.get_root_network())):
+            if name.startswith(prefix):
+                rest = name[len(prefix) :]
+                if outer is None:
+                    where = f"{where_it_is_needed(net)}layer name {name!r}"
+                    raise ConfigError(f"{where}: this is the outermost network, there is none around it.")
+                with naming_as_written(net, prefix, rest):
+                    return outer.construct_layer(outer.layers_desc, rest)
+        if "/" not in name:
+            return None
+        first, _, rest = name.partition("/")
+        if first in net_dict and first not in net.layers:
+            subnet = self._subnetwork(first, net_dict[first])
+            if subnet is not None:
+                if self.step.innermost_frame() is None:
+                    net.get_root_network().construction.partly_used.append((net, first))
+                return subnet.construct_layer(subnet.layers_desc, rest)
+        layer = net.construct_layer(net_dict, first, get_layer=get_layer, add_layer=add_layer)
+        return self._sub_layer(layer, name, rest)
+
+    def _subnetwork(self, name: str, desc: dict[str, Any]) -> Network | None:
+        """:return: the network inside of a layer, if its layers can be made one by one; the layer need not exist"""
+        if "class" not in desc:
+            return None
+        return get_layer_class(desc["class"]).cls_get_sub_network(name=name, network=self.net, layer_desc=desc)
+
+    def _sub_layer(self, layer: LayerBase, name: str, rest: str) -> LayerBase | None:
+        sub_layer = layer.get_sub_layer(rest)
+        frame, path = self.step.innermost_frame(), self.step.path_of(name)
+        if frame is not None and path is not None and sub_layer is not None and path not in frame.layers:
+            with frame.constructing(path):
+                frame.note_use(layer)
+            sub_layer.collocate_with = [path[: -len(rest) - 1]]  # only the layer itself can make it
+            frame.note_layer(path, sub_layer)
+        return sub_layer
+
+    def _data_layer(self, name: str) -> LayerBase:
+        with self.step.constructing(name):
+            self._make_data_of_sources()
+        own, outermost = self.net.extern_data, self.data.root.net.extern_data
+        key = name.partition(":")[2] or own.default_input
+        self.data.make_layer_that_registers(key)
+        if key not in ("seq_tag", "seq_idx") and not (own.has_data(key) or outermost.has_data(key)):
+            known = {*own.data, *outermost.data}
+            raise DataNotFound(f"{where_it_is_needed(self.net)}there is no data {key!r}.\n  {nearest_hint(key, known)}")
+        return self.net.add_layer(name, get_layer_class("source"), data_key=key, sources=[])
+
+    def _make_data_of_sources(self) -> None:
+        """Makes the data of a subnetwork from the sources of its layer, when it is first needed."""
+        options, parent = self.place.layer_options, self.net.parent_net
+        if options is None or parent is None or self.net.extern_data.data:
+            return
+        names = options.get("from", [])
+        names = [names] if isinstance(names, str) else names
+        sources = options.get("sources") or [parent.construct_layer(parent.layers_desc, name) for name in names]
+        frame = self.step.innermost_frame()
+        if frame is not None:
+            for source in sources:
+                frame.note_use(source)
+        sources = SearchChoices.translate_to_common_search_beam(list(sources))
+        self.net.extern_data.data.update(subnetwork_sources(options, sources))

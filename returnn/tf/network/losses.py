@@ -1,0 +1,123 @@
+"""`NetworkLosses`: losses of all layers of a network, and the training objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from returnn.tf.layers.core.layer_losses import target_keys
+from returnn.tf.layers.core.loss_holder import LossHolder, total_of
+from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.network.data import NetworkData
+from returnn.tf.network.layer_lists import subnets_without_layer
+
+
+class NetworkLosses:
+    """What is to be minimized. Losses and totals are computed once, when they are first needed."""
+
+    def __init__(self, net: Network, data: NetworkData) -> None:
+        """
+        :param net: the network
+        :param data: of the network
+        """
+        self.net = net
+        self.data = data
+        self.by_name: dict[str, LossHolder] = {}
+        self.total: Any = None
+        self.total_constraints: Any = None
+        self.objective: Any = None
+
+    def are_wanted(self, target: Any, loss_class: Any) -> bool:
+        """:return: whether a layer with this loss and target has to compute it"""
+        if not (self.net.eval_flag or self.net.is_training_objective):
+            return False
+        keys = target_keys(target)
+        for key in keys:
+            self.data.make_layer_that_registers(key)
+        return all(key.startswith("layer:") or self.data.root.net.extern_data.has_data(key) for key in keys)
+
+    def initialized(
+        self, reduce_func: Callable[[Any], Any] | None = None, with_total: bool = False
+    ) -> tuple[dict[str, LossHolder], Any, Any]:
+        """
+        :param reduce_func: what sums up the frames of a loss; default: their sum
+        :param with_total: also the total of all losses, and of all constraints on parameters and outputs
+        :return: losses by name, total loss, total constraints; the totals as raw scalars, or None
+        """
+        losses: dict[str, LossHolder] = {}
+        for layer in self._layers_with_own_losses():
+            for loss in layer.get_losses_initialized(reduce_func=reduce_func):
+                assert loss.name not in losses, f"two losses with the name {loss.name!r}"
+                losses[loss.name] = loss
+        for name, net in subnets_without_layer(self.net).items():
+            for loss in net.get_losses_initialized(reduce_func=reduce_func)[0].values():
+                loss.name = f"{name}/{loss.name}"
+                losses[loss.name] = loss
+        if not with_total:
+            return losses, None, None
+        total = total_of([loss.get_loss_value_for_objective() for loss in losses.values()])
+        return losses, total, self.constraints()
+
+    def constraints(self) -> Any:
+        """:return: raw scalar: the sum of all constraints on parameters and outputs, of all layers"""
+        own = [layer.get_constraints_value() for layer in self._layers_with_own_losses()]
+        return total_of([*own, *(net.get_constraints() for net in subnets_without_layer(self.net).values())])
+
+    def _layers_with_own_losses(self) -> list[Any]:
+        """:return: the layers of this network, of which each speaks for the networks inside of it, too"""
+        return [layer for name, layer in sorted(self.net.layers.items()) if layer.name == name]
+
+    def compute(self) -> None:
+        """Computes losses and totals, once."""
+        if self.objective is None:
+            self.by_name, self.total, self.total_constraints = self.initialized(with_total=True)
+            self.objective = total_of([self.total, self.total_constraints])
+
+    def fetches(
+        self,
+        *,
+        with_losses: bool = False,
+        with_summary: bool = False,
+        with_size: bool = False,
+        summed_by_workers: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """
+        What a step of a session computes, beside what is fetched for its own sake.
+
+        :param with_losses: losses, errors and the objective
+        :param with_summary: all summaries for TensorBoard
+        :param with_size: lengths of all data
+        :param summed_by_workers: is filled: losses and norm factors, which workers sum up
+        :return: raw tensors by name: `size:data:0`, `loss`, `constraints`, `cost:NAME`, `error:NAME`, ...
+        """
+        if with_losses:
+            self.compute()  # first: losses say which data is used
+        fetches: dict[str, Any] = self._fetches_of_sizes() if with_size else {}
+        if with_losses:
+            fetches.update(loss=self.total, constraints=self.total_constraints)
+            fetches.update(self._fetches_of_losses())
+            if summed_by_workers is not None:
+                summed = ("cost:", "error:", "loss_norm_factor:")
+                summed_by_workers.update({k: v for k, v in fetches.items() if k.startswith(summed)})
+        if with_summary:
+            fetches["summary"] = tf.compat.v1.summary.merge_all()
+        return {name: value for name, value in fetches.items() if value is not None}
+
+    def _fetches_of_sizes(self) -> dict[str, Any]:
+        used = self.data.used()
+        return {
+            f"size:{key}:{axis}": dim.dyn_size
+            for key, data in self.net.extern_data.data.items()
+            for axis, dim in enumerate(data.dims)
+            if key in used and dim.is_dynamic_seq_length()
+        }
+
+    def _fetches_of_losses(self) -> dict[str, Any]:
+        fetches: dict[str, Any] = {}
+        for name, loss in self.by_name.items():
+            fetches[f"cost:{name}"] = loss.get_loss_value_for_fetch()
+            fetches[f"error:{name}"] = loss.get_error_value()
+            fetches[f"loss_norm_factor:{name}"] = loss.get_norm_factor()
+        return fetches

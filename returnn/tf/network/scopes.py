@@ -1,0 +1,69 @@
+"""What layers are made and computed in: the current network, the train flag, the dtype of floats, name scopes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.options.layer_errors import naming_layer
+from returnn.tf.network.train_flag import train_flag_ctx
+
+_networks: list[Network] = []  # whose layers are being made, the innermost last
+
+
+def network_stack() -> list[Network]:
+    """:return: the networks whose layers are being made, innermost last"""
+    return list(_networks)
+
+
+@contextlib.contextmanager
+def network_scope(net: Network) -> Iterator[None]:
+    """Makes this network the current one, inside of the `with` block."""
+    _networks.append(net)
+    try:
+        yield
+    finally:
+        _networks.pop()
+
+
+@contextlib.contextmanager
+def layer_creation_scope(
+    net: Network, layer_class: type[LayerBase] = LayerBase, *, name: str = "", name_scope: str | None = None
+) -> Iterator[None]:
+    """What `__init__` of a user's layer class runs in: the same as `compute`, and name scopes as the class says."""
+    with (
+        network_scope(net),
+        train_flag_ctx(net.train_flag),
+        rf.set_default_float_dtype_ctx(net.float_dtype),
+        layer_class.cls_setup_scope(name=name, name_scope=name_scope),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def compute_scope(net: Network, layer: LayerBase, suffix: str = "", *, loop: Callable[[], str]) -> Iterator[None]:
+    """
+    What `compute` of a layer runs in; on templates or on TensorFlow.
+
+    :param net: of the layer
+    :param layer: its name begins the names of the operations
+    :param suffix: after the name of the layer
+    :param loop: gives the loop that the layer is in, in words, for errors
+    """
+    backend = rf.get_selected_backend()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(network_scope(net))
+        stack.enter_context(train_flag_ctx(net.train_flag))
+        stack.enter_context(rf.set_default_float_dtype_ctx(net.float_dtype))
+        if backend != "template":
+            if backend != "tf":
+                stack.enter_context(rf.backend_ctx("tf"))
+            scope = f"{layer.cls_get_tf_scope_name(layer.get_absolute_name())}{'/' + suffix if suffix else ''}"
+            stack.enter_context(tf.compat.v1.name_scope(f"{scope}/"))  # as it is: "b_1" would rename parameters
+        stack.enter_context(naming_layer(layer.where(), lambda: {x.name: x.output for x in layer.sources}, loop=loop()))
+        yield
