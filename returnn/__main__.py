@@ -187,9 +187,9 @@ def init(
     if extra_greeting:
         print(extra_greeting, file=log.v1)
     returnn_greeting(_config().files, _split_args(command_line_options)[1])
+    init_backend_engine()
     if _config().options.task != "check":  # which lists all errors, not only these
         check_options(_config())
-    init_backend_engine()
     startup_callback = _config().options.startup_callback
     if startup_callback:
         startup_callback(config=_config())

@@ -77,6 +77,11 @@ class Option(Generic[T]):
         return self._default.default if isinstance(self._default, Option) else self._default
 
     @property
+    def falls_back_to(self) -> str | None:
+        """The name of the option that counts if this one is not set."""
+        return self._default.name if isinstance(self._default, Option) else None
+
+    @property
     def default_text(self) -> str:
         """For people."""
         return f"as {self._default.name!r}" if isinstance(self._default, Option) else repr(self._default)

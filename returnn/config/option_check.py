@@ -1,11 +1,12 @@
 """
 Misspelt options do nothing, silently, for days. So before the work starts, each option has to have a reader.
 
-The toolkit knows its own options. A config may define any others, as long as it uses them itself: a name that occurs
-anywhere else in the config, also inside of a string, is a helper value. What remains is an error if it looks like a
-known option. Otherwise it is only mentioned, as old configs carry many options of old versions.
+The toolkit knows its own options (`returnn.config.options`), and what their values can be. A config may define any
+others, as long as it uses them itself: a name that occurs anywhere else in the config, also inside of a string, is a
+helper value. What remains is an error if it looks like a known option. Otherwise it is only mentioned, as old configs
+carry many options of old versions.
 
-Some known options have no reader here either. What depends on them says `unread_options`.
+Some known options have no reader here either. `unsupported_options` says what to use instead.
 """
 
 from __future__ import annotations
@@ -13,76 +14,112 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 
 from returnn.config.config import Config
 from returnn.config.files import ConfigSource
-from returnn.config.known_options import KNOWN_OPTIONS
-from returnn.config.unread_options import NOT_OBEYED, UNSUPPORTED, WITHOUT_EFFECT
+from returnn.config.options import OPTIONS
+from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import log
 from returnn.util.errors import ConfigError
 
 _MIN_SIMILARITY = 0.87  # of `difflib`: one wrong letter in eight, one missing in four, two in thirteen
 _MIN_LENGTH = 4
 _MAX_SHOWN = 3
+_TUNING = "hyper_param_tuning"  # with this task, values can be a `HyperParam` instead
 
 
 @dataclass(frozen=True)
-class UnreadOptions:
-    """Options that are set, and that nobody reads."""
+class OptionReport:
+    """What is wrong with the options of a config."""
 
     misspelt: dict[str, str]  # name -> known option
-    others: list[str]  # without effect
+    wrong: list[str]  # errors about values
     unsupported: list[str]  # the run would be another one
-    not_obeyed: list[str]  # results may differ
+    unread: list[str]  # without effect
 
 
 def check_options(config: Config) -> None:
     """
     :param config: after everything was loaded; with `allow_unknown_options`, options may look like others
-    :raises ConfigError: if an option looks like a known one, or is set and not supported
+    :raises ConfigError: if an option looks like a known one, has a wrong value, or is set and not supported
     """
-    unread = find_unread_options(config)
-    others = unread.others
+    report = inspect_options(config)
+    unread = report.unread
     if config.options.allow_unknown_options:
-        others = sorted([*others, *unread.misspelt])
-    elif unread.misspelt:
-        raise ConfigError(_describe(config, unread.misspelt))
-    if unread.unsupported:
-        raise ConfigError(_describe_unsupported(unread.unsupported))
-    if unread.not_obeyed:
-        log.print_warning(f"options that are not obeyed, so results may differ: {', '.join(unread.not_obeyed)}")
-    if others:
-        log.print_warning(f"options that nobody reads: {', '.join(others)}")
+        unread = sorted([*unread, *report.misspelt])
+    elif report.misspelt:
+        raise ConfigError(_describe(config, report.misspelt))
+    if report.unsupported:
+        raise ConfigError(_describe_unsupported(report.unsupported))
+    if report.wrong:
+        more = f"\n  {len(report.wrong) - 1} more options have wrong values." if len(report.wrong) > 1 else ""
+        raise ConfigError(report.wrong[0] + more)
+    if unread:
+        log.print_warning(f"options that nobody reads: {', '.join(unread)}")
 
 
-def find_unread_options(config: Config) -> UnreadOptions:
-    """:return: the options of the config which neither the toolkit nor the config itself knows"""
+def inspect_options(config: Config) -> OptionReport:
+    """:return: what is wrong with the options of the config"""
     used = config.options_read.union(*(_used_in(source) for source in config.sources))
-    unread = [
+    names = sorted(set(config.option_names()))
+    own = [
         name
-        for name in sorted(set(config.option_names()))
-        if not (name.startswith("_") or name in KNOWN_OPTIONS or name in used)
+        for name in names
+        if not (name.startswith("_") or name in KNOWN_OPTIONS - OLD_NETWORK or name in used)
         and not isinstance(config.typed_dict.get(name), ModuleType)
     ]
-    misspelt = {name: known for name in unread if (known := _nearest_option(name)) is not None}
-    others = [name for name in unread if name not in misspelt and not _is_code(config.typed_dict.get(name))]
-    known = [name for name in sorted(set(config.option_names())) if _is_set(config, name)]
-    return UnreadOptions(
+    misspelt = {name: known for name in own if (known := _nearest_option(name)) is not None}
+    return OptionReport(
         misspelt,
-        others=sorted([*others, *(name for name in known if name in WITHOUT_EFFECT)]),
-        unsupported=[name for name in known if name in UNSUPPORTED],
-        not_obeyed=[name for name in known if name in NOT_OBEYED],
+        wrong=list(_wrong_values(config, names, used)),
+        unsupported=[name for name in names if _is_unsupported(config, name)],
+        unread=[name for name in own if name not in misspelt and not _is_code(config.typed_dict.get(name))],
     )
 
 
-def _is_set(config: Config, name: str) -> bool:
-    """:return: whether the value asks for anything"""
+def unsupported_text(name: str) -> str:
+    """
+    :param name: of an option which is not supported
+    :return: a line that says what to do
+    """
+    if name in OLD_NETWORK:
+        return f"option {name!r} is not supported: networks are a dict of layers, the option 'network'."
+    return f"option {name!r} is not supported: {UNSUPPORTED[name]}."
+
+
+def _wrong_values(config: Config, names: list[str], used: set[str]) -> Iterator[str]:
+    """
+    :return: errors about values. A name that the config itself uses may be a helper value, of whatever kind: if it is
+        read as an option nevertheless, the error comes then
+    """
+    if config.opt_typed_value("task") == _TUNING:
+        return
+    for name in names:
+        value = config.typed_dict.get(name)
+        if name not in OPTIONS or isinstance(value, ModuleType) or (name in used and name in config.typed_dict):
+            continue
+        try:
+            OPTIONS[name].value_in(config)
+        except ConfigError as exc:
+            yield str(exc)
+
+
+def _is_unsupported(config: Config, name: str) -> bool:
+    if name in OLD_NETWORK:
+        return name in config.command_line_options and name != "load_config"
+    is_needed = name not in ADDS_TO or _asks_for_something(config, ADDS_TO[name])
+    return name in UNSUPPORTED and is_needed and _asks_for_something(config, name)
+
+
+def _asks_for_something(config: Config, name: str) -> bool:
     value = config.bool_or_other(name) if name in config.dict else config.typed_dict.get(name)
     if isinstance(value, str):
         return value.lower() not in ("", "0", "false", "none")
-    return value is not None and value is not False and not (isinstance(value, (int, float, dict)) and not value)
+    is_empty = isinstance(value, (int, float, dict, list, tuple)) and not value
+    return value is not None and value is not False and not is_empty
 
 
 def _is_code(value: object) -> bool:
@@ -105,9 +142,9 @@ def _used_in(source: ConfigSource) -> set[str]:
 
 
 def _nearest_option(name: str) -> str | None:
-    if len(name) < _MIN_LENGTH:
+    if len(name) < _MIN_LENGTH or name in OLD_NETWORK:
         return None
-    by_lower_case = {known.lower(): known for known in KNOWN_OPTIONS}
+    by_lower_case = {known.lower(): known for known in KNOWN_OPTIONS - OLD_NETWORK}
     for nearest in difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=_MIN_SIMILARITY):
         if re.sub(r"_?\d+", "", name.lower()) != nearest:  # `train2` is a helper value
             return by_lower_case[nearest]
@@ -115,7 +152,7 @@ def _nearest_option(name: str) -> str | None:
 
 
 def _describe_unsupported(names: list[str]) -> str:
-    lines = [f"option {name!r} is not supported: {UNSUPPORTED[name]}." for name in names[:_MAX_SHOWN]]
+    lines = [unsupported_text(name) for name in names[:_MAX_SHOWN]]
     return "\n  ".join([*lines, "The run would not be what the config asks for; leave it out."])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from returnn.config import Config
-from returnn.config.known_options import KNOWN_OPTIONS
+from returnn.config.unsupported_options import KNOWN_OPTIONS
 from returnn.util.errors import ConfigError, check_known
 
 _KEYS = ("#config", "#copy_param_mode", "#finish_all_data", "#repetition", "#trainable")

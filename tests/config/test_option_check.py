@@ -2,13 +2,14 @@ import io
 import re
 from pathlib import Path
 
+import numpy
 import pytest
 
 import returnn
 from returnn.config import Config
-from returnn.config.known_options import KNOWN_OPTIONS
-from returnn.config.option_check import check_options, find_unread_options
-from returnn.config.unread_options import NOT_OBEYED, UNSUPPORTED, WITHOUT_EFFECT
+from returnn.config.option_check import check_options, inspect_options
+from returnn.config.options import OPTIONS
+from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, NEEDLESS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import wrap_log_streams
 from returnn.util.errors import ConfigError
 from returnn.util.warn_once import forget_shown
@@ -53,11 +54,11 @@ def test_other_unread_options_are_one_warning_line():
     )
 
 
-@pytest.mark.parametrize("name", sorted(KNOWN_OPTIONS))
+@pytest.mark.parametrize("name", sorted(KNOWN_OPTIONS - OLD_NETWORK))
 def test_known_options_are_fine_and_each_typo_at_the_end_is_found(name):
-    assert find_unread_options(Config({name: 1})).misspelt == {}
+    assert inspect_options(Config({name: 1})).misspelt == {}
     if len(name) > 4 and name[:-1] not in KNOWN_OPTIONS:
-        assert list(find_unread_options(Config({name[:-1]: 1})).misspelt) == [name[:-1]]
+        assert list(inspect_options(Config({name[:-1]: 1})).misspelt) == [name[:-1]]
 
 
 def test_helper_values_of_a_config_are_fine(load):
@@ -74,50 +75,73 @@ def test_helper_values_of_a_config_are_fine(load):
         "def helper(): return [0 for i in range(3)]\n"
         "class Other: pass\n"
     )
-    unread = find_unread_options(config)
-    assert unread.misspelt == {}
-    assert unread.others == ["dev_2", "train2"]
+    report = inspect_options(config)
+    assert report.misspelt == {}
+    assert report.unread == ["dev_2", "train2"]
 
 
 def test_misspelt_functions_are_found(load):
     config = load("#!rnn.py\ndef get_netwrk(epoch): return {}\n")
-    assert find_unread_options(config).misspelt == {"get_netwrk": "get_network"}
+    assert inspect_options(config).misspelt == {"get_netwrk": "get_network"}
 
 
 def test_options_that_were_read_by_code_are_fine():
     config = Config({"learning_rat": 1})
     config.float("learning_rat", 0.0)
-    assert find_unread_options(config).misspelt == {}
+    assert inspect_options(config).misspelt == {}
 
 
 @pytest.fixture(scope="module")
 def names_in_the_code():
-    """Everything that stands in quotes somewhere in the package, apart from the lists of options."""
+    """Everything that is read as an option, or stands in quotes, somewhere in the package outside of the tables."""
     root = Path(returnn.__file__).parent
-    files = [file for file in root.rglob("*.py") if file.name not in ("known_options.py", "unread_options.py")]
+    tables = root / "config" / "options"
+    files = [file for file in root.rglob("*.py") if file.parent != tables and file.name != "unsupported_options.py"]
     texts = [file.read_text(encoding="utf8") for file in files]
     return {name for text in texts for name in re.findall(r"(?:[\"']|options\.)(\w+)", text)}
 
 
-COMPOSED = "rf_use_mask_"  # the name of a function follows
+@pytest.mark.parametrize("name", sorted(OPTIONS))
+def test_each_declared_option_is_read(name, names_in_the_code):
+    falls_back = {option.falls_back_to for option in OPTIONS.values()}
+    is_of_operation = name.startswith("rf_use_mask_")  # the name of the operation follows
+    assert name in names_in_the_code or name in falls_back or is_of_operation
 
 
-def test_each_known_option_is_read_or_listed_as_unread(names_in_the_code):
-    unread = {*UNSUPPORTED, *NOT_OBEYED, *WITHOUT_EFFECT}
-    assert unread <= KNOWN_OPTIONS
-    named_nowhere = {name for name in KNOWN_OPTIONS - names_in_the_code if not name.startswith(COMPOSED)}
-    named_nowhere -= {"newbob_learning_rate_decay", "newbob_learning_rate_growth"}  # others fall back to them
-    assert named_nowhere - unread - FLAGS_OF_OLD_NETWORKS == set()
+@pytest.mark.parametrize("name", sorted(OPTIONS))
+def test_each_option_has_a_sentence_and_a_default_of_its_kind(name):
+    option = OPTIONS[name]
+    assert option.name == name
+    assert option.purpose[0].isupper() or option.purpose[0] in "`'"
+    assert option.purpose.endswith(".")
+    if option.default not in (None, ()):
+        assert option.convert(option.default) == (
+            list(option.default) if isinstance(option.default, tuple) else option.default
+        )
 
 
-FLAGS_OF_OLD_NETWORKS = set()
+def test_lists_of_options_are_apart():
+    lists = [set(OPTIONS) - {"use_horovod"}, set(UNSUPPORTED), set(NEEDLESS), OLD_NETWORK]
+    assert sum(map(len, lists)) == len(set().union(*lists))
+    assert set(ADDS_TO) <= set(UNSUPPORTED)
+    assert set(ADDS_TO.values()) <= KNOWN_OPTIONS
 
 
-def test_unsupported_options_are_errors():
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+def test_unsupported_options_say_what_to_use_instead(name):
+    others = {ADDS_TO[name]: 1} if name in ADDS_TO else {}
+    assert name in inspect_options(Config({name: 5, **others})).unsupported
+    with pytest.raises(ConfigError, match=f"option '{name}' is not supported: [^.]+.*\\.\n") as info:
+        check_options(Config({name: 5, **others}))
+    assert len(str(info.value).splitlines()) <= 5
+
+
+def test_several_unsupported_options():
     with pytest.raises(ConfigError) as info:
-        check_options(Config({"use_horovod": True, "tf_amp": "float16", "distributed_tf": False}))
+        check_options(Config({"use_horovod": True, "update_batch_size": 5, "distributed_tf": False}))
     assert str(info.value) == (
-        "option 'tf_amp' is not supported: computations are in the precision of their layers.\n"
+        "option 'update_batch_size' is not supported: updates come after each batch; 'accum_grad_multiple_step' lets "
+        "them wait.\n"
         "  option 'use_horovod' is not supported: training in several processes is not there: each of them would train "
         "a model of its own.\n"
         "  The run would not be what the config asks for; leave it out."
@@ -125,17 +149,124 @@ def test_unsupported_options_are_errors():
 
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
-@pytest.mark.parametrize("value", [False, None, 0, "", "0", {}], ids=repr)
+@pytest.mark.parametrize("value", [False, None, 0, "", "0", {}, []], ids=repr)
 def test_unsupported_options_that_ask_for_nothing_are_fine(name, value):
-    check_options(Config({name: value}))
+    assert inspect_options(Config({name: value})).unsupported == []
 
 
-def test_options_that_are_not_obeyed_or_not_read_have_a_warning_each():
-    config = Config({"seq_drop_freq": 5, "share_batches": True, "sprint_interface_dataset_opts": {"x": 1}, "mine": 3})
-    assert _warning(config) == (
-        "WARNING: options that are not obeyed, so results may differ: seq_drop_freq\n"
-        "WARNING: options that nobody reads: mine, share_batches, sprint_interface_dataset_opts\n"
+@pytest.mark.parametrize("name", sorted(ADDS_TO))
+def test_options_about_another_one_that_is_not_set_are_fine(name):
+    check_options(Config({name: 0.5}))
+
+
+def test_needless_options_are_fine():
+    assert _warning(Config(dict.fromkeys(NEEDLESS, 1))) == ""
+
+
+def test_options_of_old_networks_are_names_like_others_but_no_flags(load):
+    config = load("#!rnn.py\ndropout = {'x': 1}\nnetwork = {'x': {'class': 'copy', 'dropout': dropout}}\n")
+    check_options(config)
+    assert (
+        _warning(Config({"hidden_size": [10], "mine": 3})) == "WARNING: options that nobody reads: hidden_size, mine\n"
     )
+    config.parse_cmd_args(["--hidden_sizes", "10"])
+    with pytest.raises(ConfigError) as info:
+        check_options(config)
+    assert str(info.value).startswith(
+        "option 'hidden_sizes' is not supported: networks are a dict of layers, the option 'network'.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"learning_rate": "x"},
+            "option 'learning_rate': got 'x', but expected a number of at least 0.\n"
+            "  The learning rate, where nothing else decides. Default: 1.0.",
+        ),
+        (
+            {"num_epochs": -3},
+            "option 'num_epochs': got -3, but expected an integer from 0.\n  The last epoch. Default: 5.",
+        ),
+        (
+            {"num_epochs": [1, 2]},
+            "option 'num_epochs': got [1, 2], but expected an integer from 0.\n  The last epoch. Default: 5.",
+        ),
+        (
+            {"max_seqs": True},
+            "option 'max_seqs': got True, but expected a number, or a dict: data key -> number.\n"
+            "  At most so many sequences in a batch.",
+        ),
+        (
+            {"on_size_limit": "chunks"},
+            "option 'on_size_limit': got 'chunks', but expected one of 'ignore', 'chunk'.\n  Did you mean 'chunk'?",
+        ),
+        (
+            {"train": 3.5},
+            "option 'train': got 3.5, but expected a dict with the options of a data set, or a function that gives it."
+            "\n  The data set to train on.",
+        ),
+        (
+            {"log_batch_size": "sometimes", "adam": "yes?"},
+            "option 'adam': got 'yes?', but expected True or False.\n  The older form of `optimizer`. Default: False.\n"
+            "  1 more options have wrong values.",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_wrong_values(options, message):
+    with pytest.raises(ConfigError) as info:
+        check_options(Config(options))
+    assert str(info.value) == message
+
+
+def test_values_in_all_forms_are_fine():
+    check_options(
+        Config(
+            {
+                "batch_size": {"data": 5000},
+                "max_seqs": "20",
+                "learning_rate": numpy.float32(0.1),
+                "learning_rates": numpy.linspace(0.1, 0.2, 3),
+                "num_epochs": 5.0,
+                "gradient_clip": False,
+                "adam": 1,
+                "model": Path("net/model"),
+                "train": lambda: {},
+                "dev": False,
+                "eval": None,
+                "start_epoch": "auto",
+                "start_batch": 0,
+                "chunking": (10, 5),
+                "window": numpy.int64(3),
+                "cache_size": "0",
+                "device": ("cpu",),
+                "log_verbosity": 5,
+                "pretrain": "default",
+                "learning_rate_decay": lambda rate: rate / 2,
+                "network": {},
+                "extern_data": {},
+                "max_seq_length": float("inf"),
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS))
+def test_none_is_fine_for_each_option(name):
+    check_options(Config({name: None}))
+
+
+def test_wrong_values_of_names_that_the_config_uses_itself_are_not_errors_yet(load):
+    config = load("#!rnn.py\nfrom os import path as log\nwindow = [1, 2]\nmine = [w + 1 for w in window]\n")
+    check_options(config)
+    with pytest.raises(ConfigError, match=r"option 'window': got \[1, 2\]"):
+        _ = config.options.window
+
+
+def test_hyper_params_may_stand_for_values():
+    check_options(Config({"task": "hyper_param_tuning", "learning_rate": object()}))
 
 
 def _warning(config):

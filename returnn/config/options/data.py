@@ -78,7 +78,7 @@ class BatchOptions(OptionTable):
         kinds.number_kind(0), None, "The probability with which a training sequence is left out."
     )
     allow_skipping_seqs_in_forward = boolean(
-        False, "`max_seq_length` and `min_seq_length` leave out sequences in the task 'forward', too."
+        False, "`max_seq_length` and `min_seq_length` leave out sequences in 'forward' and similar tasks, too."
     )
     shuffle_batches = boolean(False, "The batches of a training epoch come in random order.")
     enforce_min_len1 = boolean(False, "Empty sequences get a frame of zeros.")

@@ -30,7 +30,6 @@ class TrainingOptions(OptionTable):
     stop_on_nonfinite_train_score = boolean(True, "The training ends with an error if a loss is not finite.")
     eval_use_train_flag = boolean(False, "Evaluation works as in training, with dropout and the like.")
     reset_updater_vars_mod_step = integer(0, "The state of the optimizer starts anew after so many steps.", minimum=0)
-    check_unsupported_device = boolean(False, "An error if an operation of the network cannot run on the GPU.")
     restart_after_num_net_reinit = integer(
         None, "The program starts anew after the network has changed so many times, to free its memory.", minimum=1
     )

@@ -36,6 +36,12 @@ def batches_of(
     )
 
 
+def forward_batches(session: NetworkSession, dataset: Dataset, *, batch_size: int) -> BatchSetGenerator:
+    """Like `batches_of`, without training. All sequences, unless `allow_skipping_seqs_in_forward`."""
+    filters = session.config.options.allow_skipping_seqs_in_forward
+    return batches_of(session, dataset, train=False, filters=filters, batch_size=batch_size)
+
+
 def make_feed_maker(session: NetworkSession, dataset: Dataset, fetches: Any = None) -> FeedMaker:
     """
     :param session: with a network

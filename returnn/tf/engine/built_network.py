@@ -129,6 +129,8 @@ def create_network(
         eval_flag=eval_flag, search_flag=search_flag,
     )  # fmt: skip
     network.construct_from_dict(net_dict)
+    if train_flag is not False and config.options.search_train_network_layers:
+        network.construct_extra_net(net_dict, config.options.search_train_network_layers, search_flag=True)
     if eval_flag:
         network.maybe_construct_objective()  # losses say which data is used, and batches need to know that
     if train_flag is False:

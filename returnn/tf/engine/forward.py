@@ -10,7 +10,7 @@ import numpy
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
 from returnn.log import log
-from returnn.tf.engine.batches import batches_of
+from returnn.tf.engine.batches import forward_batches
 from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.network_session import NetworkSession
 from returnn.util.errors import ConfigError
@@ -46,7 +46,7 @@ def forward_to_hdf(
 
         data_pass = DataPass(
             session, dataset_name="forward", dataset=dataset, eval=False,
-            batches=batches_of(session, dataset, train=False, batch_size=batch_size),
+            batches=forward_batches(session, dataset, batch_size=batch_size),
             extra_fetches=fetches, extra_fetches_callback=collect,
         )  # fmt: skip
         data_pass.run("forward", raise_exception=True)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from returnn.datasets.core.dataset import Dataset
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
-from returnn.tf.engine.batches import batches_of
+from returnn.tf.engine.batches import forward_batches
 from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.network_session import NetworkSession
 
@@ -44,7 +44,7 @@ def forward_with_callback(
 
     data_pass = DataPass(
         session, dataset_name="forward", dataset=dataset, eval=False,
-        batches=batches_of(session, dataset, train=False, batch_size=batch_size),
+        batches=forward_batches(session, dataset, batch_size=batch_size),
         extra_fetches=fetches, extra_fetches_callback=process,
     )  # fmt: skip
     data_pass.run("forward", raise_exception=True)

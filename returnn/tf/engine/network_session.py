@@ -115,8 +115,6 @@ class NetworkSession:
     def _init_values(self, model: ModelToLoad, *, is_training: bool) -> None:
         if self.updater is not None:
             self.updater.get_optim_op()
-        if self.config.options.check_unsupported_device:
-            raise ConfigError("option 'check_unsupported_device': is not supported.")
         variables = set_preloaded_values(
             self.preload_from_files, self.network.get_saveable_params_list(), is_training=is_training,
             has_own_checkpoint=model.epoch is not None, network=self.network,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from returnn.config import Config
-from returnn.config.option_check import find_unread_options
+from returnn.config.option_check import inspect_options, unsupported_text
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import dataset_names, dataset_option, load_dataset
 from returnn.engine.net_diff import is_same_net
@@ -137,13 +137,15 @@ def _descriptions(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _check_options(config: Config, report: ConfigReport) -> None:
-    unread = find_unread_options(config)
+    options = inspect_options(config)
     is_error = not config.options.allow_unknown_options
-    for name, known in unread.misspelt.items():
+    for name, known in options.misspelt.items():
         text = f"there is no option {name!r}. Did you mean {known!r}?"
         report.add_error(f"config: {text}") if is_error else report.warnings.append(text)
-    if unread.others:
-        report.warnings.append(f"options that nobody reads: {', '.join(unread.others)}")
+    for error in [*map(unsupported_text, options.unsupported), *options.wrong]:
+        report.add_error(error)
+    if options.unread:
+        report.warnings.append(f"options that nobody reads: {', '.join(options.unread)}")
     report.looked_at.append("options")
 
 

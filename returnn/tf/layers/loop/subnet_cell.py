@@ -11,6 +11,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
+from returnn.log import log
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
@@ -93,6 +94,8 @@ class SubnetworkRecCell:
         )  # fmt: skip
         self.plan: LoopPlan = make_plan(rec_layer.get_absolute_name(), self.graph, optimize=optimize)
         check_plan(self.plan, self.graph)
+        if rec_layer.network.get_config().options.debug_rec_layer and not rec_layer.network.only_template:
+            print(self.plan, file=log.v1)
         self.emitted: EmittedLoop | None = None
 
     def in_order(self, x: Tensor) -> Tensor:
