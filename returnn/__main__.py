@@ -35,6 +35,8 @@ from returnn.util.system.end_by_signal import EndBySignal, exit_status_of
 from returnn.util.system.threads import init_thread_join_hack
 from returnn.util.system.version import describe_returnn_version
 from returnn.util.texts.human_readable import hms
+from returnn.util.train_proc_manager import maybe_start_train_proc_manager
+from returnn.util.watch_memory import watch_memory
 
 config: Config | None = None
 engine: EngineBase | None = None
@@ -182,6 +184,7 @@ def init(
     init_better_exchook()
     init_thread_join_hack()
     init_config(config_filename, command_line_options, extra_updates=config_updates)
+    maybe_start_train_proc_manager(config=_config())
     init_log()
     init_faulthandler()
     if extra_greeting:
@@ -190,6 +193,8 @@ def init(
     init_backend_engine()
     if _config().options.task != "check":  # which lists all errors, not only these
         check_options(_config())
+    if _config().options.watch_memory:
+        watch_memory(lambda text: print(text, file=log.v2))
     startup_callback = _config().options.startup_callback
     if startup_callback:
         startup_callback(config=_config())

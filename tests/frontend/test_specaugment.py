@@ -11,6 +11,7 @@ import tensorflow as tf
 import torch
 
 import returnn.frontend as rf
+from returnn.config import Config, global_config_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DimError
 
@@ -131,3 +132,17 @@ def test_features_are_needed() -> None:
     with pytest.raises(DimError) as info:
         rf.audio.specaugment(Tensor("x", [time], "float32"), spatial_dim=time)
     assert str(info.value) == "specaugment: 'x' [time(5)] needs a feature_dim of fixed size, got None."
+
+
+@pytest.mark.parametrize("per_seq", [False, True])
+def test_config_decides_whether_the_number_of_stretches_is_that_of_each_sequence(per_seq: bool) -> None:
+    def augmented(x: Tensor, time: Dim, *, num_masks_per_seq: bool | None = None) -> Tensor:
+        return rf.audio.specaugment(x, spatial_dim=time, num_spatial_mask_factor=1, num_masks_per_seq=num_masks_per_seq)
+
+    with global_config_ctx(Config({"rf_specaugment_num_masks_per_seq": per_seq})):
+        by_config = _run("numpy", augmented)
+    given = [
+        _run("numpy", lambda x, time, o=o: augmented(x, time, num_masks_per_seq=o)) for o in (per_seq, not per_seq)
+    ]
+    numpy.testing.assert_array_equal(by_config, given[0])
+    assert not numpy.array_equal(by_config, given[1], equal_nan=True)

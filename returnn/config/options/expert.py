@@ -32,6 +32,9 @@ class OperationOptions(OptionTable):
     rf_use_mask_stft = boolean(None, "The same, for the short-time Fourier transform.")
     rf_use_mask_transposed_conv = boolean(None, "The same, for transposed convolutions.")
     rf_use_mask_window = boolean(None, "The same, for windows.")
+    rf_specaugment_num_masks_per_seq = boolean(
+        True, "`rf.audio.specaugment` takes the number of masks from each sequence, not from the longest one."
+    )
     rf_use_consistent_same_padding = boolean(True, "Padding 'same' with a stride does not depend on the length.")
     rf_dropout_broadcast = boolean(None, "Dropout masks are shared over batch and time; by default up to version 18.")
     rf_att_dropout_broadcast = boolean(None, "The same, for attention weights.")

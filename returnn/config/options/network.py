@@ -32,7 +32,7 @@ class NetworkOptions(OptionTable):
         0.0, "Standard deviation of noise on parameters, unless a layer says something else.", minimum=0
     )
     tf_native_ctc_zero_infinity = boolean(
-        None, "The CTC loss of a sequence with too many labels is 0, without a gradient, instead of infinite."
+        None, "The own CTC loss of a sequence with too many labels is 0, not infinite; since behavior version 30."
     )
 
 

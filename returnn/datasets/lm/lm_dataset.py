@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from returnn.config.current import current_config
 from returnn.datasets.core.corpus_dataset import CorpusDataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.errors import DataError
@@ -93,7 +94,9 @@ class LmDataset(CorpusDataset):
         """
         super().__init__(**kwargs)
         filenames = [cf(name) if use_cache_manager else name for name in as_list(corpus_file)]
-        self._corpus = TextCorpus(filenames, skip_empty_lines=skip_empty_lines)
+        config = current_config()
+        max_lines = config.options.lm_dataset_debug_limit_line_count if config is not None else None
+        self._corpus = TextCorpus(filenames, skip_empty_lines=skip_empty_lines, max_lines=max_lines)
         self.tag_prefix = _DEFAULT_TAG_PREFIX if tag_prefix is None else tag_prefix
         self._tags = self._load_tags(seq_list_file) if seq_list_file else None
         self.word_based = word_based

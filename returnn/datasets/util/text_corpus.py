@@ -7,6 +7,7 @@ positions of the lines.
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 import weakref
@@ -25,16 +26,18 @@ from returnn.util.files.text_file import decode_line, iter_byte_lines, open_mayb
 class TextCorpus:
     """The lines of some files, plain or gzipped text or Bliss XML."""
 
-    def __init__(self, filenames: Sequence[str], *, skip_empty_lines: bool = True):
+    def __init__(self, filenames: Sequence[str], *, skip_empty_lines: bool = True, max_lines: int | None = None):
         """
         :param filenames: their lines come after each other
         :param skip_empty_lines: also those with white space alone
+        :param max_lines: only so many lines of each file are read
         :raises UserError: if a file cannot be read, or there is no line at all
         """
         self._starts = array("q")  # byte positions in the file
         self._lens = array("q")  # in bytes, without the line end
         self._line_nrs = array("i")  # from 1
         self._parts: list[_Part] = []
+        self._max_lines = max_lines
         for filename in filenames:
             self._add_file(filename, skip_empty_lines)
         if not self._starts:
@@ -74,7 +77,7 @@ class TextCorpus:
     def _add_part(self, filename: str, file: IO[bytes], lines: Iterable[bytes], skip_empty_lines: bool) -> None:
         self._parts.append(_Part(filename, file, first=len(self)))
         position = 0
-        for line_nr, line in enumerate(lines, start=1):
+        for line_nr, line in enumerate(itertools.islice(lines, self._max_lines), start=1):
             if not (skip_empty_lines and line.isspace()):
                 self._starts.append(position)
                 self._lens.append(len(line) - line.endswith(b"\n"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from returnn.config.current import current_config
 from returnn.frontend._ops.operands import as_dims, fail, require_dims
 from returnn.frontend._reduce import reduce_any, reduce_max, top_k
 from returnn.frontend.array_ import cast, where
@@ -41,7 +42,8 @@ def specaugment(
     :param max_consecutive_feature_dims: the same for features; default: a fifth of them
     :param num_spatial_mask_factor: one stretch of frames, or more in later steps, for so many frames
     :param num_masks_per_seq: the number of stretches follows from the length of each sequence, which then does not
-        depend on what else is in the batch; this is the default. Otherwise, from that of the longest one
+        depend on what else is in the batch. Otherwise, from that of the longest one. Default: the option
+        `rf_specaugment_num_masks_per_seq` of the config, or else True
     :param steps: from the first one on, there is anything at all; with each further one, there is more
     :return: the dims of x
     """
@@ -49,6 +51,10 @@ def specaugment(
     if feature_dim is None or feature_dim.size is None:
         raise fail(f"specaugment: {x} needs a feature_dim of fixed size, got {feature_dim}.")
     require_dims("specaugment", x, [spatial_dim, feature_dim])
+    config = current_config()
+    has_masks_per_seq = num_masks_per_seq
+    if has_masks_per_seq is None:
+        has_masks_per_seq = config.options.rf_specaugment_num_masks_per_seq if config is not None else True
     max_features = max_consecutive_feature_dims or max(feature_dim.size // 5, 1)
 
     def masked() -> Tensor:
@@ -56,7 +62,7 @@ def specaugment(
         number = (1 + more + 2 * most) * begin
         at_least = (more + most) * begin
         num_frames: Tensor = spatial_dim.get_size_tensor()
-        if num_masks_per_seq is False and num_frames.dims:
+        if not has_masks_per_seq and num_frames.dims:
             num_frames = reduce_max(num_frames, axis=num_frames.dims)
         by_length = maximum(num_frames // num_spatial_mask_factor, 2)
         out = random_mask(

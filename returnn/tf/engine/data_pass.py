@@ -29,6 +29,7 @@ from returnn.tf.network import TFNetwork
 from returnn.tf.updater.finite_gradients import NON_FINITE_GRADIENT
 from returnn.tf.util.op_error import op_error_text
 from returnn.util.errors import UserError
+from returnn.util.system.debug_shell import debug_shell
 from returnn.util.texts.human_readable import human_bytes_size
 
 
@@ -174,6 +175,9 @@ class DataPass:
         feed.update(self._random_feed())
         if self.session.network.epoch_step is not None:
             feed[self.session.network.epoch_step] = self.num_steps
+        options = self.session.config.options
+        if options.debug_shell_in_runner and self.num_steps == options.debug_shell_in_runner_step:
+            debug_shell({"data_pass": self, "session": self.session, "feed": feed}, exit_afterwards=False)
         try:
             return self.session.step_tracer.run(
                 self.session.tf_session, fetches, feed, epoch=self.session.epoch, step=self.num_steps, train=self.train

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from collections.abc import Callable
 
 from returnn.config import Config
@@ -21,6 +24,9 @@ from returnn.tf.engine.network_of_epoch import NetworkOfEpoch
 from returnn.tf.engine.network_session import NetworkSession
 from returnn.tf.engine.non_finite import NonFiniteError
 from returnn.util.errors import ConfigError
+from returnn.util.system.debug_shell import debug_shell
+from returnn.util.system.job_time import job_time_left_s
+from returnn.util.system.restart import restart_program
 from returnn.util.texts.human_readable import hms
 
 
@@ -57,6 +63,8 @@ class Training:
         self.save_interval = self.config.options.save_interval
         self._on_epoch = on_epoch
         self._first_epoch = 0  # of this run
+        self._num_changes = 0  # of the network, in this run
+        self._longest_epoch_s = 0.0
 
     def run(self) -> None:
         """
@@ -73,10 +81,12 @@ class Training:
         self._save_initial_model()
         self._first_epoch = self.epochs.current
         print(f"start training at epoch {self.epochs.current} of {self.epochs.final}", file=log.v3)
+        if self.config.options.debug_shell_before_train_loop:
+            debug_shell({"training": self, "session": self.session}, exit_afterwards=False)
         for epoch in range(self.epochs.current, self.epochs.final + 1):
             self.epochs.current = epoch
             self.begin_epoch()
-            self.train_epoch()
+            self._stop_if_job_ends(self.train_epoch())
         self._end()
         print(f"finished training at epoch {self.epochs.final}", file=log.v1)
 
@@ -127,12 +137,44 @@ class Training:
         net_dict = self.network_of_epoch.net_dicts.of_epoch(self.epochs.current, step=self.session.train_step())
         if self.network_of_epoch.is_another(net_dict):
             print(f"{self.epochs}: has another network", file=log.v3)
+            self._restart_before_change()
             self.network_of_epoch.change(net_dict)
+            self._num_changes += 1
         self._load_best_model()
         self.learning_rate = self._learning_rate_of_epoch()
         self.session.updater.set_learning_rate(self.learning_rate, session=self.session.tf_session)
         self.dataset.init_seq_order(self.epochs.current)
         self._on_epoch()
+
+    def _restart_before_change(self) -> None:
+        """Option `restart_after_num_net_reinit`: memory of networks before is free in a new process."""
+        limit = self.config.options.restart_after_num_net_reinit
+        if limit is None or self._num_changes < limit:
+            return
+        if self.epochs.current - 1 not in self.model_files.existing():
+            log.print_warning("restart_after_num_net_reinit: the last epoch has no model file, so there is no restart.")
+            return
+        print(f"starts anew, after {self._num_changes} changes of the network", file=log.v2)
+        log.flush()
+        restart_program()
+
+    def _stop_if_job_ends(self, duration_s: float) -> None:
+        """
+        Option `stop_for_resubmission_when_low_time_left`.
+
+        :param duration_s: of the epoch
+        :raises SystemExit: with `EX_TEMPFAIL`, if the next epoch would not end in time
+        """
+        self._longest_epoch_s = max(self._longest_epoch_s, duration_s)
+        options = self.config.options
+        if not options.stop_for_resubmission_when_low_time_left or self.epochs.current == self.epochs.final:
+            return
+        left, needed = job_time_left_s(), self._longest_epoch_s * options.stop_for_resubmission_safety_factor
+        if left is None or left >= needed:
+            return
+        print(f"stops after {self.epochs}: the job has {hms(max(left, 0))} left, and an epoch needs {hms(needed)}. "
+              "The same command again goes on.", file=log.v1)  # fmt: skip
+        sys.exit(os.EX_TEMPFAIL)
 
     def _load_best_model(self) -> None:
         """Option `use_last_best_model`: goes back to the best epoch, if the last ones are worse."""
@@ -159,8 +201,13 @@ class Training:
             control.set_default_learning_rate_for_epoch(epoch, rate)
         return control.get_learning_rate_for_epoch(epoch)
 
-    def train_epoch(self) -> None:
-        """One epoch: training, model file, evaluation."""
+    def train_epoch(self) -> float:
+        """
+        One epoch: training, model file, evaluation.
+
+        :return: how many seconds it took
+        """
+        start = time.monotonic()
         prefix = f"{'pretrain' if self.epochs.is_pretrain() else 'train'} epoch {self.epochs.current}"
         print(f"{prefix}, learning rate {self.learning_rate:.6g}", file=log.v3)
         batches = self._batches()
@@ -173,6 +220,7 @@ class Training:
         except InterruptedRun as exc:
             print(f"{exc}. The same command again goes on after the last model.", file=log.v1)
             raise
+        return time.monotonic() - start
 
     def _batches(self) -> BatchSetGenerator:
         batches = batches_of(self.session, self.dataset, train=True)

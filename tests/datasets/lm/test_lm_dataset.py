@@ -6,6 +6,7 @@ import json
 import numpy
 import pytest
 
+from returnn.config import Config, global_config_ctx
 from returnn.datasets.lm import LmDataset, iter_corpus, read_corpus
 from returnn.util.errors import ConfigError, UserError
 from tests.datasets.corpus_checks import check_corpus_dataset, seqs_of_epoch
@@ -44,6 +45,12 @@ def words_of_epoch(dataset, key="data", epoch=1):
     dataset.init_seq_order(epoch=epoch)
     labels = dataset.labels["data"]
     return [" ".join(labels[i] for i in data[key]) for _, data in seqs_of_epoch(dataset)]
+
+
+def test_only_the_first_lines_for_a_quick_test(text, symbols):
+    with global_config_ctx(Config({"lm_dataset_debug_limit_line_count": 2})):
+        dataset = LmDataset([text, text], orth_symbols_file=symbols, word_based=True)
+    assert words_of_epoch(dataset) == [line + " [END]" for line in [*LINES[:2], *LINES[:2]]]
 
 
 def test_words_from_a_symbol_file(text, symbols):

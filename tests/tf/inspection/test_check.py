@@ -108,6 +108,19 @@ def test_all_independent_errors_are_found():
     ]
 
 
+def test_what_a_run_would_refuse_is_an_error():
+    assert errors_of(use_horovod=True, train_in_eval=True, learning_rate="x", window=-1) == [
+        "option 'train_in_eval' is not supported: evaluation does not change parameters; put that data into 'train', "
+        "with 'CombinedDataset'.",
+        "option 'use_horovod' is not supported: training in several processes is not there: each of them would train a "
+        "model of its own.",
+        "option 'learning_rate': got 'x', but expected a number of at least 0.\n"
+        "  The learning rate, where nothing else decides. Default: 1.0.",
+        "option 'window': got -1, but expected an integer from 0.\n"
+        "  Width of the window of frames that data sets put into each frame. Default: 0.",
+    ]
+
+
 def test_what_needs_a_wrong_layer_is_no_error_of_its_own():
     config = options()
     config["network"]["encoder"]["direction"] = 5

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.config.current import current_config
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.ctc_lengths import check_targets_fit
@@ -92,7 +93,7 @@ class OwnCtcOptions:
     logits_normalize: bool = True  # otherwise, the output of the layer has log probabilities
     grad_wrt_softmax_in: bool = True  # also without `logits_normalize`, the gradient is that of a softmax's input
     blank_index: int = -1  # negative: counted from the end
-    zero_infinity: bool | None = None  # 0 if there is no alignment. Default: since behavior version 30
+    zero_infinity: bool | None = None  # 0 if there is no alignment. Default: by `tf_native_ctc_zero_infinity`
 
     @classmethod
     def names(cls) -> list[str]:
@@ -108,7 +109,11 @@ class OwnCtcOptions:
 
     def has_zero_for_infinity(self) -> bool:
         """:return: whether the loss is 0 if there is no alignment"""
-        return BehaviorVersion.get() >= 30 if self.zero_infinity is None else self.zero_infinity
+        if self.zero_infinity is not None:
+            return self.zero_infinity
+        config = current_config()
+        by_config = config.options.tf_native_ctc_zero_infinity if config is not None else None
+        return BehaviorVersion.get() >= 30 if by_config is None else by_config
 
 
 class CtcLoss(SequenceLoss):

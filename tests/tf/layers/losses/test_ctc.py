@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.config import Config, global_config_ctx
 from returnn.util.errors import ConfigError
 from tests.tf.layers.layer_net import LENGTHS, batch_of, construct
 
@@ -61,4 +62,8 @@ def test_loss_of_sequences_without_alignment(behavior_version, zero_infinity):
     options = {"output_in_log_space": True, "labels": more_than_frames, "behavior_version": behavior_version}
     loss, _ = run({"zero_infinity": zero_infinity, "blank_index": 5}, **options)
     is_zero = behavior_version >= 30 if zero_infinity is None else zero_infinity
+    assert loss == (0.0 if is_zero else numpy.inf)
+    with global_config_ctx(Config({"tf_native_ctc_zero_infinity": behavior_version < 30})):
+        loss, _ = run({"zero_infinity": zero_infinity, "blank_index": 5}, **options)
+    is_zero = behavior_version < 30 if zero_infinity is None else zero_infinity
     assert loss == (0.0 if is_zero else numpy.inf)

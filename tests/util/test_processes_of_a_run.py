@@ -1,0 +1,120 @@
+"""Other processes that a run has: a manager that starts it again, what it starts itself, and a restart."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import returnn
+from returnn.util.watch_memory import memory_of_processes, watch_memory
+
+ROOT = Path(returnn.__file__).parent.parent
+ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
+MANAGED = """
+import os, sys
+from returnn.config import Config
+from returnn.util.train_proc_manager import maybe_start_train_proc_manager
+config = Config({"use_train_proc_manager": True, "task": "train", "model": "net"})
+maybe_start_train_proc_manager(config=config)
+with open("runs", "a") as file:
+    file.write("x")
+with open("runs") as file:
+    number = len(file.read())
+"""
+
+
+def run(folder, code):
+    script = folder / "run.py"
+    script.write_text(MANAGED + code)
+    return subprocess.run(
+        [sys.executable, str(script)], cwd=folder, env=ENV, capture_output=True, text=True, check=False
+    )
+
+
+def num_runs(folder):
+    return len((folder / "runs").read_text())
+
+
+def test_training_that_ends_well_runs_once(tmp_path):
+    assert run(tmp_path, "").returncode == 0
+    assert num_runs(tmp_path) == 1
+
+
+def test_training_that_crashes_after_some_progress_starts_again(tmp_path):
+    done = run(
+        tmp_path,
+        "if number < 4:\n    open(f'net.00{number}.index', 'w').close()\n    os.kill(os.getpid(), 9)\n",
+    )
+    assert done.returncode == 0
+    assert num_runs(tmp_path) == 4
+    assert done.stderr.count("training ended with status -9 after some progress: starts again") == 3
+
+
+@pytest.mark.parametrize(("code", "status"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 11)", 139)])
+def test_training_that_crashes_without_progress_ends(code, status, tmp_path):
+    assert run(tmp_path, code).returncode == status
+    assert num_runs(tmp_path) == 1
+
+
+def test_manager_hands_on_signals_and_ends(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(MANAGED + "open('net.001.index', 'w').close()\nimport time\ntime.sleep(60)\n")
+    with subprocess.Popen([sys.executable, str(script)], cwd=tmp_path, env=ENV) as process:
+        while not (tmp_path / "net.001.index").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 128 + signal.SIGTERM
+    assert num_runs(tmp_path) == 1
+
+
+def test_restart_has_the_same_arguments_and_no_open_files(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import os, sys\n"
+        "from returnn.util.system.restart import restart_program\n"
+        "print(sys.argv[1:], len(os.listdir('/proc/self/fd')), flush=True)\n"
+        "fd = os.open('run.py', os.O_RDONLY)\n"
+        "os.set_inheritable(fd, True)\n"
+        "if 'DONE' not in os.environ:\n"
+        "    os.environ['DONE'] = '1'\n"
+        "    restart_program()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script), "a", "b"], cwd=tmp_path, env=ENV, capture_output=True, text=True, check=True
+    )
+    first, second = done.stdout.splitlines()
+    assert first == second
+    assert first.startswith("['a', 'b']")
+
+
+def test_memory_of_processes_below():
+    with subprocess.Popen([sys.executable, "-c", "x = b'x' * 50_000_000; print(flush=True); input()"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # fmt: skip
+        process.stdout.readline()
+        sizes = memory_of_processes(os.getpid())
+        assert sizes[process.pid] > 50_000_000
+        assert sizes[os.getpid()] > 1_000_000
+        process.communicate(b"\n")
+    assert process.pid not in memory_of_processes(os.getpid())
+
+
+def test_memory_is_logged_when_it_grows():
+    lines, written = [], threading.Event()
+
+    def write(line):
+        lines.append(line)
+        written.set()
+
+    stop = watch_memory(write, interval_s=0.01)
+    assert written.wait(30)
+    written.clear()
+    kept = b"x" * 500_000_000
+    assert written.wait(30)
+    stop.set()
+    assert len(kept) == 500_000_000
+    assert all(line.startswith("memory: ") and "in 1 process" in line for line in lines)
