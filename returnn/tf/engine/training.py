@@ -101,7 +101,7 @@ class Training:
 
         :raises ConfigError: if the learning rate file knows epochs that had models
         """
-        if self.network_of_epoch.loaded_epoch or self.config.value("start_epoch", "auto") != "auto":
+        if self.network_of_epoch.loaded_epoch or self.config.options.start_epoch is not None:
             return
         trained = [epoch for epoch in self.control.epoch_data if self.control.get_epoch_error_dict(epoch)]
         if self.model_files.are_written and self.save_interval and max(trained, default=0) > self.save_interval:
