@@ -28,6 +28,9 @@ class RawBackend(Protocol):
     def get_known_shape_raw(self, raw_tensor: Any, /) -> tuple[int | None, ...]:
         """:return: sizes of the axes, None where they are only known when it is computed"""
 
+    def get_shape_tuple_raw(self, raw_tensor: Any, /) -> tuple[Any, ...]:
+        """:return: sizes of the axes, as raw scalars where they are only known when it is computed"""
+
     def get_dtype_name_raw(self, raw_tensor: Any, /) -> str:
         """:return: such as "float32" """
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from returnn.compat.tensor.batch_size import take_batch_size_from
 from returnn.tensor.dim import Dim, batch_dim
 from returnn.tensor.dim_types import DimKind
 from returnn.tensor.tensor import Tensor
@@ -102,6 +103,8 @@ def with_old_forms(init: Callable[..., None]) -> Callable[..., None]:
             self.size_placeholder = old["size_placeholder"]  # type: ignore[attr-defined]
         if old.get("auto_create_placeholders"):
             self.create_placeholders()
+        if placeholder is not None or old.get("auto_create_placeholders"):
+            take_batch_size_from(self)
 
     return init_with_old_forms
 

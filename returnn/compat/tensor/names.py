@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from returnn.compat.tensor.batch_size import take_batch_size_from
 from returnn.compat.tensor.templates import TensorOldTemplates
 from returnn.tensor._frontend import operations
 from returnn.tensor.dim import Dim
@@ -28,6 +29,7 @@ class TensorOldNames(TensorOldTemplates):
     @placeholder.setter
     def placeholder(self, value: Any) -> None:
         self.raw_tensor = value
+        take_batch_size_from(self)
 
     @property
     def dim_tags(self) -> tuple[Dim, ...]:

@@ -1,0 +1,24 @@
+"""The size of the batch, where tensors of a graph are made by hand."""
+
+from __future__ import annotations
+
+from returnn.tensor._frontend import operations
+from returnn.tensor.tensor import Tensor
+
+
+def take_batch_size_from(tensor: Tensor) -> None:
+    """
+    Code which makes tensors by hand gives them values and lengths, but nothing for the batch. So in a graph where
+    nobody said how large the batch is, it is as large as that axis of the value.
+    """
+    axis = tensor.batch_dim_axis
+    if tensor.raw_tensor is None or axis is None:
+        return
+    dim = tensor.dims[axis]
+    rf = operations()
+    backend = rf.get_backend_by_tensor(tensor)
+    if backend.executing_eagerly() or dim.size is not None or dim.dyn_size is not None:
+        return
+    with tensor.graph_of_value():
+        size = backend.get_shape_tuple_raw(tensor.raw_tensor)[axis]
+        dim.dyn_size_ext = rf.convert_to_tensor(size, dims=(), dtype="int32", name="batch_size")
