@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from returnn.compat import star_imports
+from returnn.compat.star_imports import *
 from returnn.compat.tf_util.control_flow import (
     add_control_input,
     cond,
@@ -273,6 +275,7 @@ from returnn.util.not_specified import NotSpecified
 tf_compat = tf.compat
 
 __all__ = [
+    *star_imports.__all__,
     "BehaviorVersion",
     "CollectionKeys",
     "ControlFlowFuncGraph",

@@ -1,5 +1,7 @@
 """The layers that are not about recurrence, under their documented path. This module only hands them on."""
 
+from returnn.compat import star_imports
+from returnn.compat.star_imports import *
 from returnn.tensor.dim import Dim
 from returnn.tf.layers.axes.batch_axis import FlattenBatchLayer, SplitBatchTimeLayer, UnflattenBatchLayer
 from returnn.tf.layers.axes.concat import ConcatLayer, SplitLayer
@@ -91,6 +93,7 @@ from returnn.tf.util.data import Data
 from returnn.util.not_specified import NotSpecified
 
 __all__ = [
+    *star_imports.__all__,
     "AccumulateMeanLayer",
     "ActivationLayer",
     "AsIsLoss",
