@@ -5,4 +5,5 @@ import pytest
 def test_star_imports_hand_on_what_configs_take_from_them(module):
     names = {}
     exec(f"from {module} import *", names)
-    assert {"tf", "tf_compat", "numpy", "np", "contextlib", "Dict", "Optional", "Dim", "Data", "NotSpecified"} <= set(names)
+    expected = {"tf", "tf_compat", "numpy", "np", "contextlib", "Dict", "Optional", "Dim", "Data", "NotSpecified"}
+    assert expected <= set(names)
