@@ -72,4 +72,4 @@ def test_since_version_4_it_is_an_error():
     BehaviorVersion.set(4)
     net_dict = network({"class": "combine", "kind": "add", "from": ["a", "b"]}, in_loop=False)
     report = check_config(Config({"extern_data": EXTERN_DATA, "network": net_dict}))
-    assert any("no input has all dims" in error for error in report.errors)
+    assert any("add: the dims do not match" in error for error in report.errors)
