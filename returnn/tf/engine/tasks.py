@@ -67,7 +67,7 @@ def evaluate(config: Config) -> None:
 
 def search_task(config: Config) -> None:
     """Decodes `search_data`, into `search_output_file`."""
-    engine, names = _search_engine(config, with_losses=config.options.search_do_eval)
+    engine, names = search_engine(config, with_losses=config.options.search_do_eval)
     engine.search(
         load_task_dataset(config, "search_data"),
         do_eval=engine.use_eval_flag,
@@ -80,7 +80,7 @@ def search_task(config: Config) -> None:
 
 def search_server(config: Config) -> None:
     """Answers search requests over HTTP, at `web_server_port`."""
-    engine, names = _search_engine(config, with_losses=False)
+    engine, names = search_engine(config, with_losses=False)
     if len(names) > 1:
         raise ConfigError("task 'search_server': one 'search_output_layer' is needed, not several.")
     engine.web_server(config.options.web_server_port)
@@ -89,11 +89,7 @@ def search_server(config: Config) -> None:
 
 def forward(config: Config) -> None:
     """Outputs of the network for `forward_data`: to `forward_callback` of the config, or into an HDF file."""
-    engine = Engine(config)
-    engine.use_eval_flag = False
-    engine.use_search_flag = config.options.forward_use_search
-    name = config.options.forward_output_layer
-    engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, [name]))
+    engine = forward_engine(config, config.options.forward_output_layer)
     data = load_task_dataset(config, "forward_data")
     callback = config.options.forward_callback
     if callback is not None:
@@ -106,7 +102,7 @@ def forward(config: Config) -> None:
 
 def analyze(config: Config) -> None:
     """Statistics of the output layers on `analyze_dataset`."""
-    engine = _forward_engine(config)
+    engine = _statistics_engine(config)
     engine.analyze(_analyzed_dataset(config), config.options.statistics)
     engine.finalize()
 
@@ -118,7 +114,7 @@ def analyze_data(config: Config) -> None:
 
 def compute_priors(config: Config) -> None:
     """Mean of the output over the training data, into `output_file`."""
-    engine = _forward_engine(config)
+    engine = _statistics_engine(config)
     engine.compute_priors(_analyzed_dataset(config), config)
     engine.finalize()
 
@@ -136,7 +132,7 @@ def tune_hyper_params(config: Config) -> None:
     Optimization(config, train_data).work()
 
 
-def _search_engine(config: Config, *, with_losses: bool) -> tuple[Engine, list[str]]:
+def search_engine(config: Config, *, with_losses: bool) -> tuple[Engine, list[str]]:
     """:return: engine with a network in search, names of the layers with the hypotheses"""
     engine = Engine(config)
     engine.use_search_flag = True
@@ -146,7 +142,20 @@ def _search_engine(config: Config, *, with_losses: bool) -> tuple[Engine, list[s
     return engine, names
 
 
-def _forward_engine(config: Config) -> Engine:
+def forward_engine(config: Config, layer: str) -> Engine:
+    """
+    :param config: for the task "forward"
+    :param layer: is computed, although no loss needs it
+    :return: engine with a network for outputs
+    """
+    engine = Engine(config)
+    engine.use_eval_flag = False
+    engine.use_search_flag = config.options.forward_use_search
+    engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_outputs(net_dict, [layer]))
+    return engine
+
+
+def _statistics_engine(config: Config) -> Engine:
     engine = Engine(config)
     engine.use_eval_flag = False
     engine.init_network_from_config()

@@ -1,0 +1,29 @@
+"""`returnn.load`: a trained model, from its config."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import returnn.__main__ as rnn
+from returnn.config import get_global_config
+
+
+def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = None, **options: Any) -> Any:
+    """
+    :param config: file of a config, or several, of which later ones win
+    :param epoch: of the model; default: as the config says, or the last one
+    :param options: of the config, which win; such as `log_verbosity=4`, which is 0 otherwise
+    :return: the model, see `returnn.tf.engine.model.Model`
+    :raises UserError: if the config is wrong, or there is no such model
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    updates = {"task": "search", "log": ["stdout"], "log_verbosity": 0, **options}
+    if epoch is not None:
+        updates["load_epoch"] = epoch
+    rnn.init_config(config, extra_updates=updates)
+    rnn.init_log()
+    rnn.init_backend_engine()
+    return importlib.import_module("returnn.tf.engine.model").Model(get_global_config())

@@ -1,0 +1,95 @@
+"""`returnn.load`: a model in Python, as `docs/python.md` shows it."""
+
+import re
+import wave
+from pathlib import Path
+
+import numpy
+import pytest
+import tensorflow as tf
+
+import returnn
+import returnn.__main__ as rnn
+from returnn.config import set_global_config
+from returnn.log import log
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import UserError
+
+ROOT = Path(returnn.__root_dir__)
+CONFIG = """#!rnn.py
+behavior_version = 30
+audio = {"features": "log_mel_filterbank", "num_feature_filters": 9, "sample_rate": 8000}
+dev = {"class": "OggZipDataset", "path": "none.zip", "audio": audio, "targets": None}
+labels = {"class": "CharacterTargets", "vocab_file": None, "labels": ["a", "b"], "unknown_label": None}
+extern_data = {"data": {"dim": 9}, "classes": {"dim": 2, "sparse": True, "vocab": labels}}
+network = {
+    "hidden": {"class": "rec", "unit": "lstm", "n_out": 4, "from": "data"},
+    "output": {"class": "softmax", "n_out": 3, "from": "hidden", "target": "classes", "loss": "ctc"},
+    "decision": {"class": "ctc_decode", "from": "output", "target": "classes", "only_on_search": True},
+}
+search_output_layer = "decision"
+model = "model/net"
+max_seqs = 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.config").write_text(CONFIG)
+    BehaviorVersion.reset()
+    assert rnn.main(["rnn.py", "demo.config", "++task", "initialize_model", "-v", "1"]) == 0
+    for file in (tmp_path / "model").glob("net.000.*"):
+        file.rename(str(file).replace(".000.", ".001."))
+    for name, seed in [("a.wav", 1), ("b.wav", 2)]:
+        with wave.open(name, "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes(numpy.random.RandomState(seed).randint(-9000, 9000, 4000).astype("int16").tobytes())
+    yield tmp_path
+    BehaviorVersion.reset()
+    set_global_config(None)
+    log.initialize(verbosity=[5])
+    tf.compat.v1.reset_default_graph()
+
+
+def test_the_page_runs(folder, capsys):
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 10
+    names = {}
+    capsys.readouterr()
+    exec(compile(block, "docs/python.md", "exec", dont_inherit=True), names)
+    shown = capsys.readouterr().out
+    assert shown.startswith("[")
+    assert shown.count("\n") == 1  # and nothing else
+    assert [x.shape for x in names["probabilities"]] == [(50, 3), (30, 3)]
+    assert [x.shape for x in names["hidden"]] == [(50, 4), (30, 4)]
+
+
+def test_a_batch_gives_what_single_inputs_give(folder):
+    model = returnn.load("demo.config", epoch=1)
+    arrays = [numpy.random.RandomState(i).normal(size=(20 + 7 * i, 9)) for i in range(5)]
+    together = model.forward(arrays)
+    for array, output in zip(arrays, together, strict=True):
+        numpy.testing.assert_allclose(model.forward([array])[0], output, rtol=1e-4, atol=1e-6)
+    texts = model.decode(arrays)
+    for array, output, text in zip(arrays, together, texts, strict=True):
+        assert model.decode([array]) == [text]
+        path = output.argmax(-1)
+        assert text == "".join("ab"[b] for a, b in zip([None, *path], path, strict=False) if a != b and b != 2)
+    model.close()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ("a.wav", r"expected a list of inputs, such as \['a.wav'\]"),
+        ([], "expected a list of inputs"),
+        (["c.wav"], r"there is no file 'c.wav'\."),
+        (["some text"], "'some text' is no audio file .*, and the input .* has no 'vocab'"),
+        ([numpy.zeros((3, 8))], r"the input has the shape \[3, 8\], but the network expects"),
+    ],
+)
+def test_wrong_inputs(folder, inputs, message):
+    with pytest.raises(UserError, match=message):
+        returnn.load("demo.config").forward(inputs)
