@@ -27,6 +27,11 @@ class SearchOptions(OptionTable):
     search_output_file = filename(None, "Where hypotheses are written.")
     search_output_file_format = text("txt", "The format of that file, such as 'txt', 'py' or 'json'.")
     search_metrics = texts((), "What is computed at the end of a search, by the target: 'wer', 'cer', 'bleu'.")
+    search_depends_on_batch = boolean(
+        True,
+        "Limits and lengths in a search are those of the longest sequence of the batch, as in the original toolkit. "
+        "The engine sets it to False, if the config does not say anything: each sequence has its own ones.",
+    )
     search_do_eval = boolean(True, "Losses of the search are shown, such as the edit distance.")
     search_train_network_layers = texts(
         None, "The training computes these layers a second time, in search, for losses on hypotheses."

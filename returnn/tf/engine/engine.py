@@ -62,6 +62,8 @@ class Engine(EngineBase):
         global _engine
         super().__init__(config)
         _engine = self
+        if self.config.opt_typed_value("search_depends_on_batch") is None:
+            self.config.set("search_depends_on_batch", False)
         self.custom_get_net_dict: Callable[..., NetDict] | None = self.config.options.get_network
         self.net_dicts = NetDicts(self.config, self.pretrain)
         self.session = NetworkSession(self.config, self.epochs, on_new_network=self._call_on_new_network)

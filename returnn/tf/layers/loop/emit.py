@@ -330,10 +330,16 @@ class LoopEmitter:
         """:return: scores divided by the number of labels, where those of all hypotheses have grown to the same one"""
         if not self.inferred.beam.choice.length_normalization:
             return scores
-        longest = rf.cast(self.inputs.time_dim.get_dim_value_tensor(), "float32")
+        if self.inputs.cell.rec_layer.network.get_config().options.search_depends_on_batch:
+            longest = self.inputs.time_dim.get_dim_value_tensor()
+        else:
+            longest = self.inputs.time_dim.get_size_tensor()
+            beams = [dim for dim in longest.dims if dim.is_beam_dim()]
+            longest = rf.reduce_max(longest, axis=beams) if beams else longest
+        longest = rf.cast(longest, "float32")
         # The last label, which ends a sequence, counts like the others, whether it is part of the sequence or not.
         # `length_normalization_exponent` is about the comparison of hypotheses alone, recorded results say.
-        return scores / (longest if self.inputs.include_eos else longest + 1.0)
+        return rf.combine_bc(scores, "/", longest if self.inputs.include_eos else longest + 1.0)
 
     def _search_variables(self, frame: StepFrame, variables: dict[str, Any]) -> dict[str, Any]:
         """:return: scores of the hypotheses after this step, and which ones of the step before they continue"""

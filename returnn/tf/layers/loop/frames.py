@@ -257,9 +257,10 @@ class StepFrame(Frame):
         """:return: [B, beam], bool: whether the sequence had ended before this frame"""
         if "ended" in self.variables:
             return self._of_prev_beam("ended", "bool")
-        # Recorded results go on for one frame beyond the end of a sequence, so we do, too.
-        lengths = self.loop.inputs.time_dim.get_size_tensor()
-        return rf.compare(self.network.get_rec_step_info().index, ">", lengths)
+        lengths, index = self.loop.inputs.time_dim.get_size_tensor(), self.network.get_rec_step_info().index
+        if self.network.get_config().options.search_depends_on_batch:
+            return rf.compare(index, ">", lengths)  # for one frame beyond the end, where the batch has that
+        return rf.compare(index, ">=", lengths)
 
     def _of_prev_beam(self, name: str, dtype: str) -> Tensor:
         dims = self.loop.dims_of_hypotheses

@@ -185,7 +185,10 @@ class RecSubnetwork(LayerBase):
     def _evaluated_max_seq_len(self: RecLayer) -> Any:
 
         def max_len_from(name: str) -> Any:
-            return self._layer_of_limit(name).output.get_time_dim_tag().get_dim_value()
+            time_dim = self._layer_of_limit(name).output.get_time_dim_tag()
+            if time_dim.dyn_size_ext is None or self.network.get_config().options.search_depends_on_batch:
+                return time_dim.get_dim_value()
+            return self._lengths_of_sequences(time_dim)
 
         try:
             return eval(self.max_seq_len, {"max_len_from": max_len_from, "tf": tf, "self": self})
@@ -194,6 +197,14 @@ class RecSubnetwork(LayerBase):
                 f"{self.where()}: option 'max_seq_len': {self.max_seq_len!r}: {exc}.\n"
                 "  Possible: a number, or an expression with max_len_from('base:layer')."
             ) from exc
+
+    def _lengths_of_sequences(self: RecLayer, time_dim: Dim) -> Any:
+        """:return: raw [B], int32; of several hypotheses, the length of the longest"""
+        batch = self.network.batch_dims_of_frame()
+        lengths = time_dim.get_size_tensor()
+        others = [dim for dim in lengths.dims if dim not in batch]
+        lengths = rf.reduce_max(lengths, axis=others) if others else lengths
+        return lengths.copy_compatible_to_dims_raw(batch) if lengths.dims else lengths.raw_tensor
 
     def _layer_of_limit(self: RecLayer, name: str) -> LayerBase:
         """:return: layer next to the loop, named as in the time step; if there is none, "base:" is one further out"""

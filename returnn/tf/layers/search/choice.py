@@ -213,7 +213,7 @@ class ChoiceLayer(BaseChoiceLayer):
         ended = frame.ended_before()
         if ended is not None:
             ended = beams.translate(ended, base_beam)
-            scores, base = [fixed_if_ended(x, ended) for x in scores], grown_if_ended(self, base, ended)
+            scores, base = [fixed_if_ended(self, x, ended) for x in scores], grown_if_ended(self, base, ended)
         candidates = candidates_of(self, scores, self._targets_to_score())
         total = combined(self, candidates.scores, base, ended, candidates.dim)
         if not self.search:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
@@ -32,15 +34,18 @@ def log_scores(layer: ChoosingLayer, index: int, source: Tensor) -> Tensor:
     return rf.safe_log(source)
 
 
-def fixed_if_ended(scores: Tensor, ended: Tensor) -> Tensor:
+def fixed_if_ended(layer: ChoosingLayer, scores: Tensor, ended: Tensor) -> Tensor:
     """
+    :param layer: the choice
     :param scores: {..., labels}
     :param ended: [B, beam], bool
     :return: scores, where a hypothesis that has ended goes on with label 0 alone, at no cost
     """
     assert scores.feature_dim is not None
     is_first = rf.compare(rf.range_over_dim(scores.feature_dim), "==", 0)
-    fixed = rf.where(is_first, 0.0, _SCORE_OF_OTHERS)
+    # Where there are fewer hypotheses than the beam is large, -inf adds none in frames that other sequences have.
+    score_of_others = _SCORE_OF_OTHERS if layer.network.get_config().options.search_depends_on_batch else -math.inf
+    fixed = rf.where(is_first, 0.0, score_of_others)
     out = rf.where(ended, fixed, scores, allow_broadcast_all_sources=True)
     out.feature_dim = scores.feature_dim
     return out
@@ -58,6 +63,10 @@ def grown_if_ended(layer: ChoosingLayer, base: Tensor, ended: Tensor) -> Tensor:
     step = rf.cast(layer.network.get_rec_step_info().index, "float32")
     growth = (step + 1.0) / rf.maximum(step, 1.0)
     growth = growth if layer.length_normalization_exponent == 1 else growth**layer.length_normalization_exponent
+    if not layer.network.get_config().options.search_depends_on_batch:
+        beam = [dim for dim in ended.dims if dim.is_beam_dim()]
+        are_compared = rf.logical_not(rf.reduce_all(ended, axis=beam) if beam else ended)
+        ended = rf.combine_bc(ended, "logical_and", are_compared)
     return base * rf.where(ended, growth, 1.0, allow_broadcast_all_sources=True)
 
 
