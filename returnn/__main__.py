@@ -46,7 +46,7 @@ eval_data: Dataset | None = None
 quit_returnn = False
 _start_time_s = 0.0
 _HELP_FLAGS = ("-h", "--help")
-_HELP_MODULE = "returnn.tf.inspection.class_help"
+_HELP_MODULE = "returnn.help.topics"  # late: a run does not need it
 _ENGINE_MODULE = "returnn.tf.engine"  # late: not all tasks need TensorFlow
 _TASKS_WITHOUT_DATA = ("nop", "cleanup_old_models", "debug_shell", "server", "search_server", "initialize_model")
 
@@ -289,15 +289,15 @@ def _config() -> Config:
 
 def _print_help(names: Sequence[str]) -> None:
     """
-    :param names: of layer classes and so on; of the program itself if there are none
+    :param names: of options, layer classes and so on; of the program itself if there are none
     :raises ConfigError: if there is nothing of that name
     """
     if not names:
         print(_help())
         return
     width = shutil.get_terminal_size((110, 50)).columns
-    class_help = importlib.import_module(_HELP_MODULE).class_help
-    print("\n\n".join(class_help(name, width=width) for name in names))
+    help_text = importlib.import_module(_HELP_MODULE).help_text
+    print("\n\n".join(help_text(name, width=width) for name in names))
 
 
 def _help() -> str:
@@ -305,7 +305,8 @@ def _help() -> str:
     flags = make_parser().format_help().partition("\n\n")[2].strip()
     return (
         "usage: rnn.py CONFIG [CONFIG ...] [++option value ...]\n"
-        "       rnn.py --help NAME  what a layer, loss, unit, optimizer or data set is for, and its options\n\n"
+        "       rnn.py --help NAME  what an option, layer, loss, unit, optimizer, data set or vocabulary is for\n"
+        "       rnn.py --help LIST  of options, layers, losses, units, optimizers, datasets, vocabularies, axis\n\n"
         "Configs are Python files (first line '#!rnn.py', or named .py), JSON, or lines 'key value'.\n"
         "'++option value' sets any option: ++num_epochs 10 ++learning_rates '[0.1, 0.2]' ++task search\n\n"
         f"tasks:\n{tasks}\n"

@@ -432,6 +432,11 @@ def learning_rate_control_type(type_name: str) -> type[LearningRateControl]:
     return _TYPES[type_name]
 
 
+def learning_rate_control_names() -> list[str]:
+    """:return: possible values of the option `learning_rate_control`"""
+    return list(_TYPES)
+
+
 def load_learning_rate_control_from_config(config: Config) -> LearningRateControl:
     """:return: as the option `learning_rate_control` and those around it say"""
     return learning_rate_control_type(config.options.learning_rate_control).load_initial_from_config(config)

@@ -1,6 +1,7 @@
 import pytest
 
 from returnn.__main__ import main
+from returnn.help.class_text import first_sentence
 from returnn.tf.inspection import class_help as module
 from returnn.tf.inspection.class_help import class_help
 from returnn.tf.layers.options.layer_options import public_options_of
@@ -11,12 +12,12 @@ from returnn.util.errors import ConfigError
 
 @pytest.mark.parametrize("kind", module._KINDS)
 def test_all_names_have_a_sentence(kind):
-    listed = class_help(kind, width=200)
+    listed = class_help(kind, width=300)
     for name in module._KINDS[kind].names():
         cls = module._KINDS[kind].get_class(name)
         if not is_of_toolkit(cls.__module__):  # the config of another test has registered it
             continue
-        assert len(module._first_sentence(cls)) > 3, name
+        assert len(first_sentence(cls)) > 3, name
         is_alias = name.endswith("optimizer")
         assert is_alias or name.startswith("_") or f"\n{name} " in listed
 

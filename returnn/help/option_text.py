@@ -1,0 +1,91 @@
+"""Help about options of the config: it follows from their declarations."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import returnn
+from returnn.config.option import Option, OptionTable
+from returnn.config.options import OPTIONS, TABLES, options_of_table
+from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
+from returnn.help.class_text import OPTION_COLUMNS, rows_text
+from returnn.tf.layers.options.option_types import params_in_docstring
+
+
+def options_text(width: int) -> str:
+    """:return: all options of the config, by theme"""
+    return "\n\n".join(f"{theme_of(table)}\n\n{table_text(table, width)}" for table in TABLES)
+
+
+def table_text(table: type[OptionTable], width: int) -> str:
+    """:return: a line for each option of a theme"""
+    rows = [(name, default_of(option), option.purpose) for name, option in options_of_table(table).items()]
+    return rows_text(OPTION_COLUMNS, rows, width)
+
+
+def option_text(name: str, width: int) -> str | None:
+    """:return: about one option; None if there is none of that name"""
+    if name in UNSUPPORTED:
+        return f"option {name!r} is not supported: {UNSUPPORTED[name]}."
+    if name in NEEDLESS:
+        return f"option {name!r} changes nothing: {NEEDLESS[name]}."
+    if name not in OPTIONS:
+        return None
+    option = OPTIONS[name]
+    lines = [
+        f"option {name!r}",
+        "",
+        option.purpose,
+        "",
+        f"values:  {option.kind.expected}",
+        f"default: {default_of(option) or 'none'}",
+    ]
+    readers = readers_of(name)
+    if readers:
+        lines.append(f"read by: {', '.join(readers)}")
+    if option.keys_of:
+        lines += ["", "keys of the dict:", "", _keys_text(option.keys_of, width)]
+    return "\n".join(lines)
+
+
+def default_of(option: Option[Any]) -> str:
+    """:return: empty if there is none"""
+    return "" if option.default in (None, (), []) and option.falls_back_to is None else option.default_text
+
+
+def theme_of(table: type[OptionTable]) -> str:
+    """:return: what the options of the table are about"""
+    return inspect.cleandoc(table.__doc__ or "").rstrip(".")
+
+
+def readers_of(name: str) -> list[str]:
+    """:return: files of the toolkit in which the option is read; or else, which have its name"""
+    for pattern in (rf"\boptions\.{name}\b", rf"[\"']{name}[\"']"):
+        found = [file for file, content in _sources().items() if re.search(pattern, content)]
+        if found:
+            return found
+    return []
+
+
+@functools.cache
+def _sources() -> dict[str, str]:
+    """:return: the code of the toolkit by file, without the declarations"""
+    root = Path(returnn.__file__).parent
+    files = [file for file in sorted(root.rglob("*.py")) if root / "config" not in file.parents]
+    return {str(file.relative_to(root.parent)): file.read_text(encoding="utf8") for file in files}
+
+
+def _keys_text(path: str, width: int) -> str:
+    module, _, name = path.partition(":")
+    cls = getattr(importlib.import_module(module), name)
+    meanings = {**params_in_docstring(cls), **params_in_docstring(cls.__init__)}
+    rows = []
+    for key, parameter in inspect.signature(cls).parameters.items():
+        default = "required" if parameter.default is parameter.empty else repr(parameter.default)
+        rows.append((key, default, meanings.get(key, "")))
+    return rows_text(("key", "default", "meaning"), rows, width)

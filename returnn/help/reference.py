@@ -1,0 +1,51 @@
+"""
+The page of all options in the documentation. A test holds that it is up to date.
+
+    python -m returnn.help.reference
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import returnn
+from returnn.config.options import TABLES, options_of_table
+from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
+from returnn.help.option_text import default_of, theme_of
+
+OPTIONS_PAGE = Path(returnn.__file__).parent.parent / "docs" / "reference" / "options.md"
+
+
+def options_page() -> str:
+    """:return: the page, in Markdown"""
+    parts = [
+        "# Options of the config\n\nThis page is made from the declarations in `returnn/config/options` by "
+        "`python -m returnn.help.reference`.\n`rnn.py --help NAME` says the same about one option, and who reads it.\n"
+        "\nNone counts as not set. Key-value configs and the command line write values as text: `5`, `yes`, `a,b`."
+    ]
+    for table in TABLES:
+        rows = [
+            (f"`{name}`", option.kind.expected, _code(default_of(option)), option.purpose)
+            for name, option in options_of_table(table).items()
+        ]
+        parts.append(f"## {theme_of(table)}\n\n{_markdown(('option', 'values', 'default', 'meaning'), rows)}")
+    rows = [(f"`{name}`", f"{text[0].upper()}{text[1:]}.") for name, text in sorted(UNSUPPORTED.items())]
+    parts.append(f"## Options that are not supported\n\n{_markdown(('option', 'what to do instead'), rows)}")
+    rows = [(f"`{name}`", f"{text[0].upper()}{text[1:]}.") for name, text in sorted(NEEDLESS.items())]
+    parts.append(f"## Options that change nothing\n\n{_markdown(('option', 'why'), rows)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _markdown(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    columns = list(columns)
+    lines = [columns, ["---"] * len(columns), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    OPTIONS_PAGE.write_text(options_page(), encoding="utf8")
