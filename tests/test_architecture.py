@@ -57,7 +57,15 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "returnn.tf.sprint": ("returnn.util", "returnn.sprint"),
     "returnn.tf.checkpoint": (*UTIL, "returnn.log", "returnn.tf.util.assign"),
     "returnn.tf.layers": LAYERS,
-    **dict.fromkeys(LOOP_WITHOUT_GRAPH, (*FRONTEND, *LOOP_WITHOUT_GRAPH, "returnn.tf.layers.core.step_state")),
+    **dict.fromkeys(
+        LOOP_WITHOUT_GRAPH,
+        (
+            *FRONTEND,
+            *LOOP_WITHOUT_GRAPH,
+            "returnn.tf.layers.core.step_state",
+            "returnn.tf.layers.core.network_protocol",
+        ),
+    ),
     "returnn.tf.network": NETWORK,
 }
 WITHOUT_FRAMEWORK = (
@@ -68,7 +76,10 @@ WITHOUT_FRAMEWORK = (
     "returnn.config",
     *LOOP_WITHOUT_GRAPH,
 )
-WITHOUT_CIRCLES_OF_TYPES = ("returnn.util", "returnn.tensor", "returnn.frontend", "returnn.compat.tensor")
+WITHOUT_CIRCLES_OF_TYPES = (
+    "returnn.util", "returnn.tensor", "returnn.frontend", "returnn.compat.tensor", "returnn.tf.network",
+    "returnn.tf.engine",
+)  # fmt: skip
 FRAMEWORKS = {"tensorflow", "torch", "keras"}
 COMPAT = "returnn.compat"
 INSTALLS_COMPAT = "returnn"  # `import returnn` makes old module names known

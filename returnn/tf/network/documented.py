@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy
@@ -23,7 +22,7 @@ from returnn.tf.network.losses import NetworkLosses
 from returnn.tf.network.params import NetworkParams, TFNetworkParamsSerialized
 from returnn.tf.network.place import NetworkPlace
 from returnn.tf.network.run import NetworkRun, add_post_step_operations, post_step_operations
-from returnn.tf.network.scopes import layer_creation_scope, network_scope, network_stack
+from returnn.tf.network.scopes import network_stack
 from returnn.tf.network.step import StepOfLoop
 from returnn.tf.util.regularization import spatial_smoothing_of_output
 from returnn.tf.util.variables import VariableAssigner
@@ -62,17 +61,6 @@ class DocumentedNetwork:
         """See `Construction.add`."""
         return self.construction.add(name, layer_class, **layer_desc)
 
-    def layer_creation_scope(
-        self, layer_class: type[LayerBase] = LayerBase, **kwargs: Any
-    ) -> AbstractContextManager[None]:
-        """:return: what `__init__` of a user's layer class runs in"""
-        options = {key: kwargs[key] for key in ("name", "name_scope") if key in kwargs}
-        return layer_creation_scope(self, layer_class, **options)
-
-    def register_network_scope(self) -> AbstractContextManager[None]:
-        """:return: context that makes this network the current one"""
-        return network_scope(self)
-
     @classmethod
     def get_network_stack(cls) -> list[Any]:
         """:return: the networks whose layers are being made, innermost last"""
@@ -90,33 +78,9 @@ class DocumentedNetwork:
         """:return: name of the output layer"""
         return "output"
 
-    def get_output_layers(self) -> list[LayerBase]:
-        """:return: all layers which are computed for their own sake"""
-        return layer_lists.output_layers(self)
-
-    def get_all_layers_shallow(self) -> list[LayerBase]:
-        """:return: the layers of this network"""
-        return layer_lists.own_layers(self)
-
-    def get_all_layers_deep(self) -> list[LayerBase]:
-        """:return: the layers of this network and of all networks inside of them"""
-        return layer_lists.all_layers(self, self.params.more_layers)
-
-    def subnets_without_layer(self) -> dict[str, Any]:
-        """:return: by name: networks of which only layers inside were made, and not the layer that they belong to"""
-        return layer_lists.subnets_without_layer(self)
-
     def is_extra_internal_template_construction(self) -> bool:
         """:return: whether the layers in here only infer dims"""
         return self.only_template
-
-    def print_network_info(self, name: str = "Network") -> None:
-        """
-        Writes a table of the layers into the log.
-
-        :param name: of the network
-        """
-        layer_lists.print_layers(self, name, self.params.num_values())
 
     def get_search_choices(
         self, sources: Any = None, src: LayerBase | None = None, base_search_choice: Any = None, **_: Any
@@ -290,10 +254,6 @@ class DocumentedNetwork:
     def get_used_data_keys(self, exclude_extra_added: bool = True) -> set[str]:
         """:return: keys of the data that the layers use"""
         return self.data.used(exclude_extra_added=exclude_extra_added)
-
-    def get_used_targets(self) -> set[str]:
-        """:return: keys of the data that some layer has as target"""
-        return layer_lists.used_targets(self)
 
     def get_default_target(self) -> str:
         """:return: key of the target, where none is given"""
@@ -545,7 +505,7 @@ class DocumentedNetwork:
     @property
     def global_train_step_var(self) -> tf.Variable:
         """Number of the training step, from 0 on, over all epochs: int64. It goes into checkpoints."""
-        return self.run.train_step_var(self.data.root.net.extra_vars_to_save)
+        return self.run.train_step_var(self.params.root.extra_saved)
 
     @property
     def global_train_step(self) -> tf.Tensor:

@@ -116,4 +116,4 @@ class LayerPaths:
             for source in sources:
                 frame.note_use(source)
         sources = SearchChoices.translate_to_common_search_beam(list(sources))
-        self.net.extern_data.data.update(subnetwork_sources(options, sources))
+        self.net.extern_data.data.update(subnetwork_sources(dict(options), sources))

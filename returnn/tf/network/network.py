@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import numpy
@@ -14,6 +15,7 @@ from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import GetLayer, InnerNetwork, NetDict
 from returnn.tf.layers.search.beam import Beams
+from returnn.tf.network import layer_lists
 from returnn.tf.network.common_beam import merge_beams
 from returnn.tf.network.construction import Construction
 from returnn.tf.network.data import NetworkData
@@ -26,6 +28,7 @@ from returnn.tf.network.losses import NetworkLosses
 from returnn.tf.network.params import NetworkParams
 from returnn.tf.network.place import NetworkPlace
 from returnn.tf.network.run import NetworkRun
+from returnn.tf.network.scopes import layer_creation_scope, network_scope
 from returnn.tf.network.step import StepOfLoop
 from returnn.tf.network.subnet_access import Subnetwork
 from returnn.util.user_code import prepare_for_user_code
@@ -92,9 +95,11 @@ class TFNetwork(DocumentedNetwork):
         self.only_template: bool = _given(only_template, outer.only_template if outer else False)
         self._config = config
         self.over_rec_time_dim_subs = over_rec_time_dim_subs or set()
-        self.train_flag = _given(train_flag, outer.train_flag if outer else False)
-        self.eval_flag = _given(eval_flag, outer.eval_flag if outer else not isinstance(train_flag, bool) or train_flag)
-        self.search_flag = _given(search_flag, outer.search_flag if outer else False)
+        self.train_flag: bool | tf.Tensor = _given(train_flag, outer.train_flag if outer else False)
+        self.eval_flag: bool = _given(
+            eval_flag, outer.eval_flag if outer else not isinstance(train_flag, bool) or train_flag
+        )
+        self.search_flag: bool = _given(search_flag, outer.search_flag if outer else False)
         self.rnd_seed = 42 if rnd_seed is None else rnd_seed
         self.random = numpy.random.RandomState(self.rnd_seed)
         self.beams: Beams = outer.beams if outer else Beams()
@@ -230,6 +235,47 @@ class TFNetwork(DocumentedNetwork):
         if name not in self.layers and not must_exist:
             return None
         return self.get_layer(name)
+
+    def layer_creation_scope(
+        self, layer_class: type[LayerBase] = LayerBase, **kwargs: Any
+    ) -> AbstractContextManager[None]:
+        """:return: what `__init__` of a user's layer class runs in"""
+        options = {key: kwargs[key] for key in ("name", "name_scope") if key in kwargs}
+        return layer_creation_scope(self, layer_class, **options)
+
+    def register_network_scope(self) -> AbstractContextManager[None]:
+        """:return: context that makes this network the current one"""
+        return network_scope(self)
+
+    # All layers.
+
+    def get_output_layers(self) -> list[LayerBase]:
+        """:return: all layers which are computed for their own sake"""
+        return layer_lists.output_layers(self)
+
+    def get_all_layers_shallow(self) -> list[LayerBase]:
+        """:return: the layers of this network"""
+        return layer_lists.own_layers(self)
+
+    def get_all_layers_deep(self) -> list[LayerBase]:
+        """:return: the layers of this network and of all networks inside of them"""
+        return layer_lists.all_layers(self, self.params.more_layers)
+
+    def subnets_without_layer(self) -> dict[str, Any]:
+        """:return: by name: networks of which only layers inside were made, and not the layer that they belong to"""
+        return layer_lists.subnets_without_layer(self)
+
+    def print_network_info(self, name: str = "Network") -> None:
+        """
+        Writes a table of the layers into the log.
+
+        :param name: of the network
+        """
+        layer_lists.print_layers(self, name, self.params.num_values())
+
+    def get_used_targets(self) -> set[str]:
+        """:return: keys of the data that some layer has as target"""
+        return layer_lists.used_targets(self)
 
     # Train flag and random numbers.
 

@@ -43,6 +43,7 @@ class NetworkParams:
         self.net = net
         self.place = place
         self.parent = parent
+        self.root: NetworkParams = self if outer is None else outer.root
         self.extra_saved: list[Any] = []  # variables that belong to no layer
         self.more_layers: list[LayerBase] = []  # not found by name, as for initial outputs of a loop
         self.is_dict_trainable = True  # key "#trainable" of the net dict

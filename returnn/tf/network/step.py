@@ -62,7 +62,9 @@ class StepOfLoop:
         frame = self.innermost_frame()
         if frame is None:
             raise ConfigError(f"{layer.where()}: keeps state from frame to frame, so it has to be inside of a loop.")
-        return frame.state_before(frame.path_of(layer.get_absolute_name()), key, template)
+        path = frame.path_of(layer.get_absolute_name())
+        assert path is not None
+        return frame.state_before(path, key, template)
 
     def prev_layer(self, name: str) -> LayerBase:
         """:return: layer in the frame before; `name` is seen from this network"""

@@ -11,6 +11,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.util.errors import ConfigError
@@ -40,7 +41,7 @@ class ConcatLayer(LayerBase):
         self.allow_broadcast = allow_broadcast
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """The sources are pairs. See `LayerBase.transform_config_dict`."""
         pairs = d.pop("from", [])
         if not isinstance(pairs, (list, tuple)) or not all(isinstance(p, (list, tuple)) and len(p) == 2 for p in pairs):

@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
 from returnn.tf.layers.core.option_values import value_of
 from returnn.util.errors import ConfigError, check_known
@@ -47,7 +48,7 @@ class TopKLayer(LayerBase):
             raise ConfigError(f"{self.where()}: give the option 'k' or 'k_dim'.")
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """The number can follow from the dim. See `LayerBase.transform_config_dict`."""
         d.setdefault("k", None)
         super().transform_config_dict(d, network=network, get_layer=get_layer)

@@ -9,6 +9,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
 from returnn.tensor.tensor_axes import describes_any_number
 from returnn.tf.layers.core.merged_lengths import dim_in_place_of
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_errors import naming_option
 from returnn.util.errors import ConfigError, DimError
 
@@ -185,7 +186,7 @@ class LayerAxes:
         return new
 
 
-def _is_in_loop(network: Any) -> bool:
+def _is_in_loop(network: Network) -> bool:
     return network.inside_rec_time_dim is not None or network.over_rec_time_dim is not None
 
 

@@ -26,6 +26,7 @@ from returnn.tf.layers.core.layer_losses import LayerLosses, target_keys
 from returnn.tf.layers.core.layer_params import LayerParams
 from returnn.tf.layers.core.layer_rec import LayerRec
 from returnn.tf.layers.core.name_scope import scope_name
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.output_debugging import with_debugging
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.layer_options import check_options, layers_in, options_of, resolve_layers
@@ -65,7 +66,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
     def __init__(
         self,
         name: str,
-        network: Any,
+        network: Network,
         output: Tensor | None = None,
         n_out: int | type[NotSpecified] | None = NotSpecified,
         out_dim: Dim | None = None,
@@ -103,7 +104,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         register_as_extern_data: str | None = None,
         control_dependencies_on_output: Callable[[Any], Any] | None = None,
         debug_print_layer_output: bool | dict[str, Any] | None = None,
-        _network: Any = None,
+        _network: Network | None = None,
         _name: str | None = None,
         _src_common_search_choices: Any = None,
     ) -> None:
@@ -361,7 +362,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
     # The documented protocol of layer classes.
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """
         Turns the options of a net dict into arguments for `__init__`, in place: names of layers become layers.
 
@@ -388,7 +389,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
             return cls(**kwargs).output.copy_template()
 
     @classmethod
-    def fixup_out_data(cls, output: Tensor, network: Any, out_shape: Any = None, **kwargs: Any) -> Tensor:
+    def fixup_out_data(cls, output: Tensor, network: Network, out_shape: Any = None, **kwargs: Any) -> Tensor:
         """:return: the template of the output, after it was checked against `out_shape`"""
         if out_shape is not None:
             output.verify_out_shape(out_shape)
@@ -427,7 +428,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         return []
 
     @classmethod
-    def cls_get_sub_network(cls, name: str, network: Any, layer_desc: dict[str, Any]) -> Any:
+    def cls_get_sub_network(cls, name: str, network: Network, layer_desc: dict[str, Any]) -> Any:
         """:return: the network inside of such a layer whose layers can be used one by one, None if there is none"""
         return None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.core.loss_holder import LossHolder
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.option_types import check_type
 from returnn.tf.layers.options.registry import get_loss_class
@@ -56,7 +57,7 @@ class LayerLosses:
         return self.loss.get_auto_output_layer_dim(dim) if self.loss is not None else dim
 
     @classmethod
-    def _transform_targets_and_loss(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def _transform_targets_and_loss(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """Turns the options `loss`, `loss_opts`, `loss_scale`, `target` into a `Loss` and layers, in place."""
         where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name'))!r} (class {cls.class_name()!r})"
         _check_types(d, where)
@@ -88,7 +89,7 @@ class LayerLosses:
     def get_losses(
         cls,
         name: str,
-        network: Any,
+        network: Network,
         output: Tensor,
         loss: Loss | None = None,
         reduce_func: Callable[[Any], Any] | None = None,

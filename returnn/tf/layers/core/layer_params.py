@@ -13,6 +13,7 @@ from returnn.frontend import get_default_float_dtype, get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.layers.core.name_scope import scope_of_params
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.reuse_params import ReuseParams
 from returnn.tf.util.assign import assign_values
 from returnn.tf.util.initializers import get_initializer
@@ -24,6 +25,7 @@ from returnn.tf.util.param_split import (
     set_param_axes_split_info,
     transform_param_axes_split_info_to_new_shape,
 )
+from returnn.tf.util.regularization import spatial_smoothing_of_output
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -200,7 +202,7 @@ class LayerParams:
         return {k: replace.get(p, p) for k, p in self.params.items() if replace.get(p, p) is not None}
 
     @classmethod
-    def _transform_reuse_params(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def _transform_reuse_params(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         if d.get("reuse_params") is not None:
             where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name', '?'))!r}"
             try:
@@ -277,8 +279,7 @@ class LayerParams:
 
     def get_output_spatial_smoothing_energy(self: LayerBase) -> Any:
         """:return: raw scalar, see `returnn.tf.util.regularization.spatial_smoothing_energy`"""
-        from_output = self.network.spatial_smoothing_energy
-        return from_output(self.output)
+        return spatial_smoothing_of_output(self.output)
 
     def get_darc1(self: LayerBase) -> Any:
         """

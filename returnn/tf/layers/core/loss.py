@@ -17,6 +17,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.frames_of_target import check_of_lengths
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_options import options_of
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.errors import ConfigError, nearest_hint
@@ -34,7 +35,7 @@ class Loss:
 
     def __init__(
         self,
-        base_network: Any,
+        base_network: Network,
         use_flatten_frames: bool = True,
         use_normalized_loss: bool = False,
         custom_norm_factor: float | Callable[..., Any] | None = None,
@@ -93,7 +94,7 @@ class Loss:
         return extern_data.default_target
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """Turns names of layers in the options into layers, in place."""
         if isinstance(d.get("custom_inv_norm_factor"), str):
             d["custom_inv_norm_factor"] = get_layer(d["custom_inv_norm_factor"])
@@ -314,7 +315,7 @@ class Loss:
         return self
 
 
-def make_loss(loss_class: type[Loss], options: Mapping[str, Any], *, network: Any, where: str) -> Loss:
+def make_loss(loss_class: type[Loss], options: Mapping[str, Any], *, network: Network, where: str) -> Loss:
     """
     :param loss_class: class of the loss
     :param options: as in `loss_opts`, with layers in place of their names

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.loss import Loss
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_errors import naming_layer
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class LossHolder:
         error_value: Any = None,
         norm_factor: Any = None,
         only_on_eval: bool | None = None,
-        network: Any = None,
+        network: Network | None = None,
     ) -> None:
         """
         :param name: of the loss, usually the one of the layer
@@ -131,7 +132,7 @@ class LossHolder:
         self,
         name: str | None = None,
         layer: LayerBase | None = None,
-        network: Any = None,
+        network: Network | None = None,
         reduce_func: Callable[[Any], Any] | None = None,
     ) -> LossHolder:
         """:return: the same for another layer, as for the outer layer of one inside a subnetwork"""

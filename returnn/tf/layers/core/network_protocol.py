@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
-
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.batch_info import BatchInfo
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 AnyLayer: TypeAlias = Any  # a LayerBase. That one knows networks, so it has no name here
 NetDict: TypeAlias = dict[str, Any]  # options of each layer, by name
@@ -122,8 +123,6 @@ class Network(Protocol):
     float_dtype: str
     beams: Any  # returnn.tf.layers.search.beam.Beams
     dims_of_layers: dict[Any, Any]
-    inside_rec_time_dim: Dim | None
-    over_rec_time_dim: Dim | None
 
     @property
     def parent_net(self) -> Network | None:
@@ -214,7 +213,19 @@ class Network(Protocol):
     def get_global_batch_info(self) -> BatchInfo:
         """:return: what the batch axis of the data consists of"""
 
+    @property
+    def used_data_keys(self) -> set[str]:
+        """Keys of the data that the layers use."""
+
     # Loops and search.
+
+    @property
+    def inside_rec_time_dim(self) -> Dim | None:
+        """The dim of the loop of which this network is one frame."""
+
+    @property
+    def over_rec_time_dim(self) -> Dim | None:
+        """The dim of the loop which this network stands for, all frames at once."""
 
     def is_inside_rec_layer(self, inside_loop: bool = True) -> bool:
         """:return: whether this is one frame of a loop, or else stands for all"""

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tf.layers.core.name_scope import scope_name, scope_of_params
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import FramesNotKept, LayerNeedsItself, UndefinedSource
 from returnn.util.errors import ConfigError, check_known
 
@@ -18,7 +19,7 @@ _OPTIONS = ("reuse_layer", "map", "custom", "auto_create_missing", "layer_output
 class LazyLayerResolver:
     """A layer by its name, made only when it is needed: two layers may share parameters with each other."""
 
-    def __init__(self, layer_name: str, network: Any, get_layer: Callable[[str], Any]) -> None:
+    def __init__(self, layer_name: str, network: Network, get_layer: Callable[[str], Any]) -> None:
         self.layer_name = layer_name
         self.network = network
         self.get_layer_func = get_layer
@@ -78,7 +79,7 @@ class ReuseParams:
         self.shape = shape
 
     @classmethod
-    def from_config_dict(cls, opts: Any, network: Any, get_layer: Callable[[str], Any]) -> ReuseParams | None:
+    def from_config_dict(cls, opts: Any, network: Network, get_layer: Callable[[str], Any]) -> ReuseParams | None:
         """:return: from what stands in the config"""
         if opts is None or isinstance(opts, ReuseParams):
             return opts
@@ -174,5 +175,5 @@ class ReuseParams:
             )
 
 
-def _lazy(layer: Any, network: Any, get_layer: Callable[[str], Any]) -> Any:
+def _lazy(layer: Any, network: Network, get_layer: Callable[[str], Any]) -> Any:
     return LazyLayerResolver(layer, network, get_layer) if isinstance(layer, str) else layer

@@ -11,6 +11,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.copy import CopyLayer, with_extra_deps
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.util.grad import scaled_gradient
 from returnn.tf.util.meta_losses import MetaLosses
@@ -36,7 +37,7 @@ class GradientLayer(_ConcatInputLayer):
         self.x = x
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """There are no sources. See `LayerBase.transform_config_dict`."""
         d["from"] = []
         super().transform_config_dict(d, network=network, get_layer=get_layer)

@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.option_values import value_like, value_of
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.broadcasting import with_common_dims
@@ -42,7 +43,7 @@ class SwitchLayer(LayerBase):
         self.false_from = false_from
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """Leaves out what is not chosen. See `LayerBase.transform_config_dict`."""
         d.setdefault("from", [])
         condition = d.get("condition")

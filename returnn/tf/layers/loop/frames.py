@@ -10,6 +10,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.final_state import KeptFrames
 from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.loop.initial import applied_on_zeros, initial_value
@@ -42,7 +43,7 @@ _TAKEN_OVER = (
 def kept_as_layer(
     kept: KeptLayer,
     frames: Tensor,
-    network: Any,
+    network: Network,
     *,
     states: dict[str, Tensor],
     initial: dict[str, Tensor],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from returnn.frontend import backend_ctx, get_default_float_dtype
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import StateTemplate, UndefinedSource
 from returnn.tf.layers.loop.frame import Edge, Frame
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
@@ -147,7 +148,7 @@ def _reason_of_whole_sequences(layer: LayerBase, time_dim: Dim) -> str:
     return f"sees all frames of {whole[0].get_absolute_name()!r} in each frame" if whole else ""
 
 
-def _note_initial_outputs(network: Any, layers: Sequence[LayerBase]) -> None:
+def _note_initial_outputs(network: Network, layers: Sequence[LayerBase]) -> None:
     """Makes the layers around the loop that initial outputs are taken from, so that it is known who uses them."""
     for layer in layers:
         name = layer._initial_output
@@ -172,7 +173,7 @@ class _TemplateFrame(Frame):
         self.time_dim = time_dim
         self.descriptions = descriptions
         self.prev = prev
-        self.network: Any = None
+        self.network: Network | None = None
         self.asked_for_prev: list[str] = []
         self.guesses_by_sources = False  # if nothing else helps
 
@@ -278,7 +279,7 @@ class _TemplateFrame(Frame):
             self.num_guesses -= 1
 
 
-def _last_beam(network: Any, frame: Frame) -> Beam | None:
+def _last_beam(network: Network, frame: Frame) -> Beam | None:
     """:return: the beam of the last choice of a step, None without search"""
     found = [network.beams.of(output) for output in _choices(frame)]
     return max(
@@ -302,7 +303,7 @@ def _states(frame: Frame, prev_beam: Dim | None) -> dict[str, dict[str, StateTem
     }
 
 
-def _construct(network: Any, wanted: Sequence[str], frame: _TemplateFrame) -> None:
+def _construct(network: Network, wanted: Sequence[str], frame: _TemplateFrame) -> None:
     undefined: list[tuple[str, UndefinedSource]] = []
     for name in wanted:
         try:
@@ -334,7 +335,7 @@ def description_of(path: str, descriptions: Mapping[str, Any]) -> Mapping[str, A
     return desc
 
 
-def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -> Tensor | None:
+def _guess_from_options(network: Network, path: str, descriptions: dict[str, Any]) -> Tensor | None:
     """:return: what a layer that depends on itself looks like, as far as its options say"""
     desc = description_of(path, descriptions)
     batch = network.step.batch_dims()
@@ -364,7 +365,7 @@ def _guess_from_options(network: Any, path: str, descriptions: dict[str, Any]) -
     return _guess_from_values_of_switch(network, path, descriptions)
 
 
-def _guess_from_values_of_switch(network: Any, path: str, descriptions: dict[str, Any]) -> Tensor | None:
+def _guess_from_values_of_switch(network: Network, path: str, descriptions: dict[str, Any]) -> Tensor | None:
     """:return: what one of the two values of a switch looks like, as far as its options say"""
     desc = description_of(path, descriptions)
     if desc.get("class") != "switch":

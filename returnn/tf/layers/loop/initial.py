@@ -10,6 +10,7 @@ import numpy
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.values.constant import zeros_like_template
 from returnn.util.errors import ConfigError
 
@@ -101,7 +102,7 @@ def _as_dtype(value: Any, dtype: str) -> Any:
     return int(value) if dtype.startswith(("int", "uint")) else float(value)
 
 
-def applied_on_zeros(layer: LayerBase, network: Any, *, time_dim: Dim | None = None) -> Tensor:
+def applied_on_zeros(layer: LayerBase, network: Network, *, time_dim: Dim | None = None) -> Tensor:
     """
     :param layer: perhaps a template
     :param network: where it is computed

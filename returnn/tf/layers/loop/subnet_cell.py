@@ -231,7 +231,7 @@ class SubnetworkRecCell:
         network.set_rec_step_info(i=None)
         return network
 
-    def _make_prev_template(self, network: Any, path: str, template: Tensor) -> PrevLayer:
+    def _make_prev_template(self, network: Network, path: str, template: Tensor) -> PrevLayer:
         return PrevLayer(
             name=f"prev:{path}",
             network=network,

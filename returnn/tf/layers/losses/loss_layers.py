@@ -9,6 +9,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.loss import Loss, make_loss
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
 from returnn.tf.layers.losses.sequence_losses import without_infinity
 from returnn.tf.layers.options.registry import get_loss_class
@@ -39,7 +40,7 @@ class LossLayer(LayerBase):
         self.use_error = use_error
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """See `LayerBase.transform_config_dict`."""
         is_name = d.get("loss_") is not None and not isinstance(d["loss_"], Loss)
         loss_class = get_loss_class(d["loss_"]) if is_name else None
@@ -177,7 +178,7 @@ class SparseSoftmaxCrossEntropyWithLogitsLayer(NoSourcesLayer):
         return rf.cross_entropy(estimated=logits, target=targets, axis=axis, estimated_type="logits")
 
 
-def _name_of_target(target: str, network: Any) -> str:
+def _name_of_target(target: str, network: Network) -> str:
     if target.startswith("layer:"):
         return target[len("layer:") :]
     is_data = network.get_root_network().extern_data.has_data(target) and target not in network.layers_desc

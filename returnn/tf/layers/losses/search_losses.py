@@ -9,6 +9,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.registry import get_loss_class
 from returnn.tf.layers.search.beam import Beam
 from returnn.util.errors import ConfigError, check_known
@@ -92,7 +93,7 @@ class ExpectedLoss(_OnHypotheses):
         self.loss_correction_grad_only = loss_correction_grad_only
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """See `Loss.transform_config_dict`. The other loss is made."""
         super().transform_config_dict(d, network=network, get_layer=get_layer)
         options = dict(d.get("loss") or {})

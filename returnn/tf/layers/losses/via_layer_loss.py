@@ -8,6 +8,7 @@ from typing import Any
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.util.grad import loss_with_error_signal
 from returnn.util.errors import ConfigError
 
@@ -45,7 +46,7 @@ class ViaLayerLoss(Loss):
         self.loss_wrt_to_act_in = loss_wrt_to_act_in
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """See `Loss.transform_config_dict`."""
         super().transform_config_dict(d, network=network, get_layer=get_layer)
         for key in ("error_signal_layer", "align_layer"):

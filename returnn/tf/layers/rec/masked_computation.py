@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.core.network_protocol import InnerNetwork
+from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
 from returnn.tf.layers.core.sources import concat_sources
 from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value
 from returnn.tf.layers.options.registry import get_layer_class
@@ -63,7 +63,7 @@ class MaskedComputationLayer(LayerBase):
         self._mask_of_frame: Tensor | None = None
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """See `LayerBase.transform_config_dict`."""
         name = f"{network.get_absolute_name_prefix()}{d['_name']}"
         if not isinstance(d.get("unit"), dict) or "class" not in d["unit"]:

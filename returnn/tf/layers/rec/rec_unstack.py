@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.values.ranges import number_of_step
 from returnn.util.errors import ConfigError
 
@@ -50,7 +51,7 @@ class RecUnstackLayer(LayerBase):
         return out
 
 
-def declared_time_dim(unit: Mapping[str, Any], network: Any) -> Dim | None:
+def declared_time_dim(unit: Mapping[str, Any], network: Network) -> Dim | None:
     """
     Makes the layers outside of a loop whose frames it gets by "rec_unstack", so that their dims are known.
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.rec.state_options import resolve_initial_state
 from returnn.tf.layers.rec.unit_layer import UnitLayer
 from returnn.tf.layers.rec.units.base import WeightInits
@@ -98,6 +99,6 @@ class RnnCellLayer(UnitLayer):
         return value
 
     @staticmethod
-    def transform_initial_state(initial_state: Any, network: Any, get_layer: Callable[[str], LayerBase]) -> Any:
+    def transform_initial_state(initial_state: Any, network: Network, get_layer: Callable[[str], LayerBase]) -> Any:
         """:return: the option, with layers in place of their names"""
         return resolve_initial_state(initial_state, get_layer)

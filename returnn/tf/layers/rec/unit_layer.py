@@ -11,6 +11,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.loop import kept_state
 from returnn.tf.layers.loop.initial import initial_value
@@ -91,7 +92,7 @@ class UnitLayer(_ConcatInputLayer):
         return True
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """See `LayerBase.transform_config_dict`."""
         if d.get("initial_state") is not None:
             d["initial_state"] = resolve_initial_state(d["initial_state"], get_layer)

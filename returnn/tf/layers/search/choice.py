@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.search.beam import Beam
 from returnn.tf.layers.search.choice_candidates import Candidates, candidates_of, check_sources
 from returnn.tf.layers.search.choice_scores import combined, fixed_if_ended, grown_if_ended, log_scores
@@ -44,7 +45,7 @@ class BaseChoiceLayer(LayerBase):
     @classmethod
     def cls_get_search_beam_size(
         cls,
-        network: Any = None,
+        network: Network | None = None,
         beam_size: int | None = None,
         search: bool | type[NotSpecified] = NotSpecified,
         add_to_beam_scores: bool | type[NotSpecified] = NotSpecified,
@@ -148,7 +149,7 @@ class ChoiceLayer(BaseChoiceLayer):
             raise ConfigError(f"{self.where()}: option 'input_type': 'regression' is only possible with one source.")
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """See `LayerBase.transform_config_dict`. Without search, the sources are not needed."""
         search = d.get("search", NotSpecified)
         searches = network.search_flag if search is NotSpecified else search

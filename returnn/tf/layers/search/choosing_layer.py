@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 from returnn.tensor import Dim
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 
 
 class ChoosingLayer(Protocol):
     """A layer with the options of `ChoiceLayer`, where they are explained."""
 
-    network: Any
+    network: Network
     sources: list[LayerBase]
     targets: list[str] | None
     beam_size: int | None

@@ -13,6 +13,7 @@ from typing import Any
 from returnn.tensor import Tensor
 from returnn.tensor.batch_info import SearchBeam
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_options import layers_in, map_nested_layers
 from returnn.tf.layers.search.beam import Beam
 from returnn.util.errors import ConfigError
@@ -217,7 +218,7 @@ class SelectSearchSourcesLayer(InternalLayer):
         return source if choices is None else on_beam(self.sources[0], choices.beam).output
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Any) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Any) -> None:
         """See `LayerBase.transform_config_dict`. `search_choices` is the name of the layer."""
         if "search_choices" in d:
             d["search_choices_layer"] = d.pop("search_choices")

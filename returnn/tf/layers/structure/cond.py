@@ -10,6 +10,7 @@ import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.layer_params import params_in_scope
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
 from returnn.tf.layers.options.layer_options import layers_in_options
 from returnn.tf.layers.structure.cond_losses import CondLosses
@@ -55,7 +56,7 @@ class CondLayer(NoSourcesLayer):
         self._losses = CondLosses({"true_layer": true_layer.options, "false_layer": false_layer.options})
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """See `LayerBase.transform_config_dict`."""
         super().transform_config_dict(d, network=network, get_layer=get_layer)
         for key, name in (("condition", f"{d['_name']}/condition"), ("true_layer", ""), ("false_layer", "")):
@@ -144,7 +145,7 @@ class _Branch:
     layer_class: Any = None
     options: dict[str, Any] | None = None
 
-    def make(self, network: Any) -> LayerBase:
+    def make(self, network: Network) -> LayerBase:
         """:return: the layer; if it does not exist yet, it is made, and not known to the network"""
         if self.layer is not None:
             return self.layer
@@ -165,7 +166,7 @@ class _Branch:
         return layers_in_options(self.options or {})
 
 
-def _resolve(value: Any, name: str, network: Any, get_layer: Callable[[str], Any], *, option: str) -> _Branch:
+def _resolve(value: Any, name: str, network: Network, get_layer: Callable[[str], Any], *, option: str) -> _Branch:
     if isinstance(value, LayerBase):
         return _Branch(value)
     if isinstance(value, str):

@@ -7,6 +7,7 @@ from typing import Any
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.structure.unavailable_data import TargetNotAvailable
 
 
@@ -16,7 +17,7 @@ class SourceLayer(LayerBase):
     layer_class = "source"
 
     def __init__(
-        self, network: Any, data_key: str | None = None, sources: tuple[LayerBase, ...] = (), **kwargs: Any
+        self, network: Network, data_key: str | None = None, sources: tuple[LayerBase, ...] = (), **kwargs: Any
     ) -> None:
         """
         :param data_key: key of the data; default: the input

@@ -9,6 +9,7 @@ from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.layer_params import params_in_scope
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.sources import concat_sources_with_opt_dropout
 from returnn.util.errors import ConfigError
 
@@ -66,7 +67,7 @@ class SubnetworkLayer(LayerBase):
         self.search_choices = self._inner_output.search_choices
 
     @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Any, get_layer: Callable[[str], Any]) -> None:
+    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """See `LayerBase.transform_config_dict`."""
         if not isinstance(d.get("subnetwork"), dict):
             name = f"{network.get_absolute_name_prefix()}{d['_name']}"
@@ -74,7 +75,7 @@ class SubnetworkLayer(LayerBase):
         super().transform_config_dict(d, network=network, get_layer=get_layer)
 
     @classmethod
-    def cls_get_sub_network(cls, name: str, network: Any, layer_desc: dict[str, Any]) -> Any:
+    def cls_get_sub_network(cls, name: str, network: Network, layer_desc: dict[str, Any]) -> Any:
         """:return: the network inside, of which no layer need exist; None if it is encapsulated"""
         return None if layer_desc.get("encapsulate") else network.construction.make_subnetwork(name, layer_desc)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.user_code.out_type import call_out_type
 from returnn.util.not_specified import NotSpecified
 
@@ -14,7 +15,7 @@ _DIMS = {"shape", "dims", "dim_tags"}  # options of `Tensor`
 
 def template_like_source(
     name: str,
-    network: Any = None,
+    network: Network | None = None,
     sources: Sequence[Any] = (),
     n_out: Any = NotSpecified,
     out_dim: Dim | None = None,
