@@ -200,7 +200,7 @@ class RecSubnetwork(LayerBase):
 
     def _lengths_of_sequences(self: RecLayer, time_dim: Dim) -> Any:
         """:return: raw [B], int32; of several hypotheses, the length of the longest"""
-        batch = self.network.batch_dims_of_frame()
+        batch = self.network.step.batch_dims()
         lengths = time_dim.get_size_tensor()
         others = [dim for dim in lengths.dims if dim not in batch]
         lengths = rf.reduce_max(lengths, axis=others) if others else lengths
