@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from returnn.config.config import Config
+from typing import Any, Protocol
 
 MODULE_NAME = "__returnn_config__"
-_current: Config | None = None
 
 
-def current_config() -> Config | None:
+class HasOptions(Protocol):
+    """What is known of a config here."""
+
+    typed_dict: dict[str, Any]
+
+
+_current: HasOptions | None = None
+
+
+def current_config() -> Any:  # a `Config`, whose module imports this one
     """:return: the global config, if there is one"""
     return _current
 
 
-def replace_current_config(config: Config | None) -> Config | None:
+def replace_current_config(config: HasOptions | None) -> Any:
     """:return: the one before"""
     global _current
     before, _current = _current, config

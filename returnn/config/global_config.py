@@ -19,7 +19,7 @@ def get_global_config(
     :param return_empty_if_none: if there is none, the result is a new empty one
     :raises ConfigError: if there is none
     """
-    config = current_config()
+    config: Config | None = current_config()
     if config is not None:
         return config
     if auto_create:

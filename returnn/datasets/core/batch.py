@@ -7,12 +7,8 @@ Without recurrency, frames need no neighbours, and one slice takes the frames of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from returnn.datasets.core.epoch_sequences import EpochSequences
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
-
-if TYPE_CHECKING:
-    from returnn.datasets.core.dataset import Dataset
 
 
 class BatchSeqCopyPart:
@@ -92,7 +88,7 @@ class Batch:
         self.num_slices = 1
         self.max_num_frames_per_slice = offset + length
 
-    def init_with_one_full_sequence(self, seq_idx: int, dataset: Dataset) -> None:
+    def init_with_one_full_sequence(self, seq_idx: int, dataset: EpochSequences) -> None:
         """Makes an empty batch one of a single sequence, with its context."""
         assert not self.seqs
         start, end = dataset.get_start_end_frames_full_seq(seq_idx)

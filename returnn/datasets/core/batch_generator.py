@@ -6,16 +6,13 @@ import random
 import sys
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.epoch_sequences import EpochSequences
 from returnn.datasets.core.errors import DataError
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
-
-if TYPE_CHECKING:
-    from returnn.datasets.core.dataset import Dataset
 
 NO_LIMIT = sys.maxsize
 
@@ -92,7 +89,7 @@ def _no_limit_if_unset(number: int | None) -> int:
 
 
 def generate_batches(
-    dataset: Dataset,
+    dataset: EpochSequences,
     limits: BatchLimits,
     *,
     recurrent_net: bool = True,
@@ -137,7 +134,7 @@ def _used(lengths: NumbersDict, used_data_keys: Collection[str] | None) -> Numbe
 
 
 def _with_context(
-    dataset: Dataset, start: NumbersDict, end: NumbersDict, used_data_keys: Collection[str] | None
+    dataset: EpochSequences, start: NumbersDict, end: NumbersDict, used_data_keys: Collection[str] | None
 ) -> tuple[NumbersDict, NumbersDict]:
     """:return: a chunk with the frames around it. A whole sequence has them already."""
     start, end = _used(start, used_data_keys), _used(end, used_data_keys)
@@ -149,7 +146,7 @@ def _with_context(
 
 
 def _fill_with_frames(
-    dataset: Dataset, limits: BatchLimits, batch: Batch, seq_idx: int, start: NumbersDict, end: NumbersDict
+    dataset: EpochSequences, limits: BatchLimits, batch: Batch, seq_idx: int, start: NumbersDict, end: NumbersDict
 ) -> Generator[Batch, None, Batch]:
     """Cuts one sequence wherever a batch is full. Returns the batch to go on with."""
     length = end - start
@@ -184,7 +181,7 @@ class BatchSetGenerator:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: EpochSequences,
         generator: Iterator[Batch],
         shuffle_batches: bool = False,
         cache_whole_epoch: bool = True,

@@ -6,21 +6,17 @@ A chunk has its own range of frames per data key, since labels may run at anothe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from returnn.datasets.core.epoch_sequences import Chunk, CustomChunking, EpochSequences
 from returnn.datasets.core.errors import DataError
 from returnn.util.errors import ConfigError
 from returnn.util.numbers.numbers_dict import Number, NumbersDict
 
-if TYPE_CHECKING:
-    from returnn.datasets.core.dataset import Dataset
-
-Chunk: TypeAlias = tuple[int, NumbersDict, NumbersDict]  # sequence, first frame per key, end frame per key
-CustomChunking: TypeAlias = Callable[..., Iterator[Chunk]]
 Size: TypeAlias = int | Mapping[str, int] | NumbersDict
 ChunkingOption: TypeAlias = str | Size | tuple[Size, Size] | list[Size] | CustomChunking | None
 
@@ -90,7 +86,7 @@ def _bad_chunking(option: object, where: str) -> ConfigError:
 
 
 def iterate_seqs(
-    dataset: Dataset, *, recurrent_net: bool = True, used_data_keys: Collection[str] | None = None
+    dataset: EpochSequences, *, recurrent_net: bool = True, used_data_keys: Collection[str] | None = None
 ) -> Iterator[Chunk]:
     """
     :param dataset: after `init_seq_order`
@@ -113,7 +109,7 @@ def iterate_seqs(
         seq_idx += 1
 
 
-def _chunks_of_seq(dataset: Dataset, seq_idx: int, used_data_keys: Collection[str] | None) -> Iterator[Chunk]:
+def _chunks_of_seq(dataset: EpochSequences, seq_idx: int, used_data_keys: Collection[str] | None) -> Iterator[Chunk]:
     lengths = _used_lengths(dataset.get_seq_length(seq_idx), used_data_keys)
     size, step = _varied_chunking(dataset, seq_idx)
     cut_keys = [key for key in lengths if size.get(key)]
@@ -140,7 +136,7 @@ def _used_lengths(lengths: NumbersDict, used_data_keys: Collection[str] | None) 
     return NumbersDict({key: lengths[key] for key in lengths if key in used_data_keys})
 
 
-def _varied_chunking(dataset: Dataset, seq_idx: int) -> tuple[NumbersDict, NumbersDict]:
+def _varied_chunking(dataset: EpochSequences, seq_idx: int) -> tuple[NumbersDict, NumbersDict]:
     """:return: size and step, made shorter by a random part of up to `chunking_variance` in each sequence"""
     if not dataset.chunking_variance:
         return dataset.chunk_size, dataset.chunk_step

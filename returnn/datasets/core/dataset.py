@@ -18,9 +18,10 @@ import numpy as np
 from returnn.config import Config
 from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_generator import BatchLimits, BatchSetGenerator, generate_batches
-from returnn.datasets.core.chunking import Chunk, ChunkingOption, iterate_seqs, parse_chunking
+from returnn.datasets.core.chunking import ChunkingOption, iterate_seqs, parse_chunking
 from returnn.datasets.core.data_check import KeyInfo, find_problem
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
+from returnn.datasets.core.epoch_sequences import Chunk
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.frames import parse_context_window, slice_with_padding
 from returnn.datasets.core.seq_order import (
