@@ -13,6 +13,7 @@ import platform
 import shutil
 import sys
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from returnn import __version__
 from returnn.config import Config, set_global_config
 from returnn.config.command_line import VERSION_FLAGS, make_parser, parse_args, parse_value
+from returnn.config.environment import check_environment, is_switched_on
 from returnn.config.option_check import check_options
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.base import EngineBase
@@ -31,6 +33,7 @@ from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.better_exchook import better_exchook
 from returnn.util.debug import init_better_exchook, init_faulthandler
 from returnn.util.errors import ConfigError, UserError
+from returnn.util.system.debug_shell import debug_shell
 from returnn.util.system.end_by_signal import EndBySignal, exit_status_of
 from returnn.util.system.threads import init_thread_join_hack
 from returnn.util.system.version import describe_returnn_version
@@ -77,6 +80,8 @@ def init_config(
         config.load_file(name)
     config.parse_cmd_args(options)
     config.update(extra_updates or {})
+    if os.environ.get("TF_DEVICE"):
+        config.set("device", os.environ["TF_DEVICE"])
     BehaviorVersion.set(config.options.behavior_version)
 
 
@@ -193,6 +198,7 @@ def init(
     init_backend_engine()
     if _config().options.task != "check":  # which lists all errors, not only these
         check_options(_config())
+    check_environment()
     if _config().options.watch_memory:
         watch_memory(lambda text: print(text, file=log.v2))
     startup_callback = _config().options.startup_callback
@@ -261,8 +267,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = StringIO()
         better_exchook(type(exc), exc, exc.__traceback__, file=text)
         log.print_error(text.getvalue())
+        if is_switched_on("DEBUG"):
+            _open_shell_at(exc)
         return 1
     return 0
+
+
+def _open_shell_at(exc: BaseException) -> None:
+    """Opens a shell with the names that there were where the error was raised."""
+    frame = list(traceback.walk_tb(exc.__traceback__))[-1][0]
+    debug_shell(frame.f_locals, frame.f_globals, exit_afterwards=False)
 
 
 def _run(args: Sequence[str]) -> None:

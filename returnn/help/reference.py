@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import returnn
+from returnn.config.environment import ENVIRONMENT
 from returnn.config.options import TABLES, options_of_table
 from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
 from returnn.help.option_text import default_of, theme_of
@@ -34,6 +35,8 @@ def options_page() -> str:
     parts.append(f"## Options that are not supported\n\n{_markdown(('option', 'what to do instead'), rows)}")
     rows = [(f"`{name}`", f"{text[0].upper()}{text[1:]}.") for name, text in sorted(NEEDLESS.items())]
     parts.append(f"## Options that change nothing\n\n{_markdown(('option', 'why'), rows)}")
+    rows = [(f"`{name}`", text) for name, text in ENVIRONMENT.items()]
+    parts.append(f"## Environment variables\n\n{_markdown(('variable', 'meaning'), rows)}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -95,6 +95,8 @@ def get_best_nvcc_path_for_cuda_version(cuda_version: tuple[int, int]) -> str | 
 
 
 def _find_cuda(*, verbose: bool) -> str | None:
+    if os.environ.get("DISABLE_CUDA") == "1":
+        return None
     nvcc = shutil.which("nvcc")
     candidates = [os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME")]
     candidates.append(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))) if nvcc else None)

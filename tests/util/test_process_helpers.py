@@ -2,6 +2,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -44,6 +45,11 @@ def test_machine(monkeypatch):
     assert log.getvalue() == "3 threads, by the environment variable OMP_NUM_THREADS\n"
 
 
+def test_time_of_a_slurm_job_by_its_environment(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 100))
+    assert 95 < util.slurm_time_left_sec() <= 100
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("1-02:03:04", 93784), ("02:03", 123), ("UNLIMITED", None)])
 def test_time_of_a_slurm_job(monkeypatch, tmp_path, text, seconds):
     script = tmp_path / "squeue"
@@ -51,6 +57,7 @@ def test_time_of_a_slurm_job(monkeypatch, tmp_path, text, seconds):
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("SLURM_JOB_ID", "1")
+    monkeypatch.delenv("SLURM_JOB_END_TIME", raising=False)
     assert util.slurm_time_left_sec() == seconds
     assert util.is_running_on_cluster()
 

@@ -25,7 +25,7 @@ from returnn.tf.engine.network_session import NetworkSession
 from returnn.tf.engine.non_finite import NonFiniteError
 from returnn.util.errors import ConfigError
 from returnn.util.system.debug_shell import debug_shell
-from returnn.util.system.job_time import job_time_left_s
+from returnn.util.system.machine import slurm_time_left_sec
 from returnn.util.system.restart import restart_program
 from returnn.util.texts.human_readable import hms
 
@@ -169,7 +169,7 @@ class Training:
         options = self.config.options
         if not options.stop_for_resubmission_when_low_time_left or self.epochs.current == self.epochs.final:
             return
-        left, needed = job_time_left_s(), self._longest_epoch_s * options.stop_for_resubmission_safety_factor
+        left, needed = slurm_time_left_sec(), self._longest_epoch_s * options.stop_for_resubmission_safety_factor
         if left is None or left >= needed:
             return
         print(f"stops after {self.epochs}: the job has {hms(max(left, 0))} left, and an epoch needs {hms(needed)}. "

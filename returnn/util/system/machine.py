@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 _MAX_THREADS_VARIABLES = ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK", "NSLOTS")
 
@@ -58,6 +59,9 @@ def is_running_on_cluster() -> bool:
 
 def slurm_time_left_sec() -> float | None:
     """:return: seconds until Slurm ends the job; None if this is no Slurm job, or if it has no limit"""
+    end = os.environ.get("SLURM_JOB_END_TIME", "")
+    if end.isdigit():
+        return int(end) - time.time()
     job = os.environ.get("SLURM_JOB_ID")
     if not job or shutil.which("squeue") is None:
         return None
