@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from returnn.config.options import OPTIONS
 
 _PROCESSES = "training in several processes is not there: each of them would train a model of its own"
-_FRONTEND_MODEL = "models of the frontend are not run yet; write the network as a dict of layers"
+_FRONTEND_MODEL = (
+    "it is for backend = 'tensorflow' and 'torch', whose models of the frontend are not run yet; "
+    "backend = 'tensorflow-net-dict', the default, wants 'network', a dict of layers"
+)
 _PACKED = "sequences are padded, not packed"
 _NO_TORCH = "it is for PyTorch"
 

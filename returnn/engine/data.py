@@ -89,8 +89,11 @@ def load_task_dataset(config: Config, option: str) -> Dataset:
     options = {**Dataset.get_default_kwargs_eval(config), "name": name}
     dataset = make_dataset(config, description, **options) if description else None
     if dataset is None:
+        known = [key for key in ("train", *dataset_names(config)) if dataset_option(config, key)]
+        example = f" There are: {', '.join(map(repr, known))}; such as {option} = {known[-1]!r}." if known else ""
         raise ConfigError(
-            f"option {option!r}: there is no data {name!r}.\n  It has to be the name of a data set, or one."
+            f"option {option!r}: there is no data {name!r}.\n"
+            f"  It has to be the name of a data set, or the description of one.{example}"
         )
     return dataset
 

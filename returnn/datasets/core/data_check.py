@@ -51,8 +51,12 @@ def find_problem(seq: DatasetSeq, keys: Collection[str], get_info: Callable[[str
     return None
 
 
+def _is_text(dtype: str) -> bool:
+    return dtype in ("string", "str", "bytes") or np.dtype(dtype).kind in "SUO"
+
+
 def _find_key_problem(data: Array, info: KeyInfo) -> tuple[str, str | None] | None:
-    if info.dtype in ("string", "str", "bytes"):
+    if _is_text(info.dtype):
         return None
     if data.dtype.kind not in "biuf" and data.dtype.kind != "c":
         return f"dtype {data.dtype} is no number", f"Expected {info.dtype}."

@@ -86,7 +86,9 @@ class FeedMaker:
             feed_dict=self.feed_arrays(arrays, num_seqs=batch.num_slices),
             seq_tags=[str(tag) for tag in arrays[SEQ_TAG_KEY]],
             num_frames=int(frames.max_value() or 0),
-            complete_frac=self.dataset.get_complete_frac(batch.end_seq - 1 if batch.end_seq else 0),
+            complete_frac=self.dataset.get_complete_frac(
+                batch.end_seq - 1 if batch.end_seq else 0, allow_only_lr_suitable=True
+            ),
         )
 
     def feed_arrays(self, arrays: Mapping[str, Any], *, num_seqs: int) -> dict[Any, Any]:

@@ -111,7 +111,10 @@ class ReferenceReader:
 def _fetches_of(network: TFNetwork, name: str, layer: LayerBase) -> dict[str, tf.Tensor]:
     output: Tensor = layer.output
     if output.sparse_dim is None or not output.have_batch_axis():
-        raise ConfigError(f"option 'search_output_layer': {name!r} has {output}, expected labels.")
+        raise ConfigError(
+            f"option 'search_output_layer': {name!r} has {output}, expected labels.\n"
+            "  A decoder is a loop with the layer 'choice', and 'decide' behind it; for CTC, there is 'ctc_decode'."
+        )
     batch = output.get_batch_dim_tag()  # maybe merged with the beam
     beam = network.beams.of_merged(batch)
     values = output.copy_as_batch_major()

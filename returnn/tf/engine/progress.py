@@ -25,6 +25,7 @@ class Progress:
         self.num_steps = 0
         self._is_live = live_line.is_possible() and log.verbose[3] and not log.verbose[5]
         self._last_report = self.start
+        self._first: tuple[float, float] | None = None  # what was complete after the first step, and when
 
     def __enter__(self) -> Progress:
         return self
@@ -72,10 +73,23 @@ class Progress:
         """:return: the most important ones first"""
         parts = [self.prefix, f"step {self.num_steps}", *describe_scores(means)]
         if complete_frac:
-            parts += [f"{complete_frac:.1%}", f"{hms(elapsed / complete_frac - elapsed)} left"]
+            parts.append(f"{complete_frac:.1%}")
+            seconds = self._remaining(complete_frac, elapsed)
+            parts += [] if seconds is None else [f"{hms(seconds)} left"]
         parts.append(f"{self.num_seqs / max(elapsed, 1e-6):.1f} seqs/s")
         parts.append(f"mem {human_bytes_size(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)}")
         return parts
+
+    def _remaining(self, complete_frac: float, elapsed: float) -> float | None:
+        """:return: seconds, by the steps behind the first one, which takes longer than all others; None: not known"""
+        if self._first is None:
+            self._first = (complete_frac, elapsed)
+        first_frac, first_elapsed = self._first
+        if complete_frac >= 1:
+            return 0.0
+        if complete_frac <= first_frac:
+            return None
+        return (elapsed - first_elapsed) / (complete_frac - first_frac) * (1 - complete_frac)
 
 
 def describe_scores(means: Mapping[str, float]) -> list[str]:

@@ -113,9 +113,20 @@ def _check_layer(scope: Scope, name: str, desc: Mapping[str, Any], findings: Fin
         missing = _missing(scope, source)
         if missing is not None:
             where, part = missing
-            hint = nearest_hint(part, [*where.net_dict, *(f"data:{key}" for key in where.data_keys or ())])
+            known = [*where.net_dict, *(f"data:{key}" for key in where.data_keys or ())]
+            hint = _outside(where, part) or nearest_hint(part, known)
             findings.add(scope, name, f": there is no layer {where.prefix + part!r}.\n  {hint}")
             return
+
+
+def _outside(scope: Scope, name: str) -> str | None:
+    """:return: hint, if a net dict around has a layer of that name"""
+    prefix, outer = "base:", scope.outer
+    while outer is not None:
+        if name in outer.net_dict:
+            return f"There is one outside of it: {prefix + name!r}."
+        prefix, outer = f"base:{prefix}", outer.outer
+    return None
 
 
 def _check_names_of_classes(layer_class: type[LayerBase], desc: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from rich.console import Console
@@ -41,20 +40,24 @@ def check(config: Config) -> None:
 
 def explain(config: Config) -> None:
     """
-    Says how each loop is compiled, and draws the network, into `explain_file` (.svg or .png). `explain_mode` is
+    Says how each loop is compiled. With `explain_file` (.svg or .png), it draws the network. `explain_mode` is
     "training" or "search".
 
     :raises ConfigError: if there is an error in the network
     """
     mode = config.options.explain_mode
     report = _network_to_explain(config, mode)
-    for found in report.layers:
-        if found.cell is not None:
-            print(loop_text(found.cell), file=log.v1)
-            print(file=log.v1)
-    filename = config.options.explain_file or _default_file(config)
-    draw_network(report, filename)
-    print(f"drawn: {filename}", file=log.v1)
+    loops = [found.cell for found in report.layers if found.cell is not None]
+    for cell in loops:
+        print(loop_text(cell), file=log.v1)
+        print(file=log.v1)
+    if not loops:
+        print(f"there are no loops: each of the {len(report.layers)} layers sees all frames at once", file=log.v1)
+    if config.options.explain_file:
+        draw_network(report, config.options.explain_file)
+        print(f"drawn: {config.options.explain_file}", file=log.v1)
+    else:
+        print("'++explain_file net.svg' draws the network", file=log.v1)
     if report.errors:
         raise ConfigError(f"{report.errors[0]}\n  This part is left out. '++task check' lists all errors.")
 
@@ -64,11 +67,6 @@ def _network_to_explain(config: Config, mode: str) -> NetReport:
     is_search = mode == "search"
     net_dict = for_search(net_dict, config) if is_search else net_dict
     return inspect_network(net_dict, config, title=f"network for {mode}", is_search=is_search)
-
-
-def _default_file(config: Config) -> str:
-    name = os.path.basename(config.files[-1]) if config.files else "network"
-    return f"{os.path.splitext(name)[0]}.svg"
 
 
 def _show_networks(report: ConfigReport) -> None:

@@ -71,8 +71,18 @@ def layer_not_found(network: Network, name: str, net_dict: dict[str, Any]) -> La
     if name in net_dict:
         message = f"{by}the layer {full!r} was not made, as nothing needs it.\n  Give it 'is_output_layer': True."
     else:
-        message = f"{by}there is no layer {full!r}.\n  {nearest_hint(name, known)}"
+        message = f"{by}there is no layer {full!r}.\n  {_outside(network, name) or nearest_hint(name, known)}"
     return LayerNotFound(message, known=known, layer_name=name, network=network, net_dict=net_dict)
+
+
+def _outside(network: Network, name: str) -> str | None:
+    """:return: hint, if a network around has a layer of that name"""
+    prefix, net = "base:", network.parent_net
+    while net is not None:
+        if name in net.layers_desc or name in net.layers:
+            return f"There is one outside of it: {prefix + name!r}."
+        prefix, net = f"base:{prefix}", net.parent_net
+    return None
 
 
 @contextlib.contextmanager

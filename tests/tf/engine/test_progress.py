@@ -79,3 +79,17 @@ def test_names_are_shown_if_there_are_several_losses():
     assert describe_scores(MEANS) == ["loss 2.25", "error 0.5"]
     assert describe_scores({"loss:b": 1.0, "loss:a": 2.0, "error:a": 3.0}) == ["loss a 2", "error a 3", "loss b 1"]
     assert describe_scores({}) == []
+
+
+def test_remaining_time_does_not_count_the_first_step(stdout, monkeypatch):
+    file = stdout(io.StringIO(), verbosity=5)
+    times = iter([0.0, 30.0, 32.0, 34.0])
+    monkeypatch.setattr("returnn.tf.engine.progress.time.monotonic", lambda: next(times))
+    progress = Progress("train epoch 3")
+    for step in range(3):
+        progress.step(num_seqs=10, means=MEANS, complete_frac=(step + 1) / 10)
+    lines = file.getvalue().splitlines()
+    assert "10.0%, " in lines[0]
+    assert "left" not in lines[0]  # there is nothing yet to tell it by
+    assert "20.0%, 0:00:16 left" in lines[1]
+    assert "30.0%, 0:00:14 left" in lines[2]

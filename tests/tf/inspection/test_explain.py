@@ -102,7 +102,10 @@ def test_svg(tmp_path, monkeypatch, capsys):
     assert _run(tmp_path, monkeypatch) == 0
     out = capsys.readouterr().out
     assert TEXT in out
-    assert out.endswith("drawn: my.svg\n")
+    assert out.endswith("'++explain_file net.svg' draws the network\n")
+    assert list(tmp_path.glob("*.svg")) == []
+    assert _run(tmp_path, monkeypatch, "++explain_file", "my.svg") == 0
+    assert capsys.readouterr().out.endswith("drawn: my.svg\n")
     root = xml.etree.ElementTree.parse(tmp_path / "my.svg").getroot()
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     for name in ("data:data", "encoder", "keys", "energy_in", "generic_attention", "[time:data, B, 8]"):
@@ -111,6 +114,12 @@ def test_svg(tmp_path, monkeypatch, capsys):
     assert "output/s (rnn_cell)\n[B, 6]\ninside the loop: depends on its own past, by 'prev:att'" in titles
     assert "prev:output/att \u2192 output/s: [B, 8]" in titles
     assert "encoder \u2192 output/att: [time:data, B, 8]" in titles
+
+
+def test_without_loops(tmp_path, monkeypatch, capsys):
+    network = {"output": {"class": "softmax", "from": "data", "n_out": 3}}
+    assert _run(tmp_path, monkeypatch, network=network) == 0
+    assert "there are no loops: each of the 1 layers sees all frames at once\n" in capsys.readouterr().out
 
 
 def test_png_of_the_search(tmp_path, monkeypatch):
@@ -158,7 +167,7 @@ def test_subnetworks_and_nested_loops_are_boxes(tmp_path, monkeypatch):
         "emb": {"class": "linear", "n_out": 3, "from": "data:classes"},
         "output": {"class": "rec", "from": "emb", "unit": unit},
     }
-    assert _run(tmp_path, monkeypatch, network=network) == 0
+    assert _run(tmp_path, monkeypatch, "++explain_file", "my.svg", network=network) == 0
     root = xml.etree.ElementTree.parse(tmp_path / "my.svg").getroot()
     rectangles = {
         rectangle[0].text.split(" ")[0]: [float(rectangle.get(key)) for key in ("x", "y", "width", "height")]
