@@ -25,7 +25,7 @@ def test_forgotten_base(prefix):
     options = {"extern_data": EXTERN_DATA, "network": net_dict, "behavior_version": 30}
     hint = f"There is one outside of it: '{prefix}encoder'."
     assert any(hint in error for error in check_config(Config(options)).errors)
-    with tf.Graph().as_default(), pytest.raises(ConfigError, match="there is no layer 'output.*encoder'") as info:
+    with tf.Graph().as_default(), pytest.raises(ConfigError, match=r"there is no layer 'output.*encoder'") as info:
         TFNetwork(config=Config(options)).construct_from_dict(net_dict)
     assert hint in str(info.value)
     fixed = nets(f"{prefix}encoder")[prefix]
