@@ -70,6 +70,19 @@ def with_old_forms(init: Callable[..., None]) -> Callable[..., None]:
 
         :param version: default: 2 with `dims`, 1 with the old ways of describing the axes
         """
+        if dims is not None and not kwargs:  # each operation makes a tensor like this, so it has to be fast
+            init(
+                self,
+                name,
+                dims,
+                dtype,
+                sparse_dim=sparse_dim,
+                feature_dim=feature_dim,
+                feature_dim_axis=feature_dim_axis,
+                raw_tensor=raw_tensor,
+                version=2 if version is None else version,
+            )
+            return
         old = {option: kwargs.pop(option) for option in list(kwargs) if option not in _OPTIONS_OF_TENSOR}
         time_dim_axis = kwargs.pop("time_dim_axis", NotSpecified)
         placeholder = old.pop("placeholder", None)

@@ -77,7 +77,7 @@ class OperandOps(RawOps[Any]):
     def as_tensor(cls, value: Any, *, like: Tensor | None = None) -> Tensor:
         """:return: operand as tensor of this backend; a number takes the dtype of `like`"""
         if isinstance(value, Tensor):
-            if not cls.computes or isinstance(value._raw_tensor, cls.RawTensorType) or value._raw_backend is cls:
+            if isinstance(value._raw_tensor, cls.RawTensorType) or not cls.computes or value._raw_backend is cls:
                 return value
             out = value.copy_template()
             out._raw_tensor = cls.constant_raw(value._raw_backend.raw_to_numpy(value._raw_tensor), value.dtype, None)
@@ -91,7 +91,11 @@ class OperandOps(RawOps[Any]):
     def as_tensors(cls, a: Any, b: Any) -> tuple[Tensor, Tensor]:
         """:return: both operands as tensors; a number takes the dtype of the tensor beside it, and can stay a number"""
         if isinstance(a, Tensor):
-            return cls.as_tensor(a), cls.as_tensor(b) if isinstance(b, Tensor) else cls._number_beside(b, a)
+            if not isinstance(b, Tensor):
+                return cls.as_tensor(a), cls._number_beside(b, a)
+            if isinstance(a._raw_tensor, cls.RawTensorType) and isinstance(b._raw_tensor, cls.RawTensorType):
+                return a, b  # most often; this is faster
+            return cls.as_tensor(a), cls.as_tensor(b)
         if isinstance(b, Tensor):
             return cls._number_beside(a, b), cls.as_tensor(b)
         a, b = numbers_of_one_kind(a, b)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy
 
@@ -27,17 +26,15 @@ class SoftmaxOps(ReduceOps):
     @classmethod
     def softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """See `returnn.frontend.softmax`."""
-        return cls._over_classes("softmax", cls.softmax_raw, tensor, axis, use_mask)
+        return cls._over_classes("softmax", tensor, axis, use_mask)
 
     @classmethod
     def log_softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """See `returnn.frontend.log_softmax`."""
-        return cls._over_classes("log_softmax", cls.log_softmax_raw, tensor, axis, use_mask)
+        return cls._over_classes("log_softmax", tensor, axis, use_mask)
 
     @classmethod
-    def _over_classes(
-        cls, name: str, function: Callable[[Any, int], Any], tensor: Tensor, axis: Dim, use_mask: bool
-    ) -> Tensor:
+    def _over_classes(cls, name: str, tensor: Tensor, axis: Dim, use_mask: bool) -> Tensor:
         require_dims(name, tensor, [axis])
         require_float(name, tensor)
         if use_mask:
@@ -45,6 +42,7 @@ class SoftmaxOps(ReduceOps):
         out = tensor.copy_template(name)
         if cls.computes:
             raw = masked_raw(tensor, [axis] if use_mask else [], -numpy.inf)
+            function = cls.softmax_raw if name == "softmax" else cls.log_softmax_raw
             out._raw_tensor = function(raw, tensor.get_axis_from_description(axis))
         return out
 
