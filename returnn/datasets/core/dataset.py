@@ -19,6 +19,7 @@ from returnn.config import Config
 from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_generator import BatchLimits, BatchSetGenerator, generate_batches
 from returnn.datasets.core.chunking import ChunkingOption, iterate_seqs, parse_chunking
+from returnn.datasets.core.config_options import evaluation_options, training_options
 from returnn.datasets.core.data_check import KeyInfo, find_problem
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.epoch_sequences import Chunk
@@ -34,6 +35,7 @@ from returnn.datasets.core.seq_order import (
     part_of,
     repeat_order,
 )
+from returnn.datasets.core.seq_selection import find_selected_seqs, keep_selected
 from returnn.datasets.util.seq_lists import load_seq_lens, load_seq_list
 from returnn.util.errors import ConfigError
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
@@ -172,28 +174,13 @@ class Dataset:
         :param config: its options for the training data are added
         :param kwargs: options of the data set; what is there already stays
         """
-        from_config = {
-            "window": config.options.window,
-            "context_window": config.options.context_window,
-            "chunking": config.options.chunking,
-            "seq_ordering": config.options.batching,
-            "shuffle_frames_of_nseqs": config.options.shuffle_frames_of_nseqs,
-            "min_chunk_size": config.options.min_chunk_size,
-            "chunking_variance": config.options.chunking_variance,
-        }
-        for key, value in from_config.items():
-            if value:
-                kwargs.setdefault(key, value)
+        for key, value in training_options(config).items():
+            kwargs.setdefault(key, value)
 
     @staticmethod
     def get_default_kwargs_eval(config: Config) -> dict[str, Any]:
         """:return: options of data sets for evaluation: whole sequences, sorted by length"""
-        chunking: Any = "0"
-        if config.options.on_size_limit == "chunk":
-            chunking = config.options.batch_size or "0"
-        elif str(config.options.chunking) == "1" or config.options.chunk_eval:
-            chunking = config.options.chunking or "0"
-        return {"chunking": chunking, "seq_ordering": "sorted", "shuffle_frames_of_nseqs": 0}
+        return evaluation_options(config)
 
     @classmethod
     def from_config(cls, config: Config, **kwargs: Any) -> Dataset:
@@ -302,33 +289,14 @@ class Dataset:
         if not self.unique_seq_tags and self.seq_tags_filter is None:
             return order
         if self._selected_seqs is None:
-            self._selected_seqs = self._find_selected_seqs()
-        is_selected = np.zeros(num_seqs, dtype=bool)
-        is_selected[self._selected_seqs] = True
-        order = np.asarray(order, dtype=np.int64)
-        return order[is_selected[order]]
-
-    def _find_selected_seqs(self) -> IntArray:
-        selected = []
-        seen: set[str] = set()
-        example = None
-        for i, tag in enumerate(self._iter_corpus_tags()):
-            example = tag
-            if self.seq_tags_filter is not None and tag not in self.seq_tags_filter:
-                continue
-            if self.unique_seq_tags:
-                if tag in seen:
-                    continue
-                seen.add(tag)
-            selected.append(i)
-        if not selected and self.seq_tags_filter:
-            raise DataError(
-                "option 'seq_list_filter_file': none of its tags is in the data",
+            self._selected_seqs = find_selected_seqs(
+                self._iter_corpus_tags(),
+                wanted=self.seq_tags_filter,
+                unique=self.unique_seq_tags,
+                wanted_file=self._seq_list_filter_file,
                 dataset=self.description,
-                file=self._seq_list_filter_file,
-                hint=f"It has tags such as {min(self.seq_tags_filter)!r}, the data has {example!r}.",
             )
-        return np.array(selected, dtype=np.int64)
+        return keep_selected(order, self._selected_seqs, num_seqs=num_seqs)
 
     def get_current_seq_order(self) -> SeqOrder:
         """:return: corpus indices of the sequences of this epoch"""
