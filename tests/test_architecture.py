@@ -35,8 +35,10 @@ LOOP_WITHOUT_GRAPH = tuple(
         "loop.frame",
         "loop.graph",
         "loop.infer",
+        "loop.inputs",
         "loop.plan",
         "loop.selected_frames",
+        "loop.time_step",
         "search.beam",
     )
 )
@@ -78,8 +80,9 @@ WITHOUT_FRAMEWORK = (
 )
 WITHOUT_CIRCLES_OF_TYPES = (
     "returnn.util", "returnn.tensor", "returnn.frontend", "returnn.compat.tensor", "returnn.tf.network",
-    "returnn.tf.engine",
+    "returnn.tf.engine", "returnn.tf.layers.search", "returnn.tf.layers.loop", "returnn.tf.layers.rec",
 )  # fmt: skip
+RECURRENT_ROOMS = tuple(f"returnn.tf.layers.{room}" for room in ("search", "loop", "rec"))  # each knows those before it
 FRAMEWORKS = {"tensorflow", "torch", "keras"}
 COMPAT = "returnn.compat"
 INSTALLS_COMPAT = "returnn"  # `import returnn` makes old module names known
@@ -233,6 +236,13 @@ def test_modules_know_each_other_in_no_circle(package: str) -> None:
     imports = _imports_of_all(with_types=True)
     inside = {module: [name for name in names if _is_in(name, package)] for module, names in imports.items()}
     _assert_no_circle(inside, package)
+
+
+def test_each_room_of_recurrence_knows_only_those_before() -> None:
+    imports = _imports_of_all(with_types=True)
+    for number, room in enumerate(RECURRENT_ROOMS):
+        known = {imported for module in imports if _is_in(module, room) for imported in imports[module]}
+        assert not {name for name in known for later in RECURRENT_ROOMS[number + 1 :] if _is_in(name, later)}
 
 
 @pytest.mark.parametrize(

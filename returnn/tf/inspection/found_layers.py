@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.plan import Placement
-from returnn.tf.layers.loop.subnet_cell import SubnetworkRecCell
 
 _INTERNAL = ("prev:", "data:", ":i")
 
@@ -27,9 +27,9 @@ class FoundLayer:
         return self.layer.get_absolute_name()
 
     @property
-    def cell(self) -> SubnetworkRecCell | None:
+    def loop(self) -> CompiledLoop | None:
         """The loop that the layer is, if it is one."""
-        return getattr(self.layer, "cell", None)
+        return getattr(self.layer, "compiled", None)
 
     @property
     def class_name(self) -> str:
@@ -59,16 +59,16 @@ def _layers_of_network(network: Any, *, depth: int, placement: Placement | None)
 
 def _with_inner(found: FoundLayer) -> Iterator[FoundLayer]:
     yield found
-    if found.cell is not None:
-        yield from _layers_of_loop(found.cell, found.depth + 1)
+    if found.loop is not None:
+        yield from _layers_of_loop(found.loop, found.depth + 1)
         return
     for network in found.layer.get_sub_networks():
         yield from _layers_of_network(network, depth=found.depth + 1, placement=found.placement)
 
 
-def _layers_of_loop(cell: SubnetworkRecCell, depth: int) -> Iterator[FoundLayer]:
-    for path, placement in cell.plan.placements.items():
-        found = FoundLayer(cell.inferred.layers[path], depth + path.count("/"), placement)
+def _layers_of_loop(loop: CompiledLoop, depth: int) -> Iterator[FoundLayer]:
+    for path, placement in loop.plan.placements.items():
+        found = FoundLayer(loop.inferred.layers[path], depth + path.count("/"), placement)
         yield found
-        if found.cell is not None:
-            yield from _layers_of_loop(found.cell, found.depth + 1)
+        if found.loop is not None:
+            yield from _layers_of_loop(found.loop, found.depth + 1)

@@ -12,38 +12,38 @@ from returnn.tf.layers.loop.initial import InitialOutput, initial_value
 from returnn.tf.layers.rec.initial_parameter import InitialParameter
 
 if TYPE_CHECKING:
-    from returnn.tf.layers.loop.subnet_cell import SubnetworkRecCell
+    from returnn.tf.layers.loop.compile import CompiledLoop
 
 
-def infer_initial_values(cell: SubnetworkRecCell) -> None:
+def infer_initial_values(loop: CompiledLoop) -> None:
     """
     Makes templates of all that a loop begins with, in the way in which the loop makes the values.
 
-    :param cell: a loop of which the dims are known
+    :param loop: a loop of which the dims are known
     :raises ConfigError: if an initial value does not fit
     """
-    data = {} if cell.source is None else {"source": cell.source}
-    network = cell.make_network(Frame(cell.prefix), is_step=False, data=data)
+    inputs = loop.inputs
+    network = inputs.make_network(Frame(inputs.prefix), is_step=False, source=inputs.source)
 
     def get_layer(name: str) -> LayerBase:
         return network.construct_layer(network.layers_desc, name)
 
-    for path, template in cell.inferred.prev.items():
-        _infer(cell, network, path, cell.inferred.layers[path]._initial_output, template, get_layer)
-    inside = set(cell.plan.at("inside"))
-    for path in cell.inferred.states:
-        for state in cell.inferred.states[path].values():
+    for path, template in loop.inferred.prev.items():
+        _infer(loop, network, path, loop.inferred.layers[path]._initial_output, template, get_layer)
+    inside = set(loop.plan.at("inside"))
+    for path in loop.inferred.states:
+        for state in loop.inferred.states[path].values():
             if isinstance(state.initial, InitialParameter):
                 state.initial()  # also of a layer that was moved out
             if path not in inside:
                 continue
             is_output = isinstance(state.initial, InitialOutput)
-            value = cell.inferred.layers[path]._initial_output if is_output else state.initial
-            _infer(cell, network, path, value, state.template, get_layer)
+            value = loop.inferred.layers[path]._initial_output if is_output else state.initial
+            _infer(loop, network, path, value, state.template, get_layer)
 
 
 def _infer(
-    cell: SubnetworkRecCell,
+    loop: CompiledLoop,
     network: Any,
     path: str,
     value: Any,
@@ -52,7 +52,7 @@ def _infer(
 ) -> None:
     if callable(value) and not hasattr(value, "output"):  # it makes a value
         return
-    layer = cell.inferred.layers[path]
+    layer = loop.inferred.layers[path]
     owner = InternalLayer(name=layer.name, network=network, output=layer.output, name_scope=layer.name_scope)
     owner.layer_class = layer.layer_class  # for error messages
     initial_value(value, template, layer=owner, get_layer=get_layer, apply_on_zeros=lambda: template)

@@ -10,8 +10,8 @@ from returnn.tf.inspection.found_layers import FoundLayer
 
 if TYPE_CHECKING:
     from returnn.tensor import Tensor
+    from returnn.tf.layers.loop.compile import CompiledLoop
     from returnn.tf.layers.loop.frame import Edge
-    from returnn.tf.layers.loop.subnet_cell import SubnetworkRecCell
 
 _PLACES = {
     "before": "before the loop, all frames at once",
@@ -20,88 +20,88 @@ _PLACES = {
 }
 
 
-def loop_text(cell: SubnetworkRecCell) -> str:
+def loop_text(loop: CompiledLoop) -> str:
     """:return: the stages of the compiler, in lines"""
-    name = cell.plan.name
+    name = loop.plan.name
     return "\n".join(
         [
-            f"loop {name!r} over {dim_text(cell.time_dim)}: {_length(cell)}",
+            f"loop {name!r} over {dim_text(loop.inputs.time_dim)}: {_length(loop)}",
             "  parse: who uses what",
-            *_aligned((path, ", ".join(map(str, cell.inferred.edges.get(path, ()))) or "-") for path in _paths(cell)),
+            *_aligned((path, ", ".join(map(str, loop.inferred.edges.get(path, ()))) or "-") for path in _paths(loop)),
             "  infer: output of one frame",
-            *_aligned((path, _class_of(cell, path), dims_text(_output(cell, path))) for path in _paths(cell)),
+            *_aligned((path, _class_of(loop, path), dims_text(_output(loop, path))) for path in _paths(loop)),
             "  plan: where each layer runs, and why",
-            *_plan(cell),
+            *_plan(loop),
             "  emit: what goes in and out of the frames",
-            *_aligned(_traffic(cell)),
+            *_aligned(_traffic(loop)),
         ]
     )
 
 
-def _paths(cell: SubnetworkRecCell) -> list[str]:
-    return list(cell.plan.placements)
+def _paths(loop: CompiledLoop) -> list[str]:
+    return list(loop.plan.placements)
 
 
-def _output(cell: SubnetworkRecCell, path: str) -> Tensor:
-    return cell.inferred.layers[path].output
+def _output(loop: CompiledLoop, path: str) -> Tensor:
+    return loop.inferred.layers[path].output
 
 
-def _class_of(cell: SubnetworkRecCell, path: str) -> str:
-    return FoundLayer(cell.inferred.layers[path]).class_name
+def _class_of(loop: CompiledLoop, path: str) -> str:
+    return FoundLayer(loop.inferred.layers[path]).class_name
 
 
-def _length(cell: SubnetworkRecCell) -> str:
-    return _number_of_frames(cell) + (_unroll(cell) if cell.unroll else "")
+def _length(loop: CompiledLoop) -> str:
+    return _number_of_frames(loop) + (_unroll(loop) if loop.inputs.unroll else "")
 
 
-def _unroll(cell: SubnetworkRecCell) -> str:
-    number = cell.time_dim.dimension if cell.has_known_length else None
-    number = number or getattr(cell.rec_layer, "max_seq_len", None)
+def _unroll(loop: CompiledLoop) -> str:
+    number = loop.inputs.time_dim.dimension if loop.inputs.has_known_length else None
+    number = number or getattr(loop.inputs.layer, "max_seq_len", None)
     if isinstance(number, int):
         return f"; unrolled: {number} frames, one after the other"
     return "; option 'unroll' has no effect, as 'max_seq_len' is no number"
 
 
-def _number_of_frames(cell: SubnetworkRecCell) -> str:
-    if cell.has_known_length:
-        return "the number of frames is known before" + (", 'end' may end it earlier" if cell.has_end else "")
-    longest = getattr(cell.rec_layer, "max_seq_len", None)
+def _number_of_frames(loop: CompiledLoop) -> str:
+    if loop.inputs.has_known_length:
+        return "the number of frames is known before" + (", 'end' may end it earlier" if loop.step.has_end else "")
+    longest = getattr(loop.inputs.layer, "max_seq_len", None)
     limit = f", after at most {longest} frames" if longest is not None else ""
     return f"the layer 'end' ends it{limit}"
 
 
-def _plan(cell: SubnetworkRecCell) -> list[str]:
+def _plan(loop: CompiledLoop) -> list[str]:
     lines = []
     for place, words in _PLACES.items():
-        found = [p for p in cell.plan.placements.values() if p.place == place]
+        found = [p for p in loop.plan.placements.values() if p.place == place]
         if found:
             lines += [f"    {words}:", *(f"  {line}" for line in _aligned((p.layer, p.reason) for p in found))]
     return lines
 
 
-def _traffic(cell: SubnetworkRecCell) -> list[tuple[str, str, str]]:
-    inferred, plan = cell.inferred, cell.plan
+def _traffic(loop: CompiledLoop) -> list[tuple[str, str, str]]:
+    inferred, plan = loop.inferred, loop.plan
     inside = plan.at("inside")
     if not inside:
         return [("there is no loop in the graph", "", "")]
-    rows = [("reads", "data:source", dims_text(cell.source))] if cell.source is not None else []
-    rows += [("reads", str(edge), dims_text(_output(cell, edge.path))) for edge in _read_edges(cell, inside)]
+    rows = [("reads", "data:source", dims_text(loop.inputs.source))] if loop.inputs.source is not None else []
+    rows += [("reads", str(edge), dims_text(_output(loop, edge.path))) for edge in _read_edges(loop, inside)]
     rows += [("keeps for the next frame", f"prev:{p}", dims_text(t)) for p, t in inferred.prev.items() if p in inside]
     for path in inside:
         for key, state in inferred.states.get(path, {}).items():
             rows.append(("keeps for the next frame", f"{path}, state {key!r}", dims_text(state.template)))
     used_later = {edge.path for path in plan.at("after") for edge in inferred.edges.get(path, ())}
-    wanted = [path for path in inside if path in used_later or (path in cell.wanted and path != "end")]
-    rows += [("writes, for all frames", path, dims_text(_output(cell, path))) for path in wanted]
+    wanted = [path for path in inside if path in used_later or (path in loop.graph.wanted and path != "end")]
+    rows += [("writes, for all frames", path, dims_text(_output(loop, path))) for path in wanted]
     if inferred.beam is not None:
         rows.append(("carries", f"beam of {inferred.beam.dim.size} hypotheses", "scores, and where each came from"))
     return rows
 
 
-def _read_edges(cell: SubnetworkRecCell, inside: Sequence[str]) -> list[Edge]:
+def _read_edges(loop: CompiledLoop, inside: Sequence[str]) -> list[Edge]:
     """:return: what frames use of layers before the loop"""
-    edges = {edge for path in inside for edge in cell.inferred.edges.get(path, ())}
-    before = set(cell.plan.at("before"))
+    edges = {edge for path in inside for edge in loop.inferred.edges.get(path, ())}
+    before = set(loop.plan.at("before"))
     return sorted((edge for edge in edges if edge.kind in ("same", "prev") and edge.path in before), key=str)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.options.layer_options import options_of, public_options_of
 from returnn.tf.layers.options.registry import get_layer_class, get_loss_class
-from returnn.tf.layers.rec.unit_layer import UnitLayer
+from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 from returnn.tf.layers.rec.units.registry import get_unit_class
 from returnn.util.errors import ConfigError, nearest_hint
 
@@ -133,7 +133,7 @@ def _check_names_of_classes(layer_class: type[LayerBase], desc: Mapping[str, Any
     """:raises ConfigError: if there is no such loss or unit"""
     if isinstance(desc.get("loss"), str):
         get_loss_class(desc["loss"])
-    if issubclass(layer_class, UnitLayer) and isinstance(desc.get("unit", ""), str) and "unit" in desc:
+    if issubclass(layer_class, RecurrentLayer) and isinstance(desc.get("unit", ""), str) and "unit" in desc:
         get_unit_class(desc["unit"], as_cell=layer_class.unit_as_cell, opts=desc.get("unit_opts"))
 
 

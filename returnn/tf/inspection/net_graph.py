@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from returnn.tf.inspection.dims_text import dims_text
 from returnn.tf.inspection.found_layers import FoundLayer
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.loop.compile import CompiledLoop
 
 
 @dataclass
@@ -63,7 +64,7 @@ def net_graph(layers: Sequence[FoundLayer]) -> NetGraph:
 
 def _node_of(found: FoundLayer) -> Node:
     place = found.placement
-    kind = "loop" if found.cell is not None else (place.place if place is not None else "layer")
+    kind = "loop" if found.loop is not None else (place.place if place is not None else "layer")
     note = f"{place.place} the loop: {place.reason}" if place is not None else ""
     return Node(found.name, found.class_name, dims_text(found.layer.output), kind=kind, note=note)
 
@@ -84,18 +85,25 @@ def _parent(name: str, nodes: dict[str, Node]) -> Node | None:
 
 def _uses(layers: Sequence[FoundLayer]) -> Iterator[Use]:
     for found in layers:
-        if found.cell is not None:
+        if found.loop is not None:
             yield from _uses_in_loop(found)
         if found.placement is None:
+            inside = set() if found.loop is None else _base_layers(found.loop)
             for source in found.layer.get_dep_layers():
-                yield Use(_name_of(source), found.name)
+                if source in found.layer.sources or source.get_absolute_name() not in inside:
+                    yield Use(_name_of(source), found.name)
+
+
+def _base_layers(loop: CompiledLoop) -> set[str]:
+    """:return: names of layers around that layers inside of the loop use"""
+    return {edge.path for edges in loop.inferred.edges.values() for edge in edges if edge.kind == "base"}
 
 
 def _uses_in_loop(found: FoundLayer) -> Iterator[Use]:
-    assert found.cell is not None
-    prefix = found.cell.prefix
-    for path, edges in found.cell.inferred.edges.items():
-        if path not in found.cell.plan.placements:
+    assert found.loop is not None
+    prefix = found.loop.inputs.prefix
+    for path, edges in found.loop.inferred.edges.items():
+        if path not in found.loop.plan.placements:
             continue
         for edge in edges:
             if edge.path == ":i":
@@ -111,7 +119,7 @@ def _name_of(layer: LayerBase) -> str:
 
 
 def _data_outputs(found: FoundLayer) -> Iterator[tuple[str, str]]:
-    if found.cell is not None and found.cell.source is not None:
-        yield f"{found.cell.prefix}data:source", dims_text(found.cell.source)
+    if found.loop is not None and found.loop.inputs.source is not None:
+        yield f"{found.loop.inputs.prefix}data:source", dims_text(found.loop.inputs.source)
     for source in found.layer.get_dep_layers():
         yield _name_of(source), dims_text(source.output)

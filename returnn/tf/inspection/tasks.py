@@ -47,9 +47,9 @@ def explain(config: Config) -> None:
     """
     mode = config.options.explain_mode
     report = _network_to_explain(config, mode)
-    loops = [found.cell for found in report.layers if found.cell is not None]
-    for cell in loops:
-        print(loop_text(cell), file=log.v1)
+    loops = [found.loop for found in report.layers if found.loop is not None]
+    for loop in loops:
+        print(loop_text(loop), file=log.v1)
         print(file=log.v1)
     if not loops:
         print(f"there are no loops: each of the {len(report.layers)} layers sees all frames at once", file=log.v1)

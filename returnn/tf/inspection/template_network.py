@@ -105,12 +105,12 @@ class TemplateConstruction(Construction):
             axis.dyn_size_ext = None
             self.notes.made_up_lengths.remove(axis)
         layer = super().add(name, layer_class, **layer_desc)
-        cell = getattr(layer, "cell", None)
-        if cell is not None:
-            if cell.time_dim.dyn_size_ext is None:
-                cell.time_dim.dyn_size_ext = Tensor("lengths", dims=[batch_dim], dtype="int32")
-                self.notes.made_up_lengths.append(cell.time_dim)
-            infer_initial_values(cell)
+        loop = getattr(layer, "compiled", None)
+        if loop is not None:
+            if loop.inputs.time_dim.dyn_size_ext is None:
+                loop.inputs.time_dim.dyn_size_ext = Tensor("lengths", dims=[batch_dim], dtype="int32")
+                self.notes.made_up_lengths.append(loop.inputs.time_dim)
+            infer_initial_values(loop)
         return layer
 
 

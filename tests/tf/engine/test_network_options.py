@@ -64,7 +64,7 @@ def test_layers_that_stay_in_all_loops(run):
     unit = {"output": {"class": "linear", "activation": None, "n_out": 2, "from": "data:source"}}
     net = {"output": {"class": "rec", "unit": unit, "from": "data"}}
     network, outside = run(net, DATA)
-    assert {p.place for p in network.layers["output"].cell.plan.placements.values()} == {"before"}
+    assert {p.place for p in network.layers["output"].compiled.plan.placements.values()} == {"before"}
     network, inside = run(net, DATA, optimize_move_layers_out=False)
-    assert {p.place for p in network.layers["output"].cell.plan.placements.values()} == {"inside"}
+    assert {p.place for p in network.layers["output"].compiled.plan.placements.values()} == {"inside"}
     numpy.testing.assert_allclose(inside.swapaxes(0, 1), outside, rtol=1e-6)  # time is the first axis in loops

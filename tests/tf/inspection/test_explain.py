@@ -57,7 +57,7 @@ loop 'output' over time:classes: the number of frames is known before
 
 def _loop_text(net_dict, **modes):
     report = inspect_network(copy.deepcopy(net_dict), Config(options()), title="test", **modes)
-    return loop_text(report.network.get_layer("output").cell)
+    return loop_text(report.network.get_layer("output").compiled)
 
 
 def test_a_loop_in_training():

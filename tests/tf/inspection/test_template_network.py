@@ -70,7 +70,7 @@ def test_lengths_are_forgotten_as_dims_outlive_the_network():
     for _ in range(2):
         network = _network(net_dict, search_flag=True, train_flag=False)
         assert not network.notes.errors
-        assert not network.get_layer("loop").cell.has_known_length
+        assert not network.get_layer("loop").compiled.inputs.has_known_length
         assert dim.dyn_size_ext is None
         assert batch_dim.dyn_size_ext is None
 

@@ -233,7 +233,7 @@ register_layer_class(Sum)
 def test_layer_with_state_stays_in_the_loop():
     layers = {"sum": {"class": "my_sum", "from": "data:source"}, "output": {"class": "copy", "from": "sum"}}
     net = net_of(SUM, network=in_loop(**layers))
-    plan = net.net.get_layer("output").cell.plan
+    plan = net.net.get_layer("output").compiled.plan
     assert (plan.place_of("sum"), plan.place_of("output")) == ("inside", "after")
 
 

@@ -1,62 +1,13 @@
-"""
-What is left of a loop behind its end: the hidden states of its layers, after the last frame of each sequence.
-
-A state that somebody outside asks for is kept for all frames, as its sequence may end in any of them. Who asks is read
-from the net dict, as the loop is compiled before those that use it.
-"""
+"""What is left of a loop behind its end: the hidden states of its layers, after the last frame of each sequence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
-from returnn.tf.layers.loop.prev_layer import owner_of_state
 from returnn.tf.layers.loop.time_axis import on_beam_of
-
-
-def asked_for_states(net_dict: Mapping[str, Any], loop_name: str, unit: Mapping[str, Any]) -> set[str]:
-    """
-    :param net_dict: of the outermost network
-    :param loop_name: name of the loop, in its own network
-    :param unit: its time step
-    :return: paths of layers in there whose last hidden state may be used outside
-    """
-    found = set()
-    for name in _names_of_states(net_dict, unit):
-        parts = name.rpartition(":")[2].split("/")
-        if loop_name in parts:
-            found.add("/".join(parts[parts.index(loop_name) + 1 :]) or "output")
-    found = {path for path in found if path.partition("/")[0] in unit}
-    return found | {owner_of_state(path, unit) for path in found}
-
-
-def _names_of_states(desc: Any, unit: Mapping[str, Any]) -> Iterator[str]:
-    """:return: names of layers in `desc` whose hidden state is used, beside those in the unit itself"""
-    if not isinstance(desc, Mapping) or desc is unit:
-        return
-    keys = (
-        ["initial_state", "state", "from"]
-        if desc.get("class") == "get_last_hidden_state"
-        else ["initial_state", "state"]
-    )
-    for key, value in desc.items():
-        if key in keys:
-            yield from _strings(value)
-        yield from _names_of_states(value, unit)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _strings(item)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _strings(item)
 
 
 class KeptFrames(InternalLayer):

@@ -8,7 +8,7 @@ more. A template costs little, as nothing is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import StateTemplate, UndefinedSource
 from returnn.tf.layers.loop.frame import Edge, Frame
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
+from returnn.tf.layers.loop.inputs import LoopInputs, template_of_frame
+from returnn.tf.layers.loop.time_step import TimeStep, describe
 from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -28,91 +30,104 @@ if TYPE_CHECKING:
 _MAX_ROUNDS = 10
 
 
+MakePrevLayer = Callable[[Network, str, Tensor], "LayerBase"]
+
+
 @dataclass(frozen=True)
 class InferredLoop:
     """What is known of the time step before anything is computed."""
 
-    layers: dict[str, LayerBase]  # as templates, by path
-    edges: dict[str, tuple[Edge, ...]]
-    prev: dict[str, Tensor]  # what "prev:" of a layer looks like
-    states: dict[str, dict[str, StateTemplate]]  # of each layer with state
+    layers: Mapping[str, LayerBase]  # as templates, by path
+    edges: Mapping[str, tuple[Edge, ...]]
+    prev: Mapping[str, Tensor]  # what "prev:" of a layer looks like
+    states: Mapping[str, Mapping[str, StateTemplate]]  # of each layer with state
     beam: Beam | None = None  # of the last choice of a step
     prev_beam: Dim | None = None  # the same in the frame before
 
 
-def infer(
-    prefix: str,
-    descriptions: dict[str, Any],
-    make_network: Callable[[Frame], Any],
-    make_prev_layer: Callable[[Any, str, Tensor], LayerBase],
-    wanted: Sequence[str],
-    *,
-    time_dim: Dim,
-) -> InferredLoop:
+def infer(inputs: LoopInputs, step: TimeStep, make_prev_layer: MakePrevLayer) -> InferredLoop:
     """
-    :param time_dim: of the loop
-    :param prefix: absolute name of the loop, with "/" at the end
-    :param descriptions: options of the layers of the time step
-    :param make_network: function that makes a network for one frame
-    :param make_prev_layer: function of such a network, the path of a layer, and what it looked like in the frame
-        before: the layer that "prev:" means
-    :param wanted: the layers that are needed; they, and all that they need, are looked at
-    :raises ConfigError: if the templates contradict each other
+    :param inputs: the loop
+    :param step: its layers, of which those that are wanted, and all that they need, are looked at
+    :param make_prev_layer: function of a network for one frame, the path of a layer, and what it looked like in the
+        frame before: the layer that "prev:" means
+    :raises ConfigError: if the templates contradict each other, or the layer "end" is no condition
     """
-    prev: dict[str, Tensor] = {}
+    prev: Mapping[str, Tensor] = {}
     prev_beam: Dim | None = None
     guesses_by_sources = False
     for _ in range(_MAX_ROUNDS):
-        frame = _TemplateFrame(prefix, descriptions, prev, time_dim, prev_beam, make_prev_layer)
-        frame.guesses_by_sources = guesses_by_sources
-        with backend_ctx("template"):
-            network = make_network(frame)
-            frame.network = network
-            try:
-                _construct(network, wanted, frame)
-            except UndefinedSource:
-                if guesses_by_sources:
-                    raise
-                guesses_by_sources = True
-                continue
-        templates = {path: frame.template_of(path) for path in frame.asked_for_prev}  # which may ask for more
-        beam = _last_beam(network, frame)
-        used_prev_beam = prev_beam
-        prev_beam = None if beam is None else network.parent_layer.new_dim(
-            "beam of the frame before", beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False
-        )  # fmt: skip
-        found = {path: as_beam_of_frame_before(template, prev_beam) for path, template in templates.items()}
-        is_stable = prev_beam is used_prev_beam and all(_same(found[path], prev.get(path)) for path in found)
+        frame = _TemplateFrame(inputs, step, prev, prev_beam, make_prev_layer, guesses_by_sources)
+        try:
+            with backend_ctx("template"):
+                frame.make(step.wanted)
+        except UndefinedSource:
+            if guesses_by_sources:
+                raise
+            guesses_by_sources = True
+            continue
+        inferred = frame.inferred()
+        is_stable = inferred.prev_beam is prev_beam and all(
+            _is_same(template, prev.get(path)) for path, template in inferred.prev.items()
+        )
         if is_stable and not frame.has_undefined:
-            network.beams.latest(_choices(frame), where=f"loop {prefix[:-1]!r}")  # checks that there is such a one
-            _note_initial_outputs(network, [frame.layers[path] for path in found])
-            edges = {path: tuple(edges) for path, edges in frame.edges.items()}
-            return InferredLoop(dict(frame.layers), edges, found, _states(frame, prev_beam), beam, prev_beam)
-        last, prev = prev, found
-    path = next((path for path in prev if not _same(prev[path], last.get(path))), "output")
+            frame.check_choices()
+            frame.make_initial_outputs(inferred.prev)
+            if step.has_end:
+                _check_end(inputs, inferred.layers["end"].output)
+            return inferred
+        last, prev, prev_beam = prev, inferred.prev, inferred.prev_beam
+    path = next((path for path in prev if not _is_same(prev[path], last.get(path))), "output")
     raise ConfigError(
-        f"layer {prefix + path!r}: its dims contradict those of its own past.\n"
+        f"layer {inputs.prefix + path!r}: its dims contradict those of its own past.\n"
         f"  From 'prev:{path}' with {last.get(path)} follows {prev[path]}."
     )
 
 
-def graph_of(
-    inferred: InferredLoop, wanted: Sequence[str], *, time_dim: Dim, conditions: Sequence[str], length_is_known: bool
-) -> LoopGraph:
-    """
-    :param inferred: the time step
-    :param time_dim: of the loop
-    :param wanted: layers of which all frames are needed outside
-    :param conditions: layers that the loop itself needs
-    :param length_is_known: before the loop starts
-    :return: the layers as values, without what the frame is given
-    """
+def _check_end(inputs: LoopInputs, end: Tensor) -> None:
+    """:raises ConfigError: if "end" is not one bool for each sequence or hypothesis"""
+    batch = inputs.layer.network.step.batch_dims()
+    more = [dim for dim in end.dims if dim not in batch and not dim.is_batch_dim() and not dim.is_beam_dim()]
+    if end.dtype != "bool" or more:
+        raise ConfigError(
+            f"layer {inputs.prefix + 'end'!r}: says whether a sequence has ended: it has to be [B], bool.\n"
+            f"  It is {end} {end.dtype}."
+        )
+
+
+def build_graph(inputs: LoopInputs, step: TimeStep, inferred: InferredLoop) -> LoopGraph:
+    """:return: the layers as values, without what the frame is given"""
     nodes = {
-        path: _node_of(path, layer, inferred, time_dim)
+        path: _node_of(path, layer, inferred, inputs.time_dim)
         for path, layer in inferred.layers.items()
         if not (path.startswith(("data", "prev:")) and layer.layer_class in ("source", None))
     }
-    return LoopGraph(nodes, tuple(wanted), tuple(conditions), length_is_known)
+    return LoopGraph(
+        nodes,
+        wanted=(*step.wanted, *_find_wanted_if_made(inputs, step, inferred)),
+        conditions=("end",) if step.has_end else (),
+        length_is_known=inputs.has_known_length,
+    )
+
+
+def _find_wanted_if_made(inputs: LoopInputs, step: TimeStep, inferred: InferredLoop) -> list[str]:
+    """:return: paths of layers which others need anyway, and of which all frames are needed"""
+    made = inferred.layers
+    blocks = tuple(f"{path}/" for path, layer in made.items() if layer.is_one_block)
+    return [
+        path
+        for path, layer in made.items()
+        if path not in step.wanted and not path.startswith(blocks) and _has_use_for_frames(inputs, step, path, layer)
+    ]
+
+
+def _has_use_for_frames(inputs: LoopInputs, step: TimeStep, path: str, layer: LayerBase) -> bool:
+    """:return: whether a layer in a subnetwork is an output, or regularization looks at the output of a layer"""
+    network = inputs.layer.network
+    is_regularized = bool(layer.spatial_smoothing or layer.darc1) and (
+        network.eval_flag or network.is_training_objective
+    )
+    return is_regularized or ("/" in path and bool(step.describe(path).get("is_output_layer")))
 
 
 def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, time_dim: Dim) -> LoopNode:
@@ -148,39 +163,101 @@ def _reason_of_whole_sequences(layer: LayerBase, time_dim: Dim) -> str:
     return f"sees all frames of {whole[0].get_absolute_name()!r} in each frame" if whole else ""
 
 
-def _note_initial_outputs(network: Network, layers: Sequence[LayerBase]) -> None:
-    """Makes the layers around the loop that initial outputs are taken from, so that it is known who uses them."""
-    for layer in layers:
-        name = layer._initial_output
-        if isinstance(name, str) and name.startswith("base:"):
-            with backend_ctx("template"):
-                network.construct_layer(network.layers_desc, name)
-
-
 class _TemplateFrame(Frame):
+    """One frame in which layers are templates, in one round of the fixed point."""
+
     def __init__(
         self,
-        prefix: str,
-        descriptions: dict[str, Any],
-        prev: dict[str, Tensor],
-        time_dim: Dim,
+        inputs: LoopInputs,
+        step: TimeStep,
+        prev: Mapping[str, Tensor],
         prev_beam: Dim | None,
-        make_prev_layer: Callable[[Any, str, Tensor], LayerBase],
+        make_prev_layer: MakePrevLayer,
+        guesses_by_sources: bool,
     ) -> None:
-        super().__init__(prefix)
-        self.make_prev_layer = make_prev_layer
-        self.prev_beam = prev_beam
-        self.time_dim = time_dim
-        self.descriptions = descriptions
+        """
+        :param prev: what layers looked like in the last round, by path: now they are those of the frame before
+        :param prev_beam: the beam of these
+        :param guesses_by_sources: whether to take that a layer looks like its sources, if nothing else helps
+        """
+        super().__init__(inputs.prefix)
+        self.inputs = inputs
+        self.time_dim = inputs.time_dim
+        self.descriptions = step.descriptions
         self.prev = prev
-        self.network: Network | None = None
+        self.prev_beam = prev_beam
+        self.make_prev_layer = make_prev_layer
+        self.guesses_by_sources = guesses_by_sources
         self.asked_for_prev: list[str] = []
-        self.guesses_by_sources = False  # if nothing else helps
+        source = None if inputs.source is None else template_of_frame(inputs.source, inputs.time_dim)
+        with backend_ctx("template"):
+            self.network = inputs.make_network(self, is_step=True, source=source, only_template=True)
+            self.network.set_rec_step_info(i=None)
+
+    def make(self, wanted: Sequence[str]) -> None:
+        """
+        Makes the layers.
+
+        :raises UndefinedSource: if one cannot be made in this round
+        """
+        undefined: list[str] = []
+        for name in wanted:
+            try:
+                self._construct(name)
+            except UndefinedSource:
+                undefined.append(name)
+        for name in undefined:  # another one may have made known what was missing
+            try:
+                self._construct(name)
+            except UndefinedSource as exc:
+                raise _find_first_cause(exc) from exc
+
+    def inferred(self) -> InferredLoop:
+        """:return: what this round found, which the next one takes as the frame before"""
+        templates = {path: self.template_of(path) for path in self.asked_for_prev}  # which may ask for more
+        beam = self._last_beam()
+        prev_beam = None if beam is None else self.inputs.layer.new_dim(
+            "beam of the frame before", beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False
+        )  # fmt: skip
+        return InferredLoop(
+            layers=dict(self.layers),
+            edges={path: tuple(edges) for path, edges in self.edges.items()},
+            prev={path: as_beam_of_frame_before(template, prev_beam) for path, template in templates.items()},
+            states={path: _states_of(layer, prev_beam) for path, layer in self.layers.items()},
+            beam=beam,
+            prev_beam=prev_beam,
+        )
+
+    def check_choices(self) -> None:
+        """:raises ConfigError: if the beams of a step do not continue each other"""
+        self.network.beams.latest(self._choices(), where=f"loop {self.prefix[:-1]!r}")
+
+    def make_initial_outputs(self, paths: Iterable[str]) -> None:
+        """Makes the layers around the loop that initial outputs are taken from, so that it is known who uses them."""
+        for path in paths:
+            name = self.layers[path]._initial_output
+            if isinstance(name, str) and name.startswith("base:"):
+                with backend_ctx("template"):
+                    self._construct(name)
+
+    def _construct(self, name: str) -> LayerBase:
+        return self.network.construct_layer(self.network.layers_desc, name)
+
+    def _last_beam(self) -> Beam | None:
+        """:return: the beam of the last choice of a step, None without search"""
+        beams = self.network.beams
+        found = [beam for beam in map(beams.of, self._choices()) if beam is not None]
+        return max(found, key=lambda beam: len(beams.chain(beam)), default=None)
+
+    def _choices(self) -> list[Tensor]:
+        """:return: what the choices of a step put out"""
+        choices = [layer for layer in self.layers.values() if layer.search_choices is not None]
+        return [layer.output for layer in choices if not layer.search_choices.is_decided]
 
     def step_data(self, key: str, data: Tensor) -> Tensor:
         """:return: template of one frame of the data"""
-        data = self.network.parent_layer.data_of_frames(key, data, self.time_dim)
-        return frame_of(data, self.time_dim) if self.time_dim in data.dims else data
+        data = self.inputs.data_of_frames(key, data)
+        return template_of_frame(data, self.time_dim) if self.time_dim in data.dims else data
 
     def prev_layer(self, path: str) -> LayerBase:
         """:return: the layer in the frame before, as template"""
@@ -217,7 +294,7 @@ class _TemplateFrame(Frame):
         """:return: template of a layer of this frame, which is made if necessary"""
         if path not in self.layers:
             with backend_ctx("template"):
-                self.network.construct_layer(self.network.layers_desc, path)
+                self._construct(path)
         return self.layers[path].output
 
     def _guess(self, path: str) -> Tensor:
@@ -226,7 +303,7 @@ class _TemplateFrame(Frame):
             return self.layers[path].output
         first = path.partition("/")[0]
         if first not in self.descriptions:
-            self.network.construct_layer(self.network.layers_desc, path)  # raises if there is no such layer
+            self._construct(path)  # raises if there is no such layer
             if path not in self.layers:
                 raise ConfigError(
                     f"layer {self.prefix + (self._stack or ['output'])[-1]!r}: there is no 'prev:{path}', as {path!r} "
@@ -247,18 +324,18 @@ class _TemplateFrame(Frame):
         return guess
 
     def _guess_by_initial_output(self, path: str) -> Tensor | None:
-        name = description_of(path, self.descriptions).get("initial_output")
+        name = describe(path, self.descriptions).get("initial_output")
         if not isinstance(name, str) or not name.startswith("base:"):
             return None
-        return self.network.construct_layer(self.network.layers_desc, name).output
+        return self._construct(name).output
 
     def _guess_by_sources(self, path: str, seen: set[str]) -> Tensor | None:
         """:return: what a source of the layer may look like. Most layers look like one, and the next round knows."""
-        sources = description_of(path, self.descriptions).get("from", ())
+        sources = describe(path, self.descriptions).get("from", ())
         prefix = path[: path.rfind("/") + 1]
         for name in [sources] if isinstance(sources, str) else sources:
             source = prefix + str(name)
-            if source in seen or not description_of(source, self.descriptions):
+            if source in seen or not describe(source, self.descriptions):
                 continue
             seen.add(source)
             guess = _guess_from_options(self.network, source, self.descriptions)
@@ -271,7 +348,7 @@ class _TemplateFrame(Frame):
         stack, self._stack = self._stack, []  # it is not this frame of the layer that is used
         self.num_guesses += 1
         try:
-            return self.network.construct_layer(self.network.layers_desc, path).output
+            return self._construct(path).output
         except UndefinedSource:
             return None
         finally:
@@ -279,65 +356,23 @@ class _TemplateFrame(Frame):
             self.num_guesses -= 1
 
 
-def _last_beam(network: Network, frame: Frame) -> Beam | None:
-    """:return: the beam of the last choice of a step, None without search"""
-    found = [network.beams.of(output) for output in _choices(frame)]
-    return max(
-        (beam for beam in found if beam is not None), key=lambda beam: len(network.beams.chain(beam)), default=None
-    )
-
-
-def _choices(frame: Frame) -> list[Tensor]:
-    """:return: what the choices of a step put out"""
-    choices = [layer for layer in frame.layers.values() if layer.search_choices is not None]
-    return [layer.output for layer in choices if not layer.search_choices.is_decided]
-
-
-def _states(frame: Frame, prev_beam: Dim | None) -> dict[str, dict[str, StateTemplate]]:
+def _states_of(layer: LayerBase, prev_beam: Dim | None) -> dict[str, StateTemplate]:
+    """:return: what the layer keeps, as the next frame sees it, by name"""
     return {
-        path: {
-            key: replace(state, template=as_beam_of_frame_before(state.template, prev_beam))
-            for key, state in layer.state_templates.items()
-        }
-        for path, layer in frame.layers.items()
+        key: replace(state, template=as_beam_of_frame_before(state.template, prev_beam))
+        for key, state in layer.state_templates.items()
     }
 
 
-def _construct(network: Network, wanted: Sequence[str], frame: _TemplateFrame) -> None:
-    undefined: list[tuple[str, UndefinedSource]] = []
-    for name in wanted:
-        try:
-            network.construct_layer(network.layers_desc, name)
-        except UndefinedSource as exc:
-            undefined.append((name, exc))
-    for name, _ in undefined:  # another one may have made known what was missing
-        try:
-            network.construct_layer(network.layers_desc, name)
-        except UndefinedSource as exc:
-            raise _first_cause(exc) from exc
-
-
-def _first_cause(exc: BaseException) -> BaseException:
+def _find_first_cause(exc: BaseException) -> BaseException:
     while isinstance(exc, UndefinedSource) and exc.__cause__ is not None:
         exc = exc.__cause__
     return exc
 
 
-def description_of(path: str, descriptions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """:return: options of a layer of the time step; none if they do not say any"""
-    desc: Any = {"subnetwork": descriptions}
-    for part in path.split("/"):
-        inner = desc.get("unit") if desc.get("class") == "masked_computation" else desc
-        layers = inner.get("subnetwork") if isinstance(inner, Mapping) else None
-        desc = layers.get(part) if isinstance(layers, Mapping) else None
-        if not isinstance(desc, Mapping):
-            return {}
-    return desc
-
-
-def _guess_from_options(network: Network, path: str, descriptions: dict[str, Any]) -> Tensor | None:
+def _guess_from_options(network: Network, path: str, descriptions: Mapping[str, Any]) -> Tensor | None:
     """:return: what a layer that depends on itself looks like, as far as its options say"""
-    desc = description_of(path, descriptions)
+    desc = describe(path, descriptions)
     batch = network.step.batch_dims()
     out_type = desc.get("out_type")
     options = {} if callable(out_type) else dict(out_type or {})
@@ -365,20 +400,20 @@ def _guess_from_options(network: Network, path: str, descriptions: dict[str, Any
     return _guess_from_values_of_switch(network, path, descriptions)
 
 
-def _guess_from_values_of_switch(network: Network, path: str, descriptions: dict[str, Any]) -> Tensor | None:
+def _guess_from_values_of_switch(network: Network, path: str, descriptions: Mapping[str, Any]) -> Tensor | None:
     """:return: what one of the two values of a switch looks like, as far as its options say"""
-    desc = description_of(path, descriptions)
+    desc = describe(path, descriptions)
     if desc.get("class") != "switch":
         return None
     outer = path[: path.rfind("/") + 1]
     names = [desc.get(option) for option in ("true_from", "false_from")]
     values = [outer + name for name in names if isinstance(name, str)]
-    others = [path for path in values if description_of(path, descriptions).get("class") != "switch"]
+    others = [path for path in values if describe(path, descriptions).get("class") != "switch"]
     guesses = (_guess_from_options(network, path, descriptions) for path in others)
     return next((guess for guess in guesses if guess is not None), None)
 
 
-def _target_of_choice(path: str, descriptions: dict[str, Any]) -> str | None:
+def _target_of_choice(path: str, descriptions: Mapping[str, Any]) -> str | None:
     """:return: target of a choice, or of its sub layer "out_1"; None if it is something else, or there is none"""
     desc: Any = {"subnetwork": descriptions}
     *outer, last = path.split("/")
@@ -391,10 +426,5 @@ def _target_of_choice(path: str, descriptions: dict[str, Any]) -> str | None:
     return targets[min(int(index or 0), len(targets) - 1)]
 
 
-def _same(a: Tensor, b: Tensor | None) -> bool:
+def _is_same(a: Tensor, b: Tensor | None) -> bool:
     return b is not None and set(a.dims) == set(b.dims) and a.dtype == b.dtype and a.sparse_dim == b.sparse_dim
-
-
-def frame_of(x: Tensor, time_dim: Dim) -> Tensor:
-    """:return: template of one frame of a sequence"""
-    return x.copy_template_excluding_axis(x.get_axis_from_description(time_dim))

@@ -94,6 +94,11 @@ class KeptInitial:
         """:return: state after the last frame of the batch before"""
         return self.kept.initial(self.make_template()) if self.kept.before is None else self.kept.before
 
+    @property
+    def is_used(self) -> bool:
+        """Whether somebody asked for the value."""
+        return self.kept.before is not None
+
     def keep(self, last: Tensor) -> None:
         """See `KeptState.keep`."""
         self.kept.keep(last)

@@ -7,8 +7,9 @@ from typing import Any
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import StateTemplate
-from returnn.tf.layers.loop.infer import description_of
+from returnn.tf.layers.loop.time_step import TimeStep
 from returnn.tf.layers.options.registry import get_layer_class
 
 
@@ -35,30 +36,31 @@ class PrevLayer(InternalLayer):
         return {name: self.state_before(name) for name in self.state_names}
 
 
-def hidden_state_names(
-    path: str, descriptions: Mapping[str, Any], states: Mapping[str, StateTemplate] | None = None
-) -> tuple[str, ...]:
+def hidden_state_names(step: TimeStep, path: str, states: Mapping[str, StateTemplate] | None = None) -> tuple[str, ...]:
     """
-    :param path: of a layer in a loop
-    :param descriptions: options of the layers of the time step
+    :param step: of a loop
+    :param path: of a layer in there
     :param states: of the layer that has the state, as far as they are known
     :return: parts of its hidden state
     """
-    desc = dict(description_of(owner_of_state(path, descriptions), descriptions))
+    desc = dict(step.describe(step.owner_of_state(path)))
     of_class = get_layer_class(desc["class"]).cls_hidden_state_names(desc) if "class" in desc else ()
     own = tuple(name for name, state in (states or {}).items() if state.is_hidden_state)
     return (*of_class, *own)
 
 
-def owner_of_state(path: str, descriptions: Mapping[str, Any]) -> str:
+def make_prev_template(step: TimeStep, network: Network, path: str, template: Tensor) -> PrevLayer:
     """
-    :param path: of a layer in a loop
-    :param descriptions: options of the layers of the time step
-    :return: path of the layer whose hidden state it has: for a subnetwork, its layer "output"
+    :param step: of a loop
+    :param network: for a frame of it, in which dims are inferred
+    :param path: of a layer in there
+    :param template: what it looked like in the frame before
+    :return: the layer that "prev:" means
     """
-    while True:
-        desc = description_of(path, descriptions)
-        unit = desc.get("unit") if desc.get("class") == "masked_computation" else desc
-        if not isinstance(unit, Mapping) or unit.get("class") != "subnetwork":
-            return path
-        path = f"{path}/output"
+    return PrevLayer(
+        name=f"prev:{path}",
+        network=network,
+        output=template.copy_template(),
+        state_names=hidden_state_names(step, path),
+        state_before=lambda _name: template.copy_template(),
+    )

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from returnn.tensor import Tensor
+from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 
 
 @dataclass(frozen=True)
 class InitialParameter:
     """Makes the parameter when it is called."""
 
-    layer: Any  # UnitLayer
+    layer: RecurrentLayer
     name: str
+    in_unit: bool  # whether it is among the parameters of the unit; else beside them
 
     def __call__(self) -> Tensor:
         """:return: [F]: the parameter"""
-        layer = self.layer
-        layer._has_rec_scope = layer.has_initial_state_in_unit()
-        try:
-            return layer.parameter(f"initial_{self.name}", [layer.output_feature_dim()], initial=0.0)
-        finally:
-            layer._has_rec_scope = True
+        with self.layer.naming_parameters(in_unit=self.in_unit):
+            return self.layer.parameter(f"initial_{self.name}", [self.layer.output_feature_dim()], initial=0.0)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from returnn.tensor import Dim, Tensor
-from returnn.tensor.dim import single_step_dim
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.layer_params import params_in_scope
+from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.loop.compile import CompiledLoop
+from returnn.tf.layers.loop.prev_layer import PrevLayer
 from returnn.tf.layers.options.layer_errors import naming_option
-from returnn.tf.layers.rec.rec_subnetwork import RecSubnetwork
-from returnn.tf.layers.rec.unit_layer import UnitLayer
+from returnn.tf.layers.rec.frames_of_loop import find_time_dim
+from returnn.tf.layers.rec.initial_state import make_raw_initial_state
+from returnn.tf.layers.rec.loop_recurrence import LoopOptions, LoopRecurrence
+from returnn.tf.layers.rec.rec_unstack import declared_time_dim
+from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
+from returnn.tf.layers.rec.subnetwork_cell import _SubnetworkRecCell
+from returnn.tf.layers.rec.unit_recurrence import UnitOptions, UnitRecurrence, find_unit_class
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
 from returnn.tf.layers.rec.units.registry import get_unit_class
 from returnn.util.errors import ConfigError
 
 
-class RecLayer(RecSubnetwork, UnitLayer):
+class RecLayer(RecurrentLayer):
     """
     Recurrence over a time dim.
 
@@ -28,6 +37,7 @@ class RecLayer(RecSubnetwork, UnitLayer):
     """
 
     layer_class = "rec"
+    SubnetworkRecCell = _SubnetworkRecCell
 
     def __init__(
         self,
@@ -98,70 +108,150 @@ class RecLayer(RecSubnetwork, UnitLayer):
         if isinstance(max_seq_len, int) and max_seq_len < 0:
             raise ConfigError(f"{self.where()}: option 'max_seq_len': expected a number of frames, got {max_seq_len}.")
 
-    def has_initial_state_in_unit(self) -> bool:
-        """:return: not for a step of a loop, as recorded; unlike the layer "rnn_cell" there"""
-        return self.network.get_inside_rec_time_dim(inside_loop=False) is None
+        self.recurrence = self._make_loop(unit) if isinstance(unit, dict) else self._make_unit(unit)
+
+    def _make_loop(self, unit: dict[str, Any]) -> LoopRecurrence:
+        return LoopRecurrence(
+            self,
+            LoopOptions(
+                unit,
+                self.time_dim_of,
+                axis=self.axis if isinstance(self.axis, Dim) else None,
+                backward=self.direction == -1,
+                max_seq_len=self.max_seq_len,
+                max_seq_len_via=self.max_seq_len_via,
+                optimize=self.optimize_move_layers_out,
+                unroll=self.unroll,
+                back_prop=self.back_prop,
+                counts_on=self.use_global_rec_step_offset,
+                include_eos=self.include_eos,
+                debug=bool(self.debug),
+            ),
+        )
+
+    def _make_unit(self, unit: Any) -> UnitRecurrence:
+        recurrence = UnitRecurrence(
+            self,
+            UnitOptions(
+                find_unit_class(self, unit, self.unit_opts),
+                self.unit_opts,
+                self.time_dim_of,
+                initial_state=self.initial_state,
+                # not for a step of a loop, as recorded; unlike the layer "rnn_cell" there
+                initial_state_in_unit=self.network.get_inside_rec_time_dim(inside_loop=False) is None,
+                inits=WeightInits(self.forward_weights_init, self.recurrent_weights_init, self.bias_init),
+                input_projection=self.input_projection,
+                backward=self.direction == -1,
+                num_unrolled=self.max_seq_len if self.unroll and isinstance(self.max_seq_len, int) else None,
+            ),
+        )
+        if self._initial_output is None:
+            self._initial_output = recurrence.initial_output
+        return recurrence
 
     @property
-    def has_unit(self) -> bool:
-        """Whether this is about a unit, and not a subnetwork."""
-        return not isinstance(self.unit, dict)
+    def compiled(self) -> CompiledLoop | None:
+        """The loop over the subnetwork, as soon as its dims are known; None if there is none."""
+        return self.recurrence.compiled
 
-    def compute_inputs(self) -> list[Tensor]:
-        """:return: the joined sources; a subnetwork need not have any"""
-        return super().compute_inputs() if self.sources or self.has_unit else []
-
-    def compute(self, *sources: Tensor) -> Tensor:
-        """:return: [T, ..., F]"""
-        if self.has_unit:
-            return self.compute_unit(sources[0])
-        return self.compute_subnetwork(sources[0] if sources else None)
+    @property
+    def cell(self) -> _SubnetworkRecCell | None:
+        """The same, as code of users sees it."""
+        return None if self.compiled is None else _SubnetworkRecCell(self.compiled, self.recurrence.emitted)
 
     def time_dim_of(self, source: Tensor) -> Dim | None:
         """:return: the dim to go over, None for a single step"""
-        loop_dim = self.network.get_inside_rec_time_dim(inside_loop=False)
-        is_inside = self.network.get_inside_rec_time_dim(inside_loop=True) is not None
-        dim_of_step = None if is_inside else loop_dim
-        if self.axis is None:
-            rest = source
-            if loop_dim is not None and loop_dim in source.dims and not is_inside:
-                rest = source.copy_template_excluding_axis(source.get_axis_from_description(loop_dim))
-                rest.time_dim_axis = rest._guess_time_dim_axis()
-            own = rest.get_time_dim_tag() if rest.have_time_axis() else None
-            return dim_of_step if own is None else own
-        if self.axis is single_step_dim or (isinstance(self.axis, Dim) and self.axis == loop_dim):
-            return dim_of_step
         with naming_option("axis"):
-            return source.get_dim_tag_from_description(self.axis)
+            return find_time_dim(self.network, source, self.axis)
 
-    def has_hidden_state(self) -> bool:
-        """:return: whether the unit has one; of a subnetwork, whether its output has one"""
-        if self.has_unit:
-            return True
-        output = None if self.cell is None else self.get_sub_layer("output")
-        return output is not None and output.has_hidden_state()
+    # What is inside.
 
-    def hidden_state_parts(self) -> dict[str, Tensor]:
-        """:return: see `UnitLayer.hidden_state_parts`; of a subnetwork, that of its output after the last frame"""
-        if self.has_unit or self.cell is None:
-            return super().hidden_state_parts()
-        return self.last_states_of_output()
+    def get_sub_layer(self, layer_name: str) -> LayerBase | None:
+        """:return: layer of the time step, for all frames"""
+        return self.recurrence.get_sub_layer(layer_name)
 
-    def weight_inits(self) -> WeightInits:
-        """See `UnitLayer.weight_inits`."""
-        return WeightInits(self.forward_weights_init, self.recurrent_weights_init, self.bias_init)
+    def get_sub_layers(self) -> list[LayerBase]:
+        """:return: the layers of the time step which are known for all frames"""
+        return self.recurrence.get_sub_layers()
 
-    def unit_arguments(self) -> dict[str, Any]:
-        """See `UnitLayer.unit_arguments`."""
-        return {"input_projection": self.input_projection}
+    def get_sub_networks(self) -> list[Network]:
+        """:return: the networks inside of this layer"""
+        return self.recurrence.get_sub_networks()
 
-    def is_backward(self) -> bool:
-        """See `UnitLayer.is_backward`."""
-        return self.direction == -1
+    @property
+    def all_params(self) -> dict[str, Any]:
+        """Parameters by name; of the layers of the time step, as "rec/layer/W"."""
+        return params_in_scope(self)
 
-    def num_unrolled(self) -> int | None:
-        """See `UnitLayer.num_unrolled`."""
-        return self.max_seq_len if self.unroll and isinstance(self.max_seq_len, int) else None
+    def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
+        """:return: its own loss, and those of the layers of the time step, named by their path"""
+        return [*super().get_losses_initialized(reduce_func=reduce_func), *self.recurrence.get_losses(reduce_func)]
+
+    def get_constraints_value(self) -> Any:
+        """:return: raw scalar, for this layer and those of the time step"""
+        return super().get_constraints_value() + self.recurrence.get_constraints_value()
+
+    def get_dep_layers(self) -> list[LayerBase]:
+        """:return: what the output is computed from: sources, and layers that the time step uses as "base:..." """
+        return list(dict.fromkeys([*super().get_dep_layers(), *self.recurrence.get_base_layers()]))
+
+    # Documented helpers.
+
+    @classmethod
+    def get_available_sub_layer_names(cls, parent_layer_kwargs: dict[str, Any]) -> list[str]:
+        """:return: the layers of the time step"""
+        unit = parent_layer_kwargs.get("unit")
+        return [name for name in unit if not name.startswith("#")] if isinstance(unit, dict) else []
+
+    @classmethod
+    def is_prev_step_layer(cls, layer: LayerBase) -> bool:
+        """:return: whether the layer stands for one in the frame before"""
+        return isinstance(layer, PrevLayer)
+
+    @classmethod
+    def transform_source_and_axis(
+        cls,
+        network: Network,
+        source_data: Tensor | None = None,
+        have_dyn_seq_len_end: bool = False,
+        axis: Dim | str | None = None,
+        opts: dict[str, Any] | None = None,
+    ) -> tuple[Tensor | None, Dim]:
+        """
+        :param network: around the loop
+        :param source_data: of the loop, None for none
+        :param have_dyn_seq_len_end: whether a layer "end" decides how many frames there are
+        :param axis: option of this name
+        :param opts: options of the loop, of which the unit can say which dim it goes over
+        :return: the source, and the dim that the loop goes over
+        :raises ConfigError: if there is no such
+        """
+        if source_data is not None:
+            dim = find_time_dim(network, source_data, axis)
+            if dim is None:
+                raise ConfigError(f"layer class 'rec': the source {source_data} has no time dim to go over.")
+            return source_data, dim
+        unit = (opts or {}).get("unit")
+        dim = declared_time_dim(unit, network) if isinstance(unit, dict) else None
+        if dim is None and isinstance(axis, Dim):
+            dim = axis
+        if dim is None and not have_dyn_seq_len_end:
+            raise ConfigError("layer class 'rec': without a source, the option 'axis' or a layer 'end' is required.")
+        return None, dim or Dim(None, name="time")
+
+    @classmethod
+    def get_rec_initial_extra_outputs(
+        cls, batch_dim: Any, rec_layer: Any, unit: Any = "lstm", **kwargs: Any
+    ) -> dict[str, Any]:
+        """
+        :param batch_dim: raw size of the batch
+        :param rec_layer: the loop around
+        :param unit: option of the layer, like the others
+        :return: "state": raw state of a unit before the first frame; nothing for a subnetwork, whose layers have theirs
+        """
+        if isinstance(unit, dict):
+            return {}
+        return {"state": make_raw_initial_state(unit, batch_dim, as_cell=False, **kwargs)}
 
     @classmethod
     def get_rnn_cell_class(cls, name: Any, cell_only: bool = False) -> type[RecUnit]:

@@ -10,14 +10,16 @@ import tensorflow as tf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.rec.initial_state import make_raw_initial_state
+from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 from returnn.tf.layers.rec.state_options import resolve_initial_state
-from returnn.tf.layers.rec.unit_layer import UnitLayer
+from returnn.tf.layers.rec.unit_recurrence import UnitOptions, UnitRecurrence, find_unit_class
 from returnn.tf.layers.rec.units.base import WeightInits
 from returnn.tf.layers.rec.units.registry import get_unit_class
 from returnn.util.errors import ConfigError
 
 
-class RnnCellLayer(UnitLayer):
+class RnnCellLayer(RecurrentLayer):
     """
     A single step of a recurrent unit, inside of a loop. Outside of loops, it goes over the time dim of the source.
 
@@ -43,14 +45,21 @@ class RnnCellLayer(UnitLayer):
         :param initial_output: only None: it follows from `initial_state`
         :param weights_init: initial value of the weights
         """
-        self.weights_init = weights_init
         super().__init__(n_out=n_out, unit=unit, unit_opts=unit_opts, initial_output=initial_output, **kwargs)
         if initial_output is not None:
             raise ConfigError(f"{self.where()}: option 'initial_output': it follows from 'initial_state', give that.")
-
-    def compute(self, source: Tensor) -> Tensor:
-        """:return: [..., F]"""
-        return self.compute_unit(source)
+        self.weights_init = weights_init
+        self.recurrence = recurrence = UnitRecurrence(
+            self,
+            UnitOptions(
+                find_unit_class(self, unit, self.unit_opts),
+                self.unit_opts,
+                self.time_dim_of,
+                initial_state=self.initial_state,
+                inits=WeightInits(forward=weights_init, recurrent=weights_init),
+            ),
+        )
+        self._initial_output = recurrence.initial_output
 
     def time_dim_of(self, source: Tensor) -> Dim | None:
         """:return: the dim to go over, None for a single step"""
@@ -61,10 +70,6 @@ class RnnCellLayer(UnitLayer):
             return loop_dim
         return source.get_time_dim_tag() if source.have_time_axis() else None
 
-    def weight_inits(self) -> WeightInits:
-        """See `UnitLayer.weight_inits`."""
-        return WeightInits(forward=self.weights_init, recurrent=self.weights_init)
-
     # Documented helpers.
 
     @classmethod
@@ -73,6 +78,21 @@ class RnnCellLayer(UnitLayer):
     ) -> Any:
         """:return: size of the state; a tuple if it has parts"""
         return get_unit_class(unit, as_cell=True, opts=unit_opts)(n_out, **(unit_opts or {})).state_size
+
+    @classmethod
+    def get_rec_initial_state(cls, batch_dim: Any, name: str, unit: Any, **kwargs: Any) -> Any:
+        """
+        :param batch_dim: raw size of the batch, with the beam
+        :param name: of the layer
+        :param unit: option of the layer, like the others
+        :return: raw state before the first frame: (B, F); a tuple if it has parts
+        """
+        return make_raw_initial_state(unit, batch_dim, as_cell=True, name=name, **kwargs)
+
+    @classmethod
+    def get_rec_initial_extra_outputs(cls, batch_dim: Any, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:
+        """:return: "state": see `get_rec_initial_state`"""
+        return {"state": cls.get_rec_initial_state(batch_dim=batch_dim, rec_layer=rec_layer, **kwargs)}
 
     @classmethod
     def get_output_from_state(cls, state: Any, unit: Any) -> Any:

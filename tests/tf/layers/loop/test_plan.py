@@ -26,7 +26,7 @@ def compiled(name, *, search=False, **options):
         network = TemplateNetwork.of_net_dict(net_dict, config, train_flag=not search, search_flag=search)
     assert not network.notes.errors
     assert not graph.get_operations()
-    return network.layers["output"].cell
+    return network.layers["output"].compiled
 
 
 def plan_of(name, **options):
@@ -135,10 +135,10 @@ pickle.dump({key: make_plan("output", graph) for key, graph in graphs.items()}, 
 
 def test_plans_are_made_without_tensorflow():
     loops = {(name, search): compiled(name, search=search) for name in DECODERS for search in (False, True)}
-    graphs = pickle.dumps({key: cell.graph for key, cell in loops.items()})
+    graphs = pickle.dumps({key: loop.graph for key, loop in loops.items()})
     command = [sys.executable, "-c", PLAN_WITHOUT_TENSORFLOW]
     shown = subprocess.run(command, cwd=ROOT, input=graphs, capture_output=True, check=True)
-    assert pickle.loads(shown.stdout) == {key: cell.plan for key, cell in loops.items()}
+    assert pickle.loads(shown.stdout) == {key: loop.plan for key, loop in loops.items()}
 
 
 # The plan alone, from a graph of names.

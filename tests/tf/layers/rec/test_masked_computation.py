@@ -155,7 +155,7 @@ def test_layers_on_the_same_masked_frames_are_moved_out_together():
     unit["both"] = {"class": "copy", "from": ["masked", "other"]}
     unit["all"]["from"] = "both"
     net = RecurrentNet(net_dict)
-    plan = net.net.get_layer("output").cell.plan
+    plan = net.net.get_layer("output").compiled.plan
     assert not plan.at("inside")
 
 

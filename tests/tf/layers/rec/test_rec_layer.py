@@ -64,7 +64,7 @@ def test_initial_state_of_another_layer_continues_its_sequence():
     net = RecurrentNet({
         "begin": {"class": "slice", "axis": "T", "slice_end": 2, "from": "data"},
         "end": {"class": "slice", "axis": "T", "slice_start": 2, "from": "data"},
-        "first": rec(**{"from": "begin"}, name_scope="output"),
+        "first": rec(**{"from": "begin"}, name_scope="output/rec"),
         "output": rec(**{"from": "end"}, initial_state="first", reuse_params="first"),
     })  # fmt: skip
     net.set_params({name: whole.params[name] for name in net.variables})

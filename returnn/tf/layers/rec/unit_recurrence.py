@@ -1,9 +1,9 @@
-"""`UnitLayer`: what layers have in common that run a recurrent unit, over all frames or in a single step."""
+"""A recurrent unit, over all frames or in a single step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
@@ -12,11 +12,11 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
-from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.loop import kept_state
 from returnn.tf.layers.loop.initial import initial_value
 from returnn.tf.layers.rec.initial_parameter import InitialParameter
-from returnn.tf.layers.rec.state_options import resolve_initial_state, split_state
+from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
+from returnn.tf.layers.rec.state_options import split_state
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
 from returnn.tf.layers.rec.units.registry import check_unit_opts, get_unit_class
 from returnn.tf.layers.rec.units.sequence_frames import SequenceFrames, as_matrix, common_dims, from_matrix
@@ -42,112 +42,65 @@ class _Scanned:
         return self.frames.unflat(self.states[name], self.feature)
 
 
-class UnitLayer(_ConcatInputLayer):
-    """Base class. See the head of this module."""
+@dataclass(frozen=True)
+class UnitOptions:
+    """How a layer uses a unit."""
 
-    recurrent = True
-    _has_rec_scope = True
-    unit_as_cell = False  # whether names of units mean those for single steps
-    back_prop: bool | None = None
+    unit_class: type[RecUnit]
+    unit_opts: Mapping[str, Any]
+    find_time_dim: Callable[[Tensor], Dim | None]  # which dim of the source to go over, None for a single step
+    initial_state: Any = None  # before the first frame, in all forms of the option of this name
+    initial_state_in_unit: bool = True  # whether its parameters are among those of the unit; else beside them
+    inits: WeightInits = field(default_factory=WeightInits)
+    input_projection: bool = True
+    backward: bool = False  # from the last frame of each sequence to the first
+    num_unrolled: int | None = None  # number of frames, if there should be no loop in the graph
 
-    def __init__(
-        self,
-        unit: Any,
-        unit_opts: dict[str, Any] | None = None,
-        initial_state: str | float | LayerBase | list[Any] | tuple[Any, ...] | dict[str, Any] | None = None,
-        state: LayerBase | dict[Any, LayerBase] | None = None,
-        initial_output: Any = None,
-        **kwargs: Any,
-    ) -> None:
+
+class UnitRecurrence:
+    """A unit, over all frames or in a single step. See `Recurrence`."""
+
+    needs_source = True
+    has_parameters_of_layer = True
+    compiled = None  # there is no loop over layers
+    emitted = None
+
+    def __init__(self, layer: RecurrentLayer, options: UnitOptions) -> None:
         """
-        :param unit: name of the unit, see `returnn.tf.layers.rec.units`
-        :param unit_opts: options of the unit
-        :param initial_state: state before the first frame: number; "zeros"; "ones"; "var" for trained parameters
-            `initial_c` and so on; "keep_over_epoch": the state at the end of the batch before; or a layer: its hidden
-            state if it has one, otherwise its output; or one of these for each part of the state: list, or dict such
-            as `{"c": 0, "h": "encoder"}`
-        :param state: the state before this step, instead of the one after the step before: a layer, or one for each
-            part of the state
-        :param initial_output: before the first frame of a loop. Default: what is in `initial_state`
+        :param layer: which has the parameters and the state
+        :param options: how it uses the unit
         """
-        super().__init__(state=state, initial_output=initial_output, **kwargs)
-        self.unit = unit
-        self.unit_opts = unit_opts or {}
-        self.initial_state = initial_state
+        self.layer = layer
+        self.options = options
+        self.unit_class = options.unit_class
         self._scanned: _Scanned | None = None
         self._kept: dict[str, kept_state.KeptInitial] = {}
         self._parts: dict[str, Tensor] = {}
-        if self.has_unit:
-            self.unit_class = get_unit_class(
-                unit, as_cell=self.unit_as_cell, opts=self.unit_opts, where=f"{self.where()}: option 'unit'"
-            )
-            check_unit_opts(self.unit_class, self.unit_opts, where=f"{self.where()}: unit {unit!r}")
-            self._initial_state = self._initial_parts()
-            if initial_output is None:
-                self._initial_output = self._initial_state[self._output_name()]
+        self._initial_state = self._initial_parts()
 
     @property
-    def has_unit(self) -> bool:
-        """Whether this is about a unit."""
-        return True
+    def initial_output(self) -> Any:
+        """The output before the first frame, in one of the forms of an initial state."""
+        return self._initial_state[self._output_name()]
 
-    @classmethod
-    def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
-        """See `LayerBase.transform_config_dict`."""
-        if d.get("initial_state") is not None:
-            d["initial_state"] = resolve_initial_state(d["initial_state"], get_layer)
-        super().transform_config_dict(d, network=network, get_layer=get_layer)
-
-    def get_absolute_name_scope_prefix(self) -> str:
-        """:return: name scope of the parameters of the unit"""
-        return self.scope_of_unit() if self.has_unit and self._has_rec_scope else self._own_scope()
-
-    def scope_of_unit(self) -> str:
-        """
-        :return: name scope of what is in the unit, with a "/" at the end; "" for the root: "NAME/rec/". The option
-            `name_scope` stands for all of that, not for "NAME" alone
-        """
-        return f"{self._own_scope()}rec/" if self.name_scope is None else self._own_scope()
-
-    def has_initial_state_in_unit(self) -> bool:
-        """:return: whether the parameters of `initial_state="var"` are among those of the unit; else beside them"""
-        return True
-
-    def _own_scope(self) -> str:
-        return super().get_absolute_name_scope_prefix()
-
-    # How the unit is used.
-
-    def time_dim_of(self, source: Tensor) -> Dim | None:
-        """:return: the dim to go over, None for a single step"""
-        raise NotImplementedError
-
-    def weight_inits(self) -> WeightInits:
-        """:return: initial values of the weights"""
-        return WeightInits()
-
-    def unit_arguments(self) -> dict[str, Any]:
-        """:return: further arguments for the unit"""
-        return {}
-
-    def is_backward(self) -> bool:
-        """:return: whether it goes from the last frame of each sequence to the first"""
-        return False
-
-    def num_unrolled(self) -> int | None:
-        """:return: number of frames, if there should be no loop in the graph"""
-        return None
-
-    def compute_unit(self, source: Tensor) -> Tensor:
+    def compute(self, source: Tensor | None) -> Tensor:
         """:return: output of the unit, over all frames or for a single step"""
-        in_dim = self.feature_dim_of(source, or_sparse_dim=True)
-        out_dim = self.output_feature_dim(self.feature_dim_from_target())
-        unit = self.unit_class(num_units=out_dim.dimension, **self.unit_opts)
-        unit.use(layer=self, in_dim=in_dim, out_dim=out_dim, inits=self.weight_inits(), **self.unit_arguments())
-        time_dim = None if self.state is not None else self.time_dim_of(source)
+        assert source is not None
+        layer, options = self.layer, self.options
+        in_dim = layer.feature_dim_of(source, or_sparse_dim=True)
+        out_dim = layer.output_feature_dim(layer.feature_dim_from_target())
+        unit = self.unit_class(num_units=out_dim.dimension, **options.unit_opts)
+        unit.use(
+            layer=layer,
+            in_dim=in_dim,
+            out_dim=out_dim,
+            inits=options.inits,
+            input_projection=options.input_projection,
+        )
+        time_dim = None if layer.state is not None else options.find_time_dim(source)
         if time_dim is None:
-            if self.is_backward():
-                raise ConfigError(f"{self.where()}: direction -1: the source {source} has no time axis to go over.")
+            if options.backward:
+                raise ConfigError(f"{layer.where()}: direction -1: the source {source} has no time axis to go over.")
             return self._single_step(unit, source)
         return self._over_all_frames(unit, source, time_dim)
 
@@ -159,14 +112,14 @@ class UnitLayer(_ConcatInputLayer):
         source = rf.expand_to(source, [dim for dim in lengths if dim.is_beam_dim()])
         others = common_dims([source, *initial.values()], without=inner)
         if rf.get_selected_backend() == "template":
-            is_loop = time_dim == self.network.get_inside_rec_time_dim(inside_loop=False)
+            is_loop = time_dim == self.layer.network.get_inside_rec_time_dim(inside_loop=False)
             dims = [time_dim, *others] if is_loop else others
             self._parts = {name: _template(dims, unit.out_dim) for name in initial}
             return _template([time_dim, *others], unit.out_dim, has_time=True)
-        frames = SequenceFrames(time_dim, others, backward=self.is_backward())
+        frames = SequenceFrames(time_dim, others, backward=self.options.backward)
         x = frames.flat(unit.project(frames.in_order(source)))
         before = {name: as_matrix(value, others, unit.out_dim) for name, value in initial.items()}
-        output, states = unit.scan(x, tuple(before.values()), num_unrolled=self.num_unrolled())
+        output, states = unit.scan(x, tuple(before.values()), num_unrolled=self.options.num_unrolled)
         self._scanned = _Scanned(frames, unit.out_dim, before, dict(zip(before, states, strict=True)))
         for name, kept in self._kept.items():
             kept.keep(self._scanned.last(name))
@@ -187,12 +140,12 @@ class UnitLayer(_ConcatInputLayer):
             self._parts = {n: from_matrix(x, dims, unit.out_dim) for n, x in zip(before, states, strict=True)}
             output = from_matrix(raw, dims, unit.out_dim)
         for name, value in self._parts.items():
-            self.new_state(name, value)
+            self.layer.new_state(name, value)
         return output
 
     @property
     def _is_in_loop(self) -> bool:
-        return self.network.get_inside_rec_time_dim(inside_loop=True) is not None
+        return self.layer.network.get_inside_rec_time_dim(inside_loop=True) is not None
 
     def _drawn_once(self, unit: RecUnit, dims: list[Dim]) -> list[Tensor]:
         """:return: what is drawn at random once for all frames; inside of a loop, it is a state that does not change"""
@@ -210,8 +163,8 @@ class UnitLayer(_ConcatInputLayer):
                 is_template = rf.get_selected_backend() == "template"
                 values.append(_template(dims, unit.out_dim) if is_template else draw(i)())
                 continue
-            values.append(self.previous_state(f"once{i}", _template(dims, unit.out_dim), initial=draw(i)))
-            self.new_state(f"once{i}", values[-1])
+            values.append(self.layer.previous_state(f"once{i}", _template(dims, unit.out_dim), initial=draw(i)))
+            self.layer.new_state(f"once{i}", values[-1])
         return values
 
     # States.
@@ -225,18 +178,20 @@ class UnitLayer(_ConcatInputLayer):
 
     def _initial_parts(self) -> dict[str, Any]:
         names = self.unit_class.state_names
-        value = 0 if self.initial_state is None else self.initial_state
-        parts = split_state(value, names, option="initial_state", where=self.where())
+        value = 0 if self.options.initial_state is None else self.options.initial_state
+        parts = split_state(value, names, option="initial_state", where=self.layer.where())
         for name in names:
             if isinstance(parts[name], str) and parts[name] == "var":
-                parts[name] = InitialParameter(self, name if len(names) > 1 else "var")
+                parts[name] = InitialParameter(
+                    self.layer, name if len(names) > 1 else "var", in_unit=self.options.initial_state_in_unit
+                )
             elif isinstance(parts[name], str) and parts[name] in kept_state.WORDS:
-                kept = kept_state.KeptState(self, name, parts[name])
+                kept = kept_state.KeptState(self.layer, name, parts[name])
                 self._kept[name] = parts[name] = kept_state.KeptInitial(kept, self._template_of_kept)
         return {**parts, **dict.fromkeys(self.unit_class.hidden_state_names, 0)}
 
     def _template_of_kept(self) -> Tensor:
-        return _template([batch_dim], self.output_feature_dim())
+        return _template([batch_dim], self.layer.output_feature_dim())
 
     def _initial_values(self, dims: list[Dim], out_dim: Dim) -> dict[str, Tensor]:
         values = {name: _as_tensor(value) for name, value in self._initial_state.items()}
@@ -244,12 +199,12 @@ class UnitLayer(_ConcatInputLayer):
         more = common_dims(tensors, without=[*dims, out_dim, *(d for x in tensors for d in [x.feature_dim] if d)])
         template = _template([*dims, *more], out_dim)
         return {
-            name: initial_value(value, template, layer=self, get_layer=self.network.get_layer)
+            name: initial_value(value, template, layer=self.layer, get_layer=self.layer.network.get_layer)
             for name, value in values.items()
         }
 
     def _state_before(self, dims: list[Dim], out_dim: Dim) -> dict[str, Tensor]:
-        if self.state is not None:
+        if self.layer.state is not None:
             return self._given_state(dims, out_dim)
         if not self._is_in_loop:
             return self._initial_values(dims, out_dim)
@@ -261,50 +216,83 @@ class UnitLayer(_ConcatInputLayer):
             ):
                 value()  # so that its parameter belongs to this layer
         template = _template(dims, out_dim)
-        return {name: self.previous_state(name, template, initial=value) for name, value in self._initial_state.items()}
+        return {
+            name: self.layer.previous_state(name, template, initial=value)
+            for name, value in self._initial_state.items()
+        }
 
     def _given_state(self, dims: list[Dim], out_dim: Dim) -> dict[str, Tensor]:
         """:return: what the option `state` says. The state after the step is kept for others, as always"""
         names = self.unit_class.state_names
-        parts = split_state(self.state, names, option="state", where=self.where())
+        parts = split_state(self.layer.state, names, option="state", where=self.layer.where())
         hidden = dict.fromkeys(self.unit_class.hidden_state_names, rf.full(dims=[out_dim], fill_value=0.0))
         given = {name: _with_feature(_as_tensor(value), out_dim) for name, value in parts.items()}
         if self._is_in_loop:
             template = _template(common_dims([*given.values()], without=[*dims, out_dim]) + dims, out_dim)
             for name, value in self._initial_state.items():
-                self.previous_state(name, template, initial=value)
+                self.layer.previous_state(name, template, initial=value)
         return {**given, **hidden}
-
-    @classmethod
-    def cls_hidden_state_names(cls, layer_desc: dict[str, Any]) -> tuple[str, ...]:
-        """:return: parts of the state of the unit"""
-        unit = layer_desc.get("unit", "lstm")
-        if isinstance(unit, dict):
-            return ()
-        return get_unit_class(unit, as_cell=cls.unit_as_cell, opts=layer_desc.get("unit_opts")).state_names
 
     def has_hidden_state(self) -> bool:
         """:return: True, as every unit has one"""
-        return self.has_unit
+        return True
 
     def hidden_state_parts(self) -> dict[str, Tensor]:
         """
         :return: state after this step, or after the last frame, by name. For all frames of a loop at once: the one
             after each of them
         """
-        if not self.has_unit:
-            return super().hidden_state_parts()
         if self._scanned is not None and not self._parts:
-            is_loop = self._scanned.frames.time_dim == self.network.get_inside_rec_time_dim(inside_loop=False)
+            is_loop = self._scanned.frames.time_dim == self.layer.network.get_inside_rec_time_dim(inside_loop=False)
             part = self._scanned.all_frames if is_loop else self._scanned.last
             self._parts = {name: part(name) for name in self.unit_class.state_names}
-        return {name: self.new_states.get(name, self._parts[name]) for name in self.unit_class.state_names}
+        return {name: self.layer.new_states.get(name, self._parts[name]) for name in self.unit_class.state_names}
 
     def last_hidden_state_parts(self) -> dict[str, Tensor]:
         """:return: [..., F] each: state after the last frame of each sequence"""
         if self._scanned is None:
             return self.hidden_state_parts()
         return {name: self._scanned.last(name) for name in self.unit_class.state_names}
+
+    # There are no layers inside.
+
+    def get_sub_layer(self, name: str) -> LayerBase | None:
+        """:return: None"""
+        return None
+
+    def get_sub_layers(self) -> list[LayerBase]:
+        """:return: none"""
+        return []
+
+    def get_sub_networks(self) -> list[Network]:
+        """:return: none"""
+        return []
+
+    def get_base_layers(self) -> list[LayerBase]:
+        """:return: none"""
+        return []
+
+    def get_losses(self, reduce_func: Callable[[Any], Any] | None) -> list[Any]:
+        """:return: none"""
+        return []
+
+    def get_constraints_value(self) -> Any:
+        """:return: 0"""
+        return 0
+
+
+def find_unit_class(layer: RecurrentLayer, unit: Any, unit_opts: dict[str, Any]) -> type[RecUnit]:
+    """
+    :param layer: for error messages, and whether names mean units for single steps
+    :param unit: name, or class
+    :param unit_opts: options of the unit
+    :raises ConfigError: if there is no such unit, or it has no such options
+    """
+    unit_class = get_unit_class(
+        unit, as_cell=layer.unit_as_cell, opts=unit_opts, where=f"{layer.where()}: option 'unit'"
+    )
+    check_unit_opts(unit_class, unit_opts, where=f"{layer.where()}: unit {unit!r}")
+    return unit_class
 
 
 def _feature_axis(source: Tensor) -> Dim:

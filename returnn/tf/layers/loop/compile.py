@@ -1,0 +1,63 @@
+"""
+The compiler of loops, as far as nothing is computed: parse, infer, plan, check.
+
+Each stage makes a value that can be printed and tested on its own. `emit` makes the TensorFlow graph of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from returnn.tensor import Tensor
+from returnn.tf.layers.loop.graph import LoopGraph
+from returnn.tf.layers.loop.infer import InferredLoop, build_graph, infer
+from returnn.tf.layers.loop.inputs import LoopInputs
+from returnn.tf.layers.loop.plan import LoopPlan, check_plan, make_plan
+from returnn.tf.layers.loop.prev_layer import hidden_state_names, make_prev_template
+from returnn.tf.layers.loop.time_step import TimeStep, parse
+
+
+@dataclass(frozen=True)
+class CompiledLoop:
+    """A loop of which everything is known but the values."""
+
+    inputs: LoopInputs
+    step: TimeStep
+    inferred: InferredLoop
+    graph: LoopGraph
+    plan: LoopPlan
+
+    def __str__(self) -> str:
+        return str(self.plan)
+
+    def output_template(self) -> Tensor:
+        """:return: [T, ...]: template of the output"""
+        out = self.frames_template("output")
+        out.time_dim_axis = 0
+        return out
+
+    def frames_template(self, path: str) -> Tensor:
+        """:return: [T, ...]: what all frames of a layer of the time step look like from outside"""
+        frame = self.inputs.seen_from_outside(self.inferred.layers[path].output)
+        return frame._insert_dim(self.inputs.time_dim, 0)
+
+    def hidden_state_templates(self, path: str) -> dict[str, Tensor]:
+        """:return: [..., F] each: parts of the hidden state of a layer of the time step, by name"""
+        known = self.inferred.states.get(self.step.owner_of_state(path), {})
+        names = hidden_state_names(self.step, path, known)
+        return {key: state.template for key, state in known.items() if key in names}
+
+
+def compile_loop(inputs: LoopInputs) -> CompiledLoop:
+    """
+    Turns the description of one time step into a loop over all of them.
+
+    :raises ConfigError: if the time step cannot be understood, or its dims contradict each other
+    """
+    step = parse(inputs)
+    inferred = infer(inputs, step, partial(make_prev_template, step))
+    graph = build_graph(inputs, step, inferred)
+    plan = make_plan(inputs.name, graph, optimize=inputs.optimize)
+    check_plan(plan, graph)
+    return CompiledLoop(inputs, step, inferred, graph, plan)

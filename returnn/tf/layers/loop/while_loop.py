@@ -1,0 +1,181 @@
+"""The loop in the graph: its frames as body of a `tf.while_loop`, or one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Tensor
+from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.loop.compile import CompiledLoop
+from returnn.tf.layers.loop.frames import Read, SequenceFrame, StepFrame, make_reads
+from returnn.tf.layers.loop.kept_frames import as_layer, choose_kept, finish_states, give_all_frames
+from returnn.tf.layers.loop.loop_length import find_length
+from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables, make_layout
+from returnn.tf.layers.loop.next_frame import make_initial_states, make_initial_variables, make_next_variables
+from returnn.tf.layers.loop.time_axis import stacked, traced_back
+from returnn.tf.layers.search.beam import Beam
+
+tf1 = tf.compat.v1
+
+
+@dataclass(frozen=True)
+class FinishedLoop:
+    """The loop behind its end."""
+
+    layers: Mapping[str, LayerBase]  # those that are kept, for all frames, by path
+    frame: StepFrame  # the last one that was made
+    beam: Beam | None  # the hypotheses at the end; None without search
+
+
+def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
+    """
+    :param compiled: the loop, with layers inside of it
+    :param before: what is computed before it
+    :return: the loop, which is part of the graph now
+    """
+    kept = choose_kept(compiled)
+    reads = make_reads(compiled, before)
+    layout = make_layout(compiled, kept, find_length(compiled.inputs))
+    initial = make_initial_states(layout, before)
+    body = _Body(layout, reads)
+    final = _iterate(layout, body, make_initial_variables(layout, before, initial))
+    time_dim = compiled.inputs.time_dim
+    if final.lengths is not None:
+        time_dim.dyn_size_ext = layout.as_outside("lengths", final.lengths)
+    beam = _final_beam(layout, final)
+    hypotheses = None if final.src_beams is None else traced_back(final.src_beams.stack())  # (T, B, K)
+
+    def stack_frames(array: Any, template: Tensor) -> Tensor:
+        frames = stacked(array, template, time_dim)
+        if hypotheses is not None and compiled.inferred.beam.dim in template.dims:
+            frames.raw_tensor = tf.gather(frames.raw_tensor, hypotheses, axis=2, batch_dims=2)
+        if final.lengths is not None:
+            frames.raw_tensor = frames.raw_tensor[: time_dim.get_dim_value()]
+        return frames
+
+    states = finish_states(compiled, kept, final.kept_states, stack_frames, initial)
+    give_all_frames(compiled, final.states)
+    layers = {
+        path: as_layer(
+            kept_layer,
+            stack_frames(final.kept[path], kept_layer.template),
+            before.network,
+            states=states.get(path, {}),
+            initial=initial.get(path, {}),
+            step_layer=body.last_frame.layers[path],
+        )
+        for path, kept_layer in kept.layers.items()
+    }
+    return FinishedLoop(layers, body.last_frame, beam)
+
+
+class _Body:
+    """One frame of the loop, as function of the variables."""
+
+    def __init__(self, layout: LoopLayout, reads: Mapping[str, Read]) -> None:
+        self.layout = layout
+        self.reads = reads
+        self._frame: StepFrame | None = None
+
+    def __call__(self, values: dict[str, Any]) -> dict[str, Any]:
+        """:return: variables after the frame"""
+        variables = LoopVariables(**values)
+        compiled = self.layout.compiled
+        self._frame = StepFrame(compiled, self.reads, variables, self.layout.hypotheses)
+        for path in compiled.plan.at("inside"):
+            self._frame.make(path)
+        return make_next_variables(self.layout, self._frame, variables).as_dict()
+
+    @property
+    def last_frame(self) -> StepFrame:
+        """The frame that was made last."""
+        assert self._frame is not None, "a loop without frames"
+        return self._frame
+
+
+def _iterate(layout: LoopLayout, body: _Body, variables: LoopVariables) -> LoopVariables:
+    """:return: the variables after the last frame"""
+    if layout.length.num_unrolled is not None:
+        return _unroll(layout, body, variables.as_dict(), layout.length.num_unrolled)
+    names = sorted(variables.as_dict())
+    shapes = layout.shapes_of(variables)
+
+    def cond(*values: Any) -> Any:
+        return _goes_on(layout, dict(zip(names, values, strict=True)))
+
+    def step(*values: Any) -> list[Any]:
+        before = dict(zip(names, values, strict=True))
+        set_loop_counter(before["i"])
+        after = body(before)
+        return [after[name] for name in names]
+
+    final = tf1.while_loop(
+        cond,
+        step,
+        [variables.as_dict()[name] for name in names],
+        shape_invariants=[shapes[name] for name in names],
+        back_prop=layout.compiled.inputs.back_prop,
+    )
+    return LoopVariables(**dict(zip(names, final, strict=True)))
+
+
+def _unroll(layout: LoopLayout, body: _Body, values: dict[str, Any], num: int) -> LoopVariables:
+    """:return: the variables after the last of `num` frames, or of fewer if the loop ends before"""
+    length = layout.length
+    if length.is_known and isinstance(length.most, int):
+        for _ in range(num):
+            values = body(values)
+        return LoopVariables(**values)
+    if length.is_known:
+        message = f"{layout.compiled.inputs.prefix}: unroll: there are more frames than max_seq_len={num}"
+        with tf.control_dependencies([tf.debugging.assert_less_equal(length.most, num, message=message)]):
+            values["i"] = tf.identity(values["i"])
+    for _ in range(num):
+        values = tf.cond(_goes_on(layout, values), partial(body, values), partial(dict, values))
+    return LoopVariables(**values)
+
+
+def _goes_on(layout: LoopLayout, values: Mapping[str, Any]) -> Any:
+    """:return: raw bool scalar: whether there is another frame"""
+    most = layout.length.most
+    goes_on = None if most is None else values["i"] < most
+    if not layout.length.is_known:
+        running = tf.logical_not(tf.reduce_all(values["ended"]))
+        goes_on = running if goes_on is None else tf.logical_and(goes_on, running)
+    return goes_on
+
+
+def _final_beam(layout: LoopLayout, final: LoopVariables) -> Beam | None:
+    """:return: the hypotheses at the end with their scores, which the network knows now; None without search"""
+    compiled = layout.compiled
+    beam = compiled.inferred.beam
+    if beam is None or final.scores is None:
+        return None
+    scores = layout.as_outside("scores", final.scores)
+    if beam.choice.length_normalization:
+        scores = _normalize(compiled, scores)
+    found = Beam(beam.dim, beam.choice, scores=scores)
+    compiled.inputs.layer.network.beams.register(found)
+    return found
+
+
+def _normalize(compiled: CompiledLoop, scores: Tensor) -> Tensor:
+    """:return: scores divided by the number of labels, where those of all hypotheses have grown to the same one"""
+    time_dim = compiled.inputs.time_dim
+    if compiled.inputs.layer.network.get_config().options.search_depends_on_batch:
+        longest = time_dim.get_dim_value_tensor()
+    else:
+        longest = time_dim.get_size_tensor()
+        beams = [dim for dim in longest.dims if dim.is_beam_dim()]
+        longest = rf.reduce_max(longest, axis=beams) if beams else longest
+    longest = rf.cast(longest, "float32")
+    # The last label, which ends a sequence, counts like the others, whether it is part of the sequence or not.
+    # `length_normalization_exponent` is about the comparison of hypotheses alone, recorded results say.
+    return rf.combine_bc(scores, "/", longest if compiled.inputs.include_eos else longest + 1.0)

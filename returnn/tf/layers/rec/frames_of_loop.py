@@ -1,0 +1,172 @@
+"""The frames of a recurrence: the dim that it goes over, and how many there are at most (`max_seq_len`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tensor.dim import single_step_dim
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.layer_losses import target_keys
+from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.rec.rec_unstack import declared_time_dim
+from returnn.tf.layers.structure.unavailable_data import check_value_of_target
+from returnn.util.errors import ConfigError
+
+
+def find_time_dim(network: Network, source: Tensor, axis: Dim | str | None) -> Dim | None:
+    """
+    :param network: of the layer
+    :param source: of the layer
+    :param axis: option of this name
+    :return: the dim to go over, None for a single step
+    """
+    loop_dim = network.get_inside_rec_time_dim(inside_loop=False)
+    is_inside = network.get_inside_rec_time_dim(inside_loop=True) is not None
+    dim_of_step = None if is_inside else loop_dim
+    if axis is None:
+        rest = source
+        if loop_dim is not None and loop_dim in source.dims and not is_inside:
+            rest = source.copy_template_excluding_axis(source.get_axis_from_description(loop_dim))
+            rest.time_dim_axis = rest._guess_time_dim_axis()
+        own = rest.get_time_dim_tag() if rest.have_time_axis() else None
+        return dim_of_step if own is None else own
+    if axis is single_step_dim or (isinstance(axis, Dim) and axis == loop_dim):
+        return dim_of_step
+    return source.get_dim_tag_from_description(axis)
+
+
+def find_time_dim_without_source(layer: LayerBase, unit: Mapping[str, Any], axis: Dim | None) -> tuple[Dim, bool]:
+    """
+    :param layer: a loop without source
+    :param unit: options of the layers of a time step
+    :param axis: the dim that the config says the loop goes over
+    :return: the dim to go over; whether its lengths are known before the loop
+    """
+    declared = declared_time_dim(unit, layer.network)
+    if declared is not None:
+        return declared, True
+    if axis is not None and axis.is_dim_known():
+        return axis, True
+    target = None if _search_decides_length(layer, unit) else _target_with_length(layer, unit)
+    if target is None:
+        return axis or layer.new_dim("time"), False
+    dim = target.get_time_dim_tag()
+    if dim.size is None and dim.dyn_size is None:
+        check_value_of_target(layer, target)
+    if axis is not None:
+        axis.declare_same_as(dim)
+    return dim, True
+
+
+def _search_decides_length(layer: LayerBase, unit: Mapping[str, Any]) -> bool:
+    """:return: whether the layer "end" says how long hypotheses are; not if they follow the target"""
+    choices = _choices_in(unit)
+    follows_target = any(desc.get("cheating") or desc.get("search") is False for desc in choices)
+    searches = any(desc.get("search", layer.network.search_flag) for desc in choices)
+    return searches and "end" in unit and not follows_target
+
+
+def _target_with_length(layer: LayerBase, unit: Mapping[str, Any]) -> Tensor | None:
+    """:return: the target, if there is one and it has frames"""
+    network = layer.network
+    targets = [desc.get("target") for desc in _choices_in(unit)]
+    key = layer.size_target or layer.target or (unit.get("output") or {}).get("target") or (targets or [None])[0]
+    key = key[0] if isinstance(key, (list, tuple)) else key
+    if key is not None and key.startswith("layer:"):
+        name = key.removeprefix("layer:").removeprefix("base:")  # as a layer of the time step would say it
+        target = network.construct_layer(network.layers_desc, name).output
+    elif key is not None and (":" in key or network.get_root_network().extern_data.has_data(key)):
+        target = layer.get_target_value(key)
+    else:
+        return None
+    return target if target is not None and target.have_time_axis() else None
+
+
+def find_targets_of_frames(layer: LayerBase, unit: Mapping[str, Any]) -> frozenset[str]:
+    """:return: keys of targets of the loop and of its layers"""
+    return frozenset({layer.size_target or "", *(layer.targets or ()), *_targets_in(unit)})
+
+
+def _targets_in(unit: Mapping[str, Any]) -> set[str]:
+    """:return: targets of all layers of the time step, also of those in subnetworks"""
+    found: set[str] = set()
+    for desc in unit.values():
+        if isinstance(desc, dict):
+            found.update(target_keys(desc.get("target")))
+            inner = desc.get("subnetwork")
+            found |= _targets_in(inner) if isinstance(inner, dict) else set()
+    return found
+
+
+def _choices_in(unit: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """:return: options of all choices of the time step, also of those in subnetworks"""
+    found: list[dict[str, Any]] = []
+    for desc in unit.values():
+        if isinstance(desc, dict) and desc.get("class") == "choice":
+            found.append(desc)
+        elif isinstance(desc, dict) and isinstance(desc.get("subnetwork"), dict):
+            found += _choices_in(desc["subnetwork"])
+    return found
+
+
+def evaluate_limit(layer: LayerBase, max_seq_len: Any, via: LayerBase | None) -> int | Tensor | None:
+    """
+    :param layer: the loop
+    :param max_seq_len: option of this name: number, tensor, or expression
+    :param via: layer whose output it is
+    :return: largest number of frames, of all sequences or of each [B]; None if there is none
+    """
+    if via is not None:
+        limit = via.output
+    else:
+        limit = _evaluate_expression(layer, max_seq_len) if isinstance(max_seq_len, str) else max_seq_len
+    if limit is None or isinstance(limit, int):
+        return limit
+    batch = layer.network.step.batch_dims()
+    if tf.is_tensor(limit) and limit.shape.rank in (0, 1):
+        dims = batch if limit.shape.rank else []
+        limit = Tensor("max_seq_len", dims=dims, dtype=limit.dtype.name, raw_tensor=limit)
+    is_limit = isinstance(limit, Tensor) and limit.dtype.startswith("int") and set(limit.dims) <= set(batch)
+    if not is_limit:
+        raise ConfigError(f"{layer.where()}: option 'max_seq_len': expected integers, one or [B], got {limit!r}.")
+    return rf.cast(limit, "int32")
+
+
+def _evaluate_expression(layer: LayerBase, expression: str) -> Any:
+
+    def max_len_from(name: str) -> Any:
+        time_dim = _layer_of_limit(layer, name).output.get_time_dim_tag()
+        if time_dim.dyn_size_ext is None or layer.network.get_config().options.search_depends_on_batch:
+            return time_dim.get_dim_value()
+        return _lengths_of_sequences(layer, time_dim)
+
+    try:
+        return eval(expression, {"max_len_from": max_len_from, "tf": tf, "self": layer})
+    except (NameError, SyntaxError, TypeError, AttributeError) as exc:
+        raise ConfigError(
+            f"{layer.where()}: option 'max_seq_len': {expression!r}: {exc}.\n"
+            "  Possible: a number, or an expression with max_len_from('base:layer')."
+        ) from exc
+
+
+def _lengths_of_sequences(layer: LayerBase, time_dim: Dim) -> Any:
+    """:return: raw (B,), int32; of several hypotheses, the length of the longest"""
+    batch = layer.network.step.batch_dims()
+    lengths = time_dim.get_size_tensor()
+    others = [dim for dim in lengths.dims if dim not in batch]
+    lengths = rf.reduce_max(lengths, axis=others) if others else lengths
+    return lengths.copy_compatible_to_dims_raw(batch) if lengths.dims else lengths.raw_tensor
+
+
+def _layer_of_limit(layer: LayerBase, name: str) -> LayerBase:
+    """:return: layer next to the loop, named as in the time step; if there is none, "base:" is one further out"""
+    network = layer.network
+    net_dict, inner = network.layers_desc, name.removeprefix("base:")
+    is_found = inner.startswith(("data", "base:")) or inner.partition("/")[0] in net_dict
+    is_found |= network.parent_net is None  # then the error is about this name
+    return network.construct_layer(net_dict, inner if is_found else name)
