@@ -6,7 +6,6 @@ An operation of the frontend decides nothing about a backend; it asks the one th
 - `template`: no values. Operations end with their rule for dims.
 - `numpy`: simple and complete; the reference that the others are tested against.
 - `tf`: raw TensorFlow tensors in a graph. `torch`: PyTorch, eager.
-- `returnn_layers_tf`: records the operations as a net dict.
 
 An operation is written once, in `_ops`: its rule for dims, then how it is computed. Backends differ in the operations
 on raw tensors, and override what they do better.
@@ -35,7 +34,7 @@ from returnn.frontend._ops.parameter import ParameterOps
 from returnn.frontend._ops.random import RandomOps
 from returnn.frontend._ops.scatter import ScatterOps
 from returnn.tensor import Tensor
-from returnn.util.errors import check_known
+from returnn.util.errors import ConfigError, check_known
 
 T = TypeVar("T")
 T2 = TypeVar("T2")
@@ -79,7 +78,6 @@ _MODULES = {  # a backend registers itself when its module is imported
     "numpy": "returnn.frontend._backends.numpy",
     "tf": "returnn.tf.frontend_low_level",
     "torch": "returnn.torch.frontend",
-    "returnn_layers_tf": "returnn.tf.frontend_layers",
 }
 _BACKEND_OF_PACKAGE = {"numpy": "numpy", "tensorflow": "tf", "torch": "torch"}
 
@@ -92,7 +90,7 @@ def select_backend(name: str) -> None:
     """
     Sets the backend for operations that make values from nothing, such as constants and parameters.
 
-    :param name: "torch", "tf", "returnn_layers_tf", "numpy"
+    :param name: "torch", "tf", "numpy"
     :raises ConfigError: if there is no such backend
     """
     get_backend_by_name(name)
@@ -115,8 +113,11 @@ def select_backend_torch() -> None:
 
 
 def select_backend_returnn_layers_tf() -> None:
-    """Selects the backend that records a net dict."""
-    select_backend("returnn_layers_tf")
+    """:raises ConfigError: always: there is no backend that records a net dict"""
+    raise ConfigError(
+        "select_backend_returnn_layers_tf: operations cannot be recorded as a net dict yet.\n"
+        "  Use rf.select_backend_tf() for TensorFlow graphs, or write the network as a dict."
+    )
 
 
 @contextlib.contextmanager

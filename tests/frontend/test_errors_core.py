@@ -13,7 +13,7 @@ import torch
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.util.errors import DimError, DtypeError, UserError
+from returnn.util.errors import ConfigError, DimError, DtypeError, UserError
 
 time = Dim(None, name="time", kind=Dim.Types.Spatial)
 enc = Dim(None, name="encoder", kind=Dim.Types.Spatial)
@@ -269,3 +269,10 @@ def test_text_of_error(make: Callable[[], Any], error: type[Exception], text: st
         make()
     assert str(caught.value) == text
     assert len(text.splitlines()) <= 5
+
+
+def test_backends_that_are_not_there() -> None:
+    with pytest.raises(ConfigError, match=r"^select_backend_returnn_layers_tf: operations cannot be recorded"):
+        rf.select_backend_returnn_layers_tf()
+    with pytest.raises(ConfigError, match=r"there is no backend 'pytorch'\.\n  Did you mean 'torch'\?"):
+        rf.select_backend("pytorch")
