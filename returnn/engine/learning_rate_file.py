@@ -8,6 +8,7 @@ that are no scores (duration, device, ...) are stored among them, under keys wit
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,18 +59,40 @@ def read_learning_rate_file(filename: str | os.PathLike[str]) -> dict[int, Epoch
     :return: by epoch
     :raises UserError: if it is not such a file
     """
-    with open(filename, encoding="utf8") as file:
-        content = file.read()
     try:
+        with open(filename, encoding="utf8") as file:
+            content = file.read()
         epochs = literal_eval(content, {"EpochData": EpochData})
         if not isinstance(epochs, dict) or not all(isinstance(data, EpochData) for data in epochs.values()):
             raise ValueError("there is no dict of EpochData")
+        for epoch, data in epochs.items():
+            _check_numbers(epoch, data)
     except (ValueError, TypeError) as exc:
         raise UserError(
             f"learning rate file {os.fspath(filename)!r} cannot be read: {exc}.\n"
             "  Repair it, or delete it to forget the learning rates and scores of the epochs so far."
         ) from exc
     return {int(epoch): data for epoch, data in sorted(epochs.items())}
+
+
+def check_writable(filename: str | os.PathLike[str]) -> None:
+    """:raises UserError: if the learning rate file cannot be written, now and not after an epoch"""
+    folder = os.path.dirname(os.path.realpath(filename))
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as exc:
+        raise UserError(
+            f"option 'learning_rate_file': {os.fspath(filename)!r} cannot be written: {exc.strerror}: {folder!r}."
+        ) from exc
+
+
+def _check_numbers(epoch: object, data: EpochData) -> None:
+    if not isinstance(epoch, int):
+        raise ValueError(f"{epoch!r} is no epoch")
+    if data.learning_rate is not None and not isinstance(data.learning_rate, (int, float)):
+        raise ValueError(f"the learning rate of epoch {epoch} is {data.learning_rate!r}, expected a number")
 
 
 def write_learning_rate_file(filename: str | os.PathLike[str], epochs: Mapping[int, EpochData]) -> None:

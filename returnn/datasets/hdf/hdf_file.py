@@ -26,6 +26,7 @@ from returnn.datasets.core.changed_files import WatchedFile
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.seq_order import IntArray
+from returnn.util.errors import UserError
 from returnn.util.numbers.numbers_dict import NumbersDict
 
 attr_inputPattSize = "inputPattSize"
@@ -265,4 +266,7 @@ def _digest_of(file: h5py.File) -> str | None:
 
 
 def _as_str(value: bytes | str) -> str:
-    return value.decode("utf8") if isinstance(value, bytes) else str(value)
+    try:
+        return value.decode("utf8") if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError as exc:
+        raise UserError(f"HDF file: the text {value!r} is not UTF-8.") from exc

@@ -8,6 +8,7 @@ import queue
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,13 +25,14 @@ from returnn.log import log
 from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.graph_ops import ops_before
 from returnn.tf.network.extern_data import ExternData
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.system.waiting import Waiting
 
 DEFAULT_CAPACITY = Options.tf_data_provider_capacity.default  # batches that are made ahead of the session
 _END = object()
 _POLL_S = 0.2
 _STOP_LIMIT_S = 2.0
+_MAX_ERROR_CHARS = 300
 
 
 @dataclass(frozen=True)
@@ -189,12 +191,27 @@ class BatchFeeder:
                 self._queue.put(self.maker.feed_batch(batch))
                 self.batches.advance(1)
             self._queue.put(_END)
-        except BaseException as exc:  # noqa: BLE001 (whatever it is, the one who waits for data has to get it)
+        except Exception as exc:  # noqa: BLE001 (whatever it is, the one who waits for data has to get it)
+            self._queue.put(exc if isinstance(exc, UserError) else _error_of_dataset(exc, self.maker.dataset))
+        except BaseException as exc:  # noqa: BLE001 (the same)
             self._queue.put(exc)
 
 
 def _is_of_python(filename: str) -> bool:
     return filename.startswith((os.path.dirname(threading.__file__), "<"))
+
+
+def _error_of_dataset(exc: Exception, dataset: Dataset) -> UserError:
+    """:return: a message of a few lines, about code of a user as a rule; the traceback is in the log at verbosity 5"""
+    print("".join(traceback.format_exception(exc)), file=log.v5)
+    last = traceback.extract_tb(exc.__traceback__)[-1]
+    text = (str(exc).splitlines() or [""])[0][:_MAX_ERROR_CHARS]
+    error = UserError(
+        f"{dataset.description}: {type(exc).__name__}: {text}\n"
+        f"  In {last.filename}, line {last.lineno}, {last.name}. With 'log_verbosity = 5', the log has the traceback."
+    )
+    error.__cause__ = exc
+    return error
 
 
 def _report(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from returnn.datasets.core.dataset import Dataset
@@ -19,7 +19,7 @@ from returnn.tf.engine.batches import batches_of
 from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.hypotheses import HypothesisReader, ReferenceReader
 from returnn.tf.engine.network_session import NetworkSession
-from returnn.util.errors import check_known
+from returnn.util.errors import UserError, check_known
 from returnn.util.texts.text_scores import check_metrics, score_lines
 
 
@@ -55,6 +55,7 @@ def search(
     def collect(**values: Any) -> None:
         if references is not None:
             texts.update(zip(data_pass.current_tags, references.read(values, dataset), strict=True))
+        _check_new(data_pass.current_tags, results)
         corpus_order.add(data_pass.current_tags)
         results.update(zip(data_pass.current_tags, reader.read(values, dataset), strict=True))
 
@@ -80,6 +81,16 @@ def search(
         write_hypotheses(output_file, results, output_file_format)
         print(f"search: wrote {output_file!r}, in the order of {corpus_order}", file=log.v1)
     return results
+
+
+def _check_new(tags: Sequence[str], known: Collection[str]) -> None:
+    """:raises UserError: if one of the tags was there already: results are kept by tag"""
+    for i, tag in enumerate(tags):
+        if tag in known or tag in tags[:i]:
+            raise UserError(
+                f"search: two sequences have the tag {tag!r}, so the hypotheses of one would be lost.\n"
+                "  Tags have to be unique. See the data set, or its option 'seq_list_filter_file'."
+            )
 
 
 class _CorpusOrder:

@@ -13,6 +13,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.epoch_report import note_duration, report_epoch
 from returnn.engine.learning_rate_control import LearningRateControl, pretrain_learning_rate
+from returnn.engine.learning_rate_file import check_writable
 from returnn.log import log
 from returnn.tf.checkpoint import broken_filename, cleanup_policy
 from returnn.tf.engine.batches import batches_of
@@ -94,6 +95,8 @@ class Training:
         """:raises ConfigError: now, if options make no sense that are needed later"""
         cleanup_policy(self.config.options.cleanup_old_models)
         best_model_options(self.config)
+        if self.control.filename:
+            check_writable(self.control.filename)
 
     def _check_models_are_not_gone(self) -> None:
         """
