@@ -61,6 +61,9 @@ class Training:
         self.control = control
         self.dataset: Dataset | None = None
         self.learning_rate = 0.0
+        if control.need_error_info and not control.filename and model_files.are_written:
+            # The next learning rate depends on the scores so far, so a training that is resumed has to know them.
+            control.filename = f"{model_files.names.model}.learning_rates"
         self.save_interval = self.config.options.save_interval
         self._on_epoch = on_epoch
         self._first_epoch = 0  # of this run

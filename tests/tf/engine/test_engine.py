@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from returnn.datasets.hdf import HDFDataset
+from returnn.engine.learning_rate_file import read_learning_rate_file
 from returnn.log import log
 from returnn.tf.checkpoint import CheckpointError
 from returnn.tf.engine import tasks, training
@@ -39,6 +40,22 @@ def test_resumed_training_is_as_undisturbed_one(tmp_path):
     train(tmp_path / "two", num_epochs=1)
     train(tmp_path / "two", num_epochs=2)
     assert_same(parameters(tmp_path / "one" / "net.002"), parameters(tmp_path / "two" / "net.002"))
+
+
+def test_resumed_newbob_goes_on_with_its_rates_without_a_learning_rate_file(tmp_path):
+    options = {"learning_rate_control": "newbob", "newbob_relative_error_threshold": -10.0, "learning_rate": 0.1}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    train(tmp_path / "one", num_epochs=4, dev=DEV, **options)
+    for num_epochs in (1, 3, 4):
+        train(tmp_path / "two", num_epochs=num_epochs, dev=DEV, **options)
+    rates = [
+        [data.learning_rate for data in read_learning_rate_file(tmp_path / name / "net.learning_rates").values()]
+        for name in ("one", "two")
+    ]
+    assert rates[0] == rates[1]
+    assert len(set(rates[0])) > 2  # they do change
+    assert_same(parameters(tmp_path / "one" / "net.004"), parameters(tmp_path / "two" / "net.004"))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
