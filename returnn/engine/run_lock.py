@@ -7,6 +7,7 @@ file, which the training renews; a training that was asleep for longer notices t
 
 from __future__ import annotations
 
+import atexit
 import os
 
 from returnn.util.errors import UserError
@@ -23,6 +24,7 @@ class RunLock:
         self.model = model
         folder, name = os.path.split(model)
         self._lock = LockFile(folder or ".", f"{name}.lock", lock_timeout=_TIMEOUT_S)
+        atexit.register(self.release)
 
     def acquire(self) -> None:
         """
@@ -51,6 +53,7 @@ class RunLock:
 
     def release(self) -> None:
         """Gives it back, if we have it."""
+        atexit.unregister(self.release)
         if self._lock.fd is not None:
             self._lock.unlock()
 

@@ -19,8 +19,8 @@ from returnn.util.errors import ConfigError
 def train(config: Config) -> None:
     """Trains, with an evaluation after each epoch."""
     engine = Engine(config)
-    engine.init_train_from_config()
     try:
+        engine.init_train_from_config()
         engine.train()
     finally:
         engine.finalize()
