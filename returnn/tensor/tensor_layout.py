@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from returnn.tensor.dim import Dim
 from returnn.tensor.tensor_templates import TensorTemplates
 from returnn.util.errors import DimError
+from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -20,6 +21,31 @@ class TensorLayout(TensorTemplates):
         """:return: another object with the same value"""
         new = self._with_same_axes(name=name)
         new._raw_tensor = self._raw_tensor
+        return new
+
+    def copy_with_roles(
+        self,
+        *,
+        feature_dim: Dim | type[NotSpecified] | None = NotSpecified,
+        time_dim: Dim | type[NotSpecified] | None = NotSpecified,
+        sparse_dim: Dim | type[NotSpecified] | None = NotSpecified,
+    ) -> Self:
+        """
+        What is not given stays as it is; None: there is no such dim.
+
+        :param feature_dim: one of the dims, which linear transformations work on
+        :param time_dim: one of the dims, over the time frames
+        :param sparse_dim: what the values are indices into
+        :return: the same value, with other roles of its dims
+        :raises DimError: if it does not have the dim
+        """
+        new = self.copy()
+        if feature_dim is not NotSpecified:
+            new.feature_dim = feature_dim  # type: ignore[assignment]
+        if time_dim is not NotSpecified:
+            new.time_dim_axis = None if time_dim is None else new.get_axis_from_description(time_dim)  # type: ignore[arg-type]
+        if sparse_dim is not NotSpecified:
+            new.sparse_dim = sparse_dim  # type: ignore[assignment]
         return new
 
     def copy_transpose(self, perm: Sequence[int | Dim], *, allow_int: bool = True) -> Self:

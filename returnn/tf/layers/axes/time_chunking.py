@@ -105,8 +105,7 @@ class TimeUnChunkingLayer(_ConcatInputLayer):
         position = rf.combine_bc(_starts(chunks.chunks, chunks.step), "+", frame_numbers(frames))
         position = only_valid_frames(position, [chunks.chunks, frames])
         out = rf.scatter_mean(source, indices=position, indices_dim=[chunks.chunks, frames], out_dim=chunks.time)
-        out.time_dim_axis = out.get_axis_from_description(chunks.time)
-        return out
+        return out.copy_with_roles(time_dim=chunks.time)
 
 
 def _starts(chunks: Dim, step: int) -> Tensor:

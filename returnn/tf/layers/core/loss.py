@@ -384,8 +384,7 @@ def _with_batch_of(target: Tensor, output: Tensor, where: str) -> Tensor:
     if batch not in merged.axis_split_info():
         return rf.replace_dim(_with_lengths_of(target, batch, merged, where), in_dim=batch, out_dim=merged)[0]
     num = merged.get_dim_value_tensor() // batch.get_dim_value_tensor()
-    index = rf.combine_bc(rf.range_over_dim(merged), "//", num)
-    index.sparse_dim = batch
+    index = rf.combine_bc(rf.range_over_dim(merged), "//", num).copy_with_roles(sparse_dim=batch)
     repeated = rf.gather(target, indices=index, axis=batch)
     for dim in [dim for dim in repeated.dims if dim.need_masking()]:
         lengths = dim.get_size_tensor()

@@ -153,9 +153,7 @@ def _with_feature_dim(data: Tensor, in_dim: Dim, where: str, *, option: str) -> 
             own.declare_same_as(in_dim)
             return data
         raise ConfigError(f"{where}: option {option!r}: {in_dim} is not a dim of the source {data}.")
-    data = data.copy()
-    data.feature_dim = in_dim
-    return data
+    return data.copy_with_roles(feature_dim=in_dim)
 
 
 def _dropout_axes(data: Tensor, dropout_axis: Any, noise_shape: Any) -> list[Dim]:

@@ -85,5 +85,4 @@ def last_frame(frames: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
     out = rf.gather(frames, indices=position, axis=time_dim, clip_to_valid=True)
     initial = on_beam_of(initial, out)
     out = rf.where(rf.compare(lengths, ">", 0), out, initial, allow_broadcast_all_sources=True)
-    out.feature_dim = frames.feature_dim
-    return out
+    return out.copy_with_roles(feature_dim=frames.feature_dim)

@@ -197,8 +197,7 @@ class GaussWindowAttentionLayer(AttentionBaseLayer):
         if self.inner_size is not None:
             location = rf.combine_bc(location, "+", self._offsets(location.dtype))
         last = rf.last_frame_position_of_dim(time)
-        clipped = rf.combine_bc(rf.maximum(frames, 0), "minimum", last)
-        clipped.sparse_dim = time
+        clipped = rf.combine_bc(rf.maximum(frames, 0), "minimum", last).copy_with_roles(sparse_dim=time)
         distance = rf.combine_bc(rf.cast(frames, location.dtype), "-", location)
         weights = rf.exp(-0.5 * rf.square(distance / self.std)) / (self.std * (2 * 3.141592653589793) ** 0.5)
         out = rf.matmul(weights, rf.gather(base, indices=clipped, axis=time), reduce=window)
@@ -229,9 +228,7 @@ def masked_once(layer: LayerBase) -> Tensor:
 
 
 def _numbers(dim: Dim) -> Tensor:
-    numbers = rf.range_over_dim(dim)
-    numbers.sparse_dim = None
-    return numbers
+    return rf.range_over_dim(dim).copy_with_roles(sparse_dim=None)
 
 
 def _with_dims_of(weights: Tensor, base: Tensor) -> Tensor:

@@ -187,9 +187,7 @@ class MaskedComputationLayer(LayerBase):
         latest = beams.latest([self._mask_of_frame, value, before], where=self.where())
         mask, new, old = (beams.translate(x, latest) for x in (self._mask_of_frame, value, before))
         out = rf.where(mask, new, old, allow_broadcast_all_sources=True)
-        out.feature_dim = value.feature_dim
-        out.sparse_dim = value.sparse_dim
-        return out
+        return out.copy_with_roles(feature_dim=value.feature_dim, sparse_dim=value.sparse_dim)
 
     def _layers_inside(self) -> list[LayerBase]:
         return [layer for net in self.inner_layer.get_sub_networks() for layer in net.get_all_layers_deep()]
@@ -278,8 +276,7 @@ class UnmaskLayer(LayerBase):
         frames, with_initial = rf.concat((first, one), (source, masked))
         number = rf.cumsum(rf.cast(mask, "int32"), spatial_dim=axis)  # of the frames so far
         out = rf.gather(frames, indices=number, axis=with_initial, clip_to_valid=True)
-        out.feature_dim, out.sparse_dim = source.feature_dim, source.sparse_dim
-        return out
+        return out.copy_with_roles(feature_dim=source.feature_dim, sparse_dim=source.sparse_dim)
 
     def _masked_dim(self, source: Tensor, axis: Dim) -> Dim | None:
         """:return: T'; None if the source has all frames"""

@@ -99,5 +99,4 @@ def sinusoids(position: Tensor, feature: Dim) -> Tensor:
         rf.cast(position, rf.get_default_float_dtype()), "*", rf.convert_to_tensor(frequencies, dims=[feature])
     )
     out = rf.where(rf.convert_to_tensor(is_cosine, dims=[feature]), rf.cos(angle), rf.sin(angle))
-    out.feature_dim = feature
-    return out
+    return out.copy_with_roles(feature_dim=feature)

@@ -47,8 +47,7 @@ class RecUnstackLayer(LayerBase):
         if self.network.get_inside_rec_time_dim(inside_loop=True) is None:
             return source
         out = rf.gather(source, indices=number_of_step(self), axis=axis)
-        out.feature_dim = source.feature_dim
-        return out
+        return out.copy_with_roles(feature_dim=source.feature_dim)
 
 
 def declared_time_dim(unit: Mapping[str, Any], network: Network) -> Dim | None:

@@ -68,8 +68,7 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
         distance = rf.combine_bc(keys, "-", queries)
         index = rf.minimum(rf.maximum(distance, -self.clipping), self.clipping) + self.clipping
         encoding = sinusoids(index, feature) if self.fixed else self._learned(index, feature)
-        encoding = rf.expand_to(encoding, query_dims)
-        encoding.feature_dim = feature
+        encoding = rf.expand_to(encoding, query_dims).copy_with_roles(feature_dim=feature)
         return encoding.copy_transpose([*query_dims, *keys.dims, feature])
 
     def _learned(self, index: Tensor, feature: Dim) -> Tensor:

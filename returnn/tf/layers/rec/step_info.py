@@ -46,8 +46,7 @@ class RecStepInfoLayer(LayerBase):
         """:return: int32"""
         if self.offset is None:
             return self.index
-        index = self.index.copy()
-        index.sparse_dim = None
+        index = self.index.copy_with_roles(sparse_dim=None)
         return rf.combine_bc(index, "+", self.offset)
 
     @functools.cached_property

@@ -48,8 +48,7 @@ class CumsumLayer(_ConcatInputLayer):
             source = self.additional_left_summand_per_element + source
         labels = source.sparse_dim
         out = self._next(source) if is_frame else self._of_all_frames(source, axis)
-        out.sparse_dim = labels
-        return out
+        return out.copy_with_roles(sparse_dim=labels)
 
     def _of_all_frames(self, source: Tensor, axis: Dim) -> Tensor:
         source = rf.expand_to(source, [axis])

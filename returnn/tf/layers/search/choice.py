@@ -235,8 +235,7 @@ class ChoiceLayer(BaseChoiceLayer):
         beam_dim = self.new_dim("beam", base_beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False)
         forced = rf.gather(scores, indices=candidates.target(), axis=candidates.dim)
         forced, _ = rf.replace_dim(forced, in_dim=base_beam.dim, out_dim=beam_dim)
-        src_beams = rf.range_over_dim(beam_dim)
-        src_beams.sparse_dim = base_beam.dim
+        src_beams = rf.range_over_dim(beam_dim).copy_with_roles(sparse_dim=base_beam.dim)
         src_beams = rf.expand_to(src_beams, forced.dims)
         self._register(Beam(beam_dim, self, base_beam.dim, src_beams, forced))
         return [rf.expand_dim(target, beam_dim) for target in self._labels_of_target()]
@@ -258,8 +257,7 @@ class ChoiceLayer(BaseChoiceLayer):
         return [self._as_labels(x, i) for i, x in enumerate(labels)]
 
     def _as_labels(self, labels: Tensor, index: int) -> Tensor:
-        labels = labels.copy()
-        labels.feature_dim = None
+        labels = labels.copy_with_roles(feature_dim=None)
         target = self.get_target_value(self.targets[index]) if self.targets else None
         if target is not None and target.sparse_dim is not None:
             labels.sparse_dim = target.sparse_dim

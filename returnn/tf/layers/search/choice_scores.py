@@ -47,8 +47,7 @@ def fixed_if_ended(layer: ChoosingLayer, scores: Tensor, ended: Tensor) -> Tenso
     score_of_others = _SCORE_OF_OTHERS if layer.network.get_config().options.search_depends_on_batch else -math.inf
     fixed = rf.where(is_first, 0.0, score_of_others)
     out = rf.where(ended, fixed, scores, allow_broadcast_all_sources=True)
-    out.feature_dim = scores.feature_dim
-    return out
+    return out.copy_with_roles(feature_dim=scores.feature_dim)
 
 
 def grown_if_ended(layer: ChoosingLayer, base: Tensor, ended: Tensor) -> Tensor:

@@ -121,9 +121,7 @@ class ChoiceGetSrcBeamsLayer(LayerBase):
             return _template_of_beam(source, beam, "int32")
         if src_beams is None:
             raise ConfigError(f"{self.where()}: the hypotheses of {source} continue none.")
-        out = src_beams.copy()
-        out.sparse_dim = None
-        return out
+        return src_beams.copy_with_roles(sparse_dim=None)
 
 
 class SplitBatchBeamLayer(BaseChoiceLayer):

@@ -225,9 +225,7 @@ class OptimalCompletionsLayer(_PrefixDistances):
 
 
 def _numbers(labels: Tensor) -> Tensor:
-    labels = labels.copy()
-    labels.sparse_dim = None
-    return labels
+    return labels.copy_with_roles(sparse_dim=None)
 
 
 def _with_value(template: Tensor, raw: Any) -> Tensor:

@@ -96,8 +96,7 @@ class KenLmStateLayer(_ConcatInputLayer):
     @staticmethod
     def _tokens(source: Tensor, labels: Sequence[str]) -> Tensor:
         """:return: [..., T], strings"""
-        tokens = source.copy_template(dtype="string")
-        tokens.sparse_dim = None
+        tokens = source.copy_template(dtype="string").copy_with_roles(sparse_dim=None)
         if source.raw_tensor is not None:
             is_text = source.dtype == "string"
             tokens.raw_tensor = source.raw_tensor if is_text else tf.gather(tf.constant(labels), source.raw_tensor)

@@ -76,8 +76,7 @@ class FastBaumWelchLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [T, B, F]"""
         frames = _Frames.of(self, source)
-        output = Tensor(self.name, dims=frames.dims, dtype=source.dtype)
-        output.feature_dim = frames.classes
+        output = Tensor(self.name, dims=frames.dims, dtype=source.dtype, feature_dim=frames.classes)
         labels = self._labels()
         self.output_loss = Tensor("loss", dims=[frames.batch], dtype=source.dtype)
         if source.raw_tensor is None:

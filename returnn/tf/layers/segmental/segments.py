@@ -48,8 +48,7 @@ class ClassesToSegmentsLayer(_ConcatInputLayer):
         counts = rf.cumsum(rf.one_hot(labels), spatial_dim=windows.frames)
         number = rf.cast(rf.range_over_dim(windows.frames), counts.dtype) + 1.0
         output = counts / number
-        output.feature_dim = classes
-        return output
+        return output.copy_with_roles(feature_dim=classes)
 
 
 class ClassesToLengthDistributionLayer(_ConcatInputLayer):
@@ -76,9 +75,7 @@ class ClassesToLengthDistributionLayer(_ConcatInputLayer):
         remaining = remaining_frames(self, labels_of(self, source), self.window)
         candidates = rf.cast(rf.range_over_dim(length), rf.get_default_float_dtype()) + 1.0
         scores = rf.abs(rf.combine_bc(remaining, "-", candidates)) * -self.scale
-        output = rf.softmax(scores, axis=length, use_mask=False)
-        output.feature_dim = length
-        return output
+        return rf.softmax(scores, axis=length, use_mask=False).copy_with_roles(feature_dim=length)
 
 
 class ClassesToLengthDistributionGlobalLayer(_ConcatInputLayer):
@@ -125,8 +122,7 @@ class ClassesToLengthDistributionGlobalLayer(_ConcatInputLayer):
         if self.target_smoothing:
             output = output * (1.0 - self.target_smoothing) + self.target_smoothing / self.window
         output = rf.expand_dim(output, self.dim_of(source, self.broadcast_axis, option="broadcast_axis"))
-        output.feature_dim = length
-        return output
+        return output.copy_with_roles(feature_dim=length)
 
 
 class ApplyLengthDistributionLayer(LayerBase):

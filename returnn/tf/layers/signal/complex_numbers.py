@@ -86,8 +86,7 @@ class ComplexLinearProjectionLayer(_ConcatInputLayer):
         real = _product(x_real, k_real, half) - _product(x_imag, k_imag, half)
         imag = _product(x_real, k_imag, half) + _product(x_imag, k_real, half)
         output = rf.safe_log(rf.square(real) + rf.square(imag)) * 0.5
-        output.feature_dim = out_dim
-        return output
+        return output.copy_with_roles(feature_dim=out_dim)
 
 
 def complex_dtype_of(dtype: str) -> str:

@@ -174,8 +174,7 @@ class _Beamformer(LayerBase):
         self._check_masks(masks, num_bins)
         bins = self.new_dim("bins", num_bins, kind=Dim.Types.Feature)
         batch, time = spectra.get_batch_dim_tag(), self.dim_of(spectra, "T")
-        output = Tensor(self.name, dims=[batch, time, bins], dtype=spectra.dtype)
-        output.feature_dim = bins
+        output = Tensor(self.name, dims=[batch, time, bins], dtype=spectra.dtype, feature_dim=bins)
         if spectra.raw_tensor is None or masks.raw_tensor is None:
             return output
         raw = spectra.copy_masked(0.0, dims=[time]).copy_transpose([batch, time, feature]).raw_tensor

@@ -156,9 +156,7 @@ class MelFilterbankLayer(_ConcatInputLayer):
             f_min=self.f_min, f_max=self.f_max,
         )  # fmt: skip
         matrix = rf.convert_to_tensor(filters, dims=[feature, out_dim], dtype=source.dtype)
-        output = rf.matmul(source, matrix, reduce=feature, use_mask=False)
-        output.feature_dim = out_dim
-        return output
+        return rf.matmul(source, matrix, reduce=feature, use_mask=False).copy_with_roles(feature_dim=out_dim)
 
 
 class DctLayer(_ConcatInputLayer):

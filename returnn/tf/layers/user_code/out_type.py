@@ -107,8 +107,7 @@ def _with_options(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) 
     sparse = options.get("sparse", options.get("sparse_dim") is not None or (common.sparse and "dim" not in options))
     dim = options.get("dim")
     if common.sparse and not sparse:
-        common = common.copy_template()
-        common.sparse_dim = None
+        common = common.copy_template().copy_with_roles(sparse_dim=None)
     explicit = options.get("dims") or options.get("dim_tags")
     if "batch_dim_axis" in options and "shape" not in options:
         common = _with_batch_axis(common, options["batch_dim_axis"])

@@ -58,8 +58,7 @@ class LengthLayer(LayerBase):
         out = rf.cast(dim.get_size_tensor(), self.dtype)
         if self.add_time_axis:
             time = self.new_dim("time", 1)
-            out = rf.expand_dim(out, time)
-            out.time_dim_axis = out.get_axis_from_description(time)
+            out = rf.expand_dim(out, time).copy_with_roles(time_dim=time)
         if self.sparse:
             out = rf.set_sparse_dim(out, dim)
         return out

@@ -21,9 +21,7 @@ def frame_numbers(dim: Dim) -> Tensor:
 
 def number_of_step(layer: LayerBase) -> Tensor:
     """:return: int32, scalar: number of the current frame of the loop, to compute with"""
-    step = layer.network.get_rec_step_info().index.copy()
-    step.sparse_dim = None
-    return step
+    return layer.network.get_rec_step_info().index.copy_with_roles(sparse_dim=None)
 
 
 class RangeLayer(NoSourcesLayer):
@@ -156,6 +154,4 @@ class RangeFromLengthLayer(LayerBase):
 def _numbers(layer: LayerBase, dim: Dim, dtype: str, sparse: bool) -> Tensor:
     if sparse and not dtype.startswith("int"):
         raise ConfigError(f"{layer.where()}: option 'dtype': indices cannot be {dtype!r}.")
-    out = rf.range_over_dim(dim, dtype=dtype)
-    out.sparse_dim = dim if sparse else None
-    return out
+    return rf.range_over_dim(dim, dtype=dtype).copy_with_roles(sparse_dim=dim if sparse else None)
