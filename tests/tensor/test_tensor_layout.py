@@ -217,3 +217,19 @@ def test_operators() -> None:
     numpy.testing.assert_array_equal((x // 2 % 3).raw_tensor, x.raw_tensor // 2 % 3)
     assert x in [x]
     assert (x == None) is False  # noqa: E711
+
+
+def test_roles_of_a_copy_are_its_own() -> None:
+    time, feature, labels = Dim(3, name="time"), Dim(4, name="feature"), Dim(5, name="labels")
+    x = Tensor("x", [time, feature], "int32", feature_dim=feature, raw_tensor=numpy.zeros((3, 4), "int32"))
+    y = x.copy_with_roles(feature_dim=time, time_dim=feature, sparse_dim=labels)
+    assert (y.feature_dim, y.time_dim_axis, y.sparse_dim) == (time, 1, labels)
+    assert y.raw_tensor is x.raw_tensor
+    assert (x.feature_dim, x.sparse_dim) == (feature, None)
+    without = y.copy_with_roles(feature_dim=None, time_dim=None, sparse_dim=None)
+    assert (without.feature_dim, without.time_dim_axis, without.sparse_dim) == (None, None, None)
+    assert y.copy_with_roles().get_kwargs() == y.get_kwargs()
+    with pytest.raises(DimError, match="cannot be the feature dim"):
+        x.copy_with_roles(feature_dim=labels)
+    with pytest.raises(DimError, match="there is no axis labels"):
+        x.copy_with_roles(time_dim=labels)

@@ -103,8 +103,7 @@ class SplitBatchTimeLayer(_ConcatInputLayer):
         time = self.dim_of(base, "T", option="base")
         out = split_dims(self, source, source.get_batch_dim_tag(), [base.get_batch_dim_tag(), time])
         out.batch = base.batch
-        out.time_dim_axis = out.get_axis_from_description(time)
-        return out
+        return out.copy_with_roles(time_dim=time)
 
 
 def set_batch_of_two(out: Tensor, source: Tensor, dims: Sequence[Dim]) -> None:

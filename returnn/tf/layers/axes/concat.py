@@ -60,9 +60,9 @@ class ConcatLayer(LayerBase):
         dims = [self.dim_of(source, axis, option="from") for source, axis in zip(sources, self.axes, strict=True)]
         pairs = zip(matched_by_size(sources, apart=[*dims, *self.network.get_all_rec_time_dims()]), dims, strict=True)
         out, out_dim = _concat_in_memory(list(pairs), allow_broadcast=self.allow_broadcast, out_dim=self._out_dim)
-        out.sparse_dim = sources[0].sparse_dim
+        out = out.copy_with_roles(sparse_dim=sources[0].sparse_dim)
         if any(source.feature_dim == dim for source, dim in zip(sources, dims, strict=True)):
-            out.feature_dim = out_dim
+            out = out.copy_with_roles(feature_dim=out_dim)
         return out
 
 

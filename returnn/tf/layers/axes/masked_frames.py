@@ -66,5 +66,5 @@ def _selected(layer: LayerBase, source: Tensor, mask: Tensor, dims: Sequence[str
     out, dim = rf.masked_select(source, mask=mask, dims=dims, out_dim=out_dim or layer.new_dim("selected"))
     time_axis = source.time_dim_axis
     if time_axis is not None and source.dims[time_axis] in dims:
-        out.time_dim_axis = out.get_axis_from_description(dim)
+        out = out.copy_with_roles(time_dim=dim)
     return out

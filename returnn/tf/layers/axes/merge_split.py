@@ -56,7 +56,7 @@ class MergeDimsLayer(_ConcatInputLayer):
         is_feature = source.feature_dim in dims and not any(dim.is_batch_dim() for dim in dims)
         out, out_dim = merge_dims(self, source, dims, out_dim=self._out_dim)
         if is_feature:
-            out.feature_dim = out_dim
+            out = out.copy_with_roles(feature_dim=out_dim)
         if source.have_batch_axis() and len(dims) == 2:
             set_batch_of_two(out, source, dims)
         return out
@@ -114,10 +114,10 @@ class SplitDimsLayer(_ConcatInputLayer):
 
         out = with_lengths(self, split(source), [axis], split)
         if is_feature:
-            out.feature_dim = dims[-1]
+            out = out.copy_with_roles(feature_dim=dims[-1])
         elif axis == _time_dim(source):
             dynamic = [dim for dim in dims if dim.size is None]
-            out.time_dim_axis = out.get_axis_from_description((dynamic or dims)[0])
+            out = out.copy_with_roles(time_dim=(dynamic or dims)[0])
         return out
 
     def _new_dims(self, axis: Dim, is_padded: bool, beside: Sequence[Dim]) -> list[Dim]:

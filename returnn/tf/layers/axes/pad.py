@@ -166,7 +166,7 @@ def added_frames(
         dim = layer.new_dim("added", number)
     if not isinstance(value, LayerBase):
         frames = rf.full(dims=[dim], fill_value=value_like(value, source.dtype), dtype=source.dtype)
-        frames.sparse_dim = source.sparse_dim
+        frames = frames.copy_with_roles(sparse_dim=source.sparse_dim)
         return frames, dim
     return rf.expand_dim(value.output, dim), dim
 
@@ -174,9 +174,9 @@ def added_frames(
 def with_same_roles(out_and_dim: tuple[Tensor, Dim], source: Tensor, axis: Dim) -> Tensor:
     """:return: out, where the new dim is the time or the feature dim if the old one was, and labels are labels"""
     out, new_dim = out_and_dim
-    out.sparse_dim = source.sparse_dim
+    out = out.copy_with_roles(sparse_dim=source.sparse_dim)
     if source.feature_dim == axis:
-        out.feature_dim = new_dim
+        out = out.copy_with_roles(feature_dim=new_dim)
     if source.time_dim_axis is not None and source.dims[source.time_dim_axis] == axis:
-        out.time_dim_axis = out.get_axis_from_description(new_dim)
+        out = out.copy_with_roles(time_dim=new_dim)
     return out

@@ -88,7 +88,7 @@ class UnflattenNdLayer(_ConcatInputLayer):
         axis = self.dim_of(source, self.axis, option="in_dim")
         out = rf.split_dims(source, axis=axis, dims=[self._dim(i) for i in range(self.num_axes)], pad_to_multiples=True)
         if self.num_axes and source.time_dim_axis is not None and source.dims[source.time_dim_axis] == axis:
-            out.time_dim_axis = out.get_axis_from_description(self._dim(0))
+            out = out.copy_with_roles(time_dim=self._dim(0))
         return out
 
     def _dim(self, number: int) -> Dim:

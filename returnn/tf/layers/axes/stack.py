@@ -75,5 +75,5 @@ class TileLayer(_ConcatInputLayer):
             is_feature = out.feature_dim == dim
             out, new_dim = rf.concat(*[(out, dim)] * multiple, out_dim=out_dims.get(dim))
             if is_feature:
-                out.feature_dim = new_dim
+                out = out.copy_with_roles(feature_dim=new_dim)
         return out

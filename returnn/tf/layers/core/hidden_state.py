@@ -36,5 +36,4 @@ def side_by_side(parts: Sequence[Tensor], *, out_dim: Dim | None = None) -> Tens
         part = parts[0]
         return part if out_dim in (None, dims[0]) else rf.replace_dim(part, in_dim=dims[0], out_dim=out_dim)[0]
     result, dim = rf.concat(*zip(parts, dims, strict=True), allow_broadcast=True, out_dim=out_dim)
-    result.feature_dim = dim
-    return result
+    return result.copy_with_roles(feature_dim=dim)

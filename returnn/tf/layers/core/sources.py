@@ -43,8 +43,7 @@ def concat_sources(
     tensors = matched_by_size(tensors, apart=[*(x.feature_dim for x in tensors), *loop_dims])
     pairs = [(x, x.feature_dim) for x in tensors]
     result, dim = rf.concat(*pairs, allow_broadcast=allow_broadcast_all_sources is not False, out_dim=out_dim)
-    result.feature_dim = dim
-    return result
+    return result.copy_with_roles(feature_dim=dim)
 
 
 def concat_sources_with_opt_dropout(

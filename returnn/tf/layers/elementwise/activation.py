@@ -72,5 +72,4 @@ class GatingLayer(_ConcatInputLayer):
             gate_func=lambda x: apply_activation(x, self.gate_activation),
             out_dim=half,
         )
-        output.feature_dim = half
-        return output
+        return output.copy_with_roles(feature_dim=half)

@@ -148,7 +148,7 @@ class _FilterLayer(SpatialLayer):
 
     def activated(self, output: Tensor, out_dim: Dim) -> Tensor:
         """:return: output, whose feature dim is `out_dim`, after the activation function"""
-        output.feature_dim = out_dim
+        output = output.copy_with_roles(feature_dim=out_dim)
         if not self.activation:
             return output
         self.output_before_activation = OutputWithActivation(output, self.activation)
@@ -239,7 +239,7 @@ class ConvLayer(_FilterLayer):
                 source = rf.expand_dim(source, channel)
             else:
                 source = rf.split_dims(source, axis=feature, dims=[feature.div_left(channel), channel])
-            source.feature_dim = channel
+            source = source.copy_with_roles(feature_dim=channel)
         return source, self.feature_dim_of(source)
 
     def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:

@@ -55,7 +55,7 @@ class LinearLayer(_ConcatInputLayer):
         output = self._transform(source, in_dim, out_dim)
         if self.with_bias:
             output = rf.combine_bc(output, "+", self.parameter("b", [out_dim], initial=self.bias_init))
-        output.feature_dim = out_dim
+        output = output.copy_with_roles(feature_dim=out_dim)
         if self.grad_filter:
             of_sequence = [dim for dim in output.dims if not (dim.is_batch_dim() or dim.is_beam_dim())]
             output = filter_grad(output, threshold=self.grad_filter, axis=of_sequence)

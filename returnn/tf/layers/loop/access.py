@@ -35,7 +35,7 @@ class RecLastOutputLayer(LayerBase):
         last = rf.last_frame_position_of_dim(time)
         out = rf.gather(layer.output, indices=last, axis=time, clip_to_valid=True)
         if layer.output.feature_dim is not None:
-            out.feature_dim = layer.output.feature_dim
+            out = out.copy_with_roles(feature_dim=layer.output.feature_dim)
         return out
 
 

@@ -38,7 +38,7 @@ class AttentionBaseLayer(_ConcatInputLayer):
         # Padded frames have the weight 0, but 0 times NaN is NaN. Masking is done outside of the loop, once.
         out = rf.matmul(weights, masked_once(self.base), reduce=self.time_dim(), use_mask=False)
         if base.feature_dim is not None and base.feature_dim in out.dims:
-            out.feature_dim = base.feature_dim
+            out = out.copy_with_roles(feature_dim=base.feature_dim)
         return out
 
     def get_base_weights(self) -> Any:
@@ -202,7 +202,7 @@ class GaussWindowAttentionLayer(AttentionBaseLayer):
         weights = rf.exp(-0.5 * rf.square(distance / self.std)) / (self.std * (2 * 3.141592653589793) ** 0.5)
         out = rf.matmul(weights, rf.gather(base, indices=clipped, axis=time), reduce=window)
         if base.feature_dim is not None:
-            out.feature_dim = base.feature_dim
+            out = out.copy_with_roles(feature_dim=base.feature_dim)
         return out
 
     def _offsets(self, dtype: str) -> Tensor:

@@ -45,5 +45,4 @@ class CumConcatLayer(_ConcatInputLayer):
         else:
             frames = rf.expand_to(source, [loop])
             out = all_with_past(frames, axis=loop, out_dim=self.out_spatial_dim)
-        out.feature_dim = source.feature_dim
-        return out
+        return out.copy_with_roles(feature_dim=source.feature_dim)

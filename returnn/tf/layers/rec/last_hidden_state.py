@@ -65,7 +65,7 @@ class GetLastHiddenStateLayer(LayerBase):
             )
         if given != feature:
             output, _ = rf.replace_dim(output, in_dim=feature, out_dim=given)
-            output.feature_dim = given
+            output = output.copy_with_roles(feature_dim=given)
         return output
 
     def _parts_of(self, layer: LayerBase) -> list[Tensor]:

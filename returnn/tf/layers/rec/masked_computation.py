@@ -112,8 +112,7 @@ class MaskedComputationLayer(LayerBase):
         source = rf.expand_to(source, mask.dims)
         out_dim = self.out_spatial_dim or self.mask.new_dim("masked")  # the same for all layers with this mask
         selected, _ = rf.masked_select(source, mask=mask, dims=[axis], out_dim=out_dim)
-        selected.feature_dim = source.feature_dim
-        selected.time_dim_axis = selected.get_axis_from_description(out_dim)
+        selected = selected.copy_with_roles(feature_dim=source.feature_dim, time_dim=out_dim)
         return self._computed(selected, out_dim)
 
     def _computed(self, data: Tensor, loop_dim: Dim | None) -> Tensor:

@@ -57,16 +57,15 @@ class PositionalEncodingLayer(_ConcatInputLayer):
             out = rf.combine_bc(source, "+", encoding)
         else:
             out = rf.expand_to(encoding, [dim for dim in source.dims if dim != source.feature_dim])
-        out.feature_dim = feature
-        return out
+        return out.copy_with_roles(feature_dim=feature)
 
     def _position(self, source: Tensor) -> Tensor:
         """:return: int32, {T}, or {B, T} with an offset; a scalar for a single frame"""
         axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
         step = self.network.get_rec_step_info(must_exist=False)
         of_step = step is not None and step.output.dims == (() if is_frame else (axis,))
-        position = step.output.copy() if of_step else rf.range_over_dim(axis)
-        position.sparse_dim = None
+        position = step.output if of_step else rf.range_over_dim(axis)
+        position = position.copy_with_roles(sparse_dim=None)
         if self.constant >= 0:
             position = position * 0 + self.constant
         if self.offset is not None:

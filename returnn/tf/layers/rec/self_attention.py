@@ -193,8 +193,7 @@ class SelfAttentionLayer(_ConcatInputLayer):
         out = rf.matmul(weights, values, reduce=past)
         out = out.copy_transpose([*(dim for dim in out.dims if dim not in (heads, value)), heads, value])
         out, _ = rf.merge_dims(out, dims=[heads, value], out_dim=out_dim)
-        out.feature_dim = out_dim
-        return out
+        return out.copy_with_roles(feature_dim=out_dim)
 
     def _shift(self, shift: Tensor, axis: Dim | None, past: Dim, key: Dim) -> Tensor:
         """:return: {axis, past, key}: what is added to the keys"""

@@ -117,7 +117,7 @@ class Beams:
             return x
         out = rf.gather(x, indices=self.source_indices(beam, own.dim), axis=own.dim)
         if x.feature_dim is not None and x.feature_dim in out.dims:
-            out.feature_dim = x.feature_dim
+            out = out.copy_with_roles(feature_dim=x.feature_dim)
         return out
 
 

@@ -260,7 +260,7 @@ class ChoiceLayer(BaseChoiceLayer):
         labels = labels.copy_with_roles(feature_dim=None)
         target = self.get_target_value(self.targets[index]) if self.targets else None
         if target is not None and target.sparse_dim is not None:
-            labels.sparse_dim = target.sparse_dim
+            labels = labels.copy_with_roles(sparse_dim=target.sparse_dim)
         return labels
 
     # The labels of several sources.

@@ -49,8 +49,7 @@ class Candidates:
         else:
             assert self.dim.size is not None
             index = rf.convert_to_tensor(self.dim.size - 1, dims=(), dtype="int32")
-        index.sparse_dim = self.dim
-        return index
+        return index.copy_with_roles(sparse_dim=self.dim)
 
     def is_target(self) -> Tensor:
         """:return: {..., dim}, bool"""
@@ -106,8 +105,7 @@ def _merged(x: Tensor, dims: Sequence[Dim], out_dim: Dim) -> Tensor:
     sparse_dim = x.sparse_dim
     x = rf.expand_to(x, dims)
     out, _ = rf.merge_dims(x, dims=dims, out_dim=out_dim)
-    out.sparse_dim = sparse_dim
-    return out
+    return out.copy_with_roles(sparse_dim=sparse_dim)
 
 
 def _appended(x: Tensor, value: Tensor, dim: Dim, last: Dim, out_dim: Dim) -> Tensor:
@@ -116,8 +114,7 @@ def _appended(x: Tensor, value: Tensor, dim: Dim, last: Dim, out_dim: Dim) -> Te
     x = rf.expand_to(x, value.dims)
     value = rf.expand_to(rf.cast(value, x.dtype), [*(d for d in x.dims if d != dim), last])
     out, _ = rf.concat((x, dim), (value, last), out_dim=out_dim)
-    out.sparse_dim = sparse_dim
-    return out
+    return out.copy_with_roles(sparse_dim=sparse_dim)
 
 
 def check_sources(layer: ChoosingLayer) -> None:

@@ -107,7 +107,7 @@ def _with_target(layer: ChoosingLayer, scores: Tensor, candidates: Candidates, b
     joined = []
     for x, last in zip(free, (gold_score, source, gold), strict=True):
         both, dim = rf.concat((x, rest), (_with_dims(rf.cast(last, x.dtype), dims, one), one))
-        both.sparse_dim = x.sparse_dim
+        both = both.copy_with_roles(sparse_dim=x.sparse_dim)
         joined.append(both)
     return _as_selection(joined, dim, beam_dim)
 
@@ -120,8 +120,7 @@ def _hypothesis_of_target(layer: ChoosingLayer, base: Beam) -> Tensor:
         source = rf.where(rf.compare(step, "==", 0), 0, last)
     else:
         source = rf.convert_to_tensor(last, dims=(), dtype="int32")
-    source.sparse_dim = base.dim
-    return source
+    return source.copy_with_roles(sparse_dim=base.dim)
 
 
 def _with_dims(x: Tensor, dims: Sequence[Dim], more: Dim) -> Tensor:
@@ -162,7 +161,7 @@ def sampled_labels(target: Tensor, log_probs: Tensor, options: dict[str, Any]) -
     label_dim = log_probs.feature_dim
     assert label_dim is not None
     drawn = rf.cast(rf.reduce_argmax(log_probs + gumbel_noise(log_probs), axis=label_dim), target.dtype)
-    drawn.sparse_dim = target.sparse_dim
+    drawn = drawn.copy_with_roles(sparse_dim=target.sparse_dim)
     keep = options.get("gold_mixin_prob", 0.0)
     if not keep:
         return drawn

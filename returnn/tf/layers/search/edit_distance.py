@@ -220,7 +220,7 @@ class OptimalCompletionsLayer(_PrefixDistances):
         out = rf.combine_bc(matching, "minimum", least + 1)
         if self.blank_idx is not None:
             out = rf.where(frame_numbers(labels) == self.blank_idx, least, out, allow_broadcast_all_sources=True)
-        out.feature_dim = labels
+        out = out.copy_with_roles(feature_dim=labels)
         return self.debug_printed(out)
 
 

@@ -144,7 +144,7 @@ class KenLmStateLayer(_ConcatInputLayer):
     def _scores_of_labels(self, text: Tensor, labels: Sequence[str], label_dim: Dim) -> Tensor:
         """:return: [..., labels]: score of each label behind the text"""
         out = text.copy_template(dtype="float32")._insert_dim(label_dim, len(text.dims))
-        out.feature_dim = label_dim
+        out = out.copy_with_roles(feature_dim=label_dim)
         if get_selected_backend() != "template":
             raw, texts = text.raw_tensor, tf.constant(labels)
             scores = ken_lm.ken_lm_abs_score_bpe_strings_dense(self._model(), self.bpe_merge_symbol, raw, texts)

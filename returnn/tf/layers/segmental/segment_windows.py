@@ -71,7 +71,7 @@ class Windows:
         dims = [self.windows, self.frames, *others]
         output = Tensor(source.name, dims=dims, dtype=source.dtype, sparse_dim=source.sparse_dim)
         if source.feature_dim is not None and not source.sparse:
-            output.feature_dim = source.feature_dim
+            output = output.copy_with_roles(feature_dim=source.feature_dim)
         if source.raw_tensor is not None:
             sequence, start, end = self._indices()
             self.windows.dyn_size_ext = Tensor("num_windows", dims=(), dtype="int32", raw_tensor=tf.size(start))

@@ -153,8 +153,7 @@ class ApplyLengthDistributionLayer(LayerBase):
         classes = self.new_dim("classes", both.dimension // length.dimension, auto_generated=False)
         split = rf.split_dims(scores, axis=both, dims=[length, classes])
         output, _ = rf.merge_dims(rf.combine_bc(split, "*", weights), dims=[length, classes], out_dim=both)
-        output.feature_dim = both
-        return output
+        return output.copy_with_roles(feature_dim=both)
 
 
 class NormalizeLengthScoresLayer(LayerBase):

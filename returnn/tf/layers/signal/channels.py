@@ -39,8 +39,7 @@ class SplitConcatMultiChannel(_ConcatInputLayer):
         batch = source.get_batch_dim_tag()
         split = rf.split_dims(source, axis=feature, dims=[channel, own])
         output, _ = merge_dims(self, split, [batch, channel])
-        output.feature_dim = own
-        return output
+        return output.copy_with_roles(feature_dim=own)
 
 
 class TileFeaturesLayer(_ConcatInputLayer):
@@ -64,8 +63,7 @@ class TileFeaturesLayer(_ConcatInputLayer):
         feature = self.feature_dim_of(source)
         out_dim = self.output_feature_dim(self.repetitions * feature)
         output, _ = rf.concat(*[(source, feature)] * self.repetitions, out_dim=out_dim)
-        output.feature_dim = out_dim
-        return output
+        return output.copy_with_roles(feature_dim=out_dim)
 
 
 class BatchMedianPoolingLayer(_ConcatInputLayer):

@@ -24,8 +24,7 @@ class AlternatingRealToComplexLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., F], complex"""
         pairs, half = split_pairs(self, source)
-        output = Tensor(self.name, dims=pairs.dims[:-1], dtype=complex_dtype_of(pairs.dtype))
-        output.feature_dim = half
+        output = Tensor(self.name, dims=pairs.dims[:-1], dtype=complex_dtype_of(pairs.dtype), feature_dim=half)
         if pairs.raw_tensor is not None:
             output.raw_tensor = tf.complex(*tf.unstack(pairs.raw_tensor, axis=-1))
         return output
@@ -46,8 +45,8 @@ class ComplexToAlternatingRealLayer(_ConcatInputLayer):
             raise ConfigError(f"{self.where()}: the source has to be complex, with a feature dim, not {source}.")
         source = source.copy_with_feature_last()
         feature = self.output_feature_dim(2 * source.feature_dim)
-        output = Tensor(self.name, dims=[*source.dims[:-1], feature], dtype=real_dtype_of(source.dtype))
-        output.feature_dim = feature
+        dtype = real_dtype_of(source.dtype)
+        output = Tensor(self.name, dims=[*source.dims[:-1], feature], dtype=dtype, feature_dim=feature)
         if source.raw_tensor is not None:
             parts = tf.stack([tf.math.real(source.raw_tensor), tf.math.imag(source.raw_tensor)], axis=-1)
             shape = tf.concat([tf.shape(parts)[:-2], [2 * tf.shape(parts)[-2]]], axis=0)

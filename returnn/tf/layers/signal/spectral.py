@@ -75,8 +75,7 @@ class StftLayer(_StftBase):
             out_spatial_dim=self.out_spatial_dim, out_dim=frequency,
             use_mask=self.use_time_mask,
         )  # fmt: skip
-        output.feature_dim = frequency
-        return output
+        return output.copy_with_roles(feature_dim=frequency)
 
 
 class IstftLayer(_StftBase):
@@ -102,8 +101,8 @@ class IstftLayer(_StftBase):
             samples = self.out_spatial_dim
         others = [dim for dim in source.dims if dim not in (in_dim, frequency)]
         channel = self.output_feature_dim(1)
-        output = Tensor(self.name, dims=[*others, samples, channel], dtype=real_dtype_of(source.dtype))
-        output.feature_dim = channel
+        dtype = real_dtype_of(source.dtype)
+        output = Tensor(self.name, dims=[*others, samples, channel], dtype=dtype, feature_dim=channel)
         if source.raw_tensor is not None:
             raw = tf.signal.inverse_stft(
                 source.copy_transpose([*others, in_dim, frequency]).raw_tensor,
@@ -189,8 +188,7 @@ class DctLayer(_ConcatInputLayer):
         feature = self.feature_dim_of(source)
         source = source.copy_with_feature_last()
         out_dim = feature if self.n in (None, feature.dimension) else self.output_feature_dim(self.n)
-        output = Tensor(self.name, dims=[*source.dims[:-1], out_dim], dtype=source.dtype)
-        output.feature_dim = out_dim
+        output = Tensor(self.name, dims=[*source.dims[:-1], out_dim], dtype=source.dtype, feature_dim=out_dim)
         if source.raw_tensor is not None:
             output.raw_tensor = tf.signal.dct(source.raw_tensor, type=self.type, n=self.n, norm=self.norm)
         return output
@@ -247,8 +245,8 @@ class MultiChannelMultiResolutionStftLayer(_ConcatInputLayer):
         bins = [size // 2 + 1 if self.use_rfft else size for size in self.fft_sizes]
         feature = self.output_feature_dim(sum(bins) * self.nr_of_channels)
         others = [dim for dim in source.dims if dim not in (time, channels)]
-        output = Tensor(self.name, dims=[*others, frames, feature], dtype=complex_dtype_of(source.dtype))
-        output.feature_dim = feature
+        dtype = complex_dtype_of(source.dtype)
+        output = Tensor(self.name, dims=[*others, frames, feature], dtype=dtype, feature_dim=feature)
         if source.raw_tensor is not None:
             samples = source.copy_masked(0.0, dims=[time]).copy_transpose([*others, channels, time]).raw_tensor
             parts = [self._transform(samples, *sizes) for sizes in zip(self.frame_sizes, self.fft_sizes, strict=True)]

@@ -47,7 +47,7 @@ class BeamAxis:
         axis = x.dims.index(self.batch)
         out, _ = rf.merge_dims(x, dims=[self.batch, self.beam], out_dim=self.both)
         if x.feature_dim is not None:
-            out.feature_dim = x.feature_dim
+            out = out.copy_with_roles(feature_dim=x.feature_dim)
         out = out.copy_move_axis(out.dims.index(self.both), min(axis, len(out.dims) - 1))
         for dim in list(out.dims):
             lengths = dim.dyn_size_ext if dim.size is None and dim != self.both else None
@@ -67,7 +67,7 @@ class BeamAxis:
             return x
         out = rf.split_dims(x, axis=self.both, dims=[self.batch, self.beam])
         if x.feature_dim is not None:
-            out.feature_dim = x.feature_dim
+            out = out.copy_with_roles(feature_dim=x.feature_dim)
         return out
 
     def _with_both(self, x: Tensor) -> Tensor:

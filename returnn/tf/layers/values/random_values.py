@@ -102,7 +102,7 @@ class RandomLayer(NoSourcesLayer):
             explicit_state=state, auto_update_state=None if state is None else False, static=self.static, **limits,
         )  # fmt: skip
         if self.feature_dim is not None:
-            output.feature_dim = self.feature_dim
+            output = output.copy_with_roles(feature_dim=self.feature_dim)
         return rf.stop_gradient(output) if self.stop_grad else output
 
     def must_be_in_loop(self) -> str:
