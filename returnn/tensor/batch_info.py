@@ -265,7 +265,7 @@ class BatchInfo:
 
     def copy_extend_with_beam(self, beam: SearchBeam | None) -> BatchInfo:
         """:return: this batch with the beam merged into it, innermost; itself if there is no beam"""
-        return self if beam is None else self._extended(BeamDim(beam))
+        return self if beam is None else self._extend(BeamDim(beam))
 
     def copy_set_beam(self, beam: SearchBeam | None) -> BatchInfo:
         """:return: this batch with this beam instead of the one it has"""
@@ -288,14 +288,14 @@ class BatchInfo:
 
     def copy_extend_with_packed_dim_tag(self, dim_tag: Dim, batch_major: bool) -> BatchInfo:
         """:return: this batch with the valid frames of `dim_tag` merged into it, inner (batch_major) or outer"""
-        return self._extended(PackedDim(dim_tag), None if batch_major else 0)
+        return self._extend(PackedDim(dim_tag), None if batch_major else 0)
 
     def copy_extend_with_padded_dim_tag(
         self, dim_tag: Dim, batch_major: bool | None = None, new_dim_idx: int | None = None
     ) -> BatchInfo:
         """:return: this batch with all frames of `dim_tag` merged into it, inner (batch_major) or outer"""
         index = 0 if batch_major is False and new_dim_idx is None else new_dim_idx
-        return self._extended(PaddedDim(dim_tag), index)
+        return self._extend(PaddedDim(dim_tag), index)
 
     def copy_extend_with_padded_or_fixed_dim_tag(
         self, dim_tag: Dim, batch_major: bool | None = None, new_dim_idx: int | None = None
@@ -304,7 +304,7 @@ class BatchInfo:
         if dim_tag.dimension is None:
             return self.copy_extend_with_padded_dim_tag(dim_tag, batch_major, new_dim_idx)
         index = 0 if batch_major is False and new_dim_idx is None else new_dim_idx
-        return self._extended(FixedDim(dim_tag.dimension, dim_tag), index)
+        return self._extend(FixedDim(dim_tag.dimension, dim_tag), index)
 
     @classmethod
     def get_common_batch_info(cls, batches: Sequence[BatchInfo | None]) -> BatchInfo | None:
@@ -315,7 +315,7 @@ class BatchInfo:
                 result = batch
         return result
 
-    def _extended(self, new_dim: _Part, index: int | None = None) -> BatchInfo:
+    def _extend(self, new_dim: _Part, index: int | None = None) -> BatchInfo:
         for known in self.descendants:
             if known.base is self and known.key_axes == BatchInfo._key_with(self, new_dim, index):
                 return known

@@ -120,7 +120,7 @@ def _derive(operation: Operation, left: D | int, right: D | int) -> D:
     single: D | None = expression.as_atom()
     if single is not None:
         return next((d for d in dims if d.get_same_base() is single), single)
-    kind = _common_kind([dim.kind for dim in dims])
+    kind = _choose_kind([dim.kind for dim in dims])
     auto_generated = expression.as_constant() is not None or (
         all(dim.auto_generated for dim in expression.atoms())
         and all(dim.auto_generated for dim in dims if dim.is_static() and not dim.is_derived())
@@ -151,7 +151,7 @@ def _check_operand(x: D | int) -> D | int:
     return x
 
 
-def _common_kind(kinds: list[DimKind | None]) -> DimKind | None:
+def _choose_kind(kinds: list[DimKind | None]) -> DimKind | None:
     for kind in (DimKind.Batch, DimKind.Feature, DimKind.Spatial, DimKind.Beam):
         if kind in kinds:
             return kind

@@ -152,7 +152,7 @@ class DimBase:
     @property
     def expression(self) -> dim_math.Sum:
         """The dim as expression over dims which were not computed, in normal form."""
-        return _expression_of(self.get_same_base())
+        return _get_expression(self.get_same_base())
 
     def is_derived(self) -> bool:
         """:return: whether the dim was computed from others"""
@@ -162,7 +162,7 @@ class DimBase:
     def key(self) -> Any:
         """Two dims are equal if and only if their keys are. It can change when dims are declared to be the same."""
         if self._key_cache[0] != DimBase._num_declared:
-            self._key_cache = DimBase._num_declared, _key_of_base(self.get_same_base())
+            self._key_cache = DimBase._num_declared, _make_key(self.get_same_base())
         return self._key_cache[1]
 
     def __eq__(self, other: object) -> bool:
@@ -239,7 +239,7 @@ class DimBase:
             if first_atom is not None:
                 first_atom._computed_dims.append(self)
 
-    def _all_that_are_same(self) -> list[Self]:
+    def _list_same_dims(self) -> list[Self]:
         """:return: this dim, which is a base, and all that were declared to be the same"""
         return [self, *(dim for ref in self._same_dims if (dim := ref()) is not None)]
 
@@ -265,7 +265,7 @@ _HASH_OF_ALL = 1
 _SHORT_NAMES = {"var:extern_data:": "", "extern_data:": ""}  # as the data is what a config talks about anyway
 
 
-def _expression_of(base: DimBase) -> dim_math.Sum:
+def _get_expression(base: DimBase) -> dim_math.Sum:
     if base._expression is None:
         if base.size is not None and base.auto_generated:
             return dim_math.constant(base.size)
@@ -273,12 +273,12 @@ def _expression_of(base: DimBase) -> dim_math.Sum:
 
     def replace(dim: DimBase) -> dim_math.Sum | None:
         other = dim.get_same_base()
-        return _expression_of(other) if other is not dim or other._expression is not None else None
+        return _get_expression(other) if other is not dim or other._expression is not None else None
 
     return dim_math.substitute(base._expression, replace)
 
 
-def _key_of_base(base: DimBase) -> Any:
+def _make_key(base: DimBase) -> Any:
     """:return: for a dim which was not computed an object of its own, as this is what is compared fastest"""
     if base.size is not None and base.auto_generated:
         return "number", base.size, base.kind

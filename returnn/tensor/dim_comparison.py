@@ -46,7 +46,7 @@ class DimComparison(DimArithmetic):
         lengths_a, lengths_b = a.dyn_size_ext, b.dyn_size_ext
         a._become(b)
         known = next((dim for dim in (b, a) if dim.kind is not None), b)
-        for dim in b._all_that_are_same():
+        for dim in b._list_same_dims():
             dim.size = dim.size if b.size is None else b.size
             dim.kind = known.kind if dim.kind is None else dim.kind
             dim.vocab = (b.vocab or a.vocab) if dim.vocab is None else dim.vocab
@@ -100,8 +100,8 @@ class DimComparison(DimArithmetic):
             return False
         if allow_same_spatial_dim is None:
             allow_same_spatial_dim = allow_same_feature_dim
-        feature = _both(DimKind.Feature, self, other)
-        spatial = _both(DimKind.Spatial, self, other)
+        feature = _both_are(DimKind.Feature, self, other)
+        spatial = _both_are(DimKind.Spatial, self, other)
         if treat_feature_as_spatial:
             kinds = (DimKind.Spatial, DimKind.Feature)
             spatial = self.kind in kinds and other.kind in kinds
@@ -188,7 +188,7 @@ def _is_replaced_by_other(dim: DimBase, other: DimBase) -> bool:
     return other.is_derived() and not dim.is_derived()
 
 
-def _both(kind: DimKind, a: DimBase, b: DimBase) -> bool:
+def _both_are(kind: DimKind, a: DimBase, b: DimBase) -> bool:
     return a.kind is kind and b.kind is kind
 
 

@@ -44,7 +44,7 @@ class DimLengths(DimBase):
         base = self.get_same_base()
         given = base._lookup("lengths")
         if (base.is_derived() or base.length_rule is not None) and (given is None or given.raw_tensor is None):
-            computed = base._computed_lengths()
+            computed = base._compute_lengths()
             return given if computed is None else computed
         return given
 
@@ -93,7 +93,7 @@ class DimLengths(DimBase):
         base = self.get_same_base()
         longest = base.get_dim_value_tensor()
         if operations().get_backend_by_tensor(longest).executing_eagerly():
-            return base._cached("value", longest, lambda: int(longest.raw_tensor))
+            return base._cache("value", longest, lambda: int(longest.raw_tensor))
         return longest.raw_tensor
 
     def get_dim_value_tensor(self) -> AnyTensor:
@@ -103,7 +103,7 @@ class DimLengths(DimBase):
             return rf.convert_to_tensor(self.get_dim_value(), dims=(), dtype="int32")
         base = self.get_same_base()
         lengths = base._require_lengths()
-        return base._cached("value tensor", lengths, lambda: longest(lengths))
+        return base._cache("value tensor", lengths, lambda: longest(lengths))
 
     def get_size_tensor(self, *, device: str | None = None) -> AnyTensor:
         """:return: the lengths; for a static dim its size, as scalar tensor"""
@@ -137,7 +137,7 @@ class DimLengths(DimBase):
         order = [dim for dim in dim_order or () if dim in wanted]
         order += [dim for dim in wanted if dim not in order]
         key = ("mask", tuple(order), device)
-        return base._cached(
+        return base._cache(
             key, lengths, lambda: rf.compare(rf.range_over_dim(self, device=device), "<", lengths, dim_order=order)
         )
 
@@ -171,7 +171,7 @@ class DimLengths(DimBase):
         if keep_template and lengths is not None:
             self._keep("lengths", lengths.copy_template(), in_scope=False)
 
-    def _cached(self, what: Any, lengths: Lengths, make: Callable[[], Any]) -> Any:
+    def _cache(self, what: Any, lengths: Lengths, make: Callable[[], Any]) -> Any:
         """:return: make(), or what it returned before for the same lengths"""
         known = self._lookup(what)
         if known is not None and known[0] is lengths:
@@ -183,7 +183,7 @@ class DimLengths(DimBase):
                 self._keep(what, (lengths, value), in_scope=has_value)
         return value
 
-    def _computed_lengths(self) -> AnyTensor | None:
+    def _compute_lengths(self) -> AnyTensor | None:
         """:return: lengths from those of the atoms of the expression, or by rule; None if those are not known"""
         operands: dict[DimBase, Any] = {}
         rule = self.length_rule

@@ -132,7 +132,7 @@ def sub_right(left: Sum, right: Sum) -> Sum:
 
 def sub_left(left: Sum, right: Sum) -> Sum:
     """:return: left without the frames of `right` at its beginning"""
-    return _mirrored(sub_right(_mirrored(left), _mirrored(right)))
+    return _mirror(sub_right(_mirror(left), _mirror(right)))
 
 
 def neg(x: Sum) -> Sum:
@@ -234,7 +234,7 @@ def format_sum(x: Sum, name_of: Callable[[Any], str]) -> str:
     return "+".join(parts).replace("+-", "-")
 
 
-def _mirrored(x: Sum) -> Sum:
+def _mirror(x: Sum) -> Sum:
     return Sum(x.terms[::-1])
 
 
@@ -291,11 +291,11 @@ def _floordiv_by_constant(x: Sum, n: int) -> Sum:
     whole = [Term(term.coefficient // n, term.factors) for term in x.terms if term.factors and not term.coefficient % n]
     rest = [term for term in x.terms if term.factors and term.coefficient % n]
     number, remainder = divmod(sum(term.coefficient for term in x.terms if not term.factors), n)
-    reduced = _reduced_fraction(rest, remainder, n) if rest else Sum()
+    reduced = _reduce_fraction(rest, remainder, n) if rest else Sum()
     return add(reduced, Sum((*whole, *constant(number).terms)))
 
 
-def _reduced_fraction(terms: list[Term], number: int, n: int) -> Sum:
+def _reduce_fraction(terms: list[Term], number: int, n: int) -> Sum:
     """:return: (terms + number) // n, where no term is divisible by n"""
     inner = [found for term in terms if (found := _as_floordiv_by_number(term)) is not None]
     if len(inner) == 1:

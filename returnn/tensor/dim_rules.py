@@ -28,27 +28,27 @@ def padded_dim(dim: Dim) -> Dim:
         return dim
     if dim.capacity is not None:
         return type(dim)(dim.capacity, name=f"{dim.name}:padded", kind=dim.kind, auto_generated=True)
-    return _dim_by_rule(("padded",), dim, longest)
+    return _get_dim_by_rule(("padded",), dim, longest)
 
 
 def at_most(dim: Dim, limit: int) -> Dim:
     """:return: the dim of the first `limit` frames: min(lengths, limit)"""
     if dim.size is not None:
-        return _number(dim, min(dim.size, limit))
-    return _dim_by_rule(("at most", limit), dim, partial(_minimum, limit=limit))
+        return _make_number_dim(dim, min(dim.size, limit))
+    return _get_dim_by_rule(("at most", limit), dim, partial(_minimum, limit=limit))
 
 
 def at_least(dim: Dim, limit: int) -> Dim:
     """:return: the dim with max(lengths, limit)"""
     if dim.size is not None:
-        return _number(dim, max(dim.size, limit))
-    return _dim_by_rule(("at least", limit), dim, partial(_maximum, limit=limit))
+        return _make_number_dim(dim, max(dim.size, limit))
+    return _get_dim_by_rule(("at least", limit), dim, partial(_maximum, limit=limit))
 
 
 def twin(dim: Dim) -> Dim:
     """:return: another dim with the same lengths, as for the frames that the frames of `dim` attend to"""
     if dim.size is None:
-        return _dim_by_rule(("twin",), dim, _same)
+        return _get_dim_by_rule(("twin",), dim, _same)
     key = (("twin",), dim.key, dim.kind)
     known = _dims_by_rule.get(key)
     if known is None:
@@ -68,13 +68,13 @@ def _maximum(lengths: AnyTensor, limit: int) -> AnyTensor:
     return operations().maximum(lengths, limit)
 
 
-def _number(dim: Dim, size: int) -> Dim:
+def _make_number_dim(dim: Dim, size: int) -> Dim:
     if size == dim.size:
         return dim
     return type(dim)(size, name=str(size), kind=dim.kind, auto_generated=True)
 
 
-def _dim_by_rule(rule: tuple[Any, ...], source: Dim, compute: Callable[[AnyTensor], AnyTensor]) -> Dim:
+def _get_dim_by_rule(rule: tuple[Any, ...], source: Dim, compute: Callable[[AnyTensor], AnyTensor]) -> Dim:
     key = (rule, source.key, source.kind)
     known = _dims_by_rule.get(key)
     if known is not None and known.same_as is None:

@@ -72,13 +72,13 @@ class TensorAxes(TensorBase):
                 found += [i for i in self.get_axes_from_description(description, allow_int) if i not in found]
             return found
         if isinstance(axes, Dim):
-            return _axes_of_dim(self, axes)
+            return _find_axes_of_dim(self, axes)
         if isinstance(axes, int) and not isinstance(axes, bool):
             _check_int_allowed(self, axes, allow_int)
-            return [self._checked_axis(axes)]
+            return [self._check_axis(axes)]
         if not isinstance(axes, str):
             raise DimError(f"{self}: an axis is described by a text or a dim, not by {axes!r}.")
-        return _axes_of_text(self, axes)
+        return _find_axes_of_text(self, axes)
 
     def get_axis_from_description(
         self, axis: AxisDescription, allow_int: bool | type[NotSpecified] = NotSpecified
@@ -124,7 +124,7 @@ class TensorAxes(TensorBase):
         :param spatial_only: leave out batch and feature axes
         """
         axes = self.get_spatial_batch_axes() if spatial_only else range(len(self.dims))
-        return [i for i in axes if name.lower() in _all_names(self.dims[i])]
+        return [i for i in axes if name.lower() in _list_names(self.dims[i])]
 
     def get_bc_axes(self, opts: Mapping[Any, Any] | None = None) -> set[int]:
         """
@@ -200,7 +200,7 @@ class TensorAxes(TensorBase):
         return [dim for dim in self.dims if dim not in removed]
 
 
-def _axes_of_dim(tensor: TensorBase, dim: Dim) -> list[int]:
+def _find_axes_of_dim(tensor: TensorBase, dim: Dim) -> list[int]:
     if dim is single_step_dim:
         raise DimError(f"{tensor}: {dim} means a single step of a loop, it is no axis of a tensor.")
     equal = [i for i, d in enumerate(tensor.dims) if d == dim]
@@ -210,12 +210,12 @@ def _axes_of_dim(tensor: TensorBase, dim: Dim) -> list[int]:
     return equal
 
 
-def _axes_of_text(tensor: TensorAxes, text: str) -> list[int]:
+def _find_axes_of_text(tensor: TensorAxes, text: str) -> list[int]:
     word = text.lower()
     if word in _FIXED_WORDS:
         return _FIXED_WORDS[word](tensor)
     if match := re.fullmatch(rf"({'|'.join(_NUMBERED)}):(-?\d+)", word):
-        axes = _axes_of_text(tensor, _NUMBERED[match[1]])
+        axes = _find_axes_of_text(tensor, _NUMBERED[match[1]])
         number = int(match[2])
         return [axes[number]] if -len(axes) <= number < len(axes) else []
     if match := re.fullmatch(r"dim:(\d+)", word):
@@ -227,10 +227,10 @@ def _axes_of_text(tensor: TensorAxes, text: str) -> list[int]:
         number = int(match[2])
         return [axes[number]] if -len(axes) <= number < len(axes) else []
     if match := re.fullmatch(r"(spatial_)?except[:_](.+)", word):
-        excluded = _axes_of_text(tensor, match[2])
+        excluded = _find_axes_of_text(tensor, match[2])
         if word == "except_time":
             excluded = [*excluded, *_optional(tensor.batch_dim_axis)]
-        axes = tensor.get_spatial_batch_axes() if match[1] else _all_axes(tensor)
+        axes = tensor.get_spatial_batch_axes() if match[1] else _list_axes(tensor)
         return [i for i in axes if i not in excluded]
     if re.fullmatch(r"[btf]{2,3}", word):
         return tensor.get_axes_from_description(list(word))
@@ -241,7 +241,7 @@ def _axes_of_text(tensor: TensorAxes, text: str) -> list[int]:
     raise DimError(f"{tensor}: {text!r} does not describe an axis.\n  {hint}")
 
 
-def _all_axes(tensor: TensorAxes) -> list[int]:
+def _list_axes(tensor: TensorAxes) -> list[int]:
     """:return: all axes but those of a search, which no config means"""
     return [i for i, d in enumerate(tensor.dims) if not d.is_beam_dim()]
 
@@ -271,12 +271,12 @@ _FIXED_WORDS: dict[str, Callable[[Any], list[int]]] = {
     "dyn": lambda x: x.get_dynamic_axes(),
     "dynamic": lambda x: x.get_dynamic_axes(),
     "static": lambda x: x.get_static_axes(),
-    "*": lambda x: _all_axes(x),
-    "all": lambda x: _all_axes(x),
+    "*": lambda x: _list_axes(x),
+    "all": lambda x: _list_axes(x),
 }
 
 
-def _all_names(dim: Dim) -> str:
+def _list_names(dim: Dim) -> str:
     """:return: the names by which a description can find the dim, in lower case"""
     names = {d.name or d.short_repr() for d in (dim, dim.get_same_base())}
     return "\n".join(names).lower()

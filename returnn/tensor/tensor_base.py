@@ -69,8 +69,8 @@ class TensorBase:
         self.sparse_dim = sparse_dim
         self.version = version
         self.available_for_inference = available_for_inference
-        self._feature_dim_axis = self._checked_axis_if_int(feature_dim_axis)
-        self._time_dim_axis = self._checked_axis_if_int(time_dim_axis)
+        self._feature_dim_axis = self._check_axis_if_int(feature_dim_axis)
+        self._time_dim_axis = self._check_axis_if_int(time_dim_axis)
         self._batch = batch
         self._beam = beam
         self._control_flow_ctx = control_flow_ctx
@@ -117,7 +117,7 @@ class TensorBase:
 
     @feature_dim_axis.setter
     def feature_dim_axis(self, axis: int | type[NotSpecified] | None) -> None:
-        self._feature_dim_axis = self._checked_axis_if_int(axis)
+        self._feature_dim_axis = self._check_axis_if_int(axis)
 
     @property
     def feature_dim_axis_or_unspecified(self) -> int | type[NotSpecified] | None:
@@ -155,7 +155,7 @@ class TensorBase:
 
     @time_dim_axis.setter
     def time_dim_axis(self, axis: int | type[NotSpecified] | None) -> None:
-        self._time_dim_axis = self._checked_axis_if_int(axis)
+        self._time_dim_axis = self._check_axis_if_int(axis)
 
     @property
     def time_dim_axis_or_unspecified(self) -> int | type[NotSpecified] | None:
@@ -268,18 +268,6 @@ class TensorBase:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
 
-    def _new_tensor(
-        self,
-        name: str,
-        dims: Iterable[Dim],
-        dtype: str,
-        *,
-        sparse_dim: Dim | None = None,
-        raw_tensor: Any = None,
-    ) -> Self:
-        new: Self = type(self)._tensor_class(name, tuple(dims), dtype, sparse_dim=sparse_dim, raw_tensor=raw_tensor)
-        return new
-
     def _insert_dim(self, dim: Dim, axis: int, name: str | None = None) -> Self:
         dims = [*self.dims[:axis], dim, *self.dims[axis:]]
         return self._with_axes(dims, [*range(axis), None, *range(axis, len(self.dims))], name=name)
@@ -320,6 +308,7 @@ class TensorBase:
         return new
 
     def _check_raw(self, value: Any) -> None:
+        """:raises DimError: if the value has another shape or dtype"""
         backend = backend_of_raw(value)
         shape = backend.get_known_shape_raw(value)
         if len(shape) != len(self._dims) or not all(
@@ -331,13 +320,14 @@ class TensorBase:
         if dtype != self.dtype:
             raise DimError(f"{self.get_description()}: the value has the dtype {dtype}, expected {self.dtype}.")
 
-    def _checked_axis(self, axis: int) -> int:
+    def _check_axis(self, axis: int) -> int:
+        """:return: the axis, counted from the front"""
         if not -len(self._dims) <= axis < len(self._dims):
             raise DimError(f"{self.name!r} with {len(self._dims)} axes: there is no axis {axis}.")
         return axis % len(self._dims)
 
-    def _checked_axis_if_int(self, axis: int | type[NotSpecified] | None) -> int | type[NotSpecified] | None:
-        return self._checked_axis(axis) if isinstance(axis, int) else axis
+    def _check_axis_if_int(self, axis: int | type[NotSpecified] | None) -> int | type[NotSpecified] | None:
+        return self._check_axis(axis) if isinstance(axis, int) else axis
 
     def _guess_feature_dim_axis(self) -> int | None:
         """The last dim of kind feature; otherwise the last static one, otherwise the last one but batch and time."""

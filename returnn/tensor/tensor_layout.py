@@ -66,7 +66,7 @@ class TensorLayout(TensorTemplates):
 
     def copy_move_axis(self, old_axis: int, new_axis: int) -> Self:
         """:return: with one axis moved to another place; the others keep their order"""
-        old_axis, new_axis = self._checked_axis(old_axis), self._checked_axis(new_axis)
+        old_axis, new_axis = self._check_axis(old_axis), self._check_axis(new_axis)
         perm = [i for i in range(len(self.dims)) if i != old_axis]
         perm.insert(new_axis, old_axis)
         return self.copy_transpose(perm)

@@ -16,76 +16,76 @@ class TensorOperators(TensorBatch):
     """The floor of `Tensor` with the operators."""
 
     def __eq__(self, other: Any) -> Any:
-        return self is other if _is_no_operand(other) else self._compared("==", other)
+        return self is other if _is_no_operand(other) else self._compare("==", other)
 
     def __ne__(self, other: Any) -> Any:
-        return self is not other if _is_no_operand(other) else self._compared("!=", other)
+        return self is not other if _is_no_operand(other) else self._compare("!=", other)
 
     def __lt__(self, other: Any) -> Self:
-        return self._compared("<", other)
+        return self._compare("<", other)
 
     def __le__(self, other: Any) -> Self:
-        return self._compared("<=", other)
+        return self._compare("<=", other)
 
     def __gt__(self, other: Any) -> Self:
-        return self._compared(">", other)
+        return self._compare(">", other)
 
     def __ge__(self, other: Any) -> Self:
-        return self._compared(">=", other)
+        return self._compare(">=", other)
 
     def __add__(self, other: Any) -> Self:
-        return self._combined("+", other)
+        return self._combine("+", other)
 
     def __radd__(self, other: Any) -> Self:
-        return self._combined_from_right("+", other)
+        return self._combine_from_right("+", other)
 
     def __sub__(self, other: Any) -> Self:
-        return self._combined("-", other)
+        return self._combine("-", other)
 
     def __rsub__(self, other: Any) -> Self:
-        return self._combined_from_right("-", other)
+        return self._combine_from_right("-", other)
 
     def __mul__(self, other: Any) -> Self:
-        return self._combined("*", other)
+        return self._combine("*", other)
 
     def __rmul__(self, other: Any) -> Self:
-        return self._combined_from_right("*", other)
+        return self._combine_from_right("*", other)
 
     def __truediv__(self, other: Any) -> Self:
-        return self._combined("/", other)
+        return self._combine("/", other)
 
     def __rtruediv__(self, other: Any) -> Self:
-        return self._combined_from_right("/", other)
+        return self._combine_from_right("/", other)
 
     def __floordiv__(self, other: Any) -> Self:
-        return self._combined("//", other)
+        return self._combine("//", other)
 
     def __rfloordiv__(self, other: Any) -> Self:
-        return self._combined_from_right("//", other)
+        return self._combine_from_right("//", other)
 
     def __mod__(self, other: Any) -> Self:
-        return self._combined("%", other)
+        return self._combine("%", other)
 
     def __rmod__(self, other: Any) -> Self:
-        return self._combined_from_right("%", other)
+        return self._combine_from_right("%", other)
 
     def __pow__(self, other: Any) -> Self:
-        return self._combined("**", other)
+        return self._combine("**", other)
 
     def __rpow__(self, other: Any) -> Self:
-        return self._combined_from_right("**", other)
+        return self._combine_from_right("**", other)
 
     def __and__(self, other: Any) -> Self:
-        return self._combined("logical_and", other)
+        return self._combine("logical_and", other)
 
     def __rand__(self, other: Any) -> Self:
-        return self._combined_from_right("logical_and", other)
+        return self._combine_from_right("logical_and", other)
 
     def __or__(self, other: Any) -> Self:
-        return self._combined("logical_or", other)
+        return self._combine("logical_or", other)
 
     def __ror__(self, other: Any) -> Self:
-        return self._combined_from_right("logical_or", other)
+        return self._combine_from_right("logical_or", other)
 
     def __hash__(self) -> int:
         return id(self)
@@ -114,15 +114,15 @@ class TensorOperators(TensorBatch):
             )
         return bool(self.raw_tensor)
 
-    def _compared(self, kind: str, other: Any) -> Self:
+    def _compare(self, kind: str, other: Any) -> Self:
         result: Self = operations().compare(self, kind, other)
         return result
 
-    def _combined(self, kind: str, other: Any) -> Self:
+    def _combine(self, kind: str, other: Any) -> Self:
         result: Self = operations().combine(self, kind, other)
         return result
 
-    def _combined_from_right(self, kind: str, other: Any) -> Self:
+    def _combine_from_right(self, kind: str, other: Any) -> Self:
         result: Self = operations().combine(other, kind, self)
         return result
 

@@ -36,7 +36,7 @@ class TensorTemplates(TensorAxes):
 
     def copy_template_excluding_axis(self, exclude_axis: int, name: str | None = None) -> Self:
         """:return: template without an axis, counted with the batch axis"""
-        keep = [i for i in range(len(self.dims)) if i != self._checked_axis(exclude_axis)]
+        keep = [i for i in range(len(self.dims)) if i != self._check_axis(exclude_axis)]
         return self._with_axes([self.dims[i] for i in keep], keep, name=name)
 
     def copy_template_replace_dim_tag(self, axis: int, new_dim_tag: Dim, name: str | None = None) -> Self:
@@ -91,7 +91,7 @@ class TensorTemplates(TensorAxes):
             return None
         inputs = sources
         if ignore_feature_dim:
-            inputs = [x if x.feature_dim is None else _without_feature(x) for x in sources]
+            inputs = [x if x.feature_dim is None else _remove_feature(x) for x in sources]
         common = max(inputs, key=lambda x: len(x.dims)).copy_template(name)
         for source in inputs:
             for dim in source.dims:
@@ -104,6 +104,6 @@ class TensorTemplates(TensorAxes):
         return common
 
 
-def _without_feature(x: T) -> T:
+def _remove_feature(x: T) -> T:
     axis = x.feature_dim_axis
     return x.copy_template() if axis is None else x.copy_template_excluding_axis(axis)

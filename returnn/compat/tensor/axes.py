@@ -43,7 +43,7 @@ class TensorOldAxes(Tensor):
 
     def get_spatial_axes(self) -> list[int]:
         """:return: all axes but batch and feature, counted without the batch axis"""
-        return [self._without_batch(i) for i in self.get_spatial_batch_axes()]
+        return [self._count_without_batch(i) for i in self.get_spatial_batch_axes()]
 
     def get_feature_batch_axes(self) -> list[int]:
         """:return: the feature axis, counted with the batch axis; nothing if there is none"""
@@ -51,7 +51,7 @@ class TensorOldAxes(Tensor):
 
     def get_feature_axes(self) -> list[int]:
         """:return: the feature axis, counted without the batch axis; nothing if there is none"""
-        return [self._without_batch(i) for i in self.get_feature_batch_axes()]
+        return [self._count_without_batch(i) for i in self.get_feature_batch_axes()]
 
     def have_dim_tag(self, tag: Dim, include_implicit: bool = True, unique: bool = False) -> bool:
         """
@@ -112,8 +112,8 @@ class TensorOldAxes(Tensor):
 
     def get_batch_axis_excluding_batch(self, axis: int) -> int | None:
         """:return: axis counted without the batch axis, for one counted with it; None for the batch axis itself"""
-        return None if axis == self.batch_dim_axis else self._without_batch(axis)
+        return None if axis == self.batch_dim_axis else self._count_without_batch(axis)
 
-    def _without_batch(self, axis: int) -> int:
+    def _count_without_batch(self, axis: int) -> int:
         batch_axis = self.batch_dim_axis
         return axis if batch_axis is None or axis < batch_axis else axis - 1

@@ -162,7 +162,7 @@ def dim_of_lengths(x: Any) -> Any:
     return getattr(x, _TAG_ATTRIBUTE, None)
 
 
-def with_old_options(init: Callable[..., None]) -> Callable[..., None]:
+def accept_old_options(init: Callable[..., None]) -> Callable[..., None]:
     """
     :param init: constructor of `Dim`
     :return: the same, which also takes `dyn_size`: lengths as raw tensor of shape (B,)

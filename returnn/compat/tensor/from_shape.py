@@ -46,7 +46,7 @@ class DescribedDims:
     sparse_dim: Dim | None
 
 
-def with_old_forms(init: Callable[..., None]) -> Callable[..., None]:
+def accept_old_forms(init: Callable[..., None]) -> Callable[..., None]:
     """
     :param init: constructor of `Tensor`
     :return: the same, which also takes the options of `dims_from_shape`, and `placeholder` for `raw_tensor`

@@ -7,8 +7,8 @@ The classes of the core have none of it, so a type checker finds where the core 
 from __future__ import annotations
 
 from returnn.compat.tensor.axes import TensorOldAxes
-from returnn.compat.tensor.dim_names import DimOldNames, with_old_options
-from returnn.compat.tensor.from_shape import with_old_forms
+from returnn.compat.tensor.dim_names import DimOldNames, accept_old_options
+from returnn.compat.tensor.from_shape import accept_old_forms
 from returnn.compat.tensor.layout import TensorOldLayout
 from returnn.compat.tensor.lengths import TensorOldLengths
 from returnn.compat.tensor.members import give_members
@@ -28,5 +28,5 @@ def complete_tensor_classes() -> None:
     for owner, groups in OLD_MEMBERS.items():
         for members in groups:
             give_members(owner, members)
-    Dim.__init__ = with_old_options(Dim.__init__)  # type: ignore[method-assign]
-    Tensor.__init__ = with_old_forms(Tensor.__init__)  # type: ignore[method-assign]
+    Dim.__init__ = accept_old_options(Dim.__init__)  # type: ignore[method-assign]
+    Tensor.__init__ = accept_old_forms(Tensor.__init__)  # type: ignore[method-assign]

@@ -38,7 +38,7 @@ class TensorOldLayout(TensorOldLengths):
         :param axes: axes of size 1, counted with the batch axis
         :return: without them
         """
-        axes = [self._checked_axis(axis) for axis in axes]
+        axes = [self._check_axis(axis) for axis in axes]
         wrong = [self.dims[axis] for axis in axes if self.dims[axis].size != 1]
         if wrong:
             raise DimError(f"{self}: only axes of size 1 can be removed, not {wrong}.")

@@ -41,7 +41,7 @@ class TensorOldLengths(TensorOldAxes):
         backend = backend_of_raw(sizes)
         dims = [self.get_batch_dim_tag()] if backend.get_ndim_raw(sizes) == 1 else []
         dtype = backend.get_dtype_name_raw(sizes)
-        dim.dyn_size_ext = self._new_tensor(f"{dim.name}:lengths", dims, dtype, raw_tensor=sizes)
+        dim.dyn_size_ext = Tensor(f"{dim.name}:lengths", dims, dtype, raw_tensor=sizes)
 
     def has_dynamic_size(self, axis: int) -> bool:
         """:return: whether the axis, counted with the batch axis, has lengths"""
@@ -49,12 +49,12 @@ class TensorOldLengths(TensorOldAxes):
 
     def get_axes_with_size(self) -> list[int]:
         """:return: axes with sequences of different lengths, counted without the batch axis"""
-        return [self._without_batch(i) for i in self.get_dynamic_axes()]
+        return [self._count_without_batch(i) for i in self.get_dynamic_axes()]
 
     @property
     def size_placeholder(self) -> Mapping[int, Any] | None:
         """Raw lengths by axis, counted without the batch axis. None in a template."""
-        sizes = {self._without_batch(i): self.dims[i].dyn_size for i in self.get_dynamic_axes()}
+        sizes = {self._count_without_batch(i): self.dims[i].dyn_size for i in self.get_dynamic_axes()}
         if self.raw_tensor is None and all(size is None for size in sizes.values()) and sizes:
             return None
         return {axis: size for axis, size in sizes.items() if size is not None}
