@@ -21,6 +21,4 @@ def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = N
 
 def positions(dim: Dim) -> Tensor:
     """:return: [dim]: 0, 1, 2, ..., as numbers to compute with, not as indices into the dim"""
-    out = range_over_dim(dim)
-    out.sparse_dim = None
-    return out
+    return range_over_dim(dim).copy_with_roles(sparse_dim=None)

@@ -109,8 +109,7 @@ def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | Non
     pieces = Dim(num_pieces, name="pieces", auto_generated=True)
     backend = get_backend_of(source)
     out = reduce(backend.split_dims(source, axis=feature, dims=[out_dim, pieces]), mode=mode, axis=pieces)
-    out.feature_dim = out_dim
-    return out
+    return out.copy_with_roles(feature_dim=out_dim)
 
 
 def top_k(

@@ -60,8 +60,7 @@ def range_over_merged_dims(dims: Sequence[Dim], *, dtype: str | None = None, dev
     """
     result: Tensor | None = None
     for dim in dims:
-        frames = range_over_dim(dim, dtype=dtype, device=device)
-        frames.sparse_dim = None
+        frames = range_over_dim(dim, dtype=dtype, device=device).copy_with_roles(sparse_dim=None)
         if result is not None:
             size = dim.capacity or dim.size or _as_dtype_of(dim.get_dim_value_tensor(), frames)
             frames = combine_bc(combine_bc(result, "*", size), "+", frames)
@@ -184,9 +183,7 @@ def last_frame_position_of_dim(
     lengths = dim.get_size_tensor()
     if not (allow_scalar_on_cpu and not lengths.dims):
         lengths = copy_to_device(lengths, device)
-    last = maximum(combine_bc(lengths, "-", 1), 0)
-    last.sparse_dim = dim
-    return last
+    return maximum(combine_bc(lengths, "-", 1), 0).copy_with_roles(sparse_dim=dim)
 
 
 def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim) -> Dim:

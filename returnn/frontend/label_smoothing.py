@@ -30,8 +30,7 @@ def label_smoothing(prob: Tensor, smoothing: Tensor | float, *, axis: Dim | None
     require_dims("label_smoothing", prob, [axis])
     other = smoothing / (_number(axis) - 1)
     out = prob * (1.0 - smoothing - other) + other
-    out.feature_dim = prob.feature_dim
-    return out
+    return out.copy_with_roles(feature_dim=prob.feature_dim)
 
 
 def smooth_one_hot(source: Tensor, *, label_prob: Tensor | float) -> Tensor:

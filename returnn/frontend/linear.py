@@ -59,9 +59,7 @@ class Embedding(Module):
         :param source: {...}, sparse, indices into `in_dim`; or {..., in_dim}, weights of the labels
         :return: {..., out_dim}
         """
-        out = _apply(source, self.weight, self.in_dim)
-        out.feature_dim = self.out_dim
-        return out
+        return _apply(source, self.weight, self.in_dim).copy_with_roles(feature_dim=self.out_dim)
 
 
 def _weight(in_dim: Dim, out_dim: Dim) -> Parameter:

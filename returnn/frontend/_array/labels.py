@@ -41,6 +41,4 @@ def _axis(labels: Tensor, axis: Dim | None, operation: str) -> Dim:
 
 def _is_label(labels: Tensor, axis: Dim) -> Tensor:
     label = range_over_dim(axis, dtype=labels.dtype)
-    out = compare_bc(labels, "==", label, dim_order=[*labels.dims, axis])
-    out.feature_dim = axis
-    return out
+    return compare_bc(labels, "==", label, dim_order=[*labels.dims, axis]).copy_with_roles(feature_dim=axis)

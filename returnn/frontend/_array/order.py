@@ -91,9 +91,7 @@ def _inverse(permutation: Tensor, axis: Dim) -> Tensor:
 
 
 def _without_sparse_dim(x: Tensor) -> Tensor:
-    x = x.copy()
-    x.sparse_dim = None
-    return x
+    return x.copy_with_roles(sparse_dim=None)
 
 
 def _as_dtype(x: Tensor, dtype: str) -> Tensor:

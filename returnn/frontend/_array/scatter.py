@@ -82,9 +82,7 @@ def scatter_argmax(
     nowhere = extreme_value("int32", highest=True)
     place = where(is_highest, positions(dims[0]), nowhere, allow_broadcast_all_sources=True)
     first = scatter(place, indices=indices, indices_dim=dims, mode="min", out_dim=out_dim, use_mask=True)
-    result = where(compare(first, "==", nowhere), invalid_idx, first)
-    result.sparse_dim = dims[0]
-    return result
+    return where(compare(first, "==", nowhere), invalid_idx, first).copy_with_roles(sparse_dim=dims[0])
 
 
 def scatter_count(

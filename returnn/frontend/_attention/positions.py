@@ -129,11 +129,9 @@ class LearnedRelativePositionalEncoding(Module):
 
     def _embed(self, indices: Tensor) -> Tensor:
         clipped = clip_by_value(indices, -self.clipping, 0 if self.causal else self.clipping) + self.clipping
-        out = gather(
+        return gather(
             self.pos_emb, indices=set_sparse_dim(clipped, self.clipped_spatial_dim), axis=self.clipped_spatial_dim
-        )
-        out.feature_dim = self.feat_dim
-        return out
+        ).copy_with_roles(feature_dim=self.feat_dim)
 
 
 def _positions(dim: Dim, offset: int | Tensor | None, device: str | None) -> Tensor:

@@ -47,9 +47,7 @@ def mel_filterbank(
         num_filters=out_dim.size, fft_size=fft_length, sampling_rate=sampling_rate, f_min=f_min, f_max=f_max
     )
     filters = get_backend_of(x).convert_to_tensor(matrix, dims=[in_dim, out_dim], dtype=x.dtype, device=x.device)
-    out = matmul(x, filters, reduce=in_dim)
-    out.feature_dim = out_dim
-    return out
+    return matmul(x, filters, reduce=in_dim).copy_with_roles(feature_dim=out_dim)
 
 
 def log_mel_filterbank_from_raw(

@@ -179,6 +179,4 @@ def _stretch(begin: Tensor, axis: Dim, max_amount: int | Tensor) -> Tensor:
 
 
 def _replaced(x: Tensor, inside: Tensor, value: int | float | Tensor) -> Tensor:
-    out = where(inside, value, x)
-    out.feature_dim = x.feature_dim
-    return out
+    return where(inside, value, x).copy_with_roles(feature_dim=x.feature_dim)
