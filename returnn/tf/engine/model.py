@@ -99,7 +99,7 @@ class Model:
         if isinstance(item, (str, os.PathLike)):
             item = self._of_text(str(item))
         array = numpy.asarray(item, dtype=self._data.dtype)
-        if array.ndim != self._data.batch_ndim - 1 or (array.ndim > 1 and array.shape[-1] != self._data.dim):
+        if array.ndim != len(self._data.dims) - 1 or (array.ndim > 1 and array.shape[-1] != self._data.dim):
             raise UserError(f"the input has the shape {list(array.shape)}, but the network expects {self._data}.")
         return array
 
