@@ -52,9 +52,12 @@ def _assign_random(handle):
 
 
 def _value(what, placeholder):
-    """:return: of two sequences, of six frames and of four; labels are 1"""
+    """:return: of two sequences, of six frames and of four, or of one label each, which is 1"""
     if what == "size of the batch":
         return 2
+    if what == "seq_tag":
+        return ["one", "two"]
+    is_target = what.startswith("classes")
     if "lengths" in what:
-        return [6, 4]
-    return numpy.ones([2, 6, *placeholder.shape[2:]], placeholder.dtype.as_numpy_dtype)
+        return [1, 1] if is_target else [6, 4]
+    return numpy.ones([2, 1 if is_target else 6, *placeholder.shape[2:]], placeholder.dtype.as_numpy_dtype)
