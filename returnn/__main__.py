@@ -106,6 +106,9 @@ def returnn_greeting(
         print(f"config: {', '.join(names)}", file=log.v3)
     if command_line_options:
         print(f"options: {' '.join(command_line_options)}", file=log.v3)
+    description = config.options.description if config is not None else None
+    if isinstance(description, str):
+        print(f"experiment: {description}", file=log.v3)
     print(f"Python {platform.python_version()}, working directory {os.getcwd()}", file=log.v4)
 
 

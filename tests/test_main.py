@@ -205,3 +205,9 @@ def test_script(config_file, tmp_path):
     )  # fmt: skip
     assert result.returncode == 1
     assert result.stderr == "error: option 'task': there is no task 'np'.\n  Did you mean 'nop'?\n"
+
+
+def test_description_is_in_the_log(tmp_path, capsys):
+    (tmp_path / "my.config").write_text("#!rnn.py\ntask = 'nop'\n")
+    assert rnn.main(["rnn.py", str(tmp_path / "my.config"), "-d", "a first try", "++log_verbosity", "5"]) == 0
+    assert "experiment: a first try\n" in capsys.readouterr().out

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from returnn.config.options import OPTIONS
 from returnn.util.errors import UserError, nearest_hint
 
 
@@ -18,7 +19,12 @@ class Flag:
     short: str | None
     long: str
     option: str
-    purpose: str
+    own_purpose: str = ""  # of a flag whose option is not declared
+
+    @property
+    def purpose(self) -> str:
+        """What the option is for."""
+        return self.own_purpose or OPTIONS[self.option].purpose
 
     @property
     def names(self) -> list[str]:
@@ -27,34 +33,34 @@ class Flag:
 
 
 FLAGS = (
-    Flag("-a", "--activation", "activation", "activation functions of the hidden layers"),
-    Flag("-b", "--batch_size", "batch_size", "frames per batch"),
-    Flag("-q", "--cache", "cache", "size of the data cache"),
-    Flag("-c", "--chunking", "chunking", "chunk size and step, size:step"),
-    Flag("-d", "--description", "description", "text that names the experiment"),
-    Flag("-u", "--device", "device", "cpu or gpu"),
-    Flag("-j", "--dropout", "dropout", "dropout rate"),
-    Flag("-e", "--epoch", "epoch", "the epoch to work on"),
-    Flag("-E", "--eval", "eval", "evaluation data"),
-    Flag("-f", "--gate_factors", "gate_factors", "option of old networks"),
-    Flag("-s", "--hidden_sizes", "hidden_sizes", "sizes of hidden layers"),
-    Flag("-y", "--hidden_type", "hidden_type", "kinds of hidden layers"),
-    Flag("-r", "--learning_rate", "learning_rate", "learning rate"),
-    Flag("-L", "--load", "load", "checkpoint to load"),
+    Flag("-a", "--activation", "activation", "Of old networks: not supported."),
+    Flag("-b", "--batch_size", "batch_size"),
+    Flag("-q", "--cache", "cache", "Not supported: 'cache_size' does it."),
+    Flag("-c", "--chunking", "chunking"),
+    Flag("-d", "--description", "description"),
+    Flag("-u", "--device", "device"),
+    Flag("-j", "--dropout", "dropout", "Of old networks: not supported."),
+    Flag("-e", "--epoch", "epoch"),
+    Flag("-E", "--eval", "eval"),
+    Flag("-f", "--gate_factors", "gate_factors", "Of old networks: not supported."),
+    Flag("-s", "--hidden_sizes", "hidden_sizes", "Of old networks: not supported."),
+    Flag("-y", "--hidden_type", "hidden_type", "Of old networks: not supported."),
+    Flag("-r", "--learning_rate", "learning_rate"),
+    Flag("-L", "--load", "load"),
     Flag(None, "--config", "load_config", "a further config file"),
-    Flag("-l", "--log", "log", "log file"),
-    Flag("-v", "--verbose", "log_verbosity", "0 (nothing) to 5 (everything)"),
-    Flag("-p", "--loss", "loss", "kind of loss"),
-    Flag("-g", "--lreg", "lreg", "weight of L1 and L2 of old networks"),
-    Flag("-z", "--max_sequences", "max_seqs", "sequences per batch"),
-    Flag("-m", "--momentum", "momentum", "momentum of the optimizer"),
-    Flag("-n", "--num_epochs", "num_epochs", "the last epoch"),
-    Flag("-o", "--order", "order", "order of the sequences"),
-    Flag("-k", "--output_file", "output_file", "where to write what the network yields"),
-    Flag("-i", "--save_interval", "save_interval", "how many epochs between two checkpoints"),
-    Flag("-x", "--task", "task", "what to do"),
-    Flag("-t", "--truncate", "truncate", "length for truncated backpropagation through time"),
-    Flag("-w", "--window", "window", "width of the context window"),
+    Flag("-l", "--log", "log"),
+    Flag("-v", "--verbose", "log_verbosity"),
+    Flag("-p", "--loss", "loss", "Of old networks: not supported."),
+    Flag("-g", "--lreg", "lreg", "Of old networks: not supported."),
+    Flag("-z", "--max_sequences", "max_seqs"),
+    Flag("-m", "--momentum", "momentum"),
+    Flag("-n", "--num_epochs", "num_epochs"),
+    Flag("-o", "--order", "order", "Not supported: 'batching' does it."),
+    Flag("-k", "--output_file", "output_file"),
+    Flag("-i", "--save_interval", "save_interval"),
+    Flag("-x", "--task", "task"),
+    Flag("-t", "--truncate", "truncate", "Not supported: 'chunking' does it."),
+    Flag("-w", "--window", "window"),
 )
 VERSION_FLAGS = ("-V", "--version")
 
@@ -70,7 +76,7 @@ def make_parser() -> argparse.ArgumentParser:
     """:return: for the flags alone"""
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     for flag in FLAGS:
-        parser.add_argument(*flag.names, dest=flag.option, metavar="VALUE", help=flag.purpose)
+        parser.add_argument(*flag.names, dest=flag.option, metavar="VALUE", help=flag.purpose.replace("%", "%%"))
     return parser
 
 

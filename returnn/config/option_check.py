@@ -68,7 +68,7 @@ def inspect_options(config: Config) -> OptionReport:
     own = [
         name
         for name in names
-        if not (name.startswith("_") or name in KNOWN_OPTIONS - OLD_NETWORK or name in used)
+        if not (name.startswith("_") or (name in KNOWN_OPTIONS and name not in OLD_NETWORK) or name in used)
         and not isinstance(config.typed_dict.get(name), ModuleType)
     ]
     misspelt = {name: known for name in own if (known := _nearest_option(name)) is not None}
@@ -85,9 +85,7 @@ def unsupported_text(name: str) -> str:
     :param name: of an option which is not supported
     :return: a line that says what to do
     """
-    if name in OLD_NETWORK:
-        return f"option {name!r} is not supported: networks are a dict of layers, the option 'network'."
-    return f"option {name!r} is not supported: {UNSUPPORTED[name]}."
+    return f"option {name!r} is not supported: {UNSUPPORTED.get(name) or OLD_NETWORK[name]}."
 
 
 def _wrong_values(config: Config, names: list[str], used: set[str]) -> Iterator[str]:
@@ -144,7 +142,7 @@ def _used_in(source: ConfigSource) -> set[str]:
 def _nearest_option(name: str) -> str | None:
     if len(name) < _MIN_LENGTH or name in OLD_NETWORK:
         return None
-    by_lower_case = {known.lower(): known for known in KNOWN_OPTIONS - OLD_NETWORK}
+    by_lower_case = {known.lower(): known for known in KNOWN_OPTIONS.difference(OLD_NETWORK)}
     for nearest in difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=_MIN_SIMILARITY):
         if re.sub(r"_?\d+", "", name.lower()) != nearest:  # `train2` is a helper value
             return by_lower_case[nearest]

@@ -99,11 +99,14 @@ NEEDLESS: Mapping[str, str] = {
 
 # They described networks before there were net dicts. As flags of the command line they are errors; in a config they
 # are names like all others, which it may use as it likes.
-OLD_NETWORK = frozenset(
-    (
-        "activation", "cache", "description", "dropout", "gate_factors", "hidden_size", "hidden_sizes", "hidden_type",
-        "load_config", "loss", "lreg", "order", "truncate",
-    )
-)  # fmt: skip
+_IS_NET_DICT = "networks are a dict of layers, the option 'network'"
+OLD_NETWORK: Mapping[str, str] = {
+    **dict.fromkeys(("activation", "dropout", "gate_factors", "hidden_size", "hidden_sizes"), _IS_NET_DICT),
+    **dict.fromkeys(("hidden_type", "loss", "lreg"), _IS_NET_DICT),
+    "cache": "'cache_size' says how much data stays in memory",
+    "order": "'batching' is the order of the sequences",
+    "truncate": "'chunking' cuts the sequences",
+    "load_config": "the flag '--config' loads a further config",
+}
 
-KNOWN_OPTIONS = frozenset(OPTIONS) | frozenset(UNSUPPORTED) | frozenset(NEEDLESS) | OLD_NETWORK
+KNOWN_OPTIONS = frozenset(OPTIONS) | frozenset(UNSUPPORTED) | frozenset(NEEDLESS) | frozenset(OLD_NETWORK)

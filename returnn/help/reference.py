@@ -6,7 +6,7 @@ The page of all options in the documentation. A test holds that it is up to date
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import returnn
@@ -31,13 +31,17 @@ def options_page() -> str:
             for name, option in options_of_table(table).items()
         ]
         parts.append(f"## {theme_of(table)}\n\n{_markdown(('option', 'values', 'default', 'meaning'), rows)}")
-    rows = [(f"`{name}`", f"{text[0].upper()}{text[1:]}.") for name, text in sorted(UNSUPPORTED.items())]
-    parts.append(f"## Options that are not supported\n\n{_markdown(('option', 'what to do instead'), rows)}")
-    rows = [(f"`{name}`", f"{text[0].upper()}{text[1:]}.") for name, text in sorted(NEEDLESS.items())]
-    parts.append(f"## Options that change nothing\n\n{_markdown(('option', 'why'), rows)}")
-    rows = [(f"`{name}`", text) for name, text in ENVIRONMENT.items()]
-    parts.append(f"## Environment variables\n\n{_markdown(('variable', 'meaning'), rows)}")
+    parts.append(
+        f"## Options that are not supported\n\n{_markdown(('option', 'what to do instead'), _notes(UNSUPPORTED))}"
+    )
+    parts.append(f"## Options that change nothing\n\n{_markdown(('option', 'why'), _notes(NEEDLESS))}")
+    variables = [(f"`{name}`", text) for name, text in ENVIRONMENT.items()]
+    parts.append(f"## Environment variables\n\n{_markdown(('variable', 'meaning'), variables)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _notes(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(f"`{name}`", f"{text[0].upper()}{text[1:]}.") for name, text in sorted(texts.items())]
 
 
 def _code(text: str) -> str:

@@ -54,7 +54,7 @@ def test_other_unread_options_are_one_warning_line():
     )
 
 
-@pytest.mark.parametrize("name", sorted(KNOWN_OPTIONS - OLD_NETWORK))
+@pytest.mark.parametrize("name", sorted(KNOWN_OPTIONS.difference(OLD_NETWORK)))
 def test_known_options_are_fine_and_each_typo_at_the_end_is_found(name):
     assert inspect_options(Config({name: 1})).misspelt == {}
     if len(name) > 4 and name[:-1] not in KNOWN_OPTIONS:
@@ -121,7 +121,7 @@ def test_each_option_has_a_sentence_and_a_default_of_its_kind(name):
 
 
 def test_lists_of_options_are_apart():
-    lists = [set(OPTIONS) - {"use_horovod"}, set(UNSUPPORTED), set(NEEDLESS), OLD_NETWORK]
+    lists = [set(OPTIONS) - {"use_horovod"}, set(UNSUPPORTED), set(NEEDLESS), set(OLD_NETWORK)]
     assert sum(map(len, lists)) == len(set().union(*lists))
     assert set(ADDS_TO) <= set(UNSUPPORTED)
     assert set(ADDS_TO.values()) <= KNOWN_OPTIONS
@@ -175,6 +175,14 @@ def test_options_of_old_networks_are_names_like_others_but_no_flags(load):
     assert str(info.value).startswith(
         "option 'hidden_sizes' is not supported: networks are a dict of layers, the option 'network'.\n"
     )
+
+
+@pytest.mark.parametrize("name", sorted(set(OLD_NETWORK) - {"load_config"}))
+def test_flags_of_old_networks_say_what_to_use_instead(name):
+    config = Config()
+    config.parse_cmd_args([f"++{name}", "5"])
+    with pytest.raises(ConfigError, match=f"^option '{name}' is not supported: {OLD_NETWORK[name]}\\.\n"):
+        check_options(config)
 
 
 @pytest.mark.parametrize(

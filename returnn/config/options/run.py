@@ -10,6 +10,7 @@ class RunOptions(OptionTable):
     """What is done, with what, and where."""
 
     task = text("train", "What to do; `rnn.py --help` lists the tasks; `config:NAME` calls a function of the config.")
+    description: Option[object] = Option(kinds.ANYTHING, None, "Names the experiment, at the start of the log.")
     behavior_version = integer(
         None, "Which meaning options have that changed over the years; new configs set the newest one.", minimum=0
     )
