@@ -8,6 +8,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
+from returnn.log import log
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
 from returnn.tf.layers.core.frames_of_target import check_of_lengths
@@ -71,6 +72,8 @@ class LoopRecurrence:
         self.compiled = compile_loop(inputs)
         if not has_values:
             return self._with_out_dim(self.compiled.output_template())
+        if self.layer.network.get_config().options.debug_rec_layer:
+            print(self.compiled.plan, file=log.v1)
         self.emitted = emit(self.compiled)
         if self.emitted.beam is not None:
             self.layer.search_choices = SearchChoices(self.layer, self.emitted.beam.dim.dimension or 0)
@@ -92,7 +95,7 @@ class LoopRecurrence:
             source = reverse_frames(source, time_dim)
         optimize = options.optimize
         if optimize is None:
-            optimize = bool(layer.network.get_config().bool("optimize_move_layers_out", True))
+            optimize = layer.network.get_config().options.optimize_move_layers_out
         return LoopInputs(
             layer=layer,
             unit=options.unit,
