@@ -21,7 +21,9 @@ class DataTemplate(Protocol):
 class ExternDataLike(Protocol):
     """All templates of the network's data."""
 
-    data: Mapping[str, Any]
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """By key."""
 
 
 class ConfigWriter(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy
 import tensorflow as tf
@@ -37,8 +37,13 @@ class CustomLoadParamFunc(Protocol):
 class LayerWithImporter(Protocol):
     """A layer, as far as loading needs it."""
 
-    params: Mapping[str, tf.Variable]
-    custom_param_importer: str | Callable | None
+    @property
+    def params(self) -> Mapping[str, tf.Variable]:
+        """By name."""
+
+    @property
+    def custom_param_importer(self) -> str | Callable[..., Any] | None:
+        """Brings values from elsewhere into the parameters."""
 
     def get_absolute_name(self) -> str:
         """:return: e.g. "decoder/att" """

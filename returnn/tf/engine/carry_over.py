@@ -46,7 +46,7 @@ class NetworkState:
     others: Mapping[str, numpy.ndarray]  # name of the variable -> value
 
 
-def take_state(network: TFNetwork, updater: Updater | None, session: tf1.Session) -> NetworkState:
+def take_state(network: TFNetwork, updater: Updater | None, session: tf.compat.v1.Session) -> NetworkState:
     """:return: all values, independent of the session"""
     params = network.get_param_values_dict(session)
     others = {var.op.name: var for var in _other_variables(network, updater)}
@@ -54,7 +54,7 @@ def take_state(network: TFNetwork, updater: Updater | None, session: tf1.Session
 
 
 def restore_state(
-    state: NetworkState, network: TFNetwork, updater: Updater | None, session: tf1.Session, rules: CopyRules
+    state: NetworkState, network: TFNetwork, updater: Updater | None, session: tf.compat.v1.Session, rules: CopyRules
 ) -> None:
     """
     Sets what the new network has in common with the old one.
@@ -90,7 +90,7 @@ def _other_variables(network: TFNetwork, updater: Updater | None) -> list[tf.Var
 
 
 def _restore_layer(
-    layer: Any, values: Mapping[str, numpy.ndarray], session: tf1.Session, rules: CopyRules
+    layer: Any, values: Mapping[str, numpy.ndarray], session: tf.compat.v1.Session, rules: CopyRules
 ) -> list[str]:
     """:return: names of parameters that start anew"""
     wrong = {

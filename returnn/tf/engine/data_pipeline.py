@@ -52,7 +52,7 @@ class DataProviderBase(abc.ABC):
         self.data_keys = sorted(extern_data.data) if data_keys is None else list(data_keys)
 
     @abc.abstractmethod
-    def start_threads(self, session: tf1.Session) -> None:
+    def start_threads(self, session: tf.compat.v1.Session) -> None:
         """Begins the epoch."""
 
     @abc.abstractmethod
@@ -60,7 +60,7 @@ class DataProviderBase(abc.ABC):
         """Ends the epoch, at any point."""
 
     @abc.abstractmethod
-    def have_more_data(self, session: tf1.Session) -> bool:
+    def have_more_data(self, session: tf.compat.v1.Session) -> bool:
         """:return: whether there is one more batch"""
 
     @abc.abstractmethod
@@ -117,7 +117,7 @@ class FeedDictDataProvider(DataProviderBase):
         self._next: FeedBatch | None = None
         self._complete_frac = 0.0
 
-    def start_threads(self, session: tf1.Session) -> None:
+    def start_threads(self, session: tf.compat.v1.Session) -> None:
         """Starts the thread that loads batches."""
         selected = BatchSetGenerator(self.dataset, self._selected())
         self._feeder = BatchFeeder(self._maker(), selected, capacity=self._capacity)
@@ -143,7 +143,7 @@ class FeedDictDataProvider(DataProviderBase):
                 return batch
         return None
 
-    def have_more_data(self, session: tf1.Session) -> bool:
+    def have_more_data(self, session: tf.compat.v1.Session) -> bool:
         """:return: whether there is one more batch; waits for it"""
         if self._next is None and not self.reached_end:
             self._next = next(self._items, None)
@@ -306,7 +306,7 @@ class InputContext:
 class PipelineFeeder:
     """Batches of an epoch out of `tf.data`, as the engine wants them. To be used as a context."""
 
-    def __init__(self, provider: DatasetDataProvider, session: tf1.Session) -> None:
+    def __init__(self, provider: DatasetDataProvider, session: tf.compat.v1.Session) -> None:
         """
         :param provider: with the data set as the current one, after its `init_seq_order`
         :param session: with the graph of the provider
@@ -368,7 +368,7 @@ class DatasetDataProvider(DataProviderBase):
             name: InputContext(self, extern_data, config, name, dataset) for name, dataset in self.datasets.items()
         }
         self._next_elements = {name: context.iterator.get_next() for name, context in self.contexts.items()}
-        self._session: tf1.Session | None = None
+        self._session: tf.compat.v1.Session | None = None
         self._next: dict[str, numpy.ndarray] | None = None
         self.current_dataset_name = next(iter(self.datasets), None)
         self.current_dataset_reached_end = False
@@ -388,7 +388,7 @@ class DatasetDataProvider(DataProviderBase):
         """:param dataset_name: the one whose batches are wanted; its epoch begins with `start_threads`"""
         self.current_dataset_name = dataset_name
 
-    def start_threads(self, session: tf1.Session) -> None:
+    def start_threads(self, session: tf.compat.v1.Session) -> None:
         """Begins an epoch of the current data set."""
         self._session, self._next = session, None
         self.current_dataset_reached_end = False
@@ -399,7 +399,7 @@ class DatasetDataProvider(DataProviderBase):
         """Forgets the rest of the epoch. The threads belong to `tf.data`."""
         self._session, self._next = None, None
 
-    def have_more_data(self, session: tf1.Session) -> bool:
+    def have_more_data(self, session: tf.compat.v1.Session) -> bool:
         """:return: whether there is one more batch; waits for it"""
         if self._next is None and not self.current_dataset_reached_end:
             context = self.contexts[self.current_dataset_name]
@@ -420,7 +420,7 @@ class DatasetDataProvider(DataProviderBase):
         assert values is not None
         maker = FeedMaker(self.datasets[self.current_dataset_name], self.extern_data, used_keys=set(self.data_keys))
         tags = [tag.decode("utf8") for tag in values.get(SEQ_TAG_KEY, ())]
-        arrays = {**values, SEQ_TAG_KEY: tags or [""]}
+        arrays: dict[str, Any] = {**values, SEQ_TAG_KEY: tags or [""]}
         missing = [key for key in maker.data_keys if key not in arrays]
         if missing:
             raise ConfigError(f"option 'dataset_pipeline': batches have no {missing[0]!r}, only {sorted(values)}.")

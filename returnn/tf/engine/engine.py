@@ -15,6 +15,7 @@ from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.base import EngineBase
 from returnn.engine.data import dataset_names, load_dataset
+from returnn.engine.hypothesis_files import HypothesesPerLayer
 from returnn.engine.net_dicts import NetDicts
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.tf.checkpoint import delete_checkpoint
@@ -25,7 +26,6 @@ from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.evaluation import Evaluation, format_score
 from returnn.tf.engine.forward import forward_to_hdf
 from returnn.tf.engine.forward_callback import forward_with_callback
-from returnn.tf.engine.hypotheses import HypothesesPerLayer
 from returnn.tf.engine.model_files import ModelFiles
 from returnn.tf.engine.network_of_epoch import NetworkOfEpoch
 from returnn.tf.engine.network_session import NetworkSession
@@ -104,7 +104,7 @@ class Engine(EngineBase):
         return None if self.session.built is None else self.session.network
 
     @property
-    def tf_session(self) -> tf1.Session | None:
+    def tf_session(self) -> tf.compat.v1.Session | None:
         """The session with the parameters of the network, None before the first one."""
         return self.session.tf_session
 

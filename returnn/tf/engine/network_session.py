@@ -52,7 +52,7 @@ class NetworkSession:
         self.summaries = Summaries(config)
         self.step_tracer = StepTracer(config, self.summaries.folder)
         self.built: BuiltNetwork = None  # type: ignore[assignment]  # by build
-        self.tf_session: tf1.Session = None  # type: ignore[assignment]
+        self.tf_session: tf.compat.v1.Session = None  # type: ignore[assignment]
         self._on_new_network = on_new_network
         self._writer: CheckpointWriter | None = None
         self._preloaded: set[Any] = set()  # `ref()` of the variables

@@ -27,7 +27,7 @@ def first_non_finite_layer(network: Any, session: tf.compat.v1.Session, feed: di
     :param feed: of the step
     :return: name of a layer, as text for people; None if all outputs are finite
     """
-    outputs = {}
+    outputs: dict[str, Any] = {}
     for layer in network.layers.values():  # in the order of their construction, so sources come first
         raw = layer.output.raw_tensor if layer.output is not None else None
         if isinstance(raw, tf.Tensor) and raw.dtype.is_floating and raw.graph is session.graph:

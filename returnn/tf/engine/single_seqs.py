@@ -11,8 +11,9 @@ import tensorflow as tf
 from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.generating import StaticDataset
+from returnn.engine.hypothesis_files import HypothesesPerLayer
 from returnn.tf.engine.batches import make_feed_maker
-from returnn.tf.engine.hypotheses import HypothesesPerLayer, HypothesisReader
+from returnn.tf.engine.hypotheses import HypothesisReader
 from returnn.tf.engine.network_session import NetworkSession
 from returnn.util.errors import ConfigError
 

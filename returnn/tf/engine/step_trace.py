@@ -61,7 +61,7 @@ class StepTracer:
 
     def run(
         self,
-        session: tf1.Session,
+        session: tf.compat.v1.Session,
         fetches: Mapping[str, Any],
         feed: Mapping[Any, Any],
         *,

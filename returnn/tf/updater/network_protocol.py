@@ -14,9 +14,15 @@ from returnn.tf.updater.gradient_options import GradientOptions, VariableOptions
 class TrainedLayer(Protocol):
     """A layer with its parameters, and what it asks of the update."""
 
-    params: Mapping[str, tf.Variable]
     L2: float | None
-    updater_opts: Mapping[str, object] | None
+
+    @property
+    def params(self) -> Mapping[str, tf.Variable]:
+        """By name."""
+
+    @property
+    def updater_opts(self) -> Mapping[str, object] | None:
+        """Options of the update for its parameters."""
 
     def get_absolute_name(self) -> str:
         """:return: e.g. "decoder/att" """
@@ -25,8 +31,13 @@ class TrainedLayer(Protocol):
 class TrainedNetwork(Protocol):
     """A network whose parameters are updated."""
 
-    global_train_step_var: tf.Variable
-    extra_vars_to_save: list[tf.Variable]
+    @property
+    def global_train_step_var(self) -> tf.Variable:
+        """Number of the training step."""
+
+    @property
+    def extra_vars_to_save(self) -> list[tf.Variable]:
+        """Variables that belong to no layer, and go into checkpoints."""
 
     def get_objective(self) -> tf.Tensor:
         """:return: sum of all losses and constraints, a scalar"""

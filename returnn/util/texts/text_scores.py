@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from returnn.util.errors import UserError, check_known
 from returnn.util.texts.corpus_bleu import corpus_bleu
 from returnn.util.texts.word_errors import WordErrors, align, word_errors
 
 
-def check_metrics(names: list[str], *, where: str) -> None:
+def check_metrics(names: Sequence[str], *, where: str) -> None:
     """:raises ConfigError: if a metric is not known"""
     for name in names:
         check_known("metric", name, METRICS, where=where)
@@ -18,7 +18,7 @@ def check_metrics(names: list[str], *, where: str) -> None:
 def score_lines(
     hypotheses: Mapping[str, str],
     references: Mapping[str, str],
-    metrics: list[str],
+    metrics: Sequence[str],
     *,
     per_seq: bool = False,
     with_alignment: bool = False,

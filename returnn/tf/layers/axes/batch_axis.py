@@ -69,7 +69,7 @@ class UnflattenBatchLayer(_ConcatInputLayer):
         if base is None or base.batch_dim_tag is None:
             raise ConfigError(f"{self.where()}: nothing was merged into the batch of the source {source}.")
         merged = next(part for part in info.virtual_dims if part not in base.virtual_dims)
-        dims = [merged.dim_tag, base.batch_dim_tag]
+        dims = [merged.dim_tag, base.batch_dim_tag]  # type: ignore[attr-defined]  # parts of a merged batch have dims
         if info.virtual_dims[0] is not merged:
             dims.reverse()
         if isinstance(merged, BatchInfo.PackedDim):

@@ -62,7 +62,7 @@ class RemoveLayer(LayerBase):
         return _selected(self, source, rf.compare(source, "!=", self.symbol), [axis], self.selected_dim)
 
 
-def _selected(layer: LayerBase, source: Tensor, mask: Tensor, dims: Sequence[str | Dim], out_dim: Dim | None) -> Tensor:
+def _selected(layer: LayerBase, source: Tensor, mask: Tensor, dims: Sequence[Dim], out_dim: Dim | None) -> Tensor:
     out, dim = rf.masked_select(source, mask=mask, dims=dims, out_dim=out_dim or layer.new_dim("selected"))
     time_axis = source.time_dim_axis
     if time_axis is not None and source.dims[time_axis] in dims:

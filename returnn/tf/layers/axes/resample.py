@@ -106,7 +106,8 @@ class RepeatLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T']"""
         axis = self.dim_of(source, self.axis, option="axis")
-        repeats, out_dim = self.repetitions, self._out_dim
+        repeats: Any = self.repetitions
+        out_dim = self._out_dim
         if isinstance(repeats, LayerBase):
             repeats, out_dim = repeats.output, out_dim or self.new_dim("repeated", kind=axis.kind)
             if not repeats.dtype.startswith(("int", "uint")):

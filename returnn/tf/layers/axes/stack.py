@@ -37,10 +37,10 @@ class StackLayer(LayerBase):
         """:return: [..., stack]"""
         beside = [dim for x in sources for dim in x.dims]
         dim = self.out_spatial_dim or self.new_dim_beside("stack", len(sources), beside)
-        sources = matched_by_size(sources, apart=self.network.get_all_rec_time_dims())
-        common = Tensor.get_common_data(sources)
+        matched = matched_by_size(sources, apart=self.network.get_all_rec_time_dims())
+        common = Tensor.get_common_data(matched)
         assert common is not None
-        complete = [rf.expand_to(x, common.dims) for x in sources]
+        complete = [rf.expand_to(x, common.dims) for x in matched]
         out, _ = rf.stack(complete, out_dim=dim)
         axis = common.get_default_new_axis_for_dim_tag(dim) if self.axis is None else self.axis
         return out.copy_move_axis(0, axis)

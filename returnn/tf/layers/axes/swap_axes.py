@@ -82,10 +82,11 @@ def perm_of_axes(layer: LayerBase, source: Tensor, perm: Mapping[Any, Any], *, o
     :return: with numbers of axes
     :raises ConfigError: if an axis occurs twice
     """
-    pairs = [
-        [source.get_axis_from_description(layer.dim_of(source, axis, option=option)) for axis in pair]
-        for pair in perm.items()
-    ]
+
+    def number_of(axis: Any) -> int:
+        return source.get_axis_from_description(layer.dim_of(source, axis, option=option))
+
+    pairs = [(number_of(to), number_of(source_axis)) for to, source_axis in perm.items()]
     if any(len(set(axes)) != len(perm) for axes in zip(*pairs, strict=True)):
         raise ConfigError(f"{layer.where()}: option {option!r}: an axis of {source} occurs twice in {perm}.")
     return dict(pairs)

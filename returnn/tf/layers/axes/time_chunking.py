@@ -91,10 +91,10 @@ class TimeUnChunkingLayer(_ConcatInputLayer):
         :param chunking_layer: that cut the sequences into chunks
         """
         super().__init__(**kwargs)
-        self.chunking_layer = chunking_layer
         if not isinstance(chunking_layer, TimeChunkingLayer):
             name = chunking_layer.get_absolute_name()
             raise ConfigError(f"{self.where()}: option 'chunking_layer': {name!r} is not of class 'time_chunking'.")
+        self.chunking_layer = chunking_layer
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, T, ...]"""

@@ -67,7 +67,7 @@ class TopKLayer(LayerBase):
             k = k_dim.size
         axis = dims[0] if is_single else dims
         values, indices, _ = rf.top_k(source, axis=axis, k=k, k_dim=k_dim, sorted=self.sorted)
-        self._indices = [indices] if is_single else indices
+        self._indices = [indices] if isinstance(indices, Tensor) else indices
         return values
 
     @classmethod

@@ -57,7 +57,9 @@ class LayerLosses:
         return self.loss.get_auto_output_layer_dim(dim) if self.loss is not None else dim
 
     @classmethod
-    def _transform_targets_and_loss(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
+    def _transform_targets_and_loss(
+        cls: type[LayerBase], d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]
+    ) -> None:
         """Turns the options `loss`, `loss_opts`, `loss_scale`, `target` into a `Loss` and layers, in place."""
         where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name'))!r} (class {cls.class_name()!r})"
         _check_types(d, where)

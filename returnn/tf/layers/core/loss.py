@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Loss:
     """A loss. See the head of this module. It is a sum over frames; `scale` and norm factor come on top."""
 
-    class_name: ClassVar[str | None] = None
+    class_name: ClassVar[str | tuple[str, ...] | None] = None
     recurrent: ClassVar[bool] = False  # whether it is about sequences, not single frames
     need_target: ClassVar[bool] = True
 
@@ -323,7 +323,7 @@ def make_loss(loss_class: type[Loss], options: Mapping[str, Any], *, network: Ne
     :param where: how an error message begins
     :raises ConfigError: if there is no such option, or a required one is missing
     """
-    known = options_of(loss_class)
+    known = options_of(loss_class)  # type: ignore[arg-type]  # mypy takes `__hash__` of the class for its own
     where = f"{where}: loss {loss_class.class_name!r}"
     for name in options:
         if name not in known:

@@ -69,7 +69,7 @@ class SpatialLayer(_ConcatInputLayer):
 
     def out_dims_of(self, given: Sequence[Dim] | Dim | None) -> list[Dim] | None:
         """:return: the option `out_spatial_dims`, as list"""
-        return [given] if isinstance(given, Dim) else given and list(given)
+        return None if given is None else [given] if isinstance(given, Dim) else list(given)
 
     def with_channels_first(self, output: Tensor, wanted: bool) -> Tensor:
         """:return: output; where the hardware likes that, the feature axis stands behind the batch axis"""

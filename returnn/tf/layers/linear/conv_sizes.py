@@ -47,8 +47,8 @@ def conv_with_few_sizes(
     longer = [_longer(dim, base, step) for dim, step in zip(in_spatial_dims, steps, strict=True)]
     for dim, new in zip(in_spatial_dims, longer, strict=True):
         source = rf.replace_dim_v2(source, in_dim=dim, out_dim=new, allow_shrink=False)
-    output, longer = rf.conv(source, filter=filter, in_spatial_dims=longer, **options)
-    for dim, new in zip(longer, out_dims, strict=True):
+    output, conv_dims = rf.conv(source, filter=filter, in_spatial_dims=longer, **options)
+    for dim, new in zip(conv_dims, out_dims, strict=True):
         output = rf.replace_dim_v2(output, in_dim=dim, out_dim=new, allow_expand=False)
     return output, out_dims
 

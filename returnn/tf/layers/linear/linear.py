@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
@@ -19,7 +19,7 @@ class LinearLayer(_ConcatInputLayer):
     embedding: the row of `W` for each label.
     """
 
-    layer_class = ("linear", "hidden", "forward")
+    layer_class: ClassVar[str | tuple[str, ...] | None] = ("linear", "hidden", "forward")
 
     def __init__(
         self,

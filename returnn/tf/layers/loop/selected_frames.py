@@ -41,7 +41,7 @@ def mixing_frames(graph: LoopGraph, placements: Mapping[str, _Placed]) -> dict[s
         if node is None or placements[path].place == "inside":
             return frozenset([_ALL])
         used = {_ALL} if node.sees_frames else set()
-        shifted = set()
+        shifted: set[str] = set()
         for edge in node.edges:
             if edge.kind == "prev":
                 shifted |= frames_of(edge.path)

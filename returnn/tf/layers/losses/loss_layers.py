@@ -119,7 +119,7 @@ class CtcLossLayer(NoSourcesLayer):
         """
         super().__init__(**kwargs)
         self.logits = logits
-        self.targets = targets
+        self.targets = targets  # type: ignore[assignment]  # of LayerBase, these are names
         self.logits_normalized = logits_normalized
         self.blank_index = blank_index
         self.max_approx = max_approx
@@ -127,7 +127,7 @@ class CtcLossLayer(NoSourcesLayer):
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [B]"""
-        logits, targets = self.logits.output, self.targets.output
+        logits, targets = self.logits.output, self.targets.output  # type: ignore[attr-defined]
         if logits.feature_dim is None or not targets.sparse:
             raise ConfigError(
                 f"{self.where()}: the logits need a feature dim, the targets have to be labels.\n"
@@ -164,12 +164,12 @@ class SparseSoftmaxCrossEntropyWithLogitsLayer(NoSourcesLayer):
         """
         super().__init__(**kwargs)
         self.logits = logits
-        self.targets = targets
+        self.targets = targets  # type: ignore[assignment]  # of LayerBase, these are names
         self.axis = axis
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [...]"""
-        logits, targets = self.logits.output, self.targets.output
+        logits, targets = self.logits.output, self.targets.output  # type: ignore[attr-defined]
         if not targets.sparse:
             raise ConfigError(f"{self.where()}: the targets have to be sparse, not {targets}.")
         axis = self.dim_of(logits, "F" if self.axis is None else self.axis, option="axis")

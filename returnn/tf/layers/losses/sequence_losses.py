@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -160,7 +160,11 @@ class CtcLoss(SequenceLoss):
         self._check_options()
 
     def _check_options(self) -> None:
-        known = ("preprocess_collapse_repeated", "ctc_merge_repeated", "ignore_longer_outputs_than_inputs")
+        known: Sequence[str] = (
+            "preprocess_collapse_repeated",
+            "ctc_merge_repeated",
+            "ignore_longer_outputs_than_inputs",
+        )
         if self.use_native or self.use_viterbi:
             known = OwnCtcOptions.names()
         for name in self.ctc_opts:

@@ -13,7 +13,7 @@ import numbers
 import re
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from returnn.tensor import Dim
@@ -119,7 +119,7 @@ def _fits_number(value: Any, kind: type) -> bool:
     return isinstance(value, numbers.Integral if kind is int else numbers.Real)
 
 
-def _all_fit(values: Sequence[Any], origin: type, arguments: tuple[Any, ...]) -> bool:
+def _all_fit(values: Collection[Any], origin: type, arguments: tuple[Any, ...]) -> bool:
     if origin is tuple and arguments and arguments[-1] is not Ellipsis:
         return len(values) == len(arguments) and all(map(fits, values, arguments))
     return not arguments or all(fits(value, arguments[0]) for value in values)

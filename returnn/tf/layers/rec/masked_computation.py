@@ -268,8 +268,10 @@ class UnmaskLayer(LayerBase):
         mask = rf.expand_to(mask, [axis])
         frame = source.copy_template_excluding_axis(source.get_axis_from_description(masked))
         masked_layer = self.sources[0]
-        is_known = isinstance(masked_layer, MaskedComputationLayer)
-        before = masked_layer.frame_before_first(frame, axis) if is_known else zeros_like_template(frame)
+        if isinstance(masked_layer, MaskedComputationLayer):
+            before = masked_layer.frame_before_first(frame, axis)
+        else:
+            before = zeros_like_template(frame)
         one = self.new_dim("before the first frame", 1, auto_generated=False)
         first = rf.expand_dim(before, one).copy_transpose([one if dim == masked else dim for dim in source.dims])
         frames, with_initial = rf.concat((first, one), (source, masked))

@@ -109,8 +109,8 @@ class RnnCellLayer(RecurrentLayer):
         if isinstance(state, Mapping):
             parts = list(state.values()) if key in (None, "*") else [state[key]]
         elif isinstance(state, (tuple, list)):
-            by_number = isinstance(key, int)
-            parts = list(state) if key in (None, "*") else [state[key] if by_number else getattr(state, str(key))]
+            part = state[key] if isinstance(key, int) else None if key in (None, "*") else getattr(state, str(key))
+            parts = list(state) if key in (None, "*") else [part]
         else:
             parts = [state]
         value = parts[0] if len(parts) == 1 else tf.concat(parts, axis=-1)

@@ -98,6 +98,7 @@ def _pruned(layer: ChoosingLayer, index: int, scores: Tensor) -> tuple[Tensor, T
     assert size is not None
     kept = layer.new_dim(f"best of source {index}", min(size, label_dim.size), auto_generated=False)
     best, labels, _ = rf.top_k(scores, axis=label_dim, k=kept.size, k_dim=kept)
+    assert isinstance(labels, Tensor)
     return best, labels, kept
 
 

@@ -66,6 +66,7 @@ def _of_each(layer: ChoosingLayer, scores: Tensor, dim: Dim, base: Beam, beam_di
         )
     each = layer.new_dim("labels of each", num_new // num_old, auto_generated=False)
     best, index, _ = rf.top_k(scores, axis=dim, k=num_new // num_old, k_dim=each)
+    assert isinstance(index, Tensor)
     source = rf.expand_dim(rf.range_over_dim(base.dim), each)
     source = rf.expand_to(source, best.dims).copy_with_roles(sparse_dim=base.dim)
     merged = [rf.merge_dims(x, dims=[base.dim, each], out_dim=None) for x in (best, source, index)]

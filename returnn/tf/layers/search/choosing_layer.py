@@ -31,5 +31,5 @@ class ChoosingLayer(Protocol):
     def where(self) -> str:
         """:return: the layer, for error messages"""
 
-    def new_dim(self, key: str, size: int, **options: Any) -> Dim:
+    def new_dim(self, key: str, size: int | None = None, *, auto_generated: bool | None = None) -> Dim:
         """:return: the same dim for the same key"""

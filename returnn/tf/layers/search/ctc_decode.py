@@ -75,7 +75,7 @@ class CtcDecodeLayer(LayerBase):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, labels]"""
-        scores = log_scores(self, 0, source)
+        scores = log_scores(self, 0, source)  # type: ignore[arg-type]  # of a choice, it is about `input_type` alone
         time_dim, classes = source.get_time_dim_tag(), source.feature_dim
         blank = self._blank(classes)
         labels = self._label_dim(classes, blank)

@@ -77,7 +77,7 @@ class HDFDumpLayer(LayerBase):
         raw = {key: (x.raw_tensor, *_lengths(x)) for key, x in ordered.items()}
         flat = tf.nest.flatten(raw)
 
-        def write(tags: numpy.ndarray, *values: numpy.ndarray) -> numpy.ndarray:
+        def write(tags: numpy.ndarray, *values: numpy.ndarray) -> numpy.int32:
             self._write(ordered, [_as_text(tag) for tag in tags], tf.nest.pack_sequence_as(raw, values))
             return numpy.int32(0)
 

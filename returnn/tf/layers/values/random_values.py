@@ -133,6 +133,7 @@ class RandomLayer(NoSourcesLayer):
             raise ConfigError(
                 f"{self.where()}: 'auto_update_state': {self.explicit_state} is no layer of class 'variable'."
             )
+        assert isinstance(self.explicit_state, VariableLayer)
         return self.explicit_state.variable()
 
 

@@ -86,7 +86,8 @@ def check_unit_opts(unit_class: type[RecUnit], opts: dict[str, Any], *, where: s
     """:raises ConfigError: if the unit has no such option"""
     if issubclass(unit_class, RawCellUnit):
         return
-    known = [name for name in options_of(unit_class) if name not in _INTERNAL]
+    options = options_of(unit_class)  # type: ignore[arg-type]  # mypy takes `__hash__` of the class for its own
+    known = [name for name in options if name not in _INTERNAL]
     for name in opts:
         if name not in known:
             hint = nearest_hint(name, known) if known else "This unit has no options."
