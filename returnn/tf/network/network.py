@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -300,7 +300,7 @@ class TFNetwork(DocumentedNetwork):
         return f"<TFNetwork {self.name or 'root'!r} {path} {flags}>"
 
 
-def _only_layers(net_dict: NetDict) -> NetDict:
+def _only_layers(net_dict: Mapping[str, Any]) -> NetDict:
     return {name: desc for name, desc in net_dict.items() if not name.startswith("#")}
 
 

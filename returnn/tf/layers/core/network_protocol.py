@@ -32,7 +32,7 @@ class InnerNetwork:
     name: str
     name_prefix: str  # what absolute names begin with
     scope_prefix: str  # what names of variables begin with
-    net_dict: NetDict = field(default_factory=dict)
+    net_dict: Mapping[str, Any] = field(default_factory=dict)
     frame: Any = None  # returnn.tf.layers.loop.frame.Frame: what it stands for in a loop
     inside_time: Dim | None = None  # of the loop of which it is one frame
     over_time: Dim | None = None  # of the loop of which it is all frames at once

@@ -121,6 +121,7 @@ def evaluate_limit(layer: LayerBase, max_seq_len: Any, via: LayerBase | None) ->
     :param via: layer whose output it is
     :return: largest number of frames, of all sequences or of each [B]; None if there is none
     """
+    limit: Any
     if via is not None:
         limit = via.output
     else:

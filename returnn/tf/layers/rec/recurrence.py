@@ -19,8 +19,13 @@ class Recurrence(Protocol):
     A layer has one of them, and hands on to it what depends on that.
     """
 
-    compiled: CompiledLoop | None  # the loop over layers, as soon as its dims are known
-    emitted: EmittedLoop | None  # the same in the graph
+    @property
+    def compiled(self) -> CompiledLoop | None:
+        """The loop over layers, as soon as its dims are known."""
+
+    @property
+    def emitted(self) -> EmittedLoop | None:
+        """The same in the graph."""
 
     @property
     def needs_source(self) -> bool:
