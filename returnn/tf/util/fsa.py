@@ -93,7 +93,8 @@ def ctc_fsa(
 
 def staircase_fsa(lengths: tf.Tensor) -> Fsa:
     """
-    Automata which go through the classes 0, 1, 2, ... in this order, each for at least one frame.
+    Automata which go through the classes 0, 1, 2, ... in this order, each for at least one frame. If there are fewer
+    classes, those of the next sequence follow, as recorded: there should be as many as the longest sequence has frames.
 
     :param lengths: (B,), number of classes of each sequence
     """
@@ -130,14 +131,14 @@ def posteriors(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
     forward = _forward(edge_scores, fsa, mask, _segment_logsumexp)
     total = _segment_logsumexp(forward[-1] + fsa.end, fsa.sequence_of_state, batch)
     is_possible = total > _NEVER / 2
-    slot = fsa.sequence * num_classes + fsa.label
+    slot = tf.minimum(fsa.sequence * num_classes + fsa.label, batch * num_classes)
 
     def step(state: tuple[tf.Tensor, tf.Tensor], frame: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         beta, _ = state
         alpha, edge_score, is_valid = frame
         after = edge_score + tf.gather(beta, fsa.target)
         path = tf.exp(tf.gather(alpha, fsa.source) + after - tf.gather(total, fsa.sequence))
-        occupied = tf.math.unsorted_segment_sum(path, slot, batch * num_classes)
+        occupied = tf.math.unsorted_segment_sum(path, slot, batch * num_classes + 1)[:-1]
         occupied = tf.where((is_valid & is_possible)[:, None], tf.reshape(occupied, [batch, num_classes]), 0.0)
         occupied.set_shape(scores.shape[1:])
         new = _segment_logsumexp(after, fsa.source, tf.shape(beta)[0])
@@ -193,9 +194,10 @@ def _or_impossible(total: tf.Tensor) -> tf.Tensor:
 
 
 def _edge_scores(scores: tf.Tensor, fsa: Fsa) -> tf.Tensor:
-    """:return: (T, edges)"""
-    by_edge = tf.gather_nd(tf.transpose(scores, [1, 2, 0]), tf.stack([fsa.sequence, fsa.label], axis=1))
-    return tf.transpose(by_edge) + fsa.weight
+    """:return: (T, edges). A label beyond the classes is one of the next sequence, as in memory"""
+    num_classes, slots = tf.shape(scores)[2], tf.reshape(scores, [tf.shape(scores)[0], -1])
+    index = fsa.sequence * num_classes + fsa.label
+    return tf.gather(slots, tf.minimum(index, tf.shape(slots)[1] - 1), axis=1) + fsa.weight
 
 
 def _forward(edge_scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor, combine: Callable[..., tf.Tensor]) -> tf.Tensor:

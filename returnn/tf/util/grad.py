@@ -60,21 +60,23 @@ def scaled_gradient(
     :param scale: factor for the gradient
     :param shift: is added to it
     :param scale_shift_by_sum_over_axis: the shift is multiplied by the sum of the absolute gradient over this axis
-    :param clip_max_axis: the largest entry of x over this axis gets no gradient that makes it larger
+    :param clip_max_axis: no entry becomes larger than the largest one of the gradient before, over this axis, both
+        without sign: where there was no gradient, the shift makes none
     :return: x
     """
     if shift is None and clip_max_axis is None and isinstance(scale, (int, float)) and scale == 0:
         return tf.stop_gradient(x)
 
     def change(gradient: tf.Tensor) -> tf.Tensor:
-        if clip_max_axis is not None:
-            is_max = x >= tf.reduce_max(x, axis=clip_max_axis, keepdims=True)
-            gradient = tf.where(is_max, tf.maximum(gradient, 0), gradient)
         total: Any = 1.0
         if scale_shift_by_sum_over_axis is not None:
             total = tf.reduce_sum(tf.abs(gradient), axis=scale_shift_by_sum_over_axis, keepdims=True)
         changed = gradient * scale
-        return changed if shift is None else changed + shift * total
+        changed = changed if shift is None else changed + shift * total
+        if clip_max_axis is not None:
+            largest = tf.reduce_max(tf.abs(gradient), axis=clip_max_axis, keepdims=True)
+            changed = tf.clip_by_value(changed, -largest, largest)
+        return changed
 
     @tf.custom_gradient
     def identity(value: tf.Tensor) -> Any:

@@ -42,10 +42,16 @@ def collapse_repeated(x: Tensor) -> Tensor:
 def bleu_of_labels(output: Tensor, target: Tensor) -> Tensor:
     """:return: [B]: BLEU score of each sequence, 0 to 1"""
     output, target = output.copy_as_batch_major(), target.copy_as_batch_major()
-    lengths = [x.get_sequence_lengths() for x in (output, target)]
+    lengths = [_lengths_of(x) for x in (output, target)]
     raw = tf.numpy_function(bleu_scores, [output.raw_tensor, lengths[0], target.raw_tensor, lengths[1]], tf.float32)
     raw.set_shape((None,))
     return Tensor("bleu", dims=[output.dims[0]], dtype="float32", raw_tensor=raw)
+
+
+def _lengths_of(x: Tensor) -> tf.Tensor:
+    """:return: raw (B,): lengths of sequences [B, T], which need not have a time dim by name"""
+    (frames,) = x.dims[1:]
+    return frames.get_size_tensor().copy_compatible_to_dims_raw([x.dims[0]]) + tf.zeros(tf.shape(x.raw_tensor)[:1], "int32")
 
 
 def bleu_scores(

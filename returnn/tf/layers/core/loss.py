@@ -198,7 +198,9 @@ class Loss:
             return self._reduce_func(raw)
         if value.dtype == "bool":
             value = rf.cast(value, "float32")
-        return rf.reduce_sum(value, axis=value.dims).raw_tensor if value.dims else value.raw_tensor
+        if not value.dims:
+            return value.raw_tensor
+        return rf.reduce_sum(value, axis=value.dims, use_mask=_has_own_lengths(value)).raw_tensor
 
     def reduce_func(self, loss: Any) -> Any:
         """
@@ -392,3 +394,9 @@ def _with_batch_of(target: Tensor, output: Tensor, where: str) -> Tensor:
             new = Dim(rf.gather(lengths, indices=index, axis=batch), name=dim.name)
             repeated, _ = rf.replace_dim(repeated, in_dim=dim, out_dim=new)
     return repeated
+
+
+def _has_own_lengths(value: Tensor) -> bool:
+    """:return: whether it is known which frames are padded; not if lengths are those of sequences that are not there"""
+    masked = [dim.get_size_tensor() for dim in value.dims if dim.need_masking() and dim.is_dim_known()]
+    return all(dim in value.dims for lengths in masked for dim in lengths.dims)

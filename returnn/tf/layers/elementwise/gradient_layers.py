@@ -82,7 +82,8 @@ class ScaledGradientLayer(CopyLayer):
         :param shift: number, or layer with numbers, which is added to the scaled gradient
         :param scale_shift_by_sum_over_axis: the shift is first multiplied by the sum of the absolute gradient
             over this dim
-        :param clip_max_axis: entries of the gradient are brought to at most the largest one of the others over this dim
+        :param clip_max_axis: no entry of the result becomes larger than the largest one of the gradient before, over
+            this dim, both without sign
         """
         super().__init__(**kwargs)
         self.scale = scale

@@ -11,7 +11,7 @@ from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
-from returnn.tf.layers.losses.sequence_losses import without_infinity
+from returnn.tf.layers.losses.sequence_losses import without_infinity, zero_with_gradient_of_softmax
 from returnn.tf.layers.options.registry import get_loss_class
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
@@ -93,7 +93,8 @@ class CtcLossLayer(NoSourcesLayer):
     """
     CTC (Graves et al. 2006): negative log probability of the targets, over all alignments.
 
-    Output [B].
+    Output [B]. It is 0 where there is no alignment; there is no gradient then since behavior version 30, and that of the
+    sum of all logits' normalization before.
     """
 
     layer_class = "ctc_loss"
@@ -144,7 +145,9 @@ class CtcLossLayer(NoSourcesLayer):
             max_approx=self.max_approx,
             label_loop=self.label_loop,
         )
-        return without_infinity(value) if BehaviorVersion.get() >= 30 else value
+        if BehaviorVersion.get() >= 30 or self.logits_normalized:
+            return without_infinity(value)
+        return zero_with_gradient_of_softmax(value, logits, logits.feature_dim, logits.get_time_dim_tag())
 
 
 class SparseSoftmaxCrossEntropyWithLogitsLayer(NoSourcesLayer):

@@ -119,6 +119,9 @@ class DeepClusteringLoss(Loss):
         return rf.reduce_sum(rf.square(product), axis=[dim for dim in product.dims if not dim.is_batch_dim()])
 
 
+_TRIPLETS_OF_TWO_VIEWS = [(0, 4, 5), (1, 4, 2)]
+
+
 class TripletLoss(Loss):
     """
     Triplet loss: vectors of the same label are brought together, those of different labels are kept apart.
@@ -128,9 +131,9 @@ class TripletLoss(Loss):
     distance d: `d(x, y)` if they have the same label, otherwise `max(0, margin - d(x, y))` (Hadsell et al. 2006).
     As recorded, label 0 and another one are half the same: the mean of both terms.
 
-    With two views, the output [B, 6 * F] has these vectors of the first view and then those of the second one, and the
-    pairs are those of a vector of the first view with one of the second (He et al. 2017, "Multi-view recurrent neural
-    acoustic word embeddings").
+    With two views (He et al. 2017, "Multi-view recurrent neural acoustic word embeddings"), the output [B, 6 * F] has six
+    vectors, 0 to 5. As recorded, the loss is the sum of that of the vectors 0, 4, 5 and that of 1, 4, 2, with the same
+    labels; the vector 3 does not count.
     """
 
     class_name = "triplet_loss"
@@ -147,28 +150,28 @@ class TripletLoss(Loss):
     def value_per_frame(self) -> Tensor:
         """:return: [B]: the sum over the pairs of the three vectors of a sequence, each pair shared by both sides"""
         vectors, labels = self._vectors_and_labels()
-        if self.multi_view_training:
-            return self._pairs(vectors[0], vectors[1], labels)
-        return self._pairs(vectors[0], vectors[0], labels) * 0.5
+        return sum((self._pairs(x, x, labels) for x in vectors[1:]), self._pairs(vectors[0], vectors[0], labels)) * 0.5
 
     def error_per_frame(self) -> None:
         """:return: there is none"""
         return
 
     def _vectors_and_labels(self) -> tuple[list[Tensor], Tensor]:
-        """:return: for each view, vectors of length 1 [B, kind, F]; labels [B, kind]; kind: anchor, same, different"""
-        axis, target, num_views = self.require_axis(), self.require_target(), 2 if self.multi_view_training else 1
+        """:return: for each triplet, vectors of length 1 [B, kind, F]; labels [B, kind]; kind: anchor, same, different"""
+        axis, target = self.require_axis(), self.require_target()
+        triplets = _TRIPLETS_OF_TWO_VIEWS if self.multi_view_training else [(0, 1, 2)]
         kind, *more = [dim for dim in target.dims if not dim.is_batch_dim()] or [None]
-        num = 3 * num_views
+        num = 6 if self.multi_view_training else 3
         if axis.dimension is None or axis.dimension % num or more or kind is None or kind.dimension != 3:
             raise ConfigError(
                 f"{self.where()}: the output has to have {num} vectors, the target 3 labels, one behind the other.\n"
                 f"  Output: {self.output}, target: {target}."
             )
-        view = Dim(num_views, name="view")
+        place = Dim(num, name="place")
         vector = Dim(axis.dimension // num, name="vector", kind=Dim.Types.Feature)
-        vectors = _unit_length(rf.split_dims(self.output, axis=axis, dims=[view, kind, vector]), vector)
-        return [rf.gather(vectors, indices=index, axis=view) for index in range(num_views)], target
+        vectors = _unit_length(rf.split_dims(self.output, axis=axis, dims=[place, vector]), vector)
+        places = [rf.convert_to_tensor(list(triplet), dims=[kind], sparse_dim=place) for triplet in triplets]
+        return [rf.gather(vectors, indices=x, axis=place) for x in places], target
 
     def _pairs(self, x: Tensor, y: Tensor, labels: Tensor) -> Tensor:
         """:return: [B]: the sum over all pairs of a vector of the sequence in `x` and one of any sequence in `y`"""

@@ -93,7 +93,7 @@ class OwnCtcOptions:
     logits_normalize: bool = True  # otherwise, the output of the layer has log probabilities
     grad_wrt_softmax_in: bool = True  # also without `logits_normalize`, the gradient is that of a softmax's input
     blank_index: int = -1  # negative: counted from the end
-    zero_infinity: bool | None = None  # 0 if there is no alignment. Default: by `tf_native_ctc_zero_infinity`
+    zero_infinity: bool | None = None  # no gradient if there is no alignment, see `has_zero_for_infinity`
 
     @classmethod
     def names(cls) -> list[str]:
@@ -108,7 +108,10 @@ class OwnCtcOptions:
         return given[0] if given else True
 
     def has_zero_for_infinity(self) -> bool:
-        """:return: whether the loss is 0 if there is no alignment"""
+        """
+        :return: whether there is no gradient if there is no alignment; the loss is 0 then in any case. Default: as the
+            option `tf_native_ctc_zero_infinity` of the config says, or since behavior version 30
+        """
         if self.zero_infinity is not None:
             return self.zero_infinity
         config = current_config()
@@ -241,10 +244,12 @@ class CtcLoss(SequenceLoss):
     def _own(self, logits: Tensor) -> Tensor:
         options = self._own_options()
         value = self._negative_log_prob(logits, options, normalized=not options.logits_normalize)
+        if not options.has_zero_for_infinity() and options.logits_normalize:
+            value = zero_with_gradient_of_softmax(value, logits, self.require_axis(), self.time_dim_of(logits))
+        elif not options.has_zero_for_infinity():
+            value = without_infinity(value)
         if not options.logits_normalize and options.grad_wrt_softmax_in:
-            total = rf.reduce_logsumexp(logits, axis=self.require_axis(), use_mask=False)
-            total = rf.reduce_sum(total, axis=self.time_dim_of(logits))
-            value = value + (total - rf.stop_gradient(total))
+            value = value + _zero_with_gradient_of_softmax(logits, self.require_axis(), self.time_dim_of(logits))
         return without_infinity(value) if options.has_zero_for_infinity() else value
 
     def _own_options(self) -> OwnCtcOptions:
@@ -363,6 +368,24 @@ class BleuLoss(SequenceLoss):
 def without_infinity(loss: Tensor) -> Tensor:
     """:return: loss; where there is no alignment at all, 0 with gradient 0"""
     return rf.where(rf.is_finite(loss), loss, 0.0)
+
+
+def zero_with_gradient_of_softmax(loss: Tensor, logits: Tensor, axis: Dim, time_dim: Dim) -> Tensor:
+    """
+    :param loss: [B]
+    :param logits: [B, T, F]
+    :param axis: F
+    :param time_dim: T
+    :return: loss; where there is no alignment at all, 0. There the gradient, softmax minus alignment, is the softmax: so
+        it was recorded
+    """
+    zero = _zero_with_gradient_of_softmax(logits, axis, time_dim)
+    return rf.where(rf.is_finite(loss), loss, zero)
+
+
+def _zero_with_gradient_of_softmax(logits: Tensor, axis: Dim, time_dim: Dim) -> Tensor:
+    total = rf.reduce_sum(rf.reduce_logsumexp(logits, axis=axis, use_mask=False), axis=time_dim)
+    return total - rf.stop_gradient(total)
 
 
 def _batch_dim_of(x: Tensor) -> Dim:

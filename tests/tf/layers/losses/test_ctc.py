@@ -57,13 +57,19 @@ def test_without_normalization_the_gradient_can_still_be_that_of_the_input_of_a_
 
 @pytest.mark.parametrize("behavior_version", [21, 30])
 @pytest.mark.parametrize("zero_infinity", [None, True, False])
-def test_loss_of_sequences_without_alignment(behavior_version, zero_infinity):
+@pytest.mark.parametrize("by_config", [None, True, False])
+def test_sequences_without_alignment(behavior_version, zero_infinity, by_config):
     more_than_frames = {"class": "postfix_in_time", "postfix": 1, "from": "data:ids"}
     options = {"output_in_log_space": True, "labels": more_than_frames, "behavior_version": behavior_version}
-    loss, _ = run({"zero_infinity": zero_infinity, "blank_index": 5}, **options)
-    is_zero = behavior_version >= 30 if zero_infinity is None else zero_infinity
-    assert loss == (0.0 if is_zero else numpy.inf)
-    with global_config_ctx(Config({"tf_native_ctc_zero_infinity": behavior_version < 30})):
-        loss, _ = run({"zero_infinity": zero_infinity, "blank_index": 5}, **options)
-    is_zero = behavior_version < 30 if zero_infinity is None else zero_infinity
-    assert loss == (0.0 if is_zero else numpy.inf)
+    with global_config_ctx(Config({} if by_config is None else {"tf_native_ctc_zero_infinity": by_config})):
+        loss, gradient = run({"zero_infinity": zero_infinity, "blank_index": 5}, **options)
+    assert loss == 0
+    given = [option for option in (zero_infinity, by_config) if option is not None]
+    if given[0] if given else behavior_version >= 30:
+        assert not gradient.any()
+        return
+    scores = batch_of(padding={"float32": 0.0, "int32": 0})["data"]
+    for x, grad, length in zip(scores, gradient, LENGTHS, strict=True):
+        softmax = numpy.exp(x[:length]) / numpy.exp(x[:length]).sum(axis=-1, keepdims=True)
+        numpy.testing.assert_allclose(grad[:length], softmax, rtol=1e-4, atol=1e-5)
+        assert not grad[length:].any()
