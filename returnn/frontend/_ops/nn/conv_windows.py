@@ -4,6 +4,7 @@ Windows that move along axes, in convolution and pooling: how many positions the
 Of the kinds of padding, "same" can mean two things. With "same_static", there are always `filter_size - 1` frames of
 padding, so that a sequence gets what it would get alone. With "same_dynamic", the number depends on the length of the
 axis in memory, as in TensorFlow: with a stride, the windows of a sequence move when there is a longer one in the batch.
+"same_of_multiple" begins where TensorFlow does on an axis whose size is a multiple of the stride, whatever its size is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from returnn.tensor import Dim
 from returnn.tensor._frontend import frontend
 from returnn.util.errors import DimError, check_known
 
-PADDINGS = ("valid", "same_static", "same_dynamic")
+PADDINGS = ("valid", "same_static", "same_of_multiple", "same_dynamic")
 Padding = str | int | Sequence[int | str]  # an int: so many frames on both sides
 
 
@@ -42,6 +43,9 @@ class Window:
             return 0, 0
         if self.padding == "same_static" or self.stride == 1:
             return self.extent // 2, self.extent - self.extent // 2
+        if self.padding == "same_of_multiple":
+            left = max(self.extent + 1 - self.stride, 0) // 2
+            return left, self.extent - left
         return None
 
     def padding_for(self, size: int) -> tuple[int, int]:

@@ -60,10 +60,10 @@ class SpatialLayer(_ConcatInputLayer):
         return dims
 
     def padding_of(self, padding: str | PerAxis) -> Any:
-        """:return: as the frontend knows it. "same" is the one of TensorFlow."""
+        """:return: as the frontend knows it. "same" is the one of TensorFlow, "same_static" begins like it, as recorded"""
         if not isinstance(padding, str):
             return padding
-        known = {"valid": "valid", "same": "same_dynamic", "same_static": "same_static"}
+        known = {"valid": "valid", "same": "same_dynamic", "same_static": "same_of_multiple"}
         check_known("padding", padding.lower(), known, where=self.where())
         return known[padding.lower()]
 
@@ -85,7 +85,7 @@ class _FilterLayer(SpatialLayer):
 
     def __init__(
         self,
-        filter_size: int | Sequence[int],
+        filter_size: int | Sequence[int | Dim],
         in_spatial_dims: Sequence[AxisOption] | AxisOption | None = None,
         out_spatial_dims: Sequence[Dim] | None = None,
         activation: str | None = None,
@@ -98,7 +98,7 @@ class _FilterLayer(SpatialLayer):
         **kwargs: Any,
     ) -> None:
         """
-        :param filter_size: one, two or three sizes
+        :param filter_size: one, two or three sizes; or dims, those of the option `filter`
         :param in_spatial_dims: dims along which the window moves. Default: all that are neither batch nor feature
         :param out_spatial_dims: the new spatial dims
         :param activation: such as "relu"
@@ -110,7 +110,8 @@ class _FilterLayer(SpatialLayer):
         :param use_time_mask: frames beyond the end of a sequence are zero
         """
         super().__init__(**kwargs)
-        self.filter_size = [filter_size] if isinstance(filter_size, int) else list(filter_size)
+        self.filter_dims = [filter_size] if isinstance(filter_size, int) else list(filter_size)
+        self.filter_size: list[Any] = [size.dimension if isinstance(size, Dim) else size for size in self.filter_dims]
         self.in_spatial_dims = in_spatial_dims
         self.out_spatial_dims = self.out_dims_of(out_spatial_dims)
         self.activation = activation
@@ -125,11 +126,14 @@ class _FilterLayer(SpatialLayer):
     def _check_filter_size(self) -> None:
         sizes = self.filter_size
         if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
-            raise ConfigError(f"{self.where()}: option 'filter_size': one to three sizes are possible, not {sizes}.")
+            raise ConfigError(f"{self.where()}: option 'filter_size': one to three sizes are possible, not {self.filter_dims}.")
 
     def window_dims(self) -> list[Dim]:
         """:return: the dims of the window"""
-        return [self.new_dim(f"filter{i}", size, auto_generated=False) for i, size in enumerate(self.filter_size)]
+        return [
+            size if isinstance(size, Dim) else self.new_dim(f"filter{i}", size, auto_generated=False)
+            for i, size in enumerate(self.filter_dims)
+        ]
 
     def given_filter(self, dims: Sequence[Dim]) -> Tensor | None:
         """:return: the filter of another layer, with these dims; None if there is no such layer"""

@@ -70,6 +70,7 @@ class DotLayer(LayerBase):
 
     def compute(self, a: Tensor, b: Tensor) -> Tensor:
         """:return: [shared..., var1..., var2...]"""
+        a, b = (self._as_vectors(x, red) for x, red in ((a, self.red1), (b, self.red2)))
         reduce1 = self.dims_of(a, self.red1, option=self.names_of_red[0])
         reduce2 = self.dims_of(b, self.red2, option=self.names_of_red[1])
         explicit1 = None if self.var1 == "auto" else self.dims_of(a, self.var1, option="var1")
@@ -88,6 +89,13 @@ class DotLayer(LayerBase):
         if self.debug:
             print(f"{self.where()}: {a}, {b}, reduce {reduce1}, output {out}")
         return out
+
+    def _as_vectors(self, x: Tensor, reduce: Any) -> Tensor:
+        """:return: labels whose dim is summed over as vectors with 1 at the label, so that the sum is a lookup"""
+        reduce = reduce if isinstance(reduce, (list, tuple)) else [reduce]
+        if x.sparse_dim is None or not any(dim == x.sparse_dim for dim in reduce if isinstance(dim, Dim)):
+            return x
+        return rf.one_hot(x)
 
     def _with_dims_apart(self, b: Tensor, dims: Sequence[Dim]) -> tuple[Tensor, dict[Dim, Dim]]:
         """:return: b, where these dims, which a is reduced over, are other ones than those of a; old dim -> new one"""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._ops.nn.conv_windows import windows
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.linear.conv import AxisOption, PerAxis, SpatialLayer
 from returnn.util.errors import check_known
@@ -41,7 +42,7 @@ class PoolLayer(SpatialLayer):
         :param mode: "max" or "avg"
         :param pool_size: one, two or three sizes of the window
         :param padding: "valid", "same", "same_static" (does not depend on the other sequences); or so many frames.
-            What is beyond the border does not count
+            What is beyond the border does not count with "same"; with "same_static" and numbers, it is 0
         :param dilation_rate: distance of frames within a window
         :param strides: distance of the windows. Default: the sizes
         :param in_dim: which dim of the source is the feature dim
@@ -68,9 +69,25 @@ class PoolLayer(SpatialLayer):
         spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.pool_size))
         if all(size == 1 for size in self.pool_size) and self.strides in (None, 1) and self.out_spatial_dims is None:
             return source
+        padding = self.padding
+        if padding not in ("valid", "same_dynamic"):
+            source, spatial = self._with_zeros(source, spatial)
+            padding = "valid"
         output, _ = rf.pool(
-            source, mode=self.mode, pool_size=self.pool_size, padding=self.padding, dilation_rate=self.dilation_rate,
+            source, mode=self.mode, pool_size=self.pool_size, padding=padding, dilation_rate=self.dilation_rate,
             strides=self.strides, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
             use_mask=self.use_time_mask,
         )  # fmt: skip
         return self.with_channels_first(output, self.use_channel_first)
+
+    def _with_zeros(self, source: Tensor, spatial: Sequence[Dim]) -> tuple[Tensor, Sequence[Dim]]:
+        """:return: source with the padding around it in memory; its spatial dims"""
+        strides = self.pool_size if self.strides is None else self.strides
+        moved = windows(
+            self.where(), len(spatial), size=self.pool_size, strides=strides, dilation_rate=self.dilation_rate,
+            padding=self.padding,
+        )  # fmt: skip
+        sides = [window.static_padding() or (0, 0) for window in moved]
+        if self.use_time_mask:
+            source = source.copy_masked(0, dims=[dim for dim in spatial if dim.is_dim_known()])
+        return rf.pad(source, axes=spatial, padding=sides, value=0, handle_dynamic_dims=False)
