@@ -28,8 +28,8 @@ def test_hybrid_model_with_num_inputs_and_num_outputs():
     assert len(grads) == 2 + 2 * 3 + 2
 
 
-@pytest.mark.parametrize("config", ["spec_augment_2019", "spec_augment_2021"])
-def test_spec_augment_masks_in_training_only(config):
+@pytest.mark.parametrize("config", ["holes_2019", "holes_2021"])
+def test_own_functions_make_holes_in_training_only(config):
     in_training, otherwise = (ConfigNet(config, with_loss=True, train_flag=flag) for flag in (True, False))
     data = numpy.random.RandomState(2).uniform(0.5, 1.5, size=(3, 7, 6)).astype("float32")
     numpy.testing.assert_array_equal(otherwise.run("source", values={"data": data}), data)
@@ -58,19 +58,19 @@ def test_own_layer_classes_in_a_loop():
 
 
 def test_attention_model_trains():
-    net = ConfigNet("attention", with_loss=True, train_flag=True)
-    loss, grads = net.run([net.loss, net.gradients], lengths={"data": LENGTHS, "bpe": (3, 1, 2)})
+    net = ConfigNet("speller", with_loss=True, train_flag=True)
+    loss, grads = net.run([net.loss, net.gradients], lengths={"data": LENGTHS, "letters": (3, 1, 2)})
     assert loss > 0
     assert all(numpy.isfinite(grad).all() for grad in grads)
-    assert set(net.net.get_losses_initialized()[0]) == {"output/output_prob", "ctc", "decision"}
+    assert set(net.net.get_losses_initialized()[0]) == {"output/chance", "aligned", "word"}
 
 
 def test_attention_model_searches():
-    net = ConfigNet("attention", search_flag=True)
+    net = ConfigNet("speller", search_flag=True)
     with net.graph.as_default():
-        decision = net.net.get_layer("decision").output
+        decision = net.net.get_layer("word").output
         fetches = [decision.raw_tensor, decision.get_sequence_lengths()]
-    labels, lengths = net.run(fetches, lengths={"data": LENGTHS, "bpe": (3, 1, 2)})
+    labels, lengths = net.run(fetches, lengths={"data": LENGTHS, "letters": (3, 1, 2)})
     assert lengths.shape == (3,)
     assert labels.max() < 7
 
@@ -88,8 +88,8 @@ def test_transducer_functions():
     assert number.tolist() == [3, 3, 3]
 
 
-def test_transformer_encoder():
-    net = ConfigNet("transformer")
+def test_self_attention_does_not_see_other_sequences():
+    net = ConfigNet("self_attention")
     data = numpy.random.RandomState(2).normal(size=(3, 7, 6)).astype("float32")
     out = net.run("encoder", values={"data": data})
     numpy.testing.assert_allclose(out.mean(axis=-1), 0, atol=1e-5)
