@@ -264,6 +264,9 @@ class RawTFOps:
     @staticmethod
     def where_raw(cond: tf.Tensor, true_: tf.Tensor, false_: tf.Tensor) -> tf.Tensor:
         """:return: elementwise choice"""
+        rank = max(x.shape.rank or 0 for x in (true_, false_))
+        for _ in range(rank - (cond.shape.rank or rank)):  # inside of loops, TensorFlow can take a vector as (N, 1)
+            cond = tf.expand_dims(cond, 0)
         return tf.where(cond, true_, false_)
 
     @staticmethod

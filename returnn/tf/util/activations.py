@@ -136,7 +136,8 @@ RAW_ACTIVATIONS: dict[str, Callable[..., Any]] = {
 def get_activation_function(s: str) -> Callable[..., Any]:
     """
     :param s: name; or an expression of names and numbers with "+", "-", "*", "/", "**", such as "10.0 * sigmoid"; or
-        Python code for a function, with `tf` in it, such as "lambda x: tf.nn.relu(x) * 2"
+        Python code for a function, with `tf` in it, such as "lambda x: tf.nn.relu(x) * 2"; or for what it returns for
+        `x`, such as "tf.maximum(x, 0.1 * x)"
     :return: function on raw tensors
     :raises ConfigError: if there is no such function
     """
@@ -148,9 +149,23 @@ def get_activation_function(s: str) -> Callable[..., Any]:
         expression = ast.parse(s.strip(), mode="eval").body
     except SyntaxError as exc:
         raise ConfigError(f"activation function {s!r}: {exc.msg}.") from exc
+    if not isinstance(expression, ast.Lambda) and _mentions_x(expression):
+        return _function_of_x(expression, s)
     if isinstance(expression, (ast.Lambda, ast.Attribute, ast.Call)):
         return eval(s, {"tf": tf, **RAW_ACTIVATIONS})  # type: ignore[no-any-return]
     return _function_of_expression(expression, s)
+
+
+def _mentions_x(expression: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "x" for node in ast.walk(expression))
+
+
+def _function_of_x(expression: ast.expr, text: str) -> Callable[..., Any]:
+    """:return: function on raw tensors, whose value the expression says"""
+    code = compile(ast.Expression(expression), text, "eval")
+    names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)} - {"x", "tf"}
+    known = {name: _function_of_name(name) for name in names}
+    return lambda x: eval(code, {"tf": tf, **known, "x": x})
 
 
 def _function_of_expression(node: ast.expr, text: str) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.util.errors import ConfigError
 
 
 class BooleanMaskLayer(LayerBase):
@@ -47,7 +48,7 @@ class RemoveLayer(LayerBase):
 
     def __init__(self, symbol: int, axis: Any = "T", out_dim: Dim | None = None, **kwargs: Any) -> None:
         """
-        :param symbol: the label
+        :param symbol: the label; negative: counted from the end of all labels
         :param axis: the dim of the frames, by description
         :param out_dim: the new dim
         """
@@ -59,7 +60,12 @@ class RemoveLayer(LayerBase):
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [B, T']"""
         axis = self.dim_of(source, self.axis, option="axis")
-        return _selected(self, source, rf.compare(source, "!=", self.symbol), [axis], self.selected_dim)
+        symbol = self.symbol
+        if symbol < 0:
+            if source.sparse_dim is None or source.sparse_dim.dimension is None:
+                raise ConfigError(f"{self.where()}: option 'symbol': {symbol}, but the source {source} has no labels.")
+            symbol += source.sparse_dim.dimension
+        return _selected(self, source, rf.compare(source, "!=", symbol), [axis], self.selected_dim)
 
 
 def _selected(layer: LayerBase, source: Tensor, mask: Tensor, dims: Sequence[Dim], out_dim: Dim | None) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from returnn.tensor import Tensor
@@ -53,20 +53,29 @@ class TransposeLayer(_ConcatInputLayer):
 
     layer_class = "transpose"
 
-    def __init__(self, perm: Mapping[Any, Any], **kwargs: Any) -> None:
+    def __init__(self, perm: Mapping[Any, Any] | Sequence[Any], **kwargs: Any) -> None:
         """
-        :param perm: axis of the output -> axis of the source which comes there, both by description in the source
+        :param perm: axis of the output -> axis of the source which comes there, both by description in the source; or
+            all axes of the source in their new order
         """
         super().__init__(**kwargs)
         self.perm = perm
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims in another order"""
-        return _with_last_static_as_feature(self.transpose(source, self.get_perm_int(source)))
+        out = self.transpose(source, self.get_perm_int(source))
+        if source.feature_dim is not None:
+            out.feature_dim = source.feature_dim
+        return out
 
     def get_perm_int(self, source: Tensor) -> dict[int, int]:
         """:return: `perm` with numbers of axes"""
-        return perm_of_axes(self, source, self.perm)
+        if isinstance(self.perm, Mapping):
+            return perm_of_axes(self, source, self.perm)
+        axes = [source.get_axis_from_description(self.dim_of(source, axis, option="perm")) for axis in self.perm]
+        if sorted(axes) != list(range(len(source.dims))):
+            raise ConfigError(f"{self.where()}: option 'perm': {list(self.perm)} are not all axes of {source}, each once.")
+        return dict(enumerate(axes))
 
     def transpose(self, source: Tensor, perm: Mapping[int, int]) -> Tensor:
         """:return: the source with its axes in the order that `perm` says; the others keep theirs"""

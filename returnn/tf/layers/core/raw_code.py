@@ -46,15 +46,28 @@ def call_user_code(
     common = Tensor.get_common_data(fitting)
     assert common is not None
 
-    def source(i: int, auto_convert: bool = True, enforce_batch_major: bool = False, as_data: bool = False) -> Any:
+    def source(
+        i: int,
+        auto_convert: bool = True,
+        enforce_batch_major: bool = False,
+        as_data: bool = False,
+        as_layer: bool = False,
+    ) -> Any:
         if not 0 <= i < len(sources):
             raise ConfigError(f"{layer.where()}: source({i}): there are {len(sources)} sources.")
         data = sources[i]
+        if as_layer:
+            return _as_layers(layer, sources)[i]
         if as_data:
             return data
         if enforce_batch_major:
             return data.copy_as_batch_major().raw_tensor
-        return broadcast_raw(fitting[i], common) if auto_convert else data.raw_tensor
+        return broadcast_raw(fitting[i], layout_for(fitting[i])) if auto_convert else data.raw_tensor
+
+    def layout_for(x: Tensor) -> Tensor:
+        """:return: with the axes that x gets: those of all sources, or of the output, if that is less and has all of x"""
+        has_less = not set(common.dims) <= set(template.dims)
+        return template if has_less and set(x.dims) <= set(template.dims) else common
 
     if layer.output is None or layer.output.raw_tensor is None:
         layer.output = template.copy_template()  # the code may want to know what it looks like
@@ -81,7 +94,9 @@ def call_user_code_on_losses(
     if any(loss.raw_tensor is None for loss in losses):
         return out
 
-    def source(i: int, as_data: bool = False, **_options: Any) -> Any:
+    def source(i: int, as_data: bool = False, as_layer: bool = False, **_options: Any) -> Any:
+        if as_layer:
+            return layer.sources[i]
         return losses[i] if as_data else broadcast_raw(losses[i], common)
 
     out.raw_tensor = tf.convert_to_tensor(_run(layer, code, {"source": source, "output": out, **names}))

@@ -62,7 +62,7 @@ class CombineLayer(LayerBase):
         :param eval_locals: names for it
         :param eval_for_output_loss: the `output_loss` is the same combination of those of the sources
         :param allow_broadcast_all_sources: whether it is fine that no source has all dims. Default: not since behavior
-            version 4
+            version 4, unless `out_shape` is given
         """
         super().__init__(sources=sources, **kwargs)
         self.kind = kind
@@ -71,7 +71,7 @@ class CombineLayer(LayerBase):
         self.eval = eval
         self.eval_locals = eval_locals or {}
         self.eval_for_output_loss = eval_for_output_loss
-        self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources)
+        self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources, self)
         self.matches_by_size = allow_broadcast_all_sources is not True
         _check_kind(self, kind, (*_KINDS, "average", "eval"))
         if (kind == "eval") != (eval is not None):
@@ -125,8 +125,8 @@ class EvalLayer(CombineLayer):
     A Python expression on raw TensorFlow tensors.
 
     `source(i)` is the output of a source, with axes of size 1 so that all sources fit each other;
-    `source(i, as_data=True)` is the `Tensor`. There are also `tf`, `self`, `network`, and the functions of
-    `returnn.tf.util.basic`. A function instead of an expression gets these as arguments.
+    `source(i, as_data=True)` is the `Tensor`, `source(i, as_layer=True)` the layer. There are also `tf`, `self`,
+    `network`, and the functions of `returnn.tf.util.basic`. A function instead of an expression gets these as arguments.
     """
 
     layer_class = "eval"
@@ -160,12 +160,12 @@ class CompareLayer(LayerBase):
             "logical_and", "logical_or"; or a function of two operands in `tf.math` or `tf`, such as "logical_xor"
         :param value: what to compare with at last
         :param allow_broadcast_all_sources: whether it is fine that no source has all dims. Default: not since behavior
-            version 4
+            version 4, unless `out_shape` is given
         """
         super().__init__(**kwargs)
         self.kind = kind
         self.value = value
-        self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources)
+        self.allow_broadcast_all_sources = _allow_broadcast(allow_broadcast_all_sources, self)
         self.matches_by_size = allow_broadcast_all_sources is not True
         _check_kind(self, kind, (*_COMPARE_KINDS, *_LOGICAL_KINDS))
         if not self.sources or (len(self.sources) == 1 and value is None):
@@ -203,8 +203,11 @@ def _loss_of_sequences(layer: LayerBase) -> Tensor:
     return Tensor("output_loss", dims=dims, dtype=raw.dtype.base_dtype.name, raw_tensor=raw)
 
 
-def _allow_broadcast(given: bool | type[NotSpecified]) -> bool:
-    return BehaviorVersion.get() < 4 if given is NotSpecified else bool(given)
+def _allow_broadcast(given: bool | type[NotSpecified], layer: LayerBase) -> bool:
+    """:return: whether it is fine that no source has all dims: if the config says which dims there are, it is"""
+    if given is not NotSpecified:
+        return bool(given)
+    return BehaviorVersion.get() < 4 or layer._out_shape is not None
 
 
 def _check_kind(layer: LayerBase, kind: str, known: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import returnn.frontend as rf
@@ -92,7 +92,7 @@ class ChoiceLayer(BaseChoiceLayer):
         source_beam_sizes: Sequence[int] | None = None,
         scheduled_sampling: bool | dict[str, Any] = False,
         cheating: bool | str = False,
-        explicit_search_sources: list[LayerBase] | None = None,
+        explicit_search_sources: list[LayerBase] | dict[Any, LayerBase] | None = None,
         custom_score_combine: Callable[..., Any] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -111,7 +111,8 @@ class ChoiceLayer(BaseChoiceLayer):
         :param scheduled_sampling: in training, take a label that is drawn from the source. A dict can say how often to
             take the target: "gold_mixin_prob", and for what to decide it at once: "gold_mixin_axis"
         :param cheating: the target is always among the hypotheses, in the last place; "exclusive": there alone
-        :param explicit_search_sources: layers whose beams this one continues, too
+        :param explicit_search_sources: layers whose beams this one continues, too; with names of their own for
+            `custom_score_combine`, which finds them in the attribute `explicit_search_sources` of the layer
         :param custom_score_combine: function that combines the scores of this step and those so far
         """
         super().__init__(beam_size=beam_size, **kwargs)
@@ -157,7 +158,8 @@ class ChoiceLayer(BaseChoiceLayer):
         if not (searches or scores_target) and d.get("target") and not d.get("scheduled_sampling"):
             d["from"] = []
         if "explicit_search_source" in d:
-            d["explicit_search_sources"] = [*(d.get("explicit_search_sources") or ()), d.pop("explicit_search_source")]
+            given, one = d.get("explicit_search_sources") or (), d.pop("explicit_search_source")
+            d["explicit_search_sources"] = {**given, "": one} if isinstance(given, Mapping) else [*given, one]
         super().transform_config_dict(d, network=network, get_layer=get_layer)
 
     def must_be_in_loop(self) -> str:
@@ -201,7 +203,8 @@ class ChoiceLayer(BaseChoiceLayer):
         if frame is None:
             raise ConfigError(f"{self.where()}: can only search inside of a loop.")
         beams = self.network.beams
-        explicit = [layer.output for layer in self.explicit_search_sources or []]
+        given = self.explicit_search_sources or ()
+        explicit = [layer.output for layer in (given.values() if isinstance(given, Mapping) else given)]
         base_beam = beams.latest([*sources, *explicit], where=self.where())
         is_first = base_beam is None or base_beam.choice is None  # choice of this step
         base = frame.scores_before() if is_first else base_beam.scores  # [B, beam]

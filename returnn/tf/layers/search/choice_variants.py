@@ -88,7 +88,7 @@ def _of_each_from_one_on(layer: ChoosingLayer, scores: Tensor, dim: Dim, base: B
 def _with_target(layer: ChoosingLayer, scores: Tensor, candidates: Candidates, base: Beam, beam_dim: Dim) -> Selection:
     """
     The last hypothesis follows the target; the others are the best of all. With `cheating="exclusive"`, they leave out
-    the continuation which the last one takes.
+    the continuation which the last one takes. Which hypothesis that one continues, see `_hypothesis_of_target`.
     """
     gold = candidates.target()
     source = _hypothesis_of_target(layer, base)
@@ -114,13 +114,23 @@ def _with_target(layer: ChoosingLayer, scores: Tensor, candidates: Candidates, b
 
 
 def _hypothesis_of_target(layer: ChoosingLayer, base: Beam) -> Tensor:
-    """:return: scalar -> beam: the last place; but before the first step, there is only the first one"""
-    last = (base.dim.dimension or 0) - 1
-    step = layer.network.get_rec_step_info().index
-    if base.choice is None:
-        source = rf.where(rf.compare(step, "==", 0), 0, last)
-    else:
-        source = rf.convert_to_tensor(last, dims=(), dtype="int32")
+    """
+    :return: {[B]} -> beam: the hypothesis that followed the target. After the frame before, that was the last one; but
+        before the first frame, there is only the first one. Of other choices in this frame, it is the first hypothesis
+        that continues it, if none of them has `cheating`; if they dropped it, the best one.
+    """
+    is_first = rf.compare(layer.network.get_rec_step_info().index, "==", 0)
+    beams = [*reversed(layer.network.beams.chain(base))]
+    source: Tensor = rf.convert_to_tensor(0, dims=(), dtype="int32")
+    for beam in beams:
+        last = (beam.dim.dimension or 0) - 1
+        if beam.choice is None:
+            source = rf.where(is_first, 0, last)
+        elif getattr(beam.choice, "cheating", False) or beam.src_beams is None:
+            source = rf.convert_to_tensor(last, dims=(), dtype="int32")
+        else:
+            continues = rf.cast(rf.compare_bc(beam.src_beams, "==", source), "int32")
+            source = rf.cast(rf.reduce_argmax(continues, axis=beam.dim), "int32")
     return source.copy_with_roles(sparse_dim=base.dim)
 
 

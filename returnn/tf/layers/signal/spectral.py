@@ -198,7 +198,9 @@ class MultiChannelMultiResolutionStftLayer(_ConcatInputLayer):
     """
     Fourier transforms of several channels, with several resolutions.
 
-    Source [B, T, C], samples; output [B, T', F], complex: for each resolution, the frequencies of all channels.
+    Source [B, T, C], samples; output [B, T', F], complex: for each resolution, the frequencies of all channels. There are
+    as many frames as the first resolution has. Longer ones of other resolutions can reach beyond the end of a sequence,
+    over what is in memory there, as recorded, and zeros behind it. So the first one should have the longest frames.
     """
 
     layer_class = "multichannel_multiresolution_stft_layer"
@@ -248,24 +250,24 @@ class MultiChannelMultiResolutionStftLayer(_ConcatInputLayer):
         dtype = complex_dtype_of(source.dtype)
         output = Tensor(self.name, dims=[*others, frames, feature], dtype=dtype, feature_dim=feature)
         if source.raw_tensor is not None:
-            samples = source.copy_masked(0.0, dims=[time]).copy_transpose([*others, channels, time]).raw_tensor
+            source = source.copy_masked(0.0, dims=[time]) if self.pad_last_frame else source
+            samples = source.copy_transpose([*others, channels, time]).raw_tensor
             parts = [self._transform(samples, *sizes) for sizes in zip(self.frame_sizes, self.fft_sizes, strict=True)]
             output.raw_tensor = tf.concat(parts, axis=-1)
         return output
 
     def _frames_dim(self, time: Dim) -> Dim:
-        longest = max(self.frame_sizes)
         if self.pad_last_frame:
             return time.ceildiv_right(self.frame_shift)
-        return (time - (longest - 1)).ceildiv_right(self.frame_shift)
+        return (time - (self.frame_sizes[0] - 1)).ceildiv_right(self.frame_shift)
 
     def _transform(self, samples: tf.Tensor, frame_size: int, fft_size: int) -> tf.Tensor:
         """:return: (..., T', C * bins)"""
         if self.pad_last_frame:
             frames = tf.signal.frame(samples, frame_size, self.frame_shift, pad_end=True)
-        else:  # as many frames as the longest resolution has
-            num = tf.maximum((tf.shape(samples)[-1] - max(self.frame_sizes)) // self.frame_shift + 1, 0)
-            frames = tf.signal.frame(samples, frame_size, self.frame_shift)[..., :num, :]
+        else:
+            num = tf.maximum((tf.shape(samples)[-1] - self.frame_sizes[0]) // self.frame_shift + 1, 0)
+            frames = tf.signal.frame(samples, frame_size, self.frame_shift, pad_end=True)[..., :num, :]
         window = _WINDOWS[self.window](frame_size, samples.dtype)
         frames = frames if window is None else frames * window
         if self.use_rfft:

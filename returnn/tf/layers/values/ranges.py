@@ -88,7 +88,7 @@ class RangeInAxisLayer(LayerBase):
         **kwargs: Any,
     ) -> None:
         """
-        :param axis: the dim, by description
+        :param axis: the dim, by description; "sparse_dim": the labels of the source
         :param dtype: of the numbers
         :param unbroadcast: with all dims of the source
         :param keepdims: with dims of size 1 in place of the other dims of the source
@@ -103,7 +103,8 @@ class RangeInAxisLayer(LayerBase):
 
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [axis]"""
-        axis = self.dim_of(source, self.axis, option="axis")
+        is_of_labels = source.sparse_dim is not None and self.axis in ("sparse_dim", source.sparse_dim)
+        axis = source.sparse_dim if is_of_labels else self.dim_of(source, self.axis, option="axis")
         out = _numbers(self, axis, self.dtype, self.sparse)
         others = [dim for dim in self.dims_of(source, "all") if dim != axis]
         if self.unbroadcast:
