@@ -51,7 +51,9 @@ def bleu_of_labels(output: Tensor, target: Tensor) -> Tensor:
 def _lengths_of(x: Tensor) -> tf.Tensor:
     """:return: raw (B,): lengths of sequences [B, T], which need not have a time dim by name"""
     (frames,) = x.dims[1:]
-    return frames.get_size_tensor().copy_compatible_to_dims_raw([x.dims[0]]) + tf.zeros(tf.shape(x.raw_tensor)[:1], "int32")
+    return frames.get_size_tensor().copy_compatible_to_dims_raw([x.dims[0]]) + tf.zeros(
+        tf.shape(x.raw_tensor)[:1], "int32"
+    )
 
 
 def bleu_scores(

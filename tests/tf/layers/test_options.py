@@ -107,7 +107,7 @@ def test_missing_source_is_an_error(cls):
     [
         ({"class": "linear", "n_out": "512"}, ["'n_out' has to be an integer", "'512'", "size of the feature dim"]),
         ({"class": "linear", "n_out": 4, "with_bias": "no"}, ["class 'linear'", "True or False, not 'no'"]),
-        ({"class": "conv", "n_out": 4, "padding": "same", "filter_size": 1.5}, ["or a list (an integer or a dim each)"]),
+        ({"class": "conv", "n_out": 4, "padding": "same", "filter_size": 1.5}, ["a list (an integer or a dim each)"]),
         ({"class": "conv", "n_out": 4, "padding": "same", "filter_size": ["3"]}, ["an integer or a dim each", "['3']"]),
         ({"class": "gather", "axis": "T", "position": 1.5}, ["the name of a layer or an integer", "1.5"]),
         ({"class": "copy", "dropout": [0.1]}, ["'dropout' has to be a number"]),

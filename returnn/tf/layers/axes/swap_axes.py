@@ -74,7 +74,9 @@ class TransposeLayer(_ConcatInputLayer):
             return perm_of_axes(self, source, self.perm)
         axes = [source.get_axis_from_description(self.dim_of(source, axis, option="perm")) for axis in self.perm]
         if sorted(axes) != list(range(len(source.dims))):
-            raise ConfigError(f"{self.where()}: option 'perm': {list(self.perm)} are not all axes of {source}, each once.")
+            raise ConfigError(
+                f"{self.where()}: option 'perm': {list(self.perm)} are not all axes of {source}, each once."
+            )
         return dict(enumerate(axes))
 
     def transpose(self, source: Tensor, perm: Mapping[int, int]) -> Tensor:

@@ -65,7 +65,7 @@ def call_user_code(
         return broadcast_raw(fitting[i], layout_for(fitting[i])) if auto_convert else data.raw_tensor
 
     def layout_for(x: Tensor) -> Tensor:
-        """:return: with the axes that x gets: those of all sources, or of the output, if that is less and has all of x"""
+        """:return: with the axes that x gets: those of all sources; or of the output, if it has fewer, and all of x"""
         has_less = not set(common.dims) <= set(template.dims)
         return template if has_less and set(x.dims) <= set(template.dims) else common
 

@@ -126,7 +126,8 @@ class EvalLayer(CombineLayer):
 
     `source(i)` is the output of a source, with axes of size 1 so that all sources fit each other;
     `source(i, as_data=True)` is the `Tensor`, `source(i, as_layer=True)` the layer. There are also `tf`, `self`,
-    `network`, and the functions of `returnn.tf.util.basic`. A function instead of an expression gets these as arguments.
+    `network`, and the functions of `returnn.tf.util.basic`. A function instead of an expression gets these as
+    arguments.
     """
 
     layer_class = "eval"

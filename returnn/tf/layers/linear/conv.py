@@ -60,7 +60,7 @@ class SpatialLayer(_ConcatInputLayer):
         return dims
 
     def padding_of(self, padding: str | PerAxis) -> Any:
-        """:return: as the frontend knows it. "same" is the one of TensorFlow, "same_static" begins like it, as recorded"""
+        """:return: as the frontend knows it. "same" is that of TensorFlow, "same_static" begins like it, as recorded"""
         if not isinstance(padding, str):
             return padding
         known = {"valid": "valid", "same": "same_dynamic", "same_static": "same_of_multiple"}
@@ -126,7 +126,9 @@ class _FilterLayer(SpatialLayer):
     def _check_filter_size(self) -> None:
         sizes = self.filter_size
         if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
-            raise ConfigError(f"{self.where()}: option 'filter_size': one to three sizes are possible, not {self.filter_dims}.")
+            raise ConfigError(
+                f"{self.where()}: option 'filter_size': one to three sizes are possible, not {self.filter_dims}."
+            )
 
     def window_dims(self) -> list[Dim]:
         """:return: the dims of the window"""

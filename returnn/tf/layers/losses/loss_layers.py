@@ -93,8 +93,8 @@ class CtcLossLayer(NoSourcesLayer):
     """
     CTC (Graves et al. 2006): negative log probability of the targets, over all alignments.
 
-    Output [B]. It is 0 where there is no alignment; there is no gradient then since behavior version 30, and that of the
-    sum of all logits' normalization before.
+    Output [B]. It is 0 where there is no alignment; there is no gradient then since behavior version 30, and that of
+    the sum of all logits' normalization before.
     """
 
     layer_class = "ctc_loss"

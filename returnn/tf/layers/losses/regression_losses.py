@@ -131,8 +131,8 @@ class TripletLoss(Loss):
     distance d: `d(x, y)` if they have the same label, otherwise `max(0, margin - d(x, y))` (Hadsell et al. 2006).
     As recorded, label 0 and another one are half the same: the mean of both terms.
 
-    With two views (He et al. 2017, "Multi-view recurrent neural acoustic word embeddings"), the output [B, 6 * F] has six
-    vectors, 0 to 5. As recorded, the loss is the sum of that of the vectors 0, 4, 5 and that of 1, 4, 2, with the same
+    With two views (He et al. 2017, "Multi-view recurrent neural acoustic word embeddings"), the output [B, 6 * F] has
+    six vectors, 0 to 5. As recorded, the loss is the sum of that of the vectors 0, 4, 5 and that of 1, 4, 2, with the same
     labels; the vector 3 does not count.
     """
 
@@ -157,7 +157,7 @@ class TripletLoss(Loss):
         return
 
     def _vectors_and_labels(self) -> tuple[list[Tensor], Tensor]:
-        """:return: for each triplet, vectors of length 1 [B, kind, F]; labels [B, kind]; kind: anchor, same, different"""
+        """:return: for each triplet, vectors of length 1 [B, kind, F]; labels [B, kind]; kind: anchor, same, other"""
         axis, target = self.require_axis(), self.require_target()
         triplets = _TRIPLETS_OF_TWO_VIEWS if self.multi_view_training else [(0, 1, 2)]
         kind, *more = [dim for dim in target.dims if not dim.is_batch_dim()] or [None]

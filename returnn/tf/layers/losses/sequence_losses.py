@@ -376,8 +376,8 @@ def zero_with_gradient_of_softmax(loss: Tensor, logits: Tensor, axis: Dim, time_
     :param logits: [B, T, F]
     :param axis: F
     :param time_dim: T
-    :return: loss; where there is no alignment at all, 0. There the gradient, softmax minus alignment, is the softmax: so
-        it was recorded
+    :return: loss; where there is no alignment at all, 0. There the gradient, softmax minus alignment, is the softmax:
+        so it was recorded
     """
     zero = _zero_with_gradient_of_softmax(logits, axis, time_dim)
     return rf.where(rf.is_finite(loss), loss, zero)

@@ -198,9 +198,9 @@ class MultiChannelMultiResolutionStftLayer(_ConcatInputLayer):
     """
     Fourier transforms of several channels, with several resolutions.
 
-    Source [B, T, C], samples; output [B, T', F], complex: for each resolution, the frequencies of all channels. There are
-    as many frames as the first resolution has. Longer ones of other resolutions can reach beyond the end of a sequence,
-    over what is in memory there, as recorded, and zeros behind it. So the first one should have the longest frames.
+    Source [B, T, C], samples; output [B, T', F], complex: for each resolution, the frequencies of all channels. There
+    are as many frames as the first resolution has. Longer ones of other resolutions can reach beyond the end of a
+    sequence, over what is in memory there, as recorded, and zeros behind it. So the first one should have the longest frames.
     """
 
     layer_class = "multichannel_multiresolution_stft_layer"

@@ -26,7 +26,7 @@ def test_the_label_that_is_left_out(symbol, label):
 
 
 def test_negative_symbol_needs_labels():
-    with pytest.raises(ConfigError, match="option 'symbol': -1, but the source .* has no labels"):
+    with pytest.raises(ConfigError, match=r"option 'symbol': -1, but the source .* has no labels"):
         LayerNet({"x": {"class": "remove", "symbol": -1, "from": "data:number", "axis": "B"}})
 
 
@@ -52,5 +52,5 @@ def test_axes_in_the_order_of_a_list(perm):
 
 
 def test_a_list_has_to_have_all_axes():
-    with pytest.raises(ConfigError, match="are not all axes of .*, each once"):
+    with pytest.raises(ConfigError, match=r"are not all axes of .*, each once"):
         LayerNet({"x": {"class": "transpose", "perm": ["F", "T"], "from": "data"}})

@@ -40,7 +40,8 @@ def test_source_as_layer():
     lengths = "source(1, as_layer=True).output.get_sequence_lengths()"
     net_dict = {
         "x": {
-            "class": "eval", "eval": f"source(0) / tf.cast({lengths}, tf.float32)[:, None]", "from": ["data:vec", "data"],
+            "class": "eval", "eval": f"source(0) / tf.cast({lengths}, tf.float32)[:, None]",
+            "from": ["data:vec", "data"],
             "out_type": {"shape": (6,), "dim": 6, "batch_dim_axis": 0, "time_dim_axis": None},
         }
     }  # fmt: skip

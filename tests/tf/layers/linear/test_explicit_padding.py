@@ -20,7 +20,9 @@ def sides(size, stride, dilation=1):
     return left, reach + stride - left
 
 
-@pytest.mark.parametrize(("size", "stride", "dilation"), [(5, 2, 1), (4, 3, 1), (2, 3, 1), (3, 1, 1), (3, 1, 2), (3, 2, 2)])
+@pytest.mark.parametrize(
+    ("size", "stride", "dilation"), [(5, 2, 1), (4, 3, 1), (2, 3, 1), (3, 1, 1), (3, 1, 2), (3, 2, 2)]
+)
 def test_same_static_of_a_convolution(size, stride, dilation):
     conv = {"class": "conv", "filter_size": (size,), "padding": "same_static", "n_out": 3, "with_bias": False}
     net = LayerNet({"x": {**conv, "strides": stride, "dilation_rate": dilation, "from": "data"}}, fetch=("x",))
@@ -34,7 +36,9 @@ def test_same_static_of_a_convolution(size, stride, dilation):
 
 
 @pytest.mark.parametrize("mode", ["max", "avg"])
-@pytest.mark.parametrize(("size", "stride", "padding"), [(3, 1, "same_static"), (4, 2, "same_static"), (2, 2, 1), (3, 1, 2)])
+@pytest.mark.parametrize(
+    ("size", "stride", "padding"), [(3, 1, "same_static"), (4, 2, "same_static"), (2, 2, 1), (3, 1, 2)]
+)
 def test_zeros_are_in_the_windows_of_pooling(mode, size, stride, padding):
     pool = {"class": "pool", "mode": mode, "pool_size": (size,), "strides": stride, "padding": padding, "from": "data"}
     net = LayerNet({"x": pool, "lengths": {"class": "length", "from": "x"}})
