@@ -132,8 +132,8 @@ class TripletLoss(Loss):
     As recorded, label 0 and another one are half the same: the mean of both terms.
 
     With two views (He et al. 2017, "Multi-view recurrent neural acoustic word embeddings"), the output [B, 6 * F] has
-    six vectors, 0 to 5. As recorded, the loss is the sum of that of the vectors 0, 4, 5 and that of 1, 4, 2, with the same
-    labels; the vector 3 does not count.
+    six vectors, 0 to 5. As recorded, the loss is the sum of that of the vectors 0, 4, 5 and that of 1, 4, 2, with the
+    same labels; the vector 3 does not count.
     """
 
     class_name = "triplet_loss"

@@ -200,7 +200,8 @@ class MultiChannelMultiResolutionStftLayer(_ConcatInputLayer):
 
     Source [B, T, C], samples; output [B, T', F], complex: for each resolution, the frequencies of all channels. There
     are as many frames as the first resolution has. Longer ones of other resolutions can reach beyond the end of a
-    sequence, over what is in memory there, as recorded, and zeros behind it. So the first one should have the longest frames.
+    sequence, over what is in memory there, as recorded, and zeros behind it. So the first one should have the
+    longest frames.
     """
 
     layer_class = "multichannel_multiresolution_stft_layer"
