@@ -1,6 +1,6 @@
 """
-The compiler of loops: what a time step is made of (`graph`), its dims (`infer`), its beams, the plan, and the
-TensorFlow graph (`emit`).
+The compiler of loops: `compile_loop` makes a value of a time step (parse, infer, plan, check), `emit` a TensorFlow graph
+of that.
 
-Nothing before `emit` imports TensorFlow.
+Nothing that `plan` and `infer` need imports TensorFlow.
 """
