@@ -45,21 +45,25 @@ class End:
     """There are no more sequences."""
 
 
-Message: TypeAlias = Init | Data | End
-_MESSAGES: dict[str, type[Message]] = {cls.__name__: cls for cls in (Init, Data, End)}
+_MESSAGES: dict[str, type[Init | Data | End]] = {cls.__name__: cls for cls in (Init, Data, End)}
 
 
-def send(message: Message, pipe: IO[bytes]) -> None:
+def send(message: Any, pipe: IO[bytes]) -> None:
     """
+    :param message: one of the above; or plain values, as questions and answers are
+    :param pipe: to the other process
     :raises BrokenPipeError: if nobody reads any more
     """
-    parts = (type(message).__name__, {field.name: getattr(message, field.name) for field in fields(message)})
-    content = pickle.dumps(parts, protocol=pickle.HIGHEST_PROTOCOL)
+    name, values = None, message
+    if isinstance(message, Init | Data | End):  # as plain values, so that no code is run to read them
+        name = type(message).__name__
+        values = {field.name: getattr(message, field.name) for field in fields(message)}
+    content = pickle.dumps((name, values), protocol=pickle.HIGHEST_PROTOCOL)
     pipe.write(struct.pack("<Q", len(content)) + content)
     pipe.flush()
 
 
-def receive(pipe: IO[bytes]) -> Message | None:
+def receive(pipe: IO[bytes]) -> Any:
     """:return: message; None at the end of the pipe, also in the middle of a message"""
     head = pipe.read(8)
     if len(head) < 8:
@@ -69,7 +73,7 @@ def receive(pipe: IO[bytes]) -> Message | None:
     if len(content) < size:
         return None
     name, values = load_plain_pickle(content, where="message of RASR")
-    return _MESSAGES[name](**values)
+    return values if name is None else _MESSAGES[name](**values)
 
 
 def format_options(**options: object) -> str:
