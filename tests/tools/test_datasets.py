@@ -131,7 +131,7 @@ def test_texts_and_word_error_rate(tool, tmp_path):
     hyps.write_text("{'seq-0': [(-3.0, 'x'), (-1.0, 'a c x d e')]}")
     options = ["--hyps", hyps, "--verbosity", 1]
     expected = (
-        "WER 75.00% (3 errors: 2 substitutions, 0 deletions, 1 insertions; 4 words), 1 of 1 sequences are wrong\n"
+        "WER 75.00% (3 errors: 0 substitutions, 1 deletions, 2 insertions; 4 words), 1 of 1 sequences are wrong\n"
     )
     assert tool("calculate-word-error-rate", *options, "--refs", refs, "--out", rate) == (0, expected, "")
     assert float(rate.read_text()) == 75.0
