@@ -209,9 +209,15 @@ def pretrain_from_config(config: Config) -> Pretrain | None:
 
 
 _OPTIONS = (
-    "construction_algo", "copy_output_layer", "copy_param_mode", "greedy", "input_layers", "network_init_args",
-    "output_layers", "repetitions",
-)  # fmt: skip
+    "construction_algo",
+    "copy_output_layer",
+    "copy_param_mode",
+    "greedy",
+    "input_layers",
+    "network_init_args",
+    "output_layers",
+    "repetitions",
+)
 
 
 def _layer_names(net: NetDict) -> list[str]:

@@ -40,11 +40,24 @@ T = TypeVar("T")
 T2 = TypeVar("T2")
 
 __all__ = [
-    "Backend", "backend_ctx", "get_backend_by_name", "get_backend_by_raw_tensor_type", "get_backend_by_tensor",
-    "get_backend_of", "get_global_backend", "get_selected_backend", "global_backend", "is_executing_eagerly",
-    "register_backend", "register_backend_by_tensor_type", "select_backend", "select_backend_numpy",
-    "select_backend_returnn_layers_tf", "select_backend_tf", "select_backend_torch",
-]  # fmt: skip
+    "Backend",
+    "backend_ctx",
+    "get_backend_by_name",
+    "get_backend_by_raw_tensor_type",
+    "get_backend_by_tensor",
+    "get_backend_of",
+    "get_global_backend",
+    "get_selected_backend",
+    "global_backend",
+    "is_executing_eagerly",
+    "register_backend",
+    "register_backend_by_tensor_type",
+    "select_backend",
+    "select_backend_numpy",
+    "select_backend_returnn_layers_tf",
+    "select_backend_tf",
+    "select_backend_torch",
+]
 
 
 class Backend(

@@ -18,8 +18,18 @@ from returnn.frontend._attention.self_attention import (
 )
 
 __all__ = [
-    "CausalSelfAttention", "CausalSelfAttentionState", "CrossAttention", "LearnedRelativePositionalEncoding",
-    "RelPosCausalSelfAttention", "RelPosSelfAttention", "RotaryPosCausalSelfAttention", "RotaryPosSelfAttention",
-    "SelfAttention", "SelfAttentionBase", "dot_attention", "relative_positional_encoding", "sinusoidal_encoding",
+    "CausalSelfAttention",
+    "CausalSelfAttentionState",
+    "CrossAttention",
+    "LearnedRelativePositionalEncoding",
+    "RelPosCausalSelfAttention",
+    "RelPosSelfAttention",
+    "RotaryPosCausalSelfAttention",
+    "RotaryPosSelfAttention",
+    "SelfAttention",
+    "SelfAttentionBase",
+    "dot_attention",
+    "relative_positional_encoding",
+    "sinusoidal_encoding",
     "sinusoidal_positional_encoding",
-]  # fmt: skip
+]

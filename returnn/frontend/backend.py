@@ -14,9 +14,15 @@ from returnn.frontend._backend import (
 )
 
 __all__ = [
-    "get_selected_backend", "is_backend_raw_tensor_dim_tag_independent", "is_executing_eagerly", "select_backend",
-    "select_backend_numpy", "select_backend_returnn_layers_tf", "select_backend_tf", "select_backend_torch",
-]  # fmt: skip
+    "get_selected_backend",
+    "is_backend_raw_tensor_dim_tag_independent",
+    "is_executing_eagerly",
+    "select_backend",
+    "select_backend_numpy",
+    "select_backend_returnn_layers_tf",
+    "select_backend_tf",
+    "select_backend_torch",
+]
 
 
 def is_backend_raw_tensor_dim_tag_independent() -> bool:

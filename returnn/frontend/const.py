@@ -113,9 +113,13 @@ def ones_like(other: Tensor) -> Tensor:
 
 def _full_like(other: Tensor, value: Any) -> Tensor:
     return get_backend_of(other).full(
-        other.dims, value, dtype=other.dtype, device=other.device, sparse_dim=other.sparse_dim,
+        other.dims,
+        value,
+        dtype=other.dtype,
+        device=other.device,
+        sparse_dim=other.sparse_dim,
         feature_dim=other.feature_dim,
-    )  # fmt: skip
+    )
 
 
 def _dtype_of(value: Any) -> str:

@@ -49,6 +49,9 @@ def copy_to_device(x: Tensor, device: str | None = None) -> Tensor:
 
 
 __all__ = [
-    "copy_to_device", "get_default_device", "get_default_dim_size_device", "set_default_device",
+    "copy_to_device",
+    "get_default_device",
+    "get_default_dim_size_device",
+    "set_default_device",
     "set_default_device_ctx",
-]  # fmt: skip
+]

@@ -18,10 +18,19 @@ from returnn.frontend.math_ import combine_bc, maximum
 from returnn.tensor import Dim, Tensor
 
 __all__ = [
-    "dim_match_priority_when_needed", "last_frame_position_of_dim", "linspace_over_dim", "masked_fraction_of_shape",
-    "num_elements_of_shape", "range_over_dim", "range_over_dim_strided", "range_over_merged_dims", "replace_dim",
-    "replace_dim_v2", "set_sparse_dim", "use_mask_default",
-]  # fmt: skip
+    "dim_match_priority_when_needed",
+    "last_frame_position_of_dim",
+    "linspace_over_dim",
+    "masked_fraction_of_shape",
+    "num_elements_of_shape",
+    "range_over_dim",
+    "range_over_dim_strided",
+    "range_over_merged_dims",
+    "replace_dim",
+    "replace_dim_v2",
+    "set_sparse_dim",
+    "use_mask_default",
+]
 
 
 def range_over_dim_strided(

@@ -72,9 +72,15 @@ class Normal(ParamInit):
     ) -> Tensor:
         """:return: values"""
         return random(
-            dims, distribution="truncated_normal" if self.truncated else "normal", mean=0.0, stddev=self.stddev,
-            dtype=self.dtype or dtype, sparse_dim=sparse_dim, device=device, out=out,
-        )  # fmt: skip
+            dims,
+            distribution="truncated_normal" if self.truncated else "normal",
+            mean=0.0,
+            stddev=self.stddev,
+            dtype=self.dtype or dtype,
+            sparse_dim=sparse_dim,
+            device=device,
+            out=out,
+        )
 
 
 class VarianceScaling(ParamInit):
@@ -124,8 +130,11 @@ class VarianceScaling(ParamInit):
         n = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
         stddev = math.sqrt(self.scale / max(1.0, n))
         options: dict[str, Any] = {
-            "dtype": self.dtype or dtype, "sparse_dim": sparse_dim, "device": device, "out": out,
-        }  # fmt: skip
+            "dtype": self.dtype or dtype,
+            "sparse_dim": sparse_dim,
+            "device": device,
+            "out": out,
+        }
         if self.distribution == "uniform":
             return random(dims, distribution="uniform", bound=math.sqrt(3.0) * stddev, **options)
         if self.distribution == "untruncated_normal":

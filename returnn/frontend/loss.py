@@ -240,6 +240,11 @@ def _count_frames(state: Tensor, path_spatial_dim: Dim, out_dim: Dim) -> Tensor:
 
 
 __all__ = [
-    "cross_entropy", "ctc_best_path", "ctc_durations_from_path", "ctc_greedy_decode", "ctc_loss",
-    "ctc_no_label_loop_blank_durations_from_path", "edit_distance",
-]  # fmt: skip
+    "cross_entropy",
+    "ctc_best_path",
+    "ctc_durations_from_path",
+    "ctc_greedy_decode",
+    "ctc_loss",
+    "ctc_no_label_loop_blank_durations_from_path",
+    "edit_distance",
+]

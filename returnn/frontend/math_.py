@@ -16,19 +16,49 @@ from returnn.util.errors import check_known
 Operand = Tensor | int | float | complex | bool | numpy.ndarray
 
 _COMPARE_SYMBOLS = {
-    "==": "equal", "!=": "not_equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
-    ">=": "greater_equal", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+    "==": "equal",
+    "!=": "not_equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
     "ge": "greater_equal",
-}  # fmt: skip
+}
 _COMBINE_SYMBOLS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "max": "maximum",
-    "min": "minimum", "and": "logical_and", "or": "logical_or",
-}  # fmt: skip
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "truediv",
+    "//": "floordiv",
+    "%": "mod",
+    "**": "pow",
+    "max": "maximum",
+    "min": "minimum",
+    "and": "logical_and",
+    "or": "logical_or",
+}
 _COMPARE_KINDS = ("equal", "less", "less_equal", "greater", "greater_equal", "not_equal")
 _COMBINE_KINDS = (
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "maximum", "minimum", "logical_and", "logical_or",
-    "squared_difference", "logaddexp",
-)  # fmt: skip
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "maximum",
+    "minimum",
+    "logical_and",
+    "logical_or",
+    "squared_difference",
+    "logaddexp",
+)
 _COMPARE_KIND_OF = {**{kind: kind for kind in _COMPARE_KINDS}, **_COMPARE_SYMBOLS}
 _COMBINE_KIND_OF = {**{kind: kind for kind in _COMBINE_KINDS}, **_COMBINE_SYMBOLS}
 

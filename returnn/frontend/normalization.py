@@ -288,6 +288,13 @@ def batch_norm_distributed_default() -> bool:
 
 
 __all__ = [
-    "BatchNorm", "GroupNorm", "GroupNormSpatial", "LayerNorm", "Normalize", "RMSNorm",
-    "batch_norm_distributed_default", "moments", "normalize",
-]  # fmt: skip
+    "BatchNorm",
+    "GroupNorm",
+    "GroupNormSpatial",
+    "LayerNorm",
+    "Normalize",
+    "RMSNorm",
+    "batch_norm_distributed_default",
+    "moments",
+    "normalize",
+]

@@ -251,10 +251,16 @@ class Parameter(Tensor[Any]):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Parameter:
         """:return: new parameter, see `set_parameter_copy_behavior_ctx`"""
         new = Parameter(
-            self.dims, self.dtype, sparse_dim=self.sparse_dim, trainable=self._trainable, auxiliary=self._auxiliary,
-            non_critical_for_restore=self._non_critical_for_restore, weight_decay=self._weight_decay,
-            initial=self._initial, device=self._device,
-        )  # fmt: skip
+            self.dims,
+            self.dtype,
+            sparse_dim=self.sparse_dim,
+            trainable=self._trainable,
+            auxiliary=self._auxiliary,
+            non_critical_for_restore=self._non_critical_for_restore,
+            weight_decay=self._weight_decay,
+            initial=self._initial,
+            device=self._device,
+        )
         new.name = self.name
         if _copy_behavior[-1] == "value" and not self._is_pending and self._raw is not None:
             new.initial = self.copy()
@@ -270,9 +276,16 @@ class Parameter(Tensor[Any]):
 
 
 _OWN_ATTRIBUTES = (
-    "_raw", "_is_pending", "_reader", "_trainable", "_auxiliary", "_non_critical_for_restore", "_weight_decay",
-    "_initial", "_device",
-)  # fmt: skip
+    "_raw",
+    "_is_pending",
+    "_reader",
+    "_trainable",
+    "_auxiliary",
+    "_non_critical_for_restore",
+    "_weight_decay",
+    "_initial",
+    "_device",
+)
 
 
 @contextlib.contextmanager

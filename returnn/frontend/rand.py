@@ -99,10 +99,24 @@ def random(
     if dtype is None:
         dtype = out.dtype if out is not None else get_default_float_dtype() if sparse_dim is None else "int32"
     result = get_global_backend().random(
-        dims=dims, dtype=dtype, device=device or get_default_device(), sparse_dim=sparse_dim, feature_dim=feature_dim,
-        distribution=distribution, mean=mean, stddev=stddev, bound=bound, minval=minval, maxval=maxval, seed=seed,
-        algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state, static=static, out=out,
-    )  # fmt: skip
+        dims=dims,
+        dtype=dtype,
+        device=device or get_default_device(),
+        sparse_dim=sparse_dim,
+        feature_dim=feature_dim,
+        distribution=distribution,
+        mean=mean,
+        stddev=stddev,
+        bound=bound,
+        minval=minval,
+        maxval=maxval,
+        seed=seed,
+        algorithm=algorithm,
+        explicit_state=explicit_state,
+        auto_update_state=auto_update_state,
+        static=static,
+        out=out,
+    )
     if auto_update_state:
         _move_on(explicit_state)
     if out is None:
@@ -132,10 +146,21 @@ def random_uniform(
 ) -> Tensor:
     """:return: uniform in [minval, maxval), see `random`"""
     return random(
-        dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim, distribution="uniform",
-        minval=minval, maxval=maxval, seed=seed, algorithm=algorithm, explicit_state=explicit_state,
-        auto_update_state=auto_update_state, static=static, out=out,
-    )  # fmt: skip
+        dims,
+        dtype=dtype,
+        device=device,
+        sparse_dim=sparse_dim,
+        feature_dim=feature_dim,
+        distribution="uniform",
+        minval=minval,
+        maxval=maxval,
+        seed=seed,
+        algorithm=algorithm,
+        explicit_state=explicit_state,
+        auto_update_state=auto_update_state,
+        static=static,
+        out=out,
+    )
 
 
 def random_normal(
@@ -156,10 +181,21 @@ def random_normal(
 ) -> Tensor:
     """:return: normal distribution, see `random`"""
     return random(
-        dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim, distribution="normal",
-        mean=mean, stddev=stddev, seed=seed, algorithm=algorithm, explicit_state=explicit_state,
-        auto_update_state=auto_update_state, static=static, out=out,
-    )  # fmt: skip
+        dims,
+        dtype=dtype,
+        device=device,
+        sparse_dim=sparse_dim,
+        feature_dim=feature_dim,
+        distribution="normal",
+        mean=mean,
+        stddev=stddev,
+        seed=seed,
+        algorithm=algorithm,
+        explicit_state=explicit_state,
+        auto_update_state=auto_update_state,
+        static=static,
+        out=out,
+    )
 
 
 def random_truncated_normal(
@@ -182,10 +218,23 @@ def random_truncated_normal(
 ) -> Tensor:
     """:return: normal distribution without what is below `minval` or above `maxval`, see `random`"""
     return random(
-        dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim,
-        distribution="truncated_normal", mean=mean, stddev=stddev, minval=minval, maxval=maxval, seed=seed,
-        algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state, static=static, out=out,
-    )  # fmt: skip
+        dims,
+        dtype=dtype,
+        device=device,
+        sparse_dim=sparse_dim,
+        feature_dim=feature_dim,
+        distribution="truncated_normal",
+        mean=mean,
+        stddev=stddev,
+        minval=minval,
+        maxval=maxval,
+        seed=seed,
+        algorithm=algorithm,
+        explicit_state=explicit_state,
+        auto_update_state=auto_update_state,
+        static=static,
+        out=out,
+    )
 
 
 def random_choice_without_replacement(

@@ -72,9 +72,16 @@ class LSTM(Module):
         """
         self._check(source, spatial_dim)
         out, (h, c) = get_backend_of(source).lstm(
-            source, state_h=state.h, state_c=state.c, ff_weight=self.ff_weight, rec_weight=self.rec_weight,
-            bias=self.bias, spatial_dim=spatial_dim, in_dim=self.in_dim, out_dim=self.out_dim,
-        )  # fmt: skip
+            source,
+            state_h=state.h,
+            state_c=state.c,
+            ff_weight=self.ff_weight,
+            rec_weight=self.rec_weight,
+            bias=self.bias,
+            spatial_dim=spatial_dim,
+            in_dim=self.in_dim,
+            out_dim=self.out_dim,
+        )
         return out, LstmState(h=h, c=c)
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> LstmState:

@@ -18,6 +18,18 @@ from returnn.frontend._reduce import (
 from returnn.frontend.running_mean import RunningMean
 
 __all__ = [
-    "RunningMean", "reduce", "reduce_all", "reduce_any", "reduce_argmax", "reduce_argmin", "reduce_logmeanexp",
-    "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_out", "reduce_sum", "top_k",
-]  # fmt: skip
+    "RunningMean",
+    "reduce",
+    "reduce_all",
+    "reduce_any",
+    "reduce_argmax",
+    "reduce_argmin",
+    "reduce_logmeanexp",
+    "reduce_logsumexp",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_out",
+    "reduce_sum",
+    "top_k",
+]

@@ -177,9 +177,14 @@ class RunCtx:
         if not isinstance(loss, Tensor):
             loss = convert_to_tensor(loss, dims=dims or ())
         self.losses[name] = Loss(
-            loss, name, 1.0 if scale is None else scale, as_error, use_normalized_loss, use_flatten_frames,
+            loss,
+            name,
+            1.0 if scale is None else scale,
+            as_error,
+            use_normalized_loss,
+            use_flatten_frames,
             custom_inv_norm_factor,
-        )  # fmt: skip
+        )
 
     def mark_as_output(self, tensor: Tensor | Any, name: str, *, dims: Sequence[Dim] | None = None) -> None:
         """

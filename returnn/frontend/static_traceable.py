@@ -43,5 +43,8 @@ def static_traceable_generation() -> int:
 
 
 __all__ = [
-    "is_static_traceable", "set_static_traceable", "set_static_traceable_ctx", "static_traceable_generation",
-]  # fmt: skip
+    "is_static_traceable",
+    "set_static_traceable",
+    "set_static_traceable_ctx",
+    "static_traceable_generation",
+]

@@ -17,9 +17,18 @@ from returnn.util.not_specified import NotSpecified
 
 OPTION_COLUMNS = ("option", "default", "meaning")
 _INTERNAL = (
-    "self", "name", "network", "output", "sources", "rec_previous_layer", "base_network", "parent_dataset", "num_units",
-    "learning_rate", "use_locking",
-)  # fmt: skip
+    "self",
+    "name",
+    "network",
+    "output",
+    "sources",
+    "rec_previous_layer",
+    "base_network",
+    "parent_dataset",
+    "num_units",
+    "learning_rate",
+    "use_locking",
+)
 
 
 @dataclass(frozen=True)

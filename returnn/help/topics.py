@@ -36,10 +36,8 @@ KINDS = {
     "datasets": Kind("data set", known_dataset_classes, get_dataset_class),
     "vocabularies": Kind("vocabulary", lambda: sorted(_vocabularies()), lambda name: _vocabularies()[name]),
     "audio_features": Kind("features", lambda: ["ExtractAudioFeatures"], lambda name: ExtractAudioFeatures),
-    "learning_rate_controls": Kind(
-        "learning rate control", learning_rate_control_names, learning_rate_control_type
-    ),
-}  # fmt: skip
+    "learning_rate_controls": Kind("learning rate control", learning_rate_control_names, learning_rate_control_type),
+}
 LISTS = ("options", "axis", *KINDS)
 
 

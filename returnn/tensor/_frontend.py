@@ -77,9 +77,14 @@ class Operations(Protocol):
     def get_run_ctx(self) -> Any: ...
 
     def convert_to_tensor(
-        self, value: Any, dims: Sequence[Any], dtype: str | None = None, *, name: str | None = None,
+        self,
+        value: Any,
+        dims: Sequence[Any],
+        dtype: str | None = None,
+        *,
+        name: str | None = None,
         device: str | None = None,
-    ) -> Any: ...  # fmt: skip
+    ) -> Any: ...
     def full(self, *, dims: Sequence[Any], fill_value: Any, dtype: str | None = None) -> Any: ...
     def range_over_dim(self, dim: Any, *, device: str | None = None) -> Any: ...
     def batch_dims_for_raw(self, ndim: int, /) -> Sequence[Any]: ...

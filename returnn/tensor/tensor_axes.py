@@ -44,10 +44,28 @@ if TYPE_CHECKING:
 
 AxisDescription = int | str | Dim
 _WORDS = (
-    "B", "batch", "T", "T?", "time", "F", "feature", "spatial", "spatial:0", "spatial_except_time", "dyn", "dynamic",
-    "static", "dim:512", "stag:name", "tag:name", "stag-single:0:name", "except_batch", "except_time",
-    "except_feature", "all",
-)  # fmt: skip
+    "B",
+    "batch",
+    "T",
+    "T?",
+    "time",
+    "F",
+    "feature",
+    "spatial",
+    "spatial:0",
+    "spatial_except_time",
+    "dyn",
+    "dynamic",
+    "static",
+    "dim:512",
+    "stag:name",
+    "tag:name",
+    "stag-single:0:name",
+    "except_batch",
+    "except_time",
+    "except_feature",
+    "all",
+)
 
 
 class TensorAxes(TensorBase):

@@ -29,9 +29,14 @@ class TensorOutputs(TensorGraph):
     ) -> None:
         """Makes it a loss of the current training step, see `returnn.frontend.run_ctx.RunCtx.mark_as_loss`."""
         operations().get_run_ctx().mark_as_loss(
-            name=name, loss=self, scale=scale, as_error=as_error, use_normalized_loss=use_normalized_loss,
-            use_flatten_frames=use_flatten_frames, custom_inv_norm_factor=custom_inv_norm_factor,
-        )  # fmt: skip
+            name=name,
+            loss=self,
+            scale=scale,
+            as_error=as_error,
+            use_normalized_loss=use_normalized_loss,
+            use_flatten_frames=use_flatten_frames,
+            custom_inv_norm_factor=custom_inv_norm_factor,
+        )
 
     def mark_as_output(self, name: str, *, shape: Sequence[Dim] | None = None) -> None:
         """

@@ -24,16 +24,23 @@ from returnn.util.files.atomic_file import write_atomic
 tf1 = tf.compat.v1
 
 GRAPH_FORMATS = {
-    ".pb": "graph, binary", ".pbtxt": "graph, as text",
-    ".meta": "meta graph, binary", ".metatxt": "meta graph, as text",
-}  # fmt: skip
+    ".pb": "graph, binary",
+    ".pbtxt": "graph, as text",
+    ".meta": "meta graph, binary",
+    ".metatxt": "meta graph, as text",
+}
 
 _COLLECTIONS = tuple(
     getattr(tf1.GraphKeys, name)
     for name in (
-        "GLOBAL_VARIABLES", "TRAINABLE_VARIABLES", "LOCAL_VARIABLES", "SUMMARIES", "WHILE_CONTEXT", "COND_CONTEXT",
+        "GLOBAL_VARIABLES",
+        "TRAINABLE_VARIABLES",
+        "LOCAL_VARIABLES",
+        "SUMMARIES",
+        "WHILE_CONTEXT",
+        "COND_CONTEXT",
     )
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -101,11 +108,15 @@ def _build_graph(
         if train_flag is None:
             train_flag = tf1.placeholder_with_default(tf.constant(False), (), name="train_flag")
         network, updater = create_network(
-            config, rnd_seed=config.options.random_seed, train_flag=train_flag, eval_flag=mode.eval_flag,
-            search_flag=mode.search_flag, net_dict=_net_dict(config, mode, epoch=epoch),
+            config,
+            rnd_seed=config.options.random_seed,
+            train_flag=train_flag,
+            eval_flag=mode.eval_flag,
+            search_flag=mode.search_flag,
+            net_dict=_net_dict(config, mode, epoch=epoch),
             extern_data=_extern_data(config, with_targets=with_targets),
             initial_learning_rate=config.options.learning_rate,
-        )  # fmt: skip
+        )
         exported = ExportedGraph(graph, network)
         exported.params += [variable.name.split(":")[0] for variable in network.get_saveable_params_list()]
         _add_outputs(exported, mode, wanted=_wanted_layers(config, mode))

@@ -293,9 +293,15 @@ class TwoDNativeLstmCell(RecSeqCellOp):
         bias = self._weights("b", [gates], tf1.zeros_initializer())
         v_h, v_v = (self._weights(n, [self.n_hidden, gates], recurrent_weights_initializer) for n in ("V_h", "V_v"))
         args = self.map_layer_inputs_to_op(
-            (source, target), v_h, v_v, (*tf.split(weights, sizes), bias), src_mask, previous_state, previous_output,
+            (source, target),
+            v_h,
+            v_v,
+            (*tf.split(weights, sizes), bias),
+            src_mask,
+            previous_state,
+            previous_output,
             iteration,
-        )  # fmt: skip
+        )
         c, h = self.op(**args)
         return pool_source_axis(h, src_mask, self.pooling), h[-1], c[-1]
 
@@ -332,8 +338,9 @@ def _lstm(
     in_order = (lambda y: tf.reverse_sequence(y, lengths, seq_axis=0, batch_axis=1)) if step == -1 else tf.identity
     cells, outputs = lstm_scan(in_order(x), weights, c, h)
     at_end = tf.stack([lengths, tf.range(tf.shape(lengths)[0])], axis=-1)
-    last = [tf.gather_nd(tf.concat([first[None], values], axis=0), at_end) for first, values in
-            ((c, cells), (h, outputs))]  # fmt: skip
+    last = [
+        tf.gather_nd(tf.concat([first[None], values], axis=0), at_end) for first, values in ((c, cells), (h, outputs))
+    ]
     return in_order(outputs) * mask, LSTMStateTuple(*last)
 
 

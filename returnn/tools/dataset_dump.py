@@ -112,9 +112,13 @@ class Dump:
         check_known("type", self.kind, DUMP_TYPES, where="option '--type'")
         check_known("data key", self.key, dataset.get_data_keys(), where="option '--key'")
         show: dict[str, Callable[[Dataset, int], None]] = {
-            "stdout": self._print, "print_tag": _print_tag, "print_shape": _print_shape, "numpy": self._write_text,
-            "plot": self._plot, "interactive": _open_shell,
-        }  # fmt: skip
+            "stdout": self._print,
+            "print_tag": _print_tag,
+            "print_shape": _print_shape,
+            "numpy": self._write_text,
+            "plot": self._plot,
+            "interactive": _open_shell,
+        }
         tags, lengths = [], {}
         for seq_idx in selection.seqs_of(dataset):
             tags.append(dataset.get_tag(seq_idx))

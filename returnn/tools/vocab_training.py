@@ -58,9 +58,15 @@ def write_sentence_pieces(texts: Iterable[str], prefix: str, size: int | None) -
     model = io.BytesIO()
     try:
         trainer.train(
-            sentence_iterator=iter(texts), model_writer=model, vocab_size=_needed(size, "sentencepiece"),
-            eos_id=0, unk_id=1, bos_id=-1, hard_vocab_limit=False, minloglevel=2,
-        )  # fmt: skip
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            vocab_size=_needed(size, "sentencepiece"),
+            eos_id=0,
+            unk_id=1,
+            bos_id=-1,
+            hard_vocab_limit=False,
+            minloglevel=2,
+        )
     except RuntimeError as exc:
         raise UserError(f"SentencePiece: {exc}") from exc
     write_atomic(f"{prefix}.model", model.getvalue())
@@ -68,8 +74,11 @@ def write_sentence_pieces(texts: Iterable[str], prefix: str, size: int | None) -
 
 
 KINDS: dict[str, Callable[[Iterable[str], str, int | None], dict[str, Any]]] = {
-    "words": write_words, "chars": write_characters, "bpe": write_bpe, "sentencepiece": write_sentence_pieces,
-}  # fmt: skip
+    "words": write_words,
+    "chars": write_characters,
+    "bpe": write_bpe,
+    "sentencepiece": write_sentence_pieces,
+}
 
 
 def _written(prefix: str, labels: Sequence[str], **options: Any) -> dict[str, Any]:

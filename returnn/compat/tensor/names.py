@@ -147,9 +147,13 @@ class TensorOldNames(TensorOldTemplates):
     def get_compare_key(self) -> tuple[Any, ...]:
         """:return: something to sort templates by"""
         return (
-            self.dtype, self.shape, -1 if self.batch_dim_axis is None else self.batch_dim_axis,
-            -1 if self.feature_dim_axis is None else self.feature_dim_axis, self.sparse, self.dim or -1,
-        )  # fmt: skip
+            self.dtype,
+            self.shape,
+            -1 if self.batch_dim_axis is None else self.batch_dim_axis,
+            -1 if self.feature_dim_axis is None else self.feature_dim_axis,
+            self.sparse,
+            self.dim or -1,
+        )
 
     def get_kwargs(self, *, include_special_axes: bool = True) -> dict[str, Any]:
         """:return: arguments which make the same template"""

@@ -36,11 +36,16 @@ def dropout(
     if cond_on_train:
         return cond_on_train_flag(
             lambda: dropout(
-                x, keep_prob, noise_shape=noise_shape, seed=seed, name=name,
-                apply_correction_factor=apply_correction_factor, grad_checkpointing=grad_checkpointing,
+                x,
+                keep_prob,
+                noise_shape=noise_shape,
+                seed=seed,
+                name=name,
+                apply_correction_factor=apply_correction_factor,
+                grad_checkpointing=grad_checkpointing,
             ),
             lambda: x,
-        )  # fmt: skip
+        )
     with tf.name_scope(name or "dropout"):
         shape = tf.shape(x)
         if noise_shape is not None and not tf.is_tensor(noise_shape):

@@ -100,9 +100,17 @@ def print_graph_output(fetches: Any, file: TextIO | None = None, max_depth: int 
 
 
 _NON_DETERMINISTIC = {
-    "Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoisson", "RandomPoissonV2", "RandomShuffle",
-    "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal",
-}  # fmt: skip
+    "Multinomial",
+    "ParameterizedTruncatedNormal",
+    "RandomGamma",
+    "RandomPoisson",
+    "RandomPoissonV2",
+    "RandomShuffle",
+    "RandomStandardNormal",
+    "RandomUniform",
+    "RandomUniformInt",
+    "TruncatedNormal",
+}
 
 
 def get_non_deterministic_ops_from_graph() -> list[tf.Operation]:
@@ -136,9 +144,12 @@ def copy_op(
     graph = graph or op.graph
     with graph.as_default():
         return graph.create_op(
-            op_type or op.type, list(op.inputs) if inputs is None else list(inputs),
-            dtypes=[x.dtype for x in op.outputs], attrs=dict(op.node_def.attr), name=name or f"{op.name}_copy",
-        )  # fmt: skip
+            op_type or op.type,
+            list(op.inputs) if inputs is None else list(inputs),
+            dtypes=[x.dtype for x in op.outputs],
+            attrs=dict(op.node_def.attr),
+            name=name or f"{op.name}_copy",
+        )
 
 
 def check_base_op_type_and_replace(x: tf.Tensor, op_type: str, new_op_type: str) -> tf.Tensor | None:

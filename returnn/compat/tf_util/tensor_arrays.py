@@ -30,9 +30,12 @@ def tensor_array_like(ta: tf.TensorArray, **kwargs: Any) -> tf.TensorArray:
     :return: an empty array of this kind, of the same size
     """
     options: dict[str, Any] = {
-        "dtype": ta.dtype, "size": ta.size(), "dynamic_size": tensor_array_is_dynamic_size(ta),
-        "clear_after_read": tensor_array_is_clear_after_read(ta), "element_shape": tensor_array_element_shape(ta),
-    }  # fmt: skip
+        "dtype": ta.dtype,
+        "size": ta.size(),
+        "dynamic_size": tensor_array_is_dynamic_size(ta),
+        "clear_after_read": tensor_array_is_clear_after_read(ta),
+        "element_shape": tensor_array_element_shape(ta),
+    }
     return tf.TensorArray(**{**options, **kwargs})
 
 

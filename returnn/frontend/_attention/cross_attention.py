@@ -102,9 +102,14 @@ class CrossAttention(Module):
         :return: {..., out_dim}
         """
         out = dot_attention(
-            q, k, v, key_dim=self.key_dim_per_head, axis=kv_axis, att_dropout=self.att_dropout,
+            q,
+            k,
+            v,
+            key_dim=self.key_dim_per_head,
+            axis=kv_axis,
+            att_dropout=self.att_dropout,
             att_dropout_broadcast=self.att_dropout_broadcast,
-        )  # fmt: skip
+        )
         out, _ = merge_dims(out, dims=(self.num_heads, self.value_dim_per_head), out_dim=self.value_dim_total)
         out.feature_dim = self.value_dim_total
         return out if self.proj is None else self.proj(out)

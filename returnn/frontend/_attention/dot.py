@@ -54,9 +54,17 @@ def dot_attention(
     value_dim = _only_dim([d for d in values.dims if d not in (*keys.dims, *query.dims) or d == key_dim])
     if query_dim is not None and value_dim is not None:
         return backend.scaled_dot_product_attention(
-            query, keys, values, attention_mask=mask, v_feat_dim=value_dim, qk_feat_dim=key_dim,
-            query_spatial_dim=query_dim, is_causal=causal_query_spatial_dim is not None, scale=scale, **options,
-        )  # fmt: skip
+            query,
+            keys,
+            values,
+            attention_mask=mask,
+            v_feat_dim=value_dim,
+            qk_feat_dim=key_dim,
+            query_spatial_dim=query_dim,
+            is_causal=causal_query_spatial_dim is not None,
+            scale=scale,
+            **options,
+        )
     energy = backend.matmul(scaled_query(backend, query, key_dim, scale), keys, reduce=key_dim)
     visible = backend.visible_frames(mask, axis, causal_query_spatial_dim)
     return backend.attention_by_energy(energy, values, mask=visible, sees_some_frame=mask is None, **options)

@@ -59,9 +59,14 @@ class _RelPos(SelfAttentionBase):
         :param att_dropout: probability to drop an attention weight, in training
         """
         super().__init__(
-            in_dim, proj_dim, key_dim_total=key_dim_total, value_dim_total=value_dim_total, num_heads=num_heads,
-            with_bias=with_bias, att_dropout=att_dropout,
-        )  # fmt: skip
+            in_dim,
+            proj_dim,
+            key_dim_total=key_dim_total,
+            value_dim_total=value_dim_total,
+            num_heads=num_heads,
+            with_bias=with_bias,
+            att_dropout=att_dropout,
+        )
         self.separate_pos_emb_per_head = separate_pos_emb_per_head
         key_dim = self.key_dim_total if separate_pos_emb_per_head else self.key_dim_per_head
         self.pos_emb_feat_dim = in_dim if with_linear_pos else key_dim
@@ -81,8 +86,10 @@ class _RelPos(SelfAttentionBase):
     def _pos_emb(self, query_dim: Dim, key_dim: Dim, offset: int | Tensor, dtype: str) -> tuple[Tensor, Dim]:
         """:return: [pos_dim, num_heads, key_dim_per_head], or without the heads; pos_dim"""
         dims: dict[str, Any] = {
-            "query_spatial_dim": query_dim, "key_value_spatial_dim": key_dim, "query_offset": offset,
-        }  # fmt: skip
+            "query_spatial_dim": query_dim,
+            "key_value_spatial_dim": key_dim,
+            "query_offset": offset,
+        }
         if self.learned_pos_emb is not None:
             encoding, pos_dim = self.learned_pos_emb(**dims)
         else:
@@ -112,11 +119,20 @@ class RelPosSelfAttention(_RelPos):
         q, k, v = self.forward_qkv(source)
         k, v, kv_axis = as_keys(k, v, axis)
         out = get_backend_of(q, pos_emb).rel_pos_self_attention(
-            q, k, v, pos_emb, pos_bias_u=self.pos_bias_u, pos_bias_v=self.pos_bias_v, att_dropout=self.att_dropout,
+            q,
+            k,
+            v,
+            pos_emb,
+            pos_bias_u=self.pos_bias_u,
+            pos_bias_v=self.pos_bias_v,
+            att_dropout=self.att_dropout,
             att_dropout_broadcast=att_dropout_broadcast_or_default(self.att_dropout_broadcast),
-            v_feat_dim=self.value_dim_per_head, qk_feat_dim=self.key_dim_per_head, kv_spatial_dim=kv_axis,
-            query_spatial_dim=axis, pos_emb_spatial_dim=pos_dim,
-        )  # fmt: skip
+            v_feat_dim=self.value_dim_per_head,
+            qk_feat_dim=self.key_dim_per_head,
+            kv_spatial_dim=kv_axis,
+            query_spatial_dim=axis,
+            pos_emb_spatial_dim=pos_dim,
+        )
         return self._merge_heads(out)
 
 
@@ -138,13 +154,23 @@ class RelPosCausalSelfAttention(_RelPos, CausalSelfAttention):
         is_step = axis == single_step_dim
         backend = get_backend_of(q, pos_emb)
         energy = rel_pos_energy(
-            backend, q, keys.k, pos_emb, biases=(self.pos_bias_u, self.pos_bias_v),
-            qk_feat_dim=self.key_dim_per_head, kv_spatial_dim=keys.axis, query_spatial_dim=None if is_step else axis,
+            backend,
+            q,
+            keys.k,
+            pos_emb,
+            biases=(self.pos_bias_u, self.pos_bias_v),
+            qk_feat_dim=self.key_dim_per_head,
+            kv_spatial_dim=keys.axis,
+            query_spatial_dim=None if is_step else axis,
             pos_emb_spatial_dim=pos_dim,
-        )  # fmt: skip
+        )
         out = backend.attention_by_energy(
-            energy, keys.v, mask=None if is_step else keys.mask(axis), sees_some_frame=True,
-            kv_spatial_dim=keys.axis, att_dropout=self.att_dropout,
+            energy,
+            keys.v,
+            mask=None if is_step else keys.mask(axis),
+            sees_some_frame=True,
+            kv_spatial_dim=keys.axis,
+            att_dropout=self.att_dropout,
             att_dropout_broadcast=att_dropout_broadcast_or_default(self.att_dropout_broadcast),
-        )  # fmt: skip
+        )
         return self._merge_heads(out), keys.state

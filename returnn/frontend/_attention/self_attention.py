@@ -80,9 +80,15 @@ class SelfAttentionBase(Module):
         :return: {..., out_dim}
         """
         out = dot_attention(
-            q, k, v, key_dim=self.key_dim_per_head, axis=kv_axis, att_dropout=self.att_dropout,
-            att_dropout_broadcast=self.att_dropout_broadcast, **options,
-        )  # fmt: skip
+            q,
+            k,
+            v,
+            key_dim=self.key_dim_per_head,
+            axis=kv_axis,
+            att_dropout=self.att_dropout,
+            att_dropout_broadcast=self.att_dropout_broadcast,
+            **options,
+        )
         return self._merge_heads(out)
 
     def _merge_heads(self, x: Tensor) -> Tensor:

@@ -57,9 +57,13 @@ def conv(
     padding = _resolved("conv", padding, len(in_spatial_dims))
     if out_spatial_dims is not None:
         moved = windows(
-            "conv", len(in_spatial_dims), size=filter_size, strides=strides, dilation_rate=dilation_rate,
+            "conv",
+            len(in_spatial_dims),
+            size=filter_size,
+            strides=strides,
+            dilation_rate=dilation_rate,
             padding=padding,
-        )  # fmt: skip
+        )
         out_spatial_dims = make_out_spatial_dims("conv", in_spatial_dims, out_spatial_dims, moved)
     return get_backend_of(source, filter, bias).conv(
         _masked(source, in_spatial_dims, use_mask, "conv"),
@@ -115,9 +119,14 @@ def transposed_conv(
     """
     if out_spatial_dims is not None:
         laid = transposed_windows(
-            "transposed_conv", len(in_spatial_dims), size=filter_size, strides=strides, padding=padding,
-            remove_padding=remove_padding, output_padding=output_padding,
-        )  # fmt: skip
+            "transposed_conv",
+            len(in_spatial_dims),
+            size=filter_size,
+            strides=strides,
+            padding=padding,
+            remove_padding=remove_padding,
+            output_padding=output_padding,
+        )
         out_spatial_dims = make_out_spatial_dims("transposed_conv", in_spatial_dims, out_spatial_dims, laid)
     return get_backend_of(source, filter, bias).transposed_conv(
         _masked(source, in_spatial_dims, use_mask, "transposed_conv"),
@@ -175,9 +184,13 @@ def pool(
     }
     if out_dims is not None:
         moved = windows(
-            "pool", len(in_dims), size=pool_size, strides=options["strides"], dilation_rate=dilation_rate,
+            "pool",
+            len(in_dims),
+            size=pool_size,
+            strides=options["strides"],
+            dilation_rate=dilation_rate,
             padding=options["padding"],
-        )  # fmt: skip
+        )
         out_dims = make_out_spatial_dims("pool", in_dims, out_dims, moved)
     backend = get_backend_of(source)
     masked = _masked(source, in_dims, use_mask, "pool", -float("inf") if mode == "max" else 0.0)
@@ -201,9 +214,15 @@ def max_pool(
 ) -> tuple[Tensor, Sequence[Dim]]:
     """:return: maximum over windows, see `pool`"""
     return pool(
-        source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
-        in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims,
-    )  # fmt: skip
+        source,
+        mode="max",
+        pool_size=pool_size,
+        padding=padding,
+        dilation_rate=dilation_rate,
+        strides=strides,
+        in_spatial_dims=in_spatial_dims,
+        out_spatial_dims=out_spatial_dims,
+    )
 
 
 def max_pool1d(
@@ -218,9 +237,15 @@ def max_pool1d(
 ) -> tuple[Tensor, Dim]:
     """:return: maximum over windows along one dim, see `pool`; out_spatial_dim"""
     return pool1d(
-        source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
-        in_spatial_dim=in_spatial_dim, out_spatial_dim=out_spatial_dim,
-    )  # fmt: skip
+        source,
+        mode="max",
+        pool_size=pool_size,
+        padding=padding,
+        dilation_rate=dilation_rate,
+        strides=strides,
+        in_spatial_dim=in_spatial_dim,
+        out_spatial_dim=out_spatial_dim,
+    )
 
 
 def pool1d(
@@ -238,9 +263,16 @@ def pool1d(
     if not isinstance(in_spatial_dim, Dim):
         raise fail(f"pool1d: in_spatial_dim should be one dim, got {in_spatial_dim}.")
     out, (out_dim,) = pool(
-        source, nd=1, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
-        in_spatial_dims=in_spatial_dim, out_spatial_dims=out_spatial_dim,
-    )  # fmt: skip
+        source,
+        nd=1,
+        mode=mode,
+        pool_size=pool_size,
+        padding=padding,
+        dilation_rate=dilation_rate,
+        strides=strides,
+        in_spatial_dims=in_spatial_dim,
+        out_spatial_dims=out_spatial_dim,
+    )
     return out, out_dim
 
 
@@ -257,9 +289,16 @@ def pool2d(
 ) -> tuple[Tensor, Sequence[Dim]]:
     """:return: pooling along two dims, see `pool`"""
     return pool(
-        source, nd=2, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
-        in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims,
-    )  # fmt: skip
+        source,
+        nd=2,
+        mode=mode,
+        pool_size=pool_size,
+        padding=padding,
+        dilation_rate=dilation_rate,
+        strides=strides,
+        in_spatial_dims=in_spatial_dims,
+        out_spatial_dims=out_spatial_dims,
+    )
 
 
 def pool3d(
@@ -275,9 +314,16 @@ def pool3d(
 ) -> tuple[Tensor, Sequence[Dim]]:
     """:return: pooling along three dims, see `pool`"""
     return pool(
-        source, nd=3, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
-        in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims,
-    )  # fmt: skip
+        source,
+        nd=3,
+        mode=mode,
+        pool_size=pool_size,
+        padding=padding,
+        dilation_rate=dilation_rate,
+        strides=strides,
+        in_spatial_dims=in_spatial_dims,
+        out_spatial_dims=out_spatial_dims,
+    )
 
 
 def _masked(

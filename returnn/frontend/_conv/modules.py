@@ -57,9 +57,14 @@ class _Filter(Module):
 
     def _options(self) -> dict[str, Any]:
         return {
-            "in_dim": self.in_dim, "out_dim": self.out_dim, "filter": self.filter, "filter_size": self.filter_size,
-            "padding": self.padding, "strides": self.strides, "bias": self.bias,
-        }  # fmt: skip
+            "in_dim": self.in_dim,
+            "out_dim": self.out_dim,
+            "filter": self.filter,
+            "filter_size": self.filter_size,
+            "padding": self.padding,
+            "strides": self.strides,
+            "bias": self.bias,
+        }
 
 
 class _Conv(_Filter):
@@ -96,9 +101,13 @@ class _Conv(_Filter):
         self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None
     ) -> tuple[Tensor, Sequence[Dim]]:
         return conv(
-            source, in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims, groups=self.groups,
-            dilation_rate=self.dilation_rate, **self._options(),
-        )  # fmt: skip
+            source,
+            in_spatial_dims=in_spatial_dims,
+            out_spatial_dims=out_spatial_dims,
+            groups=self.groups,
+            dilation_rate=self.dilation_rate,
+            **self._options(),
+        )
 
 
 class _TransposedConv(_Filter):
@@ -136,9 +145,13 @@ class _TransposedConv(_Filter):
         self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None
     ) -> tuple[Tensor, Sequence[Dim]]:
         return transposed_conv(
-            source, in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims,
-            remove_padding=self.remove_padding, output_padding=self.output_padding, **self._options(),
-        )  # fmt: skip
+            source,
+            in_spatial_dims=in_spatial_dims,
+            out_spatial_dims=out_spatial_dims,
+            remove_padding=self.remove_padding,
+            output_padding=self.output_padding,
+            **self._options(),
+        )
 
 
 class Conv1d(_Conv):

@@ -39,9 +39,13 @@ def make_conv_out_spatial_dims(
     :return: spatial dims of the output of a convolution or of pooling
     """
     moved = windows(
-        "make_conv_out_spatial_dims", len(in_spatial_dims), size=filter_size, strides=strides,
-        dilation_rate=dilation_rate, padding=padding,
-    )  # fmt: skip
+        "make_conv_out_spatial_dims",
+        len(in_spatial_dims),
+        size=filter_size,
+        strides=strides,
+        dilation_rate=dilation_rate,
+        padding=padding,
+    )
     return _named(make_out_spatial_dims("make_conv_out_spatial_dims", in_spatial_dims, None, moved), description_prefix)
 
 
@@ -70,9 +74,13 @@ def make_transposed_conv_out_spatial_dims(
     dilations = per_axis(name, "dilation_rate", dilation_rate, number)
     extents = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations, strict=True)]
     laid = transposed_windows(
-        name, number, size=extents, strides=sizes if strides is None else strides, padding=padding,
+        name,
+        number,
+        size=extents,
+        strides=sizes if strides is None else strides,
+        padding=padding,
         output_padding=output_padding,
-    )  # fmt: skip
+    )
     return _named(make_out_spatial_dims(name, in_spatial_dims, None, laid), description_prefix)
 
 
@@ -123,9 +131,13 @@ def calc_transposed_conv_out_length(
     """
     (size,) = per_axis("calc_transposed_conv_out_length", "filter_size", filter_size, 1)
     (laid,) = transposed_windows(
-        "calc_transposed_conv_out_length", 1, size=(size - 1) * dilation_rate + 1,
-        strides=size if stride is None else stride, padding=padding, output_padding=output_padding,
-    )  # fmt: skip
+        "calc_transposed_conv_out_length",
+        1,
+        size=(size - 1) * dilation_rate + 1,
+        strides=size if stride is None else stride,
+        padding=padding,
+        output_padding=output_padding,
+    )
     out: Length = _with_name(laid.out_length(in_length), name)
     return out
 

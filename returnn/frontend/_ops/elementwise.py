@@ -22,14 +22,48 @@ from returnn.util.errors import DtypeError
 
 Scalar = int | float | complex | bool | str | numpy.number | numpy.ndarray
 
-_NEEDS_NUMBERS = frozenset((
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "squared_difference", "logaddexp", "maximum", "minimum",
-))  # fmt: skip
+_NEEDS_NUMBERS = frozenset(
+    (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "squared_difference",
+        "logaddexp",
+        "maximum",
+        "minimum",
+    )
+)
 _KEEPS_SPARSE = frozenset(("add", "sub", "floordiv", "mod", "maximum", "minimum"))
-_FLOAT_FUNCS = frozenset((
-    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "log_sigmoid", "tanh", "sin", "cos", "elu", "selu",
-    "silu", "swish", "gelu", "softplus", "reciprocal", "erf", "softsign", "tan", "atan",
-))  # fmt: skip
+_FLOAT_FUNCS = frozenset(
+    (
+        "exp",
+        "expm1",
+        "log",
+        "log1p",
+        "sqrt",
+        "rsqrt",
+        "sigmoid",
+        "log_sigmoid",
+        "tanh",
+        "sin",
+        "cos",
+        "elu",
+        "selu",
+        "silu",
+        "swish",
+        "gelu",
+        "softplus",
+        "reciprocal",
+        "erf",
+        "softsign",
+        "tan",
+        "atan",
+    )
+)
 
 
 class ElementwiseOps(OperandOps):

@@ -44,9 +44,13 @@ def mask_over(x: Tensor, dims: Sequence[Dim]) -> Tensor | None:
     for dim in dims:
         if dim.need_masking():
             other = dim.get_mask(dim_order=x.dims)
-            mask = other if mask is None else x._raw_backend.combine(
-                mask, "logical_and", other, allow_broadcast_all_sources=True, dim_order=x.dims
-            )  # fmt: skip
+            mask = (
+                other
+                if mask is None
+                else x._raw_backend.combine(
+                    mask, "logical_and", other, allow_broadcast_all_sources=True, dim_order=x.dims
+                )
+            )
     return mask
 
 

@@ -151,10 +151,14 @@ class _Pass:
 
         self.dataset.init_seq_order(1)
         data_pass = DataPass(
-            self.session, dataset_name="attention", dataset=self.dataset,
-            batches=batches_of(self.session, self.dataset, train=False), eval=False, extra_fetches=self._fetches(),
+            self.session,
+            dataset_name="attention",
+            dataset=self.dataset,
+            batches=batches_of(self.session, self.dataset, train=False),
+            eval=False,
+            extra_fetches=self._fetches(),
             extra_fetches_callback=draw_batch,
-        )  # fmt: skip
+        )
         data_pass.run("attention", raise_exception=True)
         return names
 

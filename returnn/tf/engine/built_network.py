@@ -125,9 +125,14 @@ def create_network(
     :return: network, and what updates it, if it may be trained
     """
     network = TFNetwork(
-        name="root", config=config, extern_data=extern_data, rnd_seed=rnd_seed, train_flag=train_flag,
-        eval_flag=eval_flag, search_flag=search_flag,
-    )  # fmt: skip
+        name="root",
+        config=config,
+        extern_data=extern_data,
+        rnd_seed=rnd_seed,
+        train_flag=train_flag,
+        eval_flag=eval_flag,
+        search_flag=search_flag,
+    )
     network.construct_from_dict(net_dict)
     if train_flag is not False and config.options.search_train_network_layers:
         network.construct_extra_net(net_dict, config.options.search_train_network_layers, search_flag=True)

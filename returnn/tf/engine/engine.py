@@ -71,9 +71,13 @@ class Engine(EngineBase):
         self.network_of_epoch = NetworkOfEpoch(self.session, self.net_dicts, self.model_files)
         self.evaluation = Evaluation(self.session, self.learning_rate_control)
         self.training = Training(
-            self.session, self.network_of_epoch, self.model_files, self.evaluation, self.learning_rate_control,
+            self.session,
+            self.network_of_epoch,
+            self.model_files,
+            self.evaluation,
+            self.learning_rate_control,
             on_epoch=self._call_on_epoch,
-        )  # fmt: skip
+        )
         self.single_seqs = SingleSeqs(self.session)
 
     def _call_on_new_network(self) -> None:
@@ -343,11 +347,15 @@ class Engine(EngineBase):
     ) -> dict[str, dict[str, float]]:
         """:return: means over all frames, by data set, and by `loss:NAME` and `error:NAME`, see `Evaluation.run`"""
         return self.evaluation.run(
-            output_file=output_file, output_per_seq_file=output_per_seq_file, loss_name=loss_name,
-            output_per_seq_format=output_per_seq_format, output_per_seq_file_format=output_per_seq_file_format,
-            skip_already_evaluated=skip_already_evaluated, init_seq_order=init_seq_order,
+            output_file=output_file,
+            output_per_seq_file=output_per_seq_file,
+            loss_name=loss_name,
+            output_per_seq_format=output_per_seq_format,
+            output_per_seq_file_format=output_per_seq_file_format,
+            skip_already_evaluated=skip_already_evaluated,
+            init_seq_order=init_seq_order,
             lr_control_update_scores=lr_control_update_scores,
-        )  # fmt: skip
+        )
 
     def format_score(self, score: float | dict[str, float]) -> str:
         """:return: for people"""
@@ -405,9 +413,13 @@ class Engine(EngineBase):
     ) -> dict[str, HypothesesPerLayer]:
         """:return: hypotheses by tag, see `returnn.tf.engine.search`"""
         return search(
-            self.session, dataset, output_layer_names=output_layer_names, output_file=output_file,
-            output_file_format=output_file_format, do_eval=do_eval,
-        )  # fmt: skip
+            self.session,
+            dataset,
+            output_layer_names=output_layer_names,
+            output_file=output_file,
+            output_file_format=output_file_format,
+            do_eval=do_eval,
+        )
 
     def forward_to_hdf(
         self,
@@ -437,9 +449,12 @@ class Engine(EngineBase):
         :param dataset_init_epoch: whether an epoch of the data set begins
         """
         forward_with_callback(
-            self.session, dataset=dataset, callback=callback, dataset_init_epoch=dataset_init_epoch,
+            self.session,
+            dataset=dataset,
+            callback=callback,
+            dataset_init_epoch=dataset_init_epoch,
             batch_size=self.config.options.forward_batch_size,
-        )  # fmt: skip
+        )
 
     def analyze(self, data: Dataset, statistics: Sequence[str] | None) -> dict[str, dict[str, Any]]:
         """:return: statistics of the output layers, see `returnn.tf.engine.statistics.analyze`"""
@@ -488,7 +503,14 @@ class Runner(DataPass):
     ) -> None:
         """For the arguments, see `DataPass`."""
         super().__init__(
-            engine.session, dataset_name, dataset, batches, train, eval, train_flag, extra_fetches,
+            engine.session,
+            dataset_name,
+            dataset,
+            batches,
+            train,
+            eval,
+            train_flag,
+            extra_fetches,
             extra_fetches_callback,
-        )  # fmt: skip
+        )
         self.engine = engine

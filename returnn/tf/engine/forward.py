@@ -45,9 +45,13 @@ def forward_to_hdf(
             writer.insert_batch(raw, lengths, data_pass.current_tags)
 
         data_pass = DataPass(
-            session, dataset_name="forward", dataset=dataset, eval=False,
+            session,
+            dataset_name="forward",
+            dataset=dataset,
+            eval=False,
             batches=forward_batches(session, dataset, batch_size=batch_size),
-            extra_fetches=fetches, extra_fetches_callback=collect,
-        )  # fmt: skip
+            extra_fetches=fetches,
+            extra_fetches_callback=collect,
+        )
         data_pass.run("forward", raise_exception=True)
     print(f"forward: {data_pass.num_seqs} sequences, wrote {output_file!r}", file=log.v1)

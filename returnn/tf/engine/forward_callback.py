@@ -43,10 +43,14 @@ def forward_with_callback(
             callback.process_seq(seq_tag=tag, outputs=TensorDict(tensors))
 
     data_pass = DataPass(
-        session, dataset_name="forward", dataset=dataset, eval=False,
+        session,
+        dataset_name="forward",
+        dataset=dataset,
+        eval=False,
         batches=forward_batches(session, dataset, batch_size=batch_size),
-        extra_fetches=fetches, extra_fetches_callback=process,
-    )  # fmt: skip
+        extra_fetches=fetches,
+        extra_fetches_callback=process,
+    )
     data_pass.run("forward", raise_exception=True)
     callback.finish()
 
@@ -81,6 +85,10 @@ def _of_seq(name: str, output: Tensor, values: Mapping[str, Any], b: int) -> Ten
             dims.append(Dim(int(sizes[b] if sizes.ndim else sizes), name=dim.name, kind=dim.kind))
     raw = values[f"value/{name}"][b][tuple(slice(0, dim.dimension) for dim in dims)]
     return Tensor(
-        name, dims=dims, dtype=output.dtype, sparse_dim=output.sparse_dim, feature_dim=output.feature_dim,
+        name,
+        dims=dims,
+        dtype=output.dtype,
+        sparse_dim=output.sparse_dim,
+        feature_dim=output.feature_dim,
         raw_tensor=numpy.asarray(raw),
-    )  # fmt: skip
+    )

@@ -116,9 +116,12 @@ class NetworkSession:
         if self.updater is not None:
             self.updater.get_optim_op()
         variables = set_preloaded_values(
-            self.preload_from_files, self.network.get_saveable_params_list(), is_training=is_training,
-            has_own_checkpoint=model.epoch is not None, network=self.network,
-        )  # fmt: skip
+            self.preload_from_files,
+            self.network.get_saveable_params_list(),
+            is_training=is_training,
+            has_own_checkpoint=model.epoch is not None,
+            network=self.network,
+        )
         self._preloaded = {var.ref() for var in variables}
         self.make_tf_session()
         self.network.initialize_params(self.tf_session, are_loaded_next=model.filename is not None)

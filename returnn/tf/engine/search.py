@@ -62,10 +62,14 @@ def search(
     dataset.init_seq_order(session.epoch or 1)
     fetches = {**reader.fetches, **(references.fetches if references is not None else {})}
     data_pass = DataPass(
-        session, dataset_name="search", dataset=dataset, eval=do_eval,
+        session,
+        dataset_name="search",
+        dataset=dataset,
+        eval=do_eval,
         batches=batches_of(session, dataset, train=False, batch_size=session.config.options.forward_batch_size),
-        extra_fetches=fetches, extra_fetches_callback=collect,
-    )  # fmt: skip
+        extra_fetches=fetches,
+        extra_fetches_callback=collect,
+    )
     data_pass.run("search", raise_exception=True)
     for key, value in sorted(data_pass.results.items()):
         print(f"search: {key.replace(':', ' ')} {value:.6g}", file=log.v1)

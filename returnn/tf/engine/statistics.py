@@ -46,9 +46,10 @@ def analyze_data(config: Config) -> Stats:
         stats.collect(dataset.get_data(seq_idx, key).astype(dtype))
         seq_idx += 1
     stats.dump(
-        output_file_prefix=config.options.statistics_save_prefix, stream=log.v1,  # type: ignore[arg-type]  # it has `write`
+        output_file_prefix=config.options.statistics_save_prefix,
+        stream=log.v1,  # type: ignore[arg-type]  # it has `write`
         stream_prefix=f"{dataset.description}, {key!r}: ",
-    )  # fmt: skip
+    )
     return stats
 
 

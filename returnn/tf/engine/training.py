@@ -178,8 +178,11 @@ class Training:
         left, needed = slurm_time_left_sec(), self._longest_epoch_s * options.stop_for_resubmission_safety_factor
         if left is None or left >= needed:
             return
-        print(f"stops after {self.epochs}: the job has {hms(max(left, 0))} left, and an epoch needs {hms(needed)}. "
-              "The same command again goes on.", file=log.v1)  # fmt: skip
+        print(
+            f"stops after {self.epochs}: the job has {hms(max(left, 0))} left, and an epoch needs {hms(needed)}. "
+            "The same command again goes on.",
+            file=log.v1,
+        )
         sys.exit(os.EX_TEMPFAIL)
 
     def _load_best_model(self) -> None:

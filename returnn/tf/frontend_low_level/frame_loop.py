@@ -56,13 +56,16 @@ def loop_over_frames(
         return i + 1, new_state, written
 
     _, last, arrays = tf.compat.v1.while_loop(
-        lambda i, *_: i < num_frames, step, (tf.constant(0), tuple(state), arrays), back_prop=back_prop,
+        lambda i, *_: i < num_frames,
+        step,
+        (tf.constant(0), tuple(state), arrays),
+        back_prop=back_prop,
         shape_invariants=(
             tf.TensorShape([]),
             tuple(tf.TensorShape([first.shape[1], *x.shape[1:]]) for x in state),
             tuple(tf.TensorShape([]) for _ in arrays),
         ),
-    )  # fmt: skip
+    )
     num_entries = tf.shape(first)[1]
     stacked = [_stacked(a, first.dtype, num_entries, n) for a, n in zip(arrays, output_sizes, strict=True)]
     return tuple(last), tuple(stacked)

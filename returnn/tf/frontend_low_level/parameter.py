@@ -40,9 +40,13 @@ class ParameterTFOps:
 
         with outermost_graph(), _root_name_scope(), on_device(device):
             return tf.compat.v1.Variable(
-                initial_value, trainable=bool(tensor.trainable), name=tensor.get_full_name().replace(".", "/"),
-                dtype=tensor.dtype, use_resource=True, shape=shape,
-            )  # fmt: skip
+                initial_value,
+                trainable=bool(tensor.trainable),
+                name=tensor.get_full_name().replace(".", "/"),
+                dtype=tensor.dtype,
+                use_resource=True,
+                shape=shape,
+            )
 
     @staticmethod
     def set_parameter_initial_value(param: Parameter, value: Any) -> None:

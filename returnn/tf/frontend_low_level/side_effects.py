@@ -21,9 +21,17 @@ import tensorflow as tf
 
 _ATTRIBUTE = "_returnn_side_effects"
 _READERS = {
-    "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "While", "StatelessWhile", "If", "StatelessIf", "Case",
-    "PartitionedCall", "StatefulPartitionedCall",
-}  # fmt: skip
+    "ReadVariableOp",
+    "ResourceGather",
+    "ResourceGatherNd",
+    "While",
+    "StatelessWhile",
+    "If",
+    "StatelessIf",
+    "Case",
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+}
 
 
 @dataclass

@@ -46,9 +46,10 @@ class TensorArrayTFOps:
         shape = [dim.get_dim_value() for dim in template.dims]
         out = template._insert_dim(axis, 0)
         out._raw_tensor = tf.raw_ops.TensorListStack(
-            input_handle=array.handle, element_shape=tf.convert_to_tensor(shape, tf.int32),
+            input_handle=array.handle,
+            element_shape=tf.convert_to_tensor(shape, tf.int32),
             element_dtype=tf.as_dtype(template.dtype),
-        )  # fmt: skip
+        )
         out._raw_tensor.set_shape([axis.size, *_sizes(template.dims)])
         return out
 
@@ -68,9 +69,11 @@ class TensorArrayTFOps:
         assert template is not None
         out = template.copy_template()
         out._raw_tensor = tf.raw_ops.TensorListGetItem(
-            input_handle=tensor_array.handle, index=index._raw_tensor if isinstance(index, Tensor) else index,
-            element_shape=_known_shape(template.dims), element_dtype=tf.as_dtype(template.dtype),
-        )  # fmt: skip
+            input_handle=tensor_array.handle,
+            index=index._raw_tensor if isinstance(index, Tensor) else index,
+            element_shape=_known_shape(template.dims),
+            element_dtype=tf.as_dtype(template.dtype),
+        )
         out._raw_tensor.set_shape(_sizes(template.dims))
         return out
 

@@ -54,9 +54,11 @@ def twod_lstm_scan(
         return [d + 1, *new, *(array.write(d, x) for array, x in zip(arrays, new, strict=True))]
 
     _, _, _, *arrays = tf.compat.v1.while_loop(
-        lambda d, *_: d < num_diagonals, step, [tf.constant(0), c, h, *arrays],
+        lambda d, *_: d < num_diagonals,
+        step,
+        [tf.constant(0), c, h, *arrays],
         shape_invariants=[tf.TensorShape([]), shape, shape, tf.TensorShape([]), tf.TensorShape([])],
-    )  # fmt: skip
+    )
     positions = tf.range(num_target)[:, None] + j[None]
     at = tf.stack([positions, tf.broadcast_to(j[None], tf.shape(positions))], axis=-1)
     all_c, all_h = (tf.gather_nd(_stacked(array, tf.shape(h)), at) for array in arrays)

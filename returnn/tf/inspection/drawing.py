@@ -10,9 +10,14 @@ from returnn.tf.inspection.picture import CHAR_WIDTH, Curve, Picture, Rectangle,
 from returnn.tf.inspection.report import NetReport
 
 _FILL = {
-    "layer": "#f4f4f4", "data": "#e4e4e4", "loop": "#fffdf3", "subnetwork": "#f8fbff",
-    "before": "#dff2df", "inside": "#ffe9b8", "after": "#d8ecf8",
-}  # fmt: skip
+    "layer": "#f4f4f4",
+    "data": "#e4e4e4",
+    "loop": "#fffdf3",
+    "subnetwork": "#f8fbff",
+    "before": "#dff2df",
+    "inside": "#ffe9b8",
+    "after": "#d8ecf8",
+}
 _LEGEND = {
     "before": "before its loop, all frames at once",
     "inside": "inside of its loop",
@@ -42,9 +47,12 @@ def picture_of(graph: NetGraph, *, title: str) -> Picture:
     layout = lay_out(root, sorted(edges, key=str))
     nodes = {node.name: node for top in graph.nodes for node in _walk(top)}
     shapes = [
-        *_legend(title), *_boxes(layout, nodes, outer=True), *_edges(layout, nodes),
-        *_boxes(layout, nodes, outer=False), *_dims_of_edges(layout, nodes),
-    ]  # fmt: skip
+        *_legend(title),
+        *_boxes(layout, nodes, outer=True),
+        *_edges(layout, nodes),
+        *_boxes(layout, nodes, outer=False),
+        *_dims_of_edges(layout, nodes),
+    ]
     return Picture(max(root.width + 2 * _MARGIN, _WIDTH_OF_LEGEND), root.y + root.height + _MARGIN, shapes)
 
 

@@ -145,10 +145,17 @@ def _write_png(picture: Picture, filename: str) -> None:
 def _draw_text(axes: Any, shape: Text) -> None:
     effects = import_optional("matplotlib.patheffects", needed_for="drawing as PNG")
     axes.text(
-        shape.x, shape.y, shape.text, fontsize=shape.size, color=shape.color, family="monospace",
-        ha="center" if shape.is_centered else "left", weight="bold" if shape.is_bold else "normal", parse_math=False,
+        shape.x,
+        shape.y,
+        shape.text,
+        fontsize=shape.size,
+        color=shape.color,
+        family="monospace",
+        ha="center" if shape.is_centered else "left",
+        weight="bold" if shape.is_bold else "normal",
+        parse_math=False,
         path_effects=[effects.withStroke(linewidth=3, foreground="#ffffff")] if shape.has_halo else [],
-    )  # fmt: skip
+    )
 
 
 def _patch_of(shape: Rectangle | Curve) -> Any:
@@ -156,12 +163,21 @@ def _patch_of(shape: Rectangle | Curve) -> Any:
     paths = import_optional("matplotlib.path", needed_for="drawing as PNG")
     if isinstance(shape, Rectangle):
         return patches.FancyBboxPatch(
-            (shape.x + 4, shape.y + 4), shape.width - 8, shape.height - 8, boxstyle="round,pad=4",
-            facecolor=shape.fill, edgecolor=shape.stroke,
-        )  # fmt: skip
+            (shape.x + 4, shape.y + 4),
+            shape.width - 8,
+            shape.height - 8,
+            boxstyle="round,pad=4",
+            facecolor=shape.fill,
+            edgecolor=shape.stroke,
+        )
     points = [shape.points[0], *(point for segment in shape.segments for point in segment[1:])]
     codes = [paths.Path.MOVETO, *[paths.Path.CURVE4] * (len(points) - 1)]
     return patches.FancyArrowPatch(
-        path=paths.Path(points, codes), arrowstyle="-|>", mutation_scale=9, color=shape.color,
-        linestyle="--" if shape.is_dashed else "-", shrinkA=0, shrinkB=0,
-    )  # fmt: skip
+        path=paths.Path(points, codes),
+        arrowstyle="-|>",
+        mutation_scale=9,
+        color=shape.color,
+        linestyle="--" if shape.is_dashed else "-",
+        shrinkA=0,
+        shrinkB=0,
+    )

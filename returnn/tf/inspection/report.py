@@ -71,9 +71,14 @@ def inspect_network(net_dict: dict[str, Any], config: Config, *, title: str, is_
     findings = look_at_net_dict(net_dict, network.wanted_layers(net_dict), data_keys=[*network.extern_data.data])
     params = list(network.notes.params.values())
     return NetReport(
-        title=title, network=network, layers=layers, params=params, rows=_rows(layers, params),
-        errors=_errors(network, findings), used_layers=frozenset(findings.visited),
-    )  # fmt: skip
+        title=title,
+        network=network,
+        layers=layers,
+        params=params,
+        rows=_rows(layers, params),
+        errors=_errors(network, findings),
+        used_layers=frozenset(findings.visited),
+    )
 
 
 def _rows(layers: Sequence[FoundLayer], params: Sequence[ParameterTemplate]) -> list[LayerRow]:
@@ -85,11 +90,14 @@ def _rows(layers: Sequence[FoundLayer], params: Sequence[ParameterTemplate]) -> 
         place = found.placement
         rows.append(
             LayerRow(
-                name=found.name, layer_class=found.class_name, output=dims_text(found.layer.output),
-                num_params=sizes.pop(found.name, 0), place=place.place if place else "",
+                name=found.name,
+                layer_class=found.class_name,
+                output=dims_text(found.layer.output),
+                num_params=sizes.pop(found.name, 0),
+                place=place.place if place else "",
                 reason=place.reason if place else "",
             )
-        )  # fmt: skip
+        )
     return rows
 
 

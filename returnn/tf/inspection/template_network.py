@@ -170,9 +170,13 @@ class TemplateNetwork(TFNetwork):
         extern_data = ExternData()
         extern_data.init_from_config(config)
         network = cls(
-            name="root", config=config, extern_data=extern_data, train_flag=train_flag, eval_flag=True,
+            name="root",
+            config=config,
+            extern_data=extern_data,
+            train_flag=train_flag,
+            eval_flag=True,
             search_flag=search_flag,
-        )  # fmt: skip
+        )
         with rf.backend_ctx("template"), network._made_up_lengths():
             network._note_what_is_no_layer(net_dict)
             network.construct_from_dict({name: desc for name, desc in net_dict.items() if isinstance(desc, dict)})

@@ -294,9 +294,14 @@ class Construction:
                 scope_name(name), name_scope=options.get("name_scope"), outer=self.place.scope_prefix()
             )
             inner = InnerNetwork(
-                layer=layer, data={}, name=name, name_prefix=f"{self.place.name_prefix()}{name}/",
-                scope_prefix=scope_prefix, layer_options=dict(options), net_dict=net_dict,
-            )  # fmt: skip
+                layer=layer,
+                data={},
+                name=name,
+                name_prefix=f"{self.place.name_prefix()}{name}/",
+                scope_prefix=scope_prefix,
+                layer_options=dict(options),
+                net_dict=net_dict,
+            )
             net = self._make_network(inner, ExternData(default_target=self.net.extern_data.default_target))
             self.net.subnets[name] = net
         net.construction.note_layer_around(layer, options)

@@ -19,12 +19,30 @@ from returnn.util.errors import ConfigError, UserError, check_known
 _SIZES = Sequence[int | None]
 _DIMS = Sequence[Dim]
 _OPTIONS: dict[str, Any] = {
-    "name": str, "dim": int | None, "shape": _SIZES, "dims": _DIMS, "dim_tags": _DIMS, "dtype": str, "sparse": bool,
-    "sparse_dim": Dim, "feature_dim": Dim, "batch_dim_axis": int | None, "time_dim_axis": int | None,
-    "feature_dim_axis": int | None, "same_dim_tags_as": Mapping[str, Any], "available_for_inference": bool,
-    "vocab": Mapping[str, Any], "version": int, "batch": Any, "beam": Any, "placeholder": Any, "raw_tensor": Any,
-    "control_flow_ctx": Any, "size_placeholder": Any, "auto_create_placeholders": bool,
-}  # fmt: skip
+    "name": str,
+    "dim": int | None,
+    "shape": _SIZES,
+    "dims": _DIMS,
+    "dim_tags": _DIMS,
+    "dtype": str,
+    "sparse": bool,
+    "sparse_dim": Dim,
+    "feature_dim": Dim,
+    "batch_dim_axis": int | None,
+    "time_dim_axis": int | None,
+    "feature_dim_axis": int | None,
+    "same_dim_tags_as": Mapping[str, Any],
+    "available_for_inference": bool,
+    "vocab": Mapping[str, Any],
+    "version": int,
+    "batch": Any,
+    "beam": Any,
+    "placeholder": Any,
+    "raw_tensor": Any,
+    "control_flow_ctx": Any,
+    "size_placeholder": Any,
+    "auto_create_placeholders": bool,
+}
 
 
 def template_of_description(key: str, description: Any, *, is_input: bool) -> Tensor:

@@ -228,9 +228,13 @@ class DocumentedNetwork:
         net = self.extra.make(prefix, net_name, boundary=dep_layers_in_extra)
         net.search_flag = search_flag
         self.extra.construct(
-            net, net_dict, layer_list, check_existing=check_existing, get_layer=base_get_layer,
+            net,
+            net_dict,
+            layer_list,
+            check_existing=check_existing,
+            get_layer=base_get_layer,
             add_layer=base_add_layer,
-        )  # fmt: skip
+        )
         return net
 
     # Data.
@@ -440,9 +444,11 @@ class DocumentedNetwork:
         :return: raw tensors by name: `size:data:0`, `loss`, `constraints`, `cost:NAME`, `error:NAME`, ...
         """
         return self.losses.fetches(
-            with_losses=bool(should_train or should_eval), with_summary=with_summary, with_size=with_size,
+            with_losses=bool(should_train or should_eval),
+            with_summary=with_summary,
+            with_size=with_size,
             summed_by_workers=horovod_collected_reduce_inputs,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def spatial_smoothing_energy(output: Any) -> Any:

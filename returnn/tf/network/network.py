@@ -87,9 +87,12 @@ class TFNetwork(DocumentedNetwork):
         prepare_for_user_code()
         outer = parent_net or extra_parent_net
         self.extra = ExtraNets(
-            self, extra_parent_net, extra_parent_net.extra if extra_parent_net else None, self._make_beside,
+            self,
+            extra_parent_net,
+            extra_parent_net.extra if extra_parent_net else None,
+            self._make_beside,
             takes_layers_of_base=takes_layers_of_base,
-        )  # fmt: skip
+        )
         self.name = name
         self.parent_net = parent_net
         self.only_template: bool = _given(only_template, outer.only_template if outer else False)
@@ -155,9 +158,12 @@ class TFNetwork(DocumentedNetwork):
 
     def _make_beside(self, **options: Any) -> TFNetwork:
         return type(self)(
-            parent_net=self.parent_net, parent_layer=self.parent_layer, extra_parent_net=self,
-            extern_data=self.extern_data, **options,
-        )  # fmt: skip
+            parent_net=self.parent_net,
+            parent_layer=self.parent_layer,
+            extra_parent_net=self,
+            extern_data=self.extern_data,
+            **options,
+        )
 
     def get_config(self, consider_global_config: bool = True, fallback_dummy_config: bool = True) -> Any:
         """

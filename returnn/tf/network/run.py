@@ -51,9 +51,14 @@ class NetworkRun:
                 tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False),
             ):
                 self._train_step_var = tf1.get_variable(
-                    "global_step", shape=(), dtype=tf.int64, initializer=tf1.zeros_initializer(), trainable=False,
-                    collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP], use_resource=True,
-                )  # fmt: skip
+                    "global_step",
+                    shape=(),
+                    dtype=tf.int64,
+                    initializer=tf1.zeros_initializer(),
+                    trainable=False,
+                    collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
+                    use_resource=True,
+                )
             saved.append(self._train_step_var)
         return self._train_step_var
 

@@ -80,9 +80,31 @@ def _is_same(function: Any, other: Callable[..., Any]) -> bool:
 
 
 _FRONTEND_ACTIVATIONS = (
-    "abs", "ceil", "cos", "elu", "exp", "expm1", "floor", "gelu", "log", "log1p", "log_sigmoid", "neg", "reciprocal",
-    "relu", "round", "rsqrt", "selu", "sigmoid", "silu", "sin", "sqrt", "square", "swish", "tanh",
-)  # fmt: skip
+    "abs",
+    "ceil",
+    "cos",
+    "elu",
+    "exp",
+    "expm1",
+    "floor",
+    "gelu",
+    "log",
+    "log1p",
+    "log_sigmoid",
+    "neg",
+    "reciprocal",
+    "relu",
+    "round",
+    "rsqrt",
+    "selu",
+    "sigmoid",
+    "silu",
+    "sin",
+    "sqrt",
+    "square",
+    "swish",
+    "tanh",
+)
 
 
 def apply_activation(x: Tensor, function: Callable[..., Any] | str | None, **options: Any) -> Tensor:
@@ -189,9 +211,12 @@ def _function_of_expression(node: ast.expr, text: str) -> Callable[..., Any]:
 
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.Pow: operator.pow,
-}  # fmt: skip
+}
 
 
 def _function_of_name(name: str) -> Callable[..., Any]:

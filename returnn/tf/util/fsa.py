@@ -86,9 +86,15 @@ def ctc_fsa(
     last = 2 * lengths[:, None]
     end = tf.equal(position[None], last) | (tf.equal(position[None], last - 1))
     return Fsa(
-        source, target, labels, sequences, tf.zeros(tf.shape(source)), _log_of(tf.reshape(start, [-1])),
-        _log_of(tf.reshape(end, [-1])), tf.reshape(sequence, [-1]),
-    )  # fmt: skip
+        source,
+        target,
+        labels,
+        sequences,
+        tf.zeros(tf.shape(source)),
+        _log_of(tf.reshape(start, [-1])),
+        _log_of(tf.reshape(end, [-1])),
+        tf.reshape(sequence, [-1]),
+    )
 
 
 def staircase_fsa(lengths: tf.Tensor) -> Fsa:
@@ -110,9 +116,15 @@ def staircase_fsa(lengths: tf.Tensor) -> Fsa:
     start = tf.broadcast_to(tf.equal(position[None], 0), shape)
     end = tf.equal(position[None], lengths[:, None])
     return Fsa(
-        source, target, labels, sequences, tf.zeros(tf.shape(source)), _log_of(tf.reshape(start, [-1])),
-        _log_of(tf.reshape(end, [-1])), tf.reshape(sequence, [-1]),
-    )  # fmt: skip
+        source,
+        target,
+        labels,
+        sequences,
+        tf.zeros(tf.shape(source)),
+        _log_of(tf.reshape(start, [-1])),
+        _log_of(tf.reshape(end, [-1])),
+        tf.reshape(sequence, [-1]),
+    )
 
 
 def posteriors(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

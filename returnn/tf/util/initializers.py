@@ -56,8 +56,16 @@ _BY_NAME: dict[str, Any] = {
 
 
 _WITHOUT_SEED = {
-    "zeros", "zero", "ones", "one", "constant", "const", "identity", "load_txt_file", "gammatone_filterbank",
-}  # fmt: skip
+    "zeros",
+    "zero",
+    "ones",
+    "one",
+    "constant",
+    "const",
+    "identity",
+    "load_txt_file",
+    "gammatone_filterbank",
+}
 
 
 def get_initializer(

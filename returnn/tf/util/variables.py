@@ -12,9 +12,17 @@ from returnn.tf.util.shapes import get_ndim
 tf1 = tf.compat.v1
 
 _UPDATE_OPS = {
-    "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "Assign", "AssignAdd", "AssignSub",
-    "ResourceScatterAdd", "ResourceScatterSub", "ResourceScatterUpdate", "ResourceScatterNdUpdate",
-}  # fmt: skip
+    "AssignVariableOp",
+    "AssignAddVariableOp",
+    "AssignSubVariableOp",
+    "Assign",
+    "AssignAdd",
+    "AssignSub",
+    "ResourceScatterAdd",
+    "ResourceScatterSub",
+    "ResourceScatterUpdate",
+    "ResourceScatterNdUpdate",
+}
 
 
 class VariableAssigner:

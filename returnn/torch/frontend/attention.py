@@ -36,11 +36,16 @@ class AttentionTorchOps(AttentionOps):
     ) -> Tensor:
         """:return: attention; by single operations where PyTorch's does not fit"""
         options = {
-            "attention_mask": attention_mask, "att_dropout": att_dropout,
-            "att_dropout_broadcast": att_dropout_broadcast, "v_feat_dim": v_feat_dim, "qk_feat_dim": qk_feat_dim,
-            "kv_spatial_dim": kv_spatial_dim, "query_spatial_dim": query_spatial_dim, "is_causal": is_causal,
+            "attention_mask": attention_mask,
+            "att_dropout": att_dropout,
+            "att_dropout_broadcast": att_dropout_broadcast,
+            "v_feat_dim": v_feat_dim,
+            "qk_feat_dim": qk_feat_dim,
+            "kv_spatial_dim": kv_spatial_dim,
+            "query_spatial_dim": query_spatial_dim,
+            "is_causal": is_causal,
             "scale": scale,
-        }  # fmt: skip
+        }
         query, key, value = cls.as_tensor(query), cls.as_tensor(key), cls.as_tensor(value)
         common = [dim for dim in query.dims if dim not in (query_spatial_dim, qk_feat_dim)]
         layouts = (

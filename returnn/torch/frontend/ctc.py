@@ -46,9 +46,14 @@ class CtcTorchOps:
             return None
         log_probs = torch.log_softmax(logits, dim=-1).transpose(0, 1)
         loss = torch.nn.functional.ctc_loss(
-            log_probs, targets.long(), num_frames.cpu().long(), num_labels.cpu().long(), blank=blank_index,
-            reduction="none", zero_infinity=True,
-        )  # fmt: skip
+            log_probs,
+            targets.long(),
+            num_frames.cpu().long(),
+            num_labels.cpu().long(),
+            blank=blank_index,
+            reduction="none",
+            zero_infinity=True,
+        )
         position = torch.arange(1, targets.shape[1], device=targets.device)
         is_repeated = (targets[:, 1:] == targets[:, :-1]) & (position < num_labels[:, None])
         has_alignment = num_labels + is_repeated.sum(1) <= num_frames

@@ -48,9 +48,13 @@ class RandomTorchOps:
     ) -> torch.Tensor:
         """:return: integers in [low, high)"""
         return torch.randint(
-            int(low), int(high), tuple(shape), generator=_generator(source, device),
-            dtype=RawTorchOps.as_dtype_raw(dtype), device=device,
-        )  # fmt: skip
+            int(low),
+            int(high),
+            tuple(shape),
+            generator=_generator(source, device),
+            dtype=RawTorchOps.as_dtype_raw(dtype),
+            device=device,
+        )
 
     @staticmethod
     def random_normal_raw(shape: Sequence[int], dtype: str, source: RandomSource, device: str | None) -> torch.Tensor:

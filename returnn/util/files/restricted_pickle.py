@@ -22,9 +22,18 @@ import numpy
 from returnn.util.errors import UserError
 
 _WRONG_CONTENT = (
-    pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, AttributeError, TypeError, OverflowError,
-    MemoryError, RecursionError, ImportError,
-)  # fmt: skip
+    pickle.UnpicklingError,
+    EOFError,
+    ValueError,
+    IndexError,
+    KeyError,
+    AttributeError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    ImportError,
+)
 _DTYPE = re.compile(r"[|<>=]?(\?|b1|[iu][1248]|f[248]|c(8|16)|[SU]\d{1,9})")
 _BYTE_ORDERS = ("<", ">", "|", "=")
 

@@ -108,10 +108,16 @@ class AttentionOps(PadOps, SoftmaxOps, MatmulOps, MergeSplitOps, ConcatOps, Slic
         :return: {..., query_spatial_dim, v_feat_dim}
         """
         energy = rel_pos_energy(
-            cls, query, key, pos_emb, biases=(pos_bias_u, pos_bias_v), qk_feat_dim=qk_feat_dim,
-            kv_spatial_dim=kv_spatial_dim, query_spatial_dim=query_spatial_dim,
+            cls,
+            query,
+            key,
+            pos_emb,
+            biases=(pos_bias_u, pos_bias_v),
+            qk_feat_dim=qk_feat_dim,
+            kv_spatial_dim=kv_spatial_dim,
+            query_spatial_dim=query_spatial_dim,
             pos_emb_spatial_dim=pos_emb_spatial_dim,
-        )  # fmt: skip
+        )
         out: Tensor = cls.attention_by_energy(
             energy,
             value,

@@ -43,9 +43,13 @@ class ConvOps(OperandOps):
         _check_operands("conv", source, in_dim, out_dim, in_spatial_dims, filter, bias)
         _check_groups(in_dim, out_dim, filter, filter_size, groups or 1)
         moved = windows(
-            "conv", len(in_spatial_dims), size=filter_size, strides=strides, dilation_rate=dilation_rate,
+            "conv",
+            len(in_spatial_dims),
+            size=filter_size,
+            strides=strides,
+            dilation_rate=dilation_rate,
             padding=padding,
-        )  # fmt: skip
+        )
         out_spatial_dims = _out_spatial_dims("conv", in_spatial_dims, out_spatial_dims, moved)
         out = _out_template("conv", source, in_dim, out_dim, in_spatial_dims, out_spatial_dims)
         if cls.computes:
@@ -80,9 +84,14 @@ class ConvOps(OperandOps):
         _check_operands(name, source, in_dim, out_dim, in_spatial_dims, filter, bias)
         _check_groups(in_dim, out_dim, filter, filter_size, 1)
         laid = transposed_windows(
-            name, len(in_spatial_dims), size=filter_size, strides=strides, padding=padding,
-            remove_padding=remove_padding, output_padding=output_padding,
-        )  # fmt: skip
+            name,
+            len(in_spatial_dims),
+            size=filter_size,
+            strides=strides,
+            padding=padding,
+            remove_padding=remove_padding,
+            output_padding=output_padding,
+        )
         out_spatial_dims = _out_spatial_dims(name, in_spatial_dims, out_spatial_dims, laid)
         out = _out_template(name, source, in_dim, out_dim, in_spatial_dims, out_spatial_dims)
         if cls.computes:

@@ -14,9 +14,12 @@ from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import check_known
 
 _MODES = {
-    "constant": "constant", "reflect": "reflect", "symmetric": "symmetric", "replication": "replicate",
+    "constant": "constant",
+    "reflect": "reflect",
+    "symmetric": "symmetric",
+    "replication": "replicate",
     "replicate": "replicate",
-}  # fmt: skip
+}
 
 
 class PadLayer(_ConcatInputLayer):
@@ -62,9 +65,14 @@ class PadLayer(_ConcatInputLayer):
         dims = self.dims_of(source, self.axes, option="axes")
         value = value_like(self.value, source.dtype)
         out, _ = rf.pad(
-            source, axes=dims, padding=self.padding, out_dims=self.out_dims, value=value, mode=_MODES[self.mode],
+            source,
+            axes=dims,
+            padding=self.padding,
+            out_dims=self.out_dims,
+            value=value,
+            mode=_MODES[self.mode],
             handle_dynamic_dims=self.handle_dynamic_dims,
-        )  # fmt: skip
+        )
         return out
 
 

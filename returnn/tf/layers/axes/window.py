@@ -71,9 +71,15 @@ class WindowLayer(_ConcatInputLayer):
         source = rf.expand_to(source, [axis])
         left, right = self.window_left, self.window_right
         out, new_dim = rf.window(
-            source, spatial_dim=axis, window_dim=window_dim, window_left=left, window_right=right,
-            padding=self.padding, stride=self.stride, use_mask=False,
-        )  # fmt: skip
+            source,
+            spatial_dim=axis,
+            window_dim=window_dim,
+            window_left=left,
+            window_right=right,
+            padding=self.padding,
+            stride=self.stride,
+            use_mask=False,
+        )
         if self.out_spatial_dim is not None:
             self.out_spatial_dim.declare_same_as(new_dim)
         return out

@@ -61,12 +61,17 @@ class LayerBatchNorm:
         :return: [..., F], normalized
         """
         norm = _BatchNorm(
-            layer=self, data=data, use_sample=use_sample, force_sample=force_sample,
-            momentum=_default(momentum, 0.1, 0.99), epsilon=epsilon,
+            layer=self,
+            data=data,
+            use_sample=use_sample,
+            force_sample=force_sample,
+            momentum=_default(momentum, 0.1, 0.99),
+            epsilon=epsilon,
             only_in_training=_default(update_sample_only_in_training, True, False),
-            delay=_default(delay_sample_update, True, False), version=_default(param_version, 2, 0),
+            delay=_default(delay_sample_update, True, False),
+            version=_default(param_version, 2, 0),
             masked=_is_masked(self, data, masked_time),
-        )  # fmt: skip
+        )
         output = norm.normalized()
         if use_std:
             output = output * norm.parameter("gamma", gamma_init)

@@ -117,9 +117,14 @@ class LayerLosses:
         """:return: all losses of the layer, ready to be computed"""
         options = {k: v for k, v in self.kwargs.items() if k not in ("name", "network", "output", "loss")}
         losses = type(self).get_losses(
-            name=self.name, network=self.network, output=self.output, loss=self.loss, reduce_func=reduce_func,
-            layer=self, **options,
-        )  # fmt: skip
+            name=self.name,
+            network=self.network,
+            output=self.output,
+            loss=self.loss,
+            reduce_func=reduce_func,
+            layer=self,
+            **options,
+        )
         return [loss.init(self) if loss._layer is None else loss for loss in losses]
 
 

@@ -139,11 +139,17 @@ class LossHolder:
         same = layer is None and reduce_func is None
         known = self._values if same else {"value": None, "error": None, "norm_factor": None}
         return LossHolder(
-            name=name or self.name, loss=self.loss, layer_output=self.layer_output,
-            reduce_func=reduce_func or self.reduce_func, layer=layer or self._layer, network=network or self._network,
-            loss_value=known["value"], error_value=known["error"], norm_factor=known["norm_factor"],
+            name=name or self.name,
+            loss=self.loss,
+            layer_output=self.layer_output,
+            reduce_func=reduce_func or self.reduce_func,
+            layer=layer or self._layer,
+            network=network or self._network,
+            loss_value=known["value"],
+            error_value=known["error"],
+            norm_factor=known["norm_factor"],
             only_on_eval=self._only_on_eval,
-        )  # fmt: skip
+        )
 
     def get_loss_value_per_pos(self) -> Any:
         """:return: raw loss of each frame, as the loss gives it to `reduce_func`"""
@@ -167,9 +173,14 @@ class LossHolder:
 
     def _with_reduce(self, reduce_func: Callable[[Any], Any]) -> LossHolder:
         return LossHolder(
-            name=self.name, loss=self.loss, layer_output=self.layer_output, reduce_func=reduce_func, layer=self._layer,
-            only_on_eval=self._only_on_eval, network=self._network,
-        )  # fmt: skip
+            name=self.name,
+            loss=self.loss,
+            layer_output=self.layer_output,
+            reduce_func=reduce_func,
+            layer=self._layer,
+            only_on_eval=self._only_on_eval,
+            network=self._network,
+        )
 
 
 def total_of(values: list[Any]) -> Any:

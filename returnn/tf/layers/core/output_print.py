@@ -23,10 +23,15 @@ def print_op(layer: LayerBase, x: Tensor, *, summarize: int | None = 99, extra_p
     """
     lengths = [dim.dyn_size for dim in x.dims if dim.is_dynamic_seq_length()]
     return tf.print(
-        f"layer {layer.get_absolute_name()!r}: {x}", "shape:", tf.shape(x.raw_tensor),
-        *(["lengths:", *lengths] if lengths else []), *extra_print_args, "values:", x.raw_tensor,
+        f"layer {layer.get_absolute_name()!r}: {x}",
+        "shape:",
+        tf.shape(x.raw_tensor),
+        *(["lengths:", *lengths] if lengths else []),
+        *extra_print_args,
+        "values:",
+        x.raw_tensor,
         summarize=-1 if summarize is None else summarize,
-    )  # fmt: skip
+    )
 
 
 def with_print(layer: LayerBase, x: Tensor, options: bool | dict[str, Any]) -> Any:

@@ -143,9 +143,15 @@ class ReuseParams:
             )
         if self.custom_func is not None:
             return self.custom_func(
-                base_layer=base_layer, reuse_layer=self.reuse_layer, name=param_name, getter=getter, full_name=name,
-                shape=shape, dtype=dtype, **kwargs,
-            )  # fmt: skip
+                base_layer=base_layer,
+                reuse_layer=self.reuse_layer,
+                name=param_name,
+                getter=getter,
+                full_name=name,
+                shape=shape,
+                dtype=dtype,
+                **kwargs,
+            )
         if self.layer_output is not None:
             output = self.layer_output.output
             raw = output.copy_compatible_to_dims_raw(self.shape or output.dims)

@@ -133,10 +133,13 @@ class _ConcatInputLayer(LayerBase):
     def _make_input_data(self) -> Tensor:
         in_dim = self._out_dim if self.keeps_feature_dim and self.in_dim is None else self.in_dim
         data = concat_sources_with_opt_dropout(
-            self.sources, out_dim=in_dim if len(self.sources) > 1 else None, dropout=self.dropout,
-            dropout_axis=self.dropout_axis, dropout_noise_shape=self.dropout_noise_shape,
+            self.sources,
+            out_dim=in_dim if len(self.sources) > 1 else None,
+            dropout=self.dropout,
+            dropout_axis=self.dropout_axis,
+            dropout_noise_shape=self.dropout_noise_shape,
             dropout_on_forward=self.dropout_on_forward,
-        )  # fmt: skip
+        )
         if in_dim is not None and data.feature_dim_or_sparse_dim != in_dim:
             data = _with_feature_dim(data, in_dim, self.where(), option="in_dim" if self.in_dim else "out_dim")
         if self.mask == "dropout":

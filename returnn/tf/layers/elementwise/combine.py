@@ -23,9 +23,20 @@ from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.not_specified import NotSpecified
 
 _KINDS = (
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "maximum", "minimum", "logical_and", "logical_or",
-    "squared_difference", "logaddexp",
-)  # fmt: skip
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "maximum",
+    "minimum",
+    "logical_and",
+    "logical_or",
+    "squared_difference",
+    "logaddexp",
+)
 _LOGICAL_KINDS = ("logical_and", "logical_or")
 _COMPARE_KINDS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 

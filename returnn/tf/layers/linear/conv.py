@@ -220,11 +220,20 @@ class ConvLayer(_FilterLayer):
         if self.pad_seq_len_to_power is not None:
             conv = functools.partial(conv_with_few_sizes, base=self.pad_seq_len_to_power)
         output, _ = conv(
-            source, in_dim=in_dim, out_dim=out_dim, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
-            filter=self._filter(window, in_dim, out_dim), filter_size=window, padding=self.padding,
-            strides=self.strides, dilation_rate=self.dilation_rate, groups=self.groups,
-            bias=self.bias_vector(out_dim), use_mask=self.use_time_mask,
-        )  # fmt: skip
+            source,
+            in_dim=in_dim,
+            out_dim=out_dim,
+            in_spatial_dims=spatial,
+            out_spatial_dims=self.out_spatial_dims,
+            filter=self._filter(window, in_dim, out_dim),
+            filter_size=window,
+            padding=self.padding,
+            strides=self.strides,
+            dilation_rate=self.dilation_rate,
+            groups=self.groups,
+            bias=self.bias_vector(out_dim),
+            use_mask=self.use_time_mask,
+        )
         return self.with_channels_first(self.activated(output, out_dim), self.auto_use_channel_first)
 
     def _base_of_sizes(self, given: float | None) -> float | None:
@@ -300,11 +309,20 @@ class TransposedConvLayer(_FilterLayer):
         spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size), in_dim=in_dim)
         window = self.window_dims()
         output, _ = rf.transposed_conv(
-            source, in_dim=in_dim, out_dim=out_dim, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
-            filter=self._filter(window, in_dim, out_dim), filter_size=window, padding=self.padding,
-            remove_padding=self.remove_padding, output_padding=self.output_padding, strides=self.strides,
-            bias=self.bias_vector(out_dim), use_mask=self.use_time_mask,
-        )  # fmt: skip
+            source,
+            in_dim=in_dim,
+            out_dim=out_dim,
+            in_spatial_dims=spatial,
+            out_spatial_dims=self.out_spatial_dims,
+            filter=self._filter(window, in_dim, out_dim),
+            filter_size=window,
+            padding=self.padding,
+            remove_padding=self.remove_padding,
+            output_padding=self.output_padding,
+            strides=self.strides,
+            bias=self.bias_vector(out_dim),
+            use_mask=self.use_time_mask,
+        )
         return self.activated(output, out_dim)
 
     def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:

@@ -38,9 +38,12 @@ def conv_with_few_sizes(
         source.copy_masked(0.0, dims=[dim for dim in in_spatial_dims if dim.is_dim_known()]) if use_mask else source
     )
     template, out_dims = rf.conv(
-        source.copy_template(), filter=filter.copy_template(), in_spatial_dims=in_spatial_dims,
-        out_spatial_dims=out_spatial_dims, **{**options, "bias": None},
-    )  # fmt: skip
+        source.copy_template(),
+        filter=filter.copy_template(),
+        in_spatial_dims=in_spatial_dims,
+        out_spatial_dims=out_spatial_dims,
+        **{**options, "bias": None},
+    )
     if source.raw_tensor is None:
         return template, out_dims
     steps = [strides] * len(in_spatial_dims) if isinstance(strides, int) else strides

@@ -74,19 +74,29 @@ class PoolLayer(SpatialLayer):
             source, spatial = self._with_zeros(source, spatial)
             padding = "valid"
         output, _ = rf.pool(
-            source, mode=self.mode, pool_size=self.pool_size, padding=padding, dilation_rate=self.dilation_rate,
-            strides=self.strides, in_spatial_dims=spatial, out_spatial_dims=self.out_spatial_dims,
+            source,
+            mode=self.mode,
+            pool_size=self.pool_size,
+            padding=padding,
+            dilation_rate=self.dilation_rate,
+            strides=self.strides,
+            in_spatial_dims=spatial,
+            out_spatial_dims=self.out_spatial_dims,
             use_mask=self.use_time_mask,
-        )  # fmt: skip
+        )
         return self.with_channels_first(output, self.use_channel_first)
 
     def _with_zeros(self, source: Tensor, spatial: Sequence[Dim]) -> tuple[Tensor, Sequence[Dim]]:
         """:return: source with the padding around it in memory; its spatial dims"""
         strides = self.pool_size if self.strides is None else self.strides
         moved = windows(
-            self.where(), len(spatial), size=self.pool_size, strides=strides, dilation_rate=self.dilation_rate,
+            self.where(),
+            len(spatial),
+            size=self.pool_size,
+            strides=strides,
+            dilation_rate=self.dilation_rate,
             padding=self.padding,
-        )  # fmt: skip
+        )
         sides = [window.static_padding() or (0, 0) for window in moved]
         if self.use_time_mask:
             source = source.copy_masked(0, dims=[dim for dim in spatial if dim.is_dim_known()])

@@ -216,9 +216,13 @@ class _TemplateFrame(Frame):
         """:return: what this round found, which the next one takes as the frame before"""
         templates = {path: self.template_of(path) for path in self.asked_for_prev}  # which may ask for more
         beam = self._last_beam()
-        prev_beam = None if beam is None else self.inputs.layer.new_dim(
-            "beam of the frame before", beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False
-        )  # fmt: skip
+        prev_beam = (
+            None
+            if beam is None
+            else self.inputs.layer.new_dim(
+                "beam of the frame before", beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False
+            )
+        )
         return InferredLoop(
             layers=dict(self.layers),
             edges={path: tuple(edges) for path, edges in self.edges.items()},

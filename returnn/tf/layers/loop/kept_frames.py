@@ -19,9 +19,16 @@ from returnn.tf.layers.search.beam import as_beam_of_frame_before
 from returnn.tf.util.activations import OutputWithActivation
 
 _TAKEN_OVER = (
-    "loss", "target", "targets", "_target_layers", "spatial_smoothing", "darc1", "only_on_eval", "_is_output_layer",
+    "loss",
+    "target",
+    "targets",
+    "_target_layers",
+    "spatial_smoothing",
+    "darc1",
+    "only_on_eval",
+    "_is_output_layer",
     "updater_opts",
-)  # fmt: skip
+)
 
 StackFrames = Callable[[Any, Tensor], Tensor]  # of an array of frames (T, ...) and the template of one: [T, ...]
 
@@ -194,9 +201,14 @@ def as_layer(
         frames = act.after
     frames.version = 1
     layer = KeptFrames(
-        name=kept.path, network=network, output=frames, debug_type_name="all frames", time_dim=frames.dims[0],
-        states=dict(states), initial=dict(initial),
-    )  # fmt: skip
+        name=kept.path,
+        network=network,
+        output=frames,
+        debug_type_name="all frames",
+        time_dim=frames.dims[0],
+        states=dict(states),
+        initial=dict(initial),
+    )
     for name in _TAKEN_OVER:
         setattr(layer, name, getattr(kept.layer, name))
     layer.params = dict(step_layer.all_params)  # for those who share them

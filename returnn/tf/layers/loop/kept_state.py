@@ -49,9 +49,11 @@ class KeptState:
         at_first = [size or 0 for size in sizes]
         with outermost_graph():
             self.variable = tf.Variable(
-                tf.zeros([0, *at_first], template.dtype), shape=tf.TensorShape([None, *sizes]), trainable=False,
+                tf.zeros([0, *at_first], template.dtype),
+                shape=tf.TensorShape([None, *sizes]),
+                trainable=False,
                 name=f"{self.layer.get_absolute_name_scope_prefix()}kept_{self.name}",
-            )  # fmt: skip
+            )
         last = self.variable.read_value()
         batch_size = batch[0].get_dim_value()
         is_usable = tf.equal(tf.shape(last)[0], batch_size)

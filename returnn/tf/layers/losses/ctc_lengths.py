@@ -32,10 +32,19 @@ def check_targets_fit(
     too_long = needed > num_frames
     i = tf.argmax(too_long)
     numbers = [tf.strings.as_string(tf.broadcast_to(x, tf.shape(needed))[i]) for x in (num_labels, needed, num_frames)]
-    message = tf.strings.join([
-        f"{where}: the target of the sequence '", _name(layer, batch, i), "' has ", numbers[0], " labels, which need ",
-        numbers[1], " frames, but there are ", numbers[2], f". {hint}",
-    ])  # fmt: skip
+    message = tf.strings.join(
+        [
+            f"{where}: the target of the sequence '",
+            _name(layer, batch, i),
+            "' has ",
+            numbers[0],
+            " labels, which need ",
+            numbers[1],
+            " frames, but there are ",
+            numbers[2],
+            f". {hint}",
+        ]
+    )
     return tf.raw_ops.Assert(condition=tf.logical_not(tf.reduce_any(too_long)), data=[message])
 
 

@@ -97,14 +97,25 @@ class SamplingBasedLoss(Loss):
     def _sampled_once(self, layer: LinearLayer, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         num_classes = self.require_axis().get_dim_value()
         sampled = _SAMPLERS[self.sampler](
-            true_classes=labels, num_true=1, num_sampled=self.num_sampled, unique=True, range_max=num_classes,
-            seed=self.base_network.random_seed(), **self.sampler_args,
-        )  # fmt: skip
+            true_classes=labels,
+            num_true=1,
+            num_sampled=self.num_sampled,
+            unique=True,
+            range_max=num_classes,
+            seed=self.base_network.random_seed(),
+            **self.sampler_args,
+        )
         weights, bias = _weights_and_bias(layer)
         logits, targets = compute_sampled_logits(
-            weights, bias, labels, inputs, num_sampled=self.num_sampled, num_classes=num_classes,
-            sampled_values=sampled, remove_accidental_hits=self.remove_accidental_hits,
-        )  # fmt: skip
+            weights,
+            bias,
+            labels,
+            inputs,
+            num_sampled=self.num_sampled,
+            num_classes=num_classes,
+            sampled_values=sampled,
+            remove_accidental_hits=self.remove_accidental_hits,
+        )
         if not self.nce_loss:
             return tf.nn.softmax_cross_entropy_with_logits(labels=targets, logits=logits)
         logits -= self.nce_log_norm_term

@@ -229,9 +229,14 @@ class CtcLoss(SequenceLoss):
             f"Longer frames, 'max_seq_length', or 'loss_opts': {{'ctc_opts': {{{name!r}: True}}}}, which leaves it out."
         )
         check = check_targets_fit(
-            self.layer, target, self.time_dim_of(target), self.time_dim_of(logits),
-            label_loop=self.ctc_opts.get("ctc_merge_repeated", True), where=self.where(), hint=hint,
-        )  # fmt: skip
+            self.layer,
+            target,
+            self.time_dim_of(target),
+            self.time_dim_of(logits),
+            label_loop=self.ctc_opts.get("ctc_merge_repeated", True),
+            where=self.where(),
+            hint=hint,
+        )
         return [check]
 
     def error_per_frame(self) -> Tensor:

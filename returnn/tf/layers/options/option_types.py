@@ -21,9 +21,23 @@ from returnn.util.errors import ConfigError
 
 _PLAIN = (str, bytes, numbers.Number, list, tuple, set, dict)
 DTYPES = (
-    "bool", "string", "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int8", "int16", "int32",
-    "int64", "uint8", "uint16", "uint32", "uint64",
-)  # fmt: skip
+    "bool",
+    "string",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+)
 _NAMES = {
     "LayerBase": "the name of a layer",
     "Dim": "a dim",

@@ -14,9 +14,17 @@ if TYPE_CHECKING:
     from returnn.tf.layers.core.layer_base import LayerBase
 
 _OPTIONS = {  # of `out_type`: those of a tensor, and the ways to describe its axes by sizes
-    *inspect.signature(TensorBase).parameters, "placeholder", "shape", "dim", "dim_tags", "batch_dim_axis", "sparse",
-    "same_dim_tags_as", "size_placeholder", "auto_create_placeholders",
-}  # fmt: skip
+    *inspect.signature(TensorBase).parameters,
+    "placeholder",
+    "shape",
+    "dim",
+    "dim_tags",
+    "batch_dim_axis",
+    "sparse",
+    "same_dim_tags_as",
+    "size_placeholder",
+    "auto_create_placeholders",
+}
 
 
 def check_output(layer: LayerBase, output: Tensor, declared: Tensor | None) -> None:

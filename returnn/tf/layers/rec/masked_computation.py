@@ -87,9 +87,12 @@ class MaskedComputationLayer(LayerBase):
         :return: output before the first frame that is left
         """
         return initial_value(
-            self._initial_output, template, layer=self, get_layer=self.network.get_layer,
+            self._initial_output,
+            template,
+            layer=self,
+            get_layer=self.network.get_layer,
             apply_on_zeros=lambda: applied_on_zeros(self, self.network, time_dim=time_dim),
-        )  # fmt: skip
+        )
 
     @property
     def inner_layer(self) -> LayerBase:

@@ -59,11 +59,19 @@ class BatchNormLayer(CopyLayer):
         """
         super().__init__(in_dim=in_dim, **kwargs)
         options = {
-            "use_shift": use_shift, "use_std": use_std, "use_sample": use_sample, "force_sample": force_sample,
-            "momentum": momentum, "epsilon": epsilon, "update_sample_only_in_training": update_sample_only_in_training,
-            "delay_sample_update": delay_sample_update, "param_version": param_version, "gamma_init": gamma_init,
-            "beta_init": beta_init, "masked_time": masked_time,
-        }  # fmt: skip
+            "use_shift": use_shift,
+            "use_std": use_std,
+            "use_sample": use_sample,
+            "force_sample": force_sample,
+            "momentum": momentum,
+            "epsilon": epsilon,
+            "update_sample_only_in_training": update_sample_only_in_training,
+            "delay_sample_update": delay_sample_update,
+            "param_version": param_version,
+            "gamma_init": gamma_init,
+            "beta_init": beta_init,
+            "masked_time": masked_time,
+        }
         if isinstance(self.use_batch_norm, dict):
             options.update(self.use_batch_norm)
         self.options = {name: value for name, value in options.items() if value is not NotSpecified}
@@ -140,9 +148,15 @@ class NormLayer(_ConcatInputLayer):
         """:return: [..., F]"""
         axes = self.dims_of(source, self.axis, option=self.axis_option)
         return normalize_with_params(
-            self, source, axes=axes, epsilon=self.epsilon, params=self._param_dims(source), scale=self.scale,
-            bias=self.bias, use_mask=False,
-        )  # fmt: skip
+            self,
+            source,
+            axes=axes,
+            epsilon=self.epsilon,
+            params=self._param_dims(source),
+            scale=self.scale,
+            bias=self.bias,
+            use_mask=False,
+        )
 
     def _param_dims(self, source: Tensor) -> list[Dim]:
         if self.param_shape is NotSpecified:

@@ -282,6 +282,9 @@ class ChoiceLayer(BaseChoiceLayer):
         labels = self._labels[int(index)].copy()
         labels.version = 1
         return InternalLayer(
-            name=f"{self.name}/{layer_name}", network=self.network, output=labels, sources=[self],
+            name=f"{self.name}/{layer_name}",
+            network=self.network,
+            output=labels,
+            sources=[self],
             initial_output=self._initial_output,
-        )  # fmt: skip
+        )

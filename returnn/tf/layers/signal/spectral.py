@@ -70,11 +70,18 @@ class StftLayer(_StftBase):
         in_dim = self.dim_of(source, self.in_axis, option="in_spatial_dims")
         frequency = self.output_feature_dim(self.num_frequencies)
         output, _, _ = rf.stft(
-            source, in_spatial_dim=in_dim, frame_step=self.frame_shift, frame_length=self.frame_size,
-            fft_length=self.fft_size, window_use_frame_length=True, align_window_left=True, window_enforce_even=True,
-            out_spatial_dim=self.out_spatial_dim, out_dim=frequency,
+            source,
+            in_spatial_dim=in_dim,
+            frame_step=self.frame_shift,
+            frame_length=self.frame_size,
+            fft_length=self.fft_size,
+            window_use_frame_length=True,
+            align_window_left=True,
+            window_enforce_even=True,
+            out_spatial_dim=self.out_spatial_dim,
+            out_dim=frequency,
             use_mask=self.use_time_mask,
-        )  # fmt: skip
+        )
         return output.copy_with_roles(feature_dim=frequency)
 
 
@@ -106,9 +113,11 @@ class IstftLayer(_StftBase):
         if source.raw_tensor is not None:
             raw = tf.signal.inverse_stft(
                 source.copy_transpose([*others, in_dim, frequency]).raw_tensor,
-                frame_length=self.frame_size, frame_step=self.frame_shift, fft_length=self.fft_size,
+                frame_length=self.frame_size,
+                frame_step=self.frame_shift,
+                fft_length=self.fft_size,
                 window_fn=tf.signal.inverse_stft_window_fn(self.frame_shift),
-            )  # fmt: skip
+            )
             output.raw_tensor = raw[..., None]
         return output
 
@@ -151,9 +160,12 @@ class MelFilterbankLayer(_ConcatInputLayer):
         if feature is None or feature.dimension != self.fft_size // 2 + 1:
             raise ConfigError(f"{self.where()}: {self.fft_size // 2 + 1} frequencies are expected, but got {source}.")
         filters = mel_filterbank_matrix(
-            num_filters=self.nr_of_filters, fft_size=self.fft_size, sampling_rate=self.sampling_rate,
-            f_min=self.f_min, f_max=self.f_max,
-        )  # fmt: skip
+            num_filters=self.nr_of_filters,
+            fft_size=self.fft_size,
+            sampling_rate=self.sampling_rate,
+            f_min=self.f_min,
+            f_max=self.f_max,
+        )
         matrix = rf.convert_to_tensor(filters, dims=[feature, out_dim], dtype=source.dtype)
         return rf.matmul(source, matrix, reduce=feature, use_mask=False).copy_with_roles(feature_dim=out_dim)
 
@@ -313,9 +325,15 @@ class MultiChannelStftLayer(MultiChannelMultiResolutionStftLayer):
         :param pad_last_frame: samples which fill no frame at the end get zeros
         """
         super().__init__(
-            frame_shift=frame_shift, frame_sizes=[frame_size], fft_sizes=[fft_size], window=window, use_rfft=use_rfft,
-            nr_of_channels=nr_of_channels, pad_last_frame=pad_last_frame, **kwargs,
-        )  # fmt: skip
+            frame_shift=frame_shift,
+            frame_sizes=[frame_size],
+            fft_sizes=[fft_size],
+            window=window,
+            use_rfft=use_rfft,
+            nr_of_channels=nr_of_channels,
+            pad_last_frame=pad_last_frame,
+            **kwargs,
+        )
 
 
 def without_feature_dim_of_size_one(source: Tensor) -> Tensor:

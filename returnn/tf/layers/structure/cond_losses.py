@@ -52,9 +52,7 @@ class CondLosses:
             )
         found = [(loss.get_loss_value(), loss.get_error_value(), loss.get_norm_factor()) for loss in holders]
         nothing = (None, None, None)
-        values = {
-            k: [*(found if k == key else ()), *[nothing] * num][:num] for k, num in self._num.items()
-        }  # fmt: skip
+        values = {k: [*(found if k == key else ()), *[nothing] * num][:num] for k, num in self._num.items()}
         values = {k: [tuple(map(_scalar, triple)) for triple in triples] for k, triples in values.items()}
         return values, _scalar(layer.get_constraints_value() if key in self._regularized else None)
 
@@ -86,10 +84,16 @@ class CondLosses:
 def _holder(layer: LayerBase, inner: LossHolder, values: list[Any]) -> LossHolder:
     has_value, has_error = inner.get_loss_value() is not None, inner.get_error_value() is not None
     return LossHolder(
-        name=inner.name, loss=inner.loss, layer_output=layer.output, layer=layer, network=layer.network,
-        loss_value=values[0] if has_value else None, error_value=values[1] if has_error else None,
-        norm_factor=values[2], only_on_eval=inner.get_only_on_eval(),
-    )  # fmt: skip
+        name=inner.name,
+        loss=inner.loss,
+        layer_output=layer.output,
+        layer=layer,
+        network=layer.network,
+        loss_value=values[0] if has_value else None,
+        error_value=values[1] if has_error else None,
+        norm_factor=values[2],
+        only_on_eval=inner.get_only_on_eval(),
+    )
 
 
 def _sum_of(layer: LayerBase, a: LossHolder, b: LossHolder) -> LossHolder:
@@ -99,9 +103,16 @@ def _sum_of(layer: LayerBase, a: LossHolder, b: LossHolder) -> LossHolder:
     pairs = [(x.get_loss_value(), x.get_error_value(), x.get_norm_factor()) for x in (a, b)]
     values = [x if y is None else y if x is None else x + y for x, y in zip(*pairs, strict=True)]
     return LossHolder(
-        name=a.name, loss=a.loss, layer_output=layer.output, layer=layer, network=layer.network,
-        loss_value=values[0], error_value=values[1], norm_factor=values[2], only_on_eval=a.get_only_on_eval(),
-    )  # fmt: skip
+        name=a.name,
+        loss=a.loss,
+        layer_output=layer.output,
+        layer=layer,
+        network=layer.network,
+        loss_value=values[0],
+        error_value=values[1],
+        norm_factor=values[2],
+        only_on_eval=a.get_only_on_eval(),
+    )
 
 
 def _scalar(value: Any) -> Tensor:

@@ -145,7 +145,11 @@ def subnetwork_sources(options: dict[str, Any], sources: list[LayerBase]) -> dic
 
 def _subnet_options(layer: SubnetworkLayer) -> dict[str, Any]:
     return {
-        "sources": layer.sources, "subnetwork": layer.subnetwork, "concat_sources": layer.concat_sources,
-        "dropout": layer.dropout, "dropout_noise_shape": layer.dropout_noise_shape, "name_scope": layer.name_scope,
+        "sources": layer.sources,
+        "subnetwork": layer.subnetwork,
+        "concat_sources": layer.concat_sources,
+        "dropout": layer.dropout,
+        "dropout_noise_shape": layer.dropout_noise_shape,
+        "name_scope": layer.name_scope,
         "trainable": layer.trainable,
-    }  # fmt: skip
+    }

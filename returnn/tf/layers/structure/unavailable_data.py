@@ -61,9 +61,13 @@ class DataNotAvailableLayer(InternalLayer):
         if sub_layer is None:
             return None
         return DataNotAvailableLayer(
-            layer_class=type(sub_layer), layer_desc={}, name=f"{self.name}/{layer_name}", network=self.network,
-            output=sub_layer.output.copy_template(), sources=[self],
-        )  # fmt: skip
+            layer_class=type(sub_layer),
+            layer_desc={},
+            name=f"{self.name}/{layer_name}",
+            network=self.network,
+            output=sub_layer.output.copy_template(),
+            sources=[self],
+        )
 
     def get_dep_layers(self) -> list[LayerBase]:
         """:return: all layers that the output would be computed from"""

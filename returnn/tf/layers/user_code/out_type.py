@@ -75,10 +75,18 @@ def call_out_type(function: Any, *, name: str, where: str, **options: Any) -> Te
 def _by_function(layer: LayerBase, common: Tensor, sources: Sequence[LayerBase], names: Mapping[str, Any]) -> Tensor:
     """:return: what the function says. Its batch dim, and dims without lengths, are those of the sources."""
     out = call_out_type(
-        layer._out_type, name=layer.name, where=layer.where(), network=layer.network, sources=sources,
-        n_out=layer._n_out, out_dim=layer._out_dim, target=layer.target, size_target=layer.size_target,
-        loss=layer.loss, **names,
-    )  # fmt: skip
+        layer._out_type,
+        name=layer.name,
+        where=layer.where(),
+        network=layer.network,
+        sources=sources,
+        n_out=layer._n_out,
+        out_dim=layer._out_dim,
+        target=layer.target,
+        size_target=layer.size_target,
+        loss=layer.loss,
+        **names,
+    )
     # The function makes its dims anew in each call, but a layer has the same ones in each.
     store, key = layer.network.dims_of_layers, (layer.get_absolute_name(), "out_type", common.dims)
     dims = store.setdefault(key, _dims_of_function(out, common))

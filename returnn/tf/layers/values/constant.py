@@ -16,8 +16,14 @@ from returnn.util.errors import ConfigError
 
 # By the kind that NumPy sees.
 _DTYPES = {
-    "f": "float32", "c": "complex64", "b": "bool", "i": "int32", "u": "int32", "U": "string", "S": "string",
-}  # fmt: skip
+    "f": "float32",
+    "c": "complex64",
+    "b": "bool",
+    "i": "int32",
+    "u": "int32",
+    "U": "string",
+    "S": "string",
+}
 
 
 def zeros_like_template(template: Tensor) -> Tensor:
@@ -29,9 +35,12 @@ def zeros_like_template(template: Tensor) -> Tensor:
         out.raw_tensor = raw
         return out
     return rf.full(
-        dims=template.dims, fill_value=value, dtype=template.dtype, sparse_dim=template.sparse_dim,
+        dims=template.dims,
+        fill_value=value,
+        dtype=template.dtype,
+        sparse_dim=template.sparse_dim,
         feature_dim=template.feature_dim,
-    )  # fmt: skip
+    )
 
 
 class ConstantLayer(NoSourcesLayer):

@@ -98,9 +98,16 @@ class RandomLayer(NoSourcesLayer):
         state = self._state(dims)
         seed = None if state is not None else self.network.random_seed() if self.seed is None else self.seed
         output = rf.random(
-            dims, dtype=self.dtype, sparse_dim=self.sparse_dim, distribution=self.distribution, seed=seed,
-            explicit_state=state, auto_update_state=None if state is None else False, static=self.static, **limits,
-        )  # fmt: skip
+            dims,
+            dtype=self.dtype,
+            sparse_dim=self.sparse_dim,
+            distribution=self.distribution,
+            seed=seed,
+            explicit_state=state,
+            auto_update_state=None if state is None else False,
+            static=self.static,
+            **limits,
+        )
         if self.feature_dim is not None:
             output = output.copy_with_roles(feature_dim=self.feature_dim)
         return rf.stop_gradient(output) if self.stop_grad else output

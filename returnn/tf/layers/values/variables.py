@@ -67,9 +67,12 @@ class VariableLayer(NoSourcesLayer):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: the parameter"""
         value = self.parameter(
-            self.param_name, self.dims_of_variable(), initial=self._initial(), dtype=self.dtype,
+            self.param_name,
+            self.dims_of_variable(),
+            initial=self._initial(),
+            dtype=self.dtype,
             saveable=None if self.saveable else False,
-        )  # fmt: skip
+        )
         if self.non_critical_for_restore and self.params:
             self.params[self.param_name]._returnn_non_critical_for_restore = True
         if self.add_time_axis:

@@ -212,8 +212,10 @@ class RecUnit(BaseRNNCell):
 
     def _use_as_cell(self, num_in: int) -> None:
         if self.layer is None:
-            dims = [Dim(n, name=f"{key}_dim", kind=Dim.Types.Feature) for key, n in
-                    (("in", num_in), ("out", self.num_units))]  # fmt: skip
+            dims = [
+                Dim(n, name=f"{key}_dim", kind=Dim.Types.Feature)
+                for key, n in (("in", num_in), ("out", self.num_units))
+            ]
             self.use(layer=CellOwner(type(self).__name__), in_dim=dims[0], out_dim=dims[1])
 
     def _packed_state(self, parts: State) -> Any:

@@ -59,9 +59,13 @@ class CellOwner:
         shape = [dim.dimension for dim in dims]
         with outermost_graph():
             variable = tf1.get_variable(
-                name, shape=shape, dtype=get_default_float_dtype(), trainable=trainable is not False, use_resource=True,
+                name,
+                shape=shape,
+                dtype=get_default_float_dtype(),
+                trainable=trainable is not False,
+                use_resource=True,
                 initializer=get_initializer(initial, dtype=get_default_float_dtype()),
-            )  # fmt: skip
+            )
         set_param_axes_split_info(variable, axes_split_info or [None] * len(shape))
         return Tensor(name, dims=dims, dtype=variable.dtype.base_dtype.name, raw_tensor=variable)
 

@@ -74,10 +74,14 @@ class LSTMCell(FusedLstm):
         """
         super().__init__(num_units)
         self.only_possible = {
-            "num_unit_shards": (num_unit_shards, None), "num_proj_shards": (num_proj_shards, None),
-            "reuse": (reuse, None), "state_is_tuple": (state_is_tuple, True), "dtype": (dtype, None),
-            "dynamic": (dynamic, False), "num_proj": (num_proj, None if num_proj is None else num_units),
-        }  # fmt: skip
+            "num_unit_shards": (num_unit_shards, None),
+            "num_proj_shards": (num_proj_shards, None),
+            "reuse": (reuse, None),
+            "state_is_tuple": (state_is_tuple, True),
+            "dtype": (dtype, None),
+            "dynamic": (dynamic, False),
+            "num_proj": (num_proj, None if num_proj is None else num_units),
+        }
         self.use_peepholes = use_peepholes
         self.num_proj = num_proj
         self.initializer = initializer
@@ -183,9 +187,16 @@ class BasicLSTMCell(LSTMCell):
         :param forget_bias: like all others, see `LSTMCell`
         """
         super().__init__(
-            num_units, forget_bias=forget_bias, state_is_tuple=state_is_tuple, activation=activation, reuse=reuse,
-            name=name, dtype=dtype, dynamic=dynamic, trainable=trainable,
-        )  # fmt: skip
+            num_units,
+            forget_bias=forget_bias,
+            state_is_tuple=state_is_tuple,
+            activation=activation,
+            reuse=reuse,
+            name=name,
+            dtype=dtype,
+            dynamic=dynamic,
+            trainable=trainable,
+        )
 
 
 class ZoneoutLSTMCell(LSTMCell):
