@@ -66,7 +66,7 @@ class PoolLayer(SpatialLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', F]"""
-        spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.pool_size))
+        spatial: Sequence[Dim] = self.spatial_dims(source, self.in_spatial_dims, len(self.pool_size))
         if all(size == 1 for size in self.pool_size) and self.strides in (None, 1) and self.out_spatial_dims is None:
             return source
         padding = self.padding
