@@ -23,7 +23,7 @@ from typing import Any, Protocol, TextIO
 
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.system.live_line import live_line
-from returnn.util.warn_once import warn_deprecated, warn_once
+from returnn.util.system.warn_once import warn_deprecated, warn_once
 
 DEFAULT_VERBOSITY = 3
 _LEVELS = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)  # of v1 to v5
@@ -44,6 +44,12 @@ class LogOptions(Protocol):
         """The values of all options."""
 
 
+class _Unfinished(threading.local):
+    """What a thread has written of a line, so that threads which print at the same time do not share one."""
+
+    text = ""
+
+
 class Stream:
     """A text stream which gives each complete line to a logger."""
 
@@ -52,7 +58,7 @@ class Stream:
         :param log: gets the lines
         :param lvl: level of the lines, as in `logging`
         """
-        self.buf = StringIO()
+        self.unfinished = _Unfinished()
         self.log = log
         self.lvl = lvl
         self.lock = threading.RLock()
@@ -60,18 +66,15 @@ class Stream:
     def write(self, msg: str) -> int:
         """Lines without an end are kept until it comes, or until `flush`."""
         with self.lock:
-            *lines, rest = (self.buf.getvalue() + msg).split("\n")
-            self.buf = StringIO()
-            self.buf.write(rest)
+            *lines, self.unfinished.text = (self.unfinished.text + msg).split("\n")
             for line in lines:
                 self.log.log(self.lvl, "%s", line)
         return len(msg)
 
     def flush(self) -> None:
-        """Writes also a line that has no end yet."""
+        """Writes also a line of this thread that has no end yet."""
         with self.lock:
-            rest = self.buf.getvalue()
-            self.buf = StringIO()
+            rest, self.unfinished.text = self.unfinished.text, ""
             if rest:
                 self.log.log(self.lvl, "%s", rest)
             for handler in self.log.handlers:
@@ -223,12 +226,24 @@ class Log:
         self.verbose = [level <= max(verbosities, default=0) for level in range(6)]
         self._make_streams()
 
-    def init_by_config(self, config: LogOptions) -> None:
-        """:param config: with the options `log`, `log_verbosity`, `log_format`"""
+    def init_by_config(self, config: LogOptions, *, process: int = 0) -> None:
+        """
+        :param config: with the options `log`, `log_verbosity`, `log_format`
+        :param process: number of this process, if there are several. Others than the first one write only to files,
+            of their own: "train.log.process1"; errors are shown by all
+        """
+        options = config.options
+        if not process:
+            self.initialize(logs=options.log, verbosity=options.log_verbosity, formatter=options.log_format)
+            return
+        targets = list(options.log or ["stdout"])
+        kept = [i for i, target in enumerate(targets) if target != "stdout" and not target.startswith("|")]
+        verbosities = _extend(options.log_verbosity or [DEFAULT_VERBOSITY], len(targets))
+        formatters = _extend(options.log_format or ["default"], len(targets))
         self.initialize(
-            logs=config.options.log,
-            verbosity=config.options.log_verbosity,
-            formatter=config.options.log_format,
+            logs=[f"{targets[i]}.process{process}" for i in kept] or ["stdout"],
+            verbosity=[verbosities[i] for i in kept] or [0],
+            formatter=[formatters[i] for i in kept] or ["default"],
         )
 
     def print_warning(self, text: str, prefix_text: str = "WARNING:", extra_text: str | None = None) -> None:

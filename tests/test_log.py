@@ -8,7 +8,7 @@ import pytest
 from returnn.config import Config
 from returnn.log import log, wrap_log_streams
 from returnn.util.errors import ConfigError
-from returnn.util.warn_once import forget_shown
+from returnn.util.system.warn_once import forget_shown
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from returnn.util.errors import ConfigError
-from returnn.util.warn_once import warn_deprecated
+from returnn.util.system.warn_once import warn_deprecated
 
 
 class RequirementNotSatisfied(ConfigError):

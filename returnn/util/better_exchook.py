@@ -1,96 +1,88 @@
-"""Tracebacks with the values of the variables, by `rich`. Configs and tools call `install`."""
+"""Documented path: hands on the hook for exceptions, and what else the module of this name had."""
 
-from __future__ import annotations
-
-import sys
-from types import TracebackType
-from typing import IO, Any
-
-from rich.console import Console
-from rich.traceback import Traceback
-
-from returnn.util.errors import UserError
+from returnn.compat.exchook.frames import (
+    DummyFrame,
+    ExtendedFrameSummary,
+    dump_all_thread_tracebacks,
+    format_tb,
+    get_current_frame,
+    get_func_from_code_object,
+    get_func_str_from_code_object,
+    is_at_exit,
+    iter_traceback,
+    replace_traceback_format_tb,
+    replace_traceback_print_tb,
+)
+from returnn.compat.exchook.source_text import (
+    add_indent_lines,
+    fallback_findfile,
+    get_indent_prefix,
+    get_same_indent_prefix,
+    get_source_code,
+    grep_full_py_identifiers,
+    is_source_code_missing_brackets,
+    is_source_code_missing_open_brackets,
+    parse_py_statement,
+    parse_py_statements,
+    py_keywords,
+    remove_indent_lines,
+    replace_tab_indent,
+    replace_tab_indents,
+    set_linecache,
+    str_visible_len,
+    to_bool,
+)
+from returnn.compat.exchook.terminal import PY3, Color, output_limit, raw_input, simple_debug_shell, unicode
 from returnn.util.system.debug_shell import debug_shell
+from returnn.util.system.exception_hook import (
+    better_exchook,
+    install,
+    print_exc,
+    print_exception,
+    print_tb,
+    setup_all,
+)
 
-__all__ = ["better_exchook", "debug_shell", "install", "print_exc", "print_exception", "print_tb", "setup_all"]
-
-_MAX_FRAMES = 30
-
-
-def install() -> None:
-    """Every exception that nobody catches is shown by `better_exchook`."""
-    sys.excepthook = better_exchook
-
-
-setup_all = install
-
-
-def better_exchook(
-    etype: type[BaseException],
-    value: BaseException,
-    tb: TracebackType | None,
-    debugshell: bool = False,
-    file: IO[str] | None = None,
-    limit: int | None = None,
-    chain: bool = True,
-) -> None:
-    """
-    :param etype: class of the exception
-    :param value: the exception
-    :param tb: where it comes from
-    :param debugshell: whether a shell opens there
-    :param file: stderr by default
-    :param limit: of the number of frames
-    :param chain: whether the exceptions that caused it are shown too
-    """
-    file = sys.stderr if file is None else file
-    if isinstance(value, UserError):
-        print(f"error: {value}", file=file)
-    elif issubclass(etype, KeyboardInterrupt):
-        print("interrupted", file=file)
-    else:
-        _print_traceback(etype, value, tb, file, limit, chain)
-    if debugshell and tb is not None:
-        while tb.tb_next is not None:
-            tb = tb.tb_next
-        debug_shell(tb.tb_frame.f_locals, tb.tb_frame.f_globals, exit_afterwards=False)
-
-
-def print_exception(
-    etype: type[BaseException],
-    value: BaseException,
-    tb: TracebackType | None,
-    limit: int | None = None,
-    file: IO[str] | None = None,
-    chain: bool = True,
-) -> None:
-    """Like `traceback.print_exception`."""
-    better_exchook(etype, value, tb, file=file, limit=limit, chain=chain)
-
-
-def print_exc(limit: int | None = None, file: IO[str] | None = None, chain: bool = True) -> None:
-    """Like `traceback.print_exc`."""
-    etype, value, tb = sys.exc_info()
-    if etype is not None and value is not None:
-        print_exception(etype, value, tb, limit=limit, file=file, chain=chain)
-
-
-def print_tb(tb: TracebackType | None, file: IO[str] | None = None, **kwargs: Any) -> None:
-    """Like `traceback.print_tb`."""
-    better_exchook(Exception, Exception("traceback"), tb, file=file, **kwargs)
-
-
-def _print_traceback(
-    etype: type[BaseException],
-    value: BaseException,
-    tb: TracebackType | None,
-    file: IO[str],
-    limit: int | None,
-    chain: bool,
-) -> None:
-    if not chain:
-        value = value.with_traceback(tb)
-        value.__cause__, value.__context__ = None, None
-    traceback = Traceback.from_exception(etype, value, tb, show_locals=True, max_frames=limit or _MAX_FRAMES)
-    width = None if file.isatty() else 120
-    Console(file=file, width=width).print(traceback)
+__all__ = [
+    "PY3",
+    "Color",
+    "DummyFrame",
+    "ExtendedFrameSummary",
+    "add_indent_lines",
+    "better_exchook",
+    "debug_shell",
+    "dump_all_thread_tracebacks",
+    "fallback_findfile",
+    "format_tb",
+    "get_current_frame",
+    "get_func_from_code_object",
+    "get_func_str_from_code_object",
+    "get_indent_prefix",
+    "get_same_indent_prefix",
+    "get_source_code",
+    "grep_full_py_identifiers",
+    "install",
+    "is_at_exit",
+    "is_source_code_missing_brackets",
+    "is_source_code_missing_open_brackets",
+    "iter_traceback",
+    "output_limit",
+    "parse_py_statement",
+    "parse_py_statements",
+    "print_exc",
+    "print_exception",
+    "print_tb",
+    "py_keywords",
+    "raw_input",
+    "remove_indent_lines",
+    "replace_tab_indent",
+    "replace_tab_indents",
+    "replace_traceback_format_tb",
+    "replace_traceback_print_tb",
+    "set_linecache",
+    "setup_all",
+    "simple_debug_shell",
+    "str_visible_len",
+    "to_bool",
+    "unicode",
+]

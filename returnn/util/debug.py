@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import os
 import signal
 import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
-from returnn.util import better_exchook
+from returnn.util.system import exception_hook
+from returnn.util.system.crash_handlers import (
+    init_cuda_not_in_main_proc_check,
+    install_lib_sig_segfault,
+    install_native_signal_handler,
+    install_subproc_faulthandler,
+)
 from returnn.util.system.debug_shell import debug_shell
+from returnn.util.system.py_tracer import PyTracer, check_py_traces_rf_to_pt_equal
 
 __all__ = [
+    "PyTracer",
+    "auto_exclude_all_new_threads",
+    "check_py_traces_rf_to_pt_equal",
     "debug_shell",
     "dump_all_thread_tracebacks",
     "format_signum",
+    "global_exclude_thread_ids",
     "init_better_exchook",
+    "init_cuda_not_in_main_proc_check",
     "init_faulthandler",
+    "install_lib_sig_segfault",
+    "install_native_signal_handler",
     "install_signal_handler_if_default",
+    "install_subproc_faulthandler",
     "setup_warn_with_traceback",
     "signal_handler",
     "signum_to_signame",
 ]
 
 signum_to_signame = {int(entry): entry.name for entry in signal.Signals}
+global_exclude_thread_ids: set[int] = set()  # `dump_all_thread_tracebacks` leaves them out
+T = TypeVar("T")
 
 
 def init_better_exchook() -> None:
     """An exception that nobody catches shows the values of the variables; those of `UserError` only its message."""
-    better_exchook.install()
+    exception_hook.install()
     if os.environ.get("DEBUG_WARN_WITH_TRACEBACK") == "1":
         setup_warn_with_traceback()
 
@@ -91,12 +109,31 @@ def dump_all_thread_tracebacks(
     :param file: stderr by default
     """
     file = sys.stderr if file is None else file
-    excluded = set(exclude_thread_ids or ()) | ({threading.get_ident()} if exclude_self else set())
+    excluded = {*global_exclude_thread_ids, *(exclude_thread_ids or ())} | (
+        {threading.get_ident()} if exclude_self else set()
+    )
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():
         if ident not in excluded:
             print(f"Thread {names.get(ident, 'unknown')} ({ident}):", file=file)
             traceback.print_stack(frame, file=file)
+
+
+def auto_exclude_all_new_threads(func: Callable[..., T]) -> Callable[..., T]:
+    """
+    :param func: function
+    :return: the same; `dump_all_thread_tracebacks` leaves out the threads which begin in it, such as those of a library
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> T:
+        before = set(sys._current_frames())
+        try:
+            return func(*args, **kwargs)
+        finally:
+            global_exclude_thread_ids.update(set(sys._current_frames()) - before)
+
+    return wrapped
 
 
 def setup_warn_with_traceback() -> None:

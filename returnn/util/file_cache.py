@@ -176,7 +176,7 @@ class FileCache:
             need_at_least_free_space_size * self._wanted_multiplier, disk.total * self._wanted_free_ratio
         )  # bytes
         now = time.time()
-        for last_used, size, path in sorted(self._files()):
+        for last_used, size, path in sorted(self.iter_files()):
             free, age_s = disk.free + result.freed, now - last_used
             is_old = age_s > self._always_older_s or (free < wanted and age_s > self._wanted_older_s)
             if not is_old and free >= need_at_least_free_space_size:
@@ -217,8 +217,8 @@ class FileCache:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
 
-    def _files(self) -> Iterator[tuple[float, int, str]]:
-        """:return: last use (seconds since 1970), size in bytes, path"""
+    def iter_files(self) -> Iterator[tuple[float, int, str]]:
+        """:return: of each copy: last use (seconds since 1970), size in bytes, path"""
         for folder, _, names in os.walk(self.cache_directory):
             for name in names:
                 if not name.endswith((_INFO_SUFFIX, _LOCK_SUFFIX)):

@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TextIO
@@ -65,7 +66,8 @@ class NativeCodeCompiler:
         :param should_cleanup_old_mydir: delete older versions of this one
         :param use_cxx11_abi: use the newer ABI of the standard library of GCC
         :param log_stream: for what happens
-        :param verbose: write the command and its output there
+        :param verbose: write the command and its output there, or to the standard output. Default: if the environment
+            variable `RETURNN_NATIVE_CODE_COMPILER_VERBOSE` is 1
         """
         self.base_name = base_name
         self.code_version = code_version
@@ -76,7 +78,7 @@ class NativeCodeCompiler:
         self.include_deps = list(include_deps or ())
         self.static_version_name = static_version_name
         self.use_cxx11_abi = use_cxx11_abi
-        self.verbose = bool(verbose)
+        self.verbose = os.environ.get("RETURNN_NATIVE_CODE_COMPILER_VERBOSE") == "1" if verbose is None else verbose
         self._include_paths = list(include_paths)
         self._log_stream = log_stream
         self._lib_filename: str | None = None
@@ -103,6 +105,7 @@ class NativeCodeCompiler:
             with LockFile(self.cache_dir, lock_timeout=_LOCK_TIMEOUT_S):
                 if not os.path.exists(filename) or self._info() != self._read_info():
                     self._compile(filename)
+                    _write(os.path.join(self.cache_dir, "info.json"), json.dumps(self._info()))
                 os.utime(filename)
             self._lib_filename = filename
         return self._lib_filename
@@ -168,12 +171,11 @@ class NativeCodeCompiler:
             errors = [line for line in result.stdout.splitlines() if "error:" in line] or result.stdout.splitlines()
             first = errors[0].removeprefix(f"{self.cache_dir}/") if errors else f"exit status {result.returncode}"
             raise UserError(f"native code {self.base_name!r} cannot be compiled: {first}\n  The code is in {source!r}.")
-        _write(os.path.join(self.cache_dir, "info.json"), json.dumps(self._info()))
         os.replace(partial, filename)
 
     def _log(self, text: str) -> None:
-        if self.verbose and self._log_stream is not None and text:
-            print(text.rstrip(), file=self._log_stream)
+        if self.verbose and text:
+            print(text.rstrip(), file=self._log_stream or sys.stdout)
 
 
 def get_cc_bin() -> str:

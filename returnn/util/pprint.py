@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import numpy
 
-from returnn.util.nested import is_namedtuple
+from returnn.util.python.nested import is_namedtuple
 
 _MAX_LINE = 80
 _INDENT = "  "

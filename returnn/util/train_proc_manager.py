@@ -16,6 +16,8 @@ import sys
 from types import FrameType
 from typing import Any
 
+from returnn.util.system.child_process import with_end_of_parent
+
 _IS_MANAGED = "RETURNN_TRAIN_PROC_MANAGED"  # is set in the environment of the training
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -53,7 +55,8 @@ def _run_once(stopped: list[int]) -> int:
     :return: exit status, or minus the number of the signal
     """
     environment = {**os.environ, _IS_MANAGED: "1"}
-    process = subprocess.Popen([sys.executable, *sys.orig_argv[1:]], env=environment)
+    command = [*with_end_of_parent(signal.SIGTERM), sys.executable, *sys.orig_argv[1:]]
+    process = subprocess.Popen(command, env=environment)
 
     def hand_on(number: int, frame: FrameType | None) -> None:
         stopped.append(number)

@@ -5,7 +5,7 @@ import pytest
 from returnn.log import wrap_log_streams
 from returnn.util.basic import BehaviorVersion
 from returnn.util.errors import ConfigError
-from returnn.util.warn_once import forget_shown
+from returnn.util.system.warn_once import forget_shown
 
 
 @pytest.fixture(autouse=True)

@@ -180,6 +180,7 @@ def test_introspection():
     assert obj_diff_str({"a": [1, _Base(1)]}, {"a": [1, _Base(2)]}) == "self['a'][1].a: 1 != 2"
     assert obj_diff_str({"a": 1}, {}) == "self['a']: is only in one"
     assert obj_diff_str(1, 1) == "No diff."
+    assert obj_diff_str({"a": 1}, {}, name="mine") == "mine['a']: is only in one"
 
 
 def test_pickled_objects_in_a_pipe():

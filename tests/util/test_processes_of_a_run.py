@@ -37,6 +37,13 @@ def run(folder, code):
     )
 
 
+def wait_until(condition):
+    deadline_s = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
 def num_runs(folder):
     return len((folder / "runs").read_text())
 
@@ -54,6 +61,31 @@ def test_training_that_crashes_after_some_progress_starts_again(tmp_path):
     assert done.returncode == 0
     assert num_runs(tmp_path) == 4
     assert done.stderr.count("training ended with status -9 after some progress: starts again") == 3
+
+
+def test_training_ends_with_a_manager_that_is_killed(tmp_path):
+    (tmp_path / "run.py").write_text(
+        MANAGED
+        + "import time\nopen('pid', 'w').write(str(os.getpid()))\nos.rename('pid', 'pid.is')\ntime.sleep(1000)\n"
+    )
+    manager = subprocess.Popen([sys.executable, "run.py"], cwd=tmp_path, env=ENV)
+    wait_until(lambda: (tmp_path / "pid.is").exists())
+    training = int((tmp_path / "pid.is").read_text())
+    manager.kill()
+    manager.wait()
+    wait_until(lambda: not os.path.exists(f"/proc/{training}"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
+def test_trainings_end_with_their_launcher(number, tmp_path):
+    (tmp_path / "run.py").write_text("import os, time\nopen(f'pid.{os.getpid()}', 'w').close()\ntime.sleep(1000)\n")
+    command = [sys.executable, "-m", "returnn.launch", "--processes", "2", "run.py"]
+    launcher = subprocess.Popen(command, cwd=tmp_path, env=ENV, stderr=subprocess.DEVNULL)
+    wait_until(lambda: len(list(tmp_path.glob("pid.*"))) == 2)
+    launcher.send_signal(number)
+    assert launcher.wait(30) == (-number if number == signal.SIGKILL else 128 + number)
+    for path in tmp_path.glob("pid.*"):
+        wait_until(lambda process=f"/proc/{path.name[4:]}": not os.path.exists(process))
 
 
 @pytest.mark.parametrize(("code", "status"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 11)", 139)])

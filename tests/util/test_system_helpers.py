@@ -8,10 +8,10 @@ import h5py
 import numpy
 import pytest
 
-from returnn.compat.util.export import onnx_export
 from returnn.config import Config
 from returnn.util import basic
 from returnn.util.errors import UserError
+from returnn.util.onnx_export import onnx_export
 
 
 def test_config_of_the_linker(tmp_path):
@@ -109,6 +109,7 @@ def test_information_about_a_run(tmp_path, monkeypatch):
     assert basic.get_utc_start_time_filename_part() in path.name
     config.set("use_horovod", True)
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     assert not basic.should_write_to_disk(config)
     basic.log_runtime_info_to_dir(str(tmp_path / "other"), config)
     assert not (tmp_path / "other").exists()

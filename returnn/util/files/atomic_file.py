@@ -1,14 +1,22 @@
-"""Files that are complete or absent: written aside, synced, renamed."""
+"""
+Files that are complete or absent: written aside, synced, renamed.
+
+What is no file, such as /dev/stdout, /dev/null or a FIFO, is written as it is: renaming would take its place.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
 from returnn.util.errors import UserError
+
+_OWN_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 @contextlib.contextmanager
@@ -24,6 +32,12 @@ def open_atomic(filename: str | os.PathLike[str], mode: str = "w", **open_opts: 
     """
     path = os.path.realpath(filename)
     opts = open_opts if "b" in mode else {"encoding": "utf8", **open_opts}
+    if _is_stream(filename):
+        own = _OWN_STREAMS.get(os.path.abspath(filename))
+        # The same descriptor goes on where the process has written to, if its output is a file.
+        with _explain_failure(filename), open(filename if own is None else os.dup(own), mode, **opts) as file:
+            yield file
+        return
     with _explain_failure(filename):
         handle, temp_path = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=_folder(path))
     try:
@@ -51,6 +65,23 @@ def write_atomic(filename: str | os.PathLike[str], content: str | bytes) -> None
         file.write(content)
 
 
+def check_writable(filename: str | os.PathLike[str]) -> None:
+    """
+    To be called before the work of hours whose result goes there.
+
+    :param filename: will be written
+    :raises UserError: if it cannot be
+    """
+    try:
+        if _is_stream(filename):
+            if not os.access(filename, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        tempfile.TemporaryFile(dir=_folder(os.path.realpath(filename))).close()
+    except OSError as exc:
+        raise UserError(f"cannot write the file {os.fspath(filename)!r}: {exc.strerror}.") from exc
+
+
 def sync_folder(folder: str | os.PathLike[str]) -> None:
     """Makes sure that what was renamed, made or deleted in a folder is so after a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -58,6 +89,15 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_stream(filename: str | os.PathLike[str]) -> bool:
+    """:return: whether it is a device, a FIFO, or what this process writes to anyway"""
+    try:
+        mode = os.stat(filename).st_mode
+    except OSError:
+        return False
+    return os.path.abspath(filename) in _OWN_STREAMS or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _folder(path: str) -> str:

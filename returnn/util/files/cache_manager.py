@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 from returnn.util.errors import UserError
-from returnn.util.warn_once import warn_once
+from returnn.util.system.warn_once import warn_once
 
 _COMMAND = "cf"
 _local_files: dict[str, str] = {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-_SUFFIX = re.compile(r"(\.index|\.meta|\.data-\d+-of-\d+)$")
+_SUFFIX = re.compile(r"(\.index|\.meta|\.data-\d+-of-\d+|(\.opt)?\.pt|\.safetensors)$")
 
 
 def get_checkpoint_filepattern(filepath: str) -> str:
     """
-    :param filepath: one of the files of a TensorFlow checkpoint, e.g. "model.003.index"
+    :param filepath: one of the files of a checkpoint, e.g. "model.003.index" or "model.003.pt"
     :return: the name of the checkpoint, e.g. "model.003"
     """
     return _SUFFIX.sub("", filepath)
@@ -21,7 +21,7 @@ def model_epoch_from_filename(filename: str) -> int:
     :return: its epoch
     :raises ValueError: if the name has none
     """
-    match = re.search(r"\.(\d+)$", get_checkpoint_filepattern(filename).removesuffix(".pt"))
+    match = re.search(r"\.(\d+)$", get_checkpoint_filepattern(filename))
     if match is None:
         raise ValueError(f"the name {filename!r} has no epoch at its end")
     return int(match.group(1))

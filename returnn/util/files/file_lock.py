@@ -2,9 +2,10 @@
 A lock between processes, also on different machines, by a file in a shared folder.
 
 The operating system's own locks are not reliable on network file systems, making a file exclusively is. Its drawback
-is that the lock of a killed process stays. So the holder is written into it: if that was a process of this machine that
-is not there any more, the file does not count. For the other machines, the holder renews the time of the file, and one
-which is too old does not count.
+is that the lock of a killed process stays. So the holder is written into it: a process of this machine has it as long
+as it is there, and no longer. Those of other machines, or of a file that does not say who it is, renew the time of the
+file. One which is too old does not count, by the clock of the file system, as those of machines differ. Neither does
+one from a time to come: a clock was wrong then, or else it would be renewed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import tempfile
 import threading
 import time
 
@@ -65,12 +67,22 @@ class LockFile:
             return False
 
     def _is_stale(self, filename: str) -> bool:
+        holder = LockHolder.of_file(filename)
+        if holder is not None and holder.is_of_this_machine:
+            return holder.is_dead
+        now_s = self._time_of_folder()
         try:
-            age_s = time.time() - os.stat(filename).st_mtime
+            return abs(now_s - os.stat(filename).st_mtime) > self.lock_timeout
         except FileNotFoundError:
             return False
-        holder = LockHolder.of_file(filename)
-        return age_s > self.lock_timeout or (holder is not None and holder.is_dead)
+
+    def _time_of_folder(self) -> float:
+        """:return: what a file gets as its time now"""
+        try:
+            with tempfile.TemporaryFile(dir=self.directory) as file:
+                return os.fstat(file.fileno()).st_mtime
+        except OSError:  # then nobody will lock anything either
+            return time.time()
 
     def maybe_remove_old_lockfile(self) -> None:
         """Removes a file which does not count any more. Of several processes that try it at once, one does it."""

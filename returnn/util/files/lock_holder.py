@@ -27,7 +27,7 @@ class LockHolder:
     def of_file(cls, filename: str) -> LockHolder | None:
         """:return: None if the file says nothing: it is gone, or is just being written"""
         try:
-            with open(filename, encoding="utf8") as file:
+            with open(filename, encoding="utf8", opener=_open_at_once) as file:
                 return cls(**json.load(file))
         except (OSError, ValueError, TypeError):
             return None
@@ -37,17 +37,26 @@ class LockHolder:
         return json.dumps(asdict(self))
 
     @property
+    def is_of_this_machine(self) -> bool:
+        """Whether we can see the process."""
+        return self.host == _host()
+
+    @property
     def is_dead(self) -> bool:
         """Whether the process has ended for sure. Of another machine, that is not known."""
-        return self.host == _host() and _start_of_process(self.pid) != self.process_start
+        return self.is_of_this_machine and _start_of_process(self.pid) != self.process_start
 
     @property
     def is_this_process(self) -> bool:
         """Whether it is us."""
-        return self.host == _host() and self.pid == os.getpid() and not self.is_dead
+        return self.is_of_this_machine and self.pid == os.getpid() and not self.is_dead
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host.partition('/')[0]}, since {self.since}"
+
+
+def _open_at_once(filename: str, flags: int) -> int:
+    return os.open(filename, flags | os.O_NONBLOCK)  # a FIFO of that name would wait for a writer
 
 
 def _host() -> str:

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from returnn.util.files.atomic_file import open_atomic
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 
 def new_figure(width: float, height: float, *, needed_for: str) -> Any:

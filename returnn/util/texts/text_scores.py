@@ -44,9 +44,37 @@ def score_lines(
             yield alignment_text(text.split(), references[tag].split())
     for name in metrics:
         yield METRICS[name](hypotheses, references)
+    end = _end_of_references(hypotheses, references)
+    if end is not None:
+        yield (
+            f"Each reference ends with {end!r}, and no hypothesis, which counts as an error. If it is the end of the "
+            f"sequence, say so in the vocabulary: 'eos_label': {end!r}."
+        )
     missing = len(set(references) - set(hypotheses))
     if missing:
         yield f"{missing} of {len(references)} references have no hypothesis, and do not count."
+
+
+def without_end(texts: Mapping[str, str], end: str | None) -> dict[str, str]:
+    """
+    :param texts: by tag, as labels
+    :param end: the label that ends sequences; None if there is none
+    :return: the texts without it
+    """
+    if end is None:
+        return dict(texts)
+    if all(text.endswith(end) for text in texts.values()):  # also where labels are not separated, such as characters
+        return {tag: text.removesuffix(end).rstrip() for tag, text in texts.items()}
+    return {tag: text.removesuffix(f" {end}") if text != end else "" for tag, text in texts.items()}
+
+
+def _end_of_references(hypotheses: Mapping[str, str], references: Mapping[str, str]) -> str | None:
+    """:return: what each reference ends with, and no hypothesis, which may well be the label of the end"""
+    last = {references[tag].split()[-1:][0] if references[tag].split() else "" for tag in hypotheses}
+    found = last.pop() if len(last) == 1 and len(hypotheses) > 1 else ""
+    if not found or any(text.split()[-1:] == [found] for text in hypotheses.values()):
+        return None
+    return found
 
 
 def alignment_text(hypothesis: list[str], reference: list[str]) -> str:

@@ -1,9 +1,12 @@
+import contextlib
 import os
+import subprocess
+import sys
 
 import pytest
 
 from returnn.util.errors import UserError
-from returnn.util.files.atomic_file import open_atomic, write_atomic
+from returnn.util.files.atomic_file import check_writable, open_atomic, write_atomic
 
 
 def test_write_text_and_bytes(tmp_path):
@@ -44,6 +47,37 @@ def test_permissions_and_links_stay(tmp_path):
     write_atomic(tmp_path / "fresh", "")
     (tmp_path / "ordinary").write_text("")
     assert (tmp_path / "fresh").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
+
+
+def test_fifo_stays_a_fifo(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    check_writable(path)
+    write_atomic(path, "text")
+    assert os.read(reader, 100) == b"text"
+    os.close(reader)
+    assert path.is_fifo()
+    assert os.listdir(tmp_path) == ["fifo"]
+
+
+def test_devices_stay_as_they_are():
+    before = os.stat("/dev/null")
+    check_writable("/dev/null")
+    write_atomic("/dev/null", "text")
+    assert os.stat("/dev/null").st_rdev == before.st_rdev
+    assert os.stat("/dev/null").st_ino == before.st_ino
+
+
+@pytest.mark.parametrize("to_file", [False, True])
+def test_output_of_the_process_is_no_file_to_replace(to_file, tmp_path):
+    code = (
+        "from returnn.util.files.atomic_file import write_atomic; import sys; print('before', flush=True);"
+        "write_atomic('/dev/stdout', 'text\\n'); print('after')"
+    )
+    with open(tmp_path / "out", "w") if to_file else contextlib.nullcontext(subprocess.PIPE) as out:
+        done = subprocess.run([sys.executable, "-c", code], stdout=out, text=True, check=True)
+    assert ((tmp_path / "out").read_text() if to_file else done.stdout) == "before\ntext\nafter\n"
 
 
 def test_errors_name_the_file(tmp_path):

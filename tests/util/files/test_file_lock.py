@@ -96,6 +96,51 @@ def test_lock_of_another_machine_counts_until_it_is_too_old(tmp_path):
     lock.unlock()
 
 
+def set_age(path, age_s):
+    then = time.time() - age_s
+    os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "{}", "\x00\xff", '{"host": 1}'])
+@pytest.mark.parametrize(("age_s", "counts"), [(0, True), (90, True), (-90, True), (110, False), (-110, False)])
+def test_lock_that_does_not_say_whose_it_is_counts_by_its_time(text, age_s, counts, tmp_path):
+    (tmp_path / "lock_file").write_text(text, encoding="latin1")
+    set_age(tmp_path / "lock_file", age_s)
+    lock = LockFile(str(tmp_path), lock_timeout=100)
+    assert lock.is_locked() == counts
+    assert lock.holder() is None
+    assert lock.try_lock() != counts
+    assert os.listdir(tmp_path) == ["lock_file"]
+    if not counts:
+        lock.unlock()
+
+
+@pytest.mark.parametrize("age_s", [200, -200])
+def test_time_of_a_lock_does_not_matter_while_its_process_is_there(age_s, tmp_path):
+    with LockFile(str(tmp_path), lock_timeout=100) as lock:
+        set_age(lock.lockfile, age_s)
+        assert not LockFile(str(tmp_path), lock_timeout=100).try_lock()
+        assert lock.is_ours()
+
+
+def test_clock_of_this_machine_does_not_matter(tmp_path, monkeypatch):
+    other = replace(LockHolder.this_process(), host="other/1")
+    (tmp_path / "lock_file").write_text(other.text())
+    now_s = time.time()
+    for jump_s in (-1e6, 1e6):
+        monkeypatch.setattr("time.time", lambda jump_s=jump_s: now_s + jump_s)
+        assert not LockFile(str(tmp_path), lock_timeout=100).try_lock()
+
+
+def test_pipe_in_the_place_of_a_lock_does_not_hang(tmp_path):
+    os.mkfifo(tmp_path / "lock_file")
+    assert not LockFile(str(tmp_path)).try_lock()
+    set_age(tmp_path / "lock_file", 1e6)
+    lock = LockFile(str(tmp_path))
+    assert lock.try_lock()
+    lock.unlock()
+
+
 def test_number_of_an_ended_process_that_another_one_has_now(tmp_path):
     old = replace(LockHolder.this_process(), process_start="1")
     (tmp_path / "lock_file").write_text(old.text())

@@ -4,7 +4,7 @@ import pytest
 
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.texts.corpus_bleu import corpus_bleu, tokens_13a
-from returnn.util.texts.text_scores import alignment_text, check_metrics, score_lines
+from returnn.util.texts.text_scores import alignment_text, check_metrics, score_lines, without_end
 
 HYPS = [
     "The cat sat on the mat, quickly.", "Es kostet 3,50 Euro - oder 1-2 mehr (etwa).", "a b", "Ein Mann fährt Fahrrad.",
@@ -48,6 +48,24 @@ def test_scores_per_sequence_and_in_all():
     assert lines[2].startswith("WER 33.33%")
     assert lines[4].startswith("BLEU 0.00")
     assert lines[5] == "1 of 3 references have no hypothesis, and do not count."
+
+
+def test_end_of_sequences_is_no_word():
+    labels = {"a": "x y </s>", "b": "</s>", "c": "x"}
+    assert without_end(labels, "</s>") == {"a": "x y", "b": "", "c": "x"}
+    assert without_end({"a": "abc</s>", "b": "</s>"}, "</s>") == {"a": "abc", "b": ""}
+    assert without_end({"a": "abc.", "b": "d"}, ".") == {"a": "abc.", "b": "d"}
+    assert without_end(labels, None) == labels
+
+
+def test_label_that_looks_like_an_end_is_named():
+    refs = {"a": "x y .", "b": "u ."}
+    lines = list(score_lines({"a": "x y", "b": "u"}, refs, ["wer"]))
+    assert lines[1].startswith(
+        "Each reference ends with '.', and no hypothesis, which counts as an error. If it is the"
+    )
+    assert len(list(score_lines({"a": "x y .", "b": "u"}, refs, ["wer"]))) == 1
+    assert len(list(score_lines({"a": "x", "b": "u"}, {"a": "x y", "b": "u ."}, ["wer"]))) == 1
 
 
 def test_what_cannot_be_scored():

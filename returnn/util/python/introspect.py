@@ -93,14 +93,19 @@ def try_run(
         return default
 
 
-def obj_diff_list(self: Any, other: Any) -> list[str]:
-    """:return: a line for each difference of two objects: nested dicts, lists, or any objects with attributes"""
-    return _diff("self", self, other)
+def obj_diff_list(self: Any, other: Any, *, name: str = "self") -> list[str]:
+    """
+    :param self: nested dicts, lists, or any objects with attributes
+    :param other: to be compared with it
+    :param name: of the object, in the lines
+    :return: a line for each difference
+    """
+    return _diff(name, self, other)
 
 
-def obj_diff_str(self: Any, other: Any) -> str:
-    """:return: `obj_diff_list` as text"""
-    return "\n".join(obj_diff_list(self, other)) or "No diff."
+def obj_diff_str(self: Any, other: Any, **kwargs: Any) -> str:
+    """:return: `obj_diff_list` as text. See there for the arguments"""
+    return "\n".join(obj_diff_list(self, other, **kwargs)) or "No diff."
 
 
 def _diff(path: str, a: Any, b: Any) -> list[str]:

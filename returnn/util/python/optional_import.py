@@ -7,6 +7,8 @@ from types import ModuleType
 
 from returnn.util.errors import MissingPackageError
 
+_FRAMEWORKS = {"tensorflow": "tensorflow-cpu", "torch": "torch"}  # as imported: as pip names it
+
 
 def import_optional(module: str, *, needed_for: str) -> ModuleType:
     """
@@ -22,4 +24,20 @@ def import_optional(module: str, *, needed_for: str) -> ModuleType:
             raise
         raise MissingPackageError(
             f"The package {package!r} is needed for {needed_for}.\n  pip install {package}"
+        ) from exc
+
+
+def import_part(module: str) -> ModuleType:
+    """
+    :param module: of the toolkit, such as "returnn.tf.engine", which needs TensorFlow or PyTorch
+    :raises MissingPackageError: if that is not installed; the message has the pip command
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as exc:
+        package = (exc.name or "").split(".")[0]
+        if package not in _FRAMEWORKS:
+            raise
+        raise MissingPackageError(
+            f"The package {package!r} is needed for this.\n  pip install {_FRAMEWORKS[package]}"
         ) from exc

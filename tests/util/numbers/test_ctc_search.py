@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from returnn.util.ctc_search import CtcSearch, SpelledWords
 from returnn.util.errors import UserError
+from returnn.util.numbers.ctc_search import CtcSearch, SpelledWords
 
 
 def log_probs(seed, frames, classes, alpha=0.7):

@@ -1,0 +1,196 @@
+"""
+Checkpoints of a training, in whatever format: their names, what can be wrong with them, and which is the newest.
+
+A checkpoint has a name without suffix, such as "net-model/network.012", and one or several files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from returnn.util.errors import UserError
+
+_BLOCK_BYTES = 1 << 24
+
+
+class CheckpointError(UserError):
+    """A checkpoint that is missing, damaged, does not fit, or cannot be written."""
+
+
+class UnreadableError(CheckpointError):
+    """A file or folder that is there, or may be, but cannot be read now: no right to, a broken disk, a lost mount."""
+
+    def __init__(self, what: str, exc: OSError) -> None:
+        """
+        :param what: checkpoint or folder, for people
+        :param exc: of the operating system
+        """
+        super().__init__(
+            f"{what} cannot be read: {exc.strerror}: {exc.filename!r}.\n"
+            "  It may be intact, so nothing goes on without it. Make it readable, or move it away."
+        )
+
+
+def epoch_filename(model: str, epoch: int, *, is_pretrain: bool = False) -> str:
+    """
+    :param model: option `model`, e.g. "net-model/network"
+    :return: name of the checkpoint without suffix, e.g. "net-model/network.pretrain.012"
+    """
+    return f"{model}.pretrain.{epoch:03d}" if is_pretrain else f"{model}.{epoch:03d}"
+
+
+def broken_filename(checkpoint: str) -> str:
+    """:return: for the parameters after an epoch whose loss is not finite, e.g. "network.012.broken" """
+    return f"{checkpoint}.broken"
+
+
+def existing_checkpoints_with_suffix(
+    model: str, suffix: str, *, is_pretrain_epoch: Callable[[int], bool] = lambda epoch: False
+) -> dict[int, str]:
+    """
+    :param model: option `model`
+    :param suffix: of the file by which a checkpoint exists
+    :param is_pretrain_epoch: if an epoch has both kinds of checkpoint, this says which one counts
+    :return: epoch -> name without suffix, in the order of the epochs
+    """
+    folder, name = os.path.split(model)
+    pattern = re.compile(re.escape(name) + r"\.(pretrain\.)?(\d{3,})" + re.escape(suffix))
+    found: dict[int, set[bool]] = {}
+    for entry in entries_of_folder(folder):
+        if (match := pattern.fullmatch(entry)) and match[2] == f"{int(match[2]):03d}":
+            found.setdefault(int(match[2]), set()).add(bool(match[1]))
+    return {
+        epoch: epoch_filename(
+            model, epoch, is_pretrain=is_pretrain_epoch(epoch) if len(kinds) == 2 else kinds == {True}
+        )
+        for epoch, kinds in sorted(found.items())
+    }
+
+
+def unfinished_filename(checkpoint: str) -> str:
+    """:return: for what was saved inside of an epoch, e.g. "network.012.unfinished" """
+    return f"{checkpoint}.unfinished"
+
+
+def unfinished_checkpoints_with_suffix(model: str, suffix: str) -> dict[int, str]:
+    """
+    :param model: option `model`
+    :param suffix: of the file by which a checkpoint exists
+    :return: epoch -> name without suffix, of what was saved inside of epochs
+    """
+    folder, name = os.path.split(model)
+    pattern = re.compile(re.escape(name) + r"\.((pretrain\.)?(\d{3,})\.unfinished)" + re.escape(suffix))
+    found = [match for entry in entries_of_folder(folder) if (match := pattern.fullmatch(entry))]
+    return {int(match[3]): f"{model}.{match[1]}" for match in sorted(found, key=lambda match: int(match[3]))}
+
+
+def delete_files(checkpoint: str, files: Sequence[str]) -> int:
+    """
+    :param checkpoint: name without suffix
+    :param files: all of its files, in the order in which they are deleted
+    :return: bytes that are free now
+    :raises CheckpointError: if there are none, or if one cannot be deleted
+    """
+    if not files:
+        raise CheckpointError(f"checkpoint {checkpoint!r} does not exist, and cannot be deleted.")
+    num_bytes = 0
+    try:
+        for file in files:
+            num_bytes += os.path.getsize(file)
+            os.remove(file)
+    except OSError as exc:
+        raise CheckpointError(
+            f"checkpoint {checkpoint!r} cannot be deleted: {exc.strerror}: {exc.filename!r}."
+        ) from exc
+    return num_bytes
+
+
+def check_files_readable(checkpoint: str, files: Sequence[str]) -> None:
+    """
+    Reads all of the files, whatever is in them.
+
+    :raises UnreadableError: if that is not possible
+    """
+    for filename in files:
+        try:
+            with open(filename, "rb") as file:
+                while file.read(_BLOCK_BYTES):
+                    pass
+        except OSError as exc:
+            if isinstance(exc, FileNotFoundError) and not os.path.islink(filename):
+                continue  # deleted meanwhile; but a link can lead to a disk that is not mounted
+            exc.filename = exc.filename or filename  # a read that fails has none
+            raise UnreadableError(f"checkpoint {checkpoint!r}", exc) from exc
+
+
+def entries_of_folder(folder: str) -> list[str]:
+    """
+    :return: names; none if there is no such folder
+    :raises UnreadableError: if it cannot be read, which does not mean that it is empty
+    """
+    try:
+        return os.listdir(folder or ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as exc:
+        raise UnreadableError(f"folder {folder!r}", exc) from exc
+
+
+def sync(path: str | Path) -> None:
+    """Waits until the content of a file, or the names of the files in a folder, are on the disk."""
+    descriptor = os.open(path or ".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A checkpoint that cannot be used, and why, as a sentence that names both."""
+
+    checkpoint: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class NewestIntact:
+    """:param epoch: None if no checkpoint is intact"""
+
+    epoch: int | None
+    checkpoint: str | None
+    skipped: tuple[Damage, ...]  # newer ones, the newest first
+
+
+def newest_intact(checkpoints: Mapping[int, str], verify: Callable[[str], None]) -> NewestIntact:
+    """
+    :param checkpoints: epoch -> name without suffix
+    :param verify: reads all of a checkpoint, and raises a CheckpointError if it is damaged
+    :raises UnreadableError: if it is not known whether a newer one is intact
+    """
+    skipped: list[Damage] = []
+    for epoch in sorted(checkpoints, reverse=True):
+        damage = _damage_of(checkpoints[epoch], verify)
+        if damage is None:
+            return NewestIntact(epoch, checkpoints[epoch], tuple(skipped))
+        skipped.append(damage)
+    return NewestIntact(None, None, tuple(skipped))
+
+
+def _damage_of(checkpoint: str, verify: Callable[[str], None]) -> Damage | None:
+    """:return: None if it is intact. What was read wrongly once, as from a network, is read again"""
+    for is_last_try in (False, True):
+        try:
+            verify(checkpoint)
+        except UnreadableError:
+            raise
+        except CheckpointError as exc:
+            if is_last_try:
+                return Damage(checkpoint, str(exc))
+        else:
+            break
+    return None

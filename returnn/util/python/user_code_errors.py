@@ -1,0 +1,45 @@
+"""Exceptions out of code that a user wrote: a message of two lines that says where, instead of a long traceback."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import traceback
+
+_MAX_CHARS = 300
+_NOT_OF_USERS = tuple(
+    os.path.join(os.path.realpath(folder), "")
+    for folder in {
+        os.path.dirname(os.path.dirname(__file__)),
+        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    }
+)
+
+
+def describe_exception(exc: BaseException, *, place: traceback.FrameSummary) -> str:
+    """
+    :param exc: any exception
+    :param place: where it came from
+    :return: two lines: kind and text of it, and the place
+    """
+    text = (str(exc).splitlines() or [""])[0][:_MAX_CHARS]
+    return (
+        f"{type(exc).__name__}: {text}\n"
+        f"  In {place.filename}, line {place.lineno}, {place.name}."
+        " With 'log_verbosity = 5', the log has the traceback."
+    )
+
+
+def last_place(exc: BaseException) -> traceback.FrameSummary:
+    """:return: where an exception was raised"""
+    return traceback.extract_tb(exc.__traceback__)[-1]
+
+
+def last_place_of_user(exc: BaseException) -> traceback.FrameSummary | None:
+    """:return: the innermost place in the code of a user that an exception went through; None if there is none"""
+    places = traceback.extract_tb(exc.__traceback__)
+    return next((place for place in reversed(places) if _is_of_user(place.filename)), None)
+
+
+def _is_of_user(filename: str) -> bool:
+    return not filename.startswith("<") and not os.path.realpath(filename).startswith(_NOT_OF_USERS)
