@@ -1,16 +1,23 @@
 """
-Recurrent units: forward and backward time of one layer against `torch.nn.LSTM` and `torch.nn.GRU`, and graph ops per
-step. Run as `python -m benchmarks.rec_units [--units nativelstm2 gru] [--sizes 128 512] [--batch 32] [--frames 100]`.
-On a machine with other load, `--threads 1` gives steadier ratios.
+Recurrent units: forward and backward time of one layer against `torch.nn.LSTM` and `torch.nn.GRU`, against the same
+unit as a loop of TensorFlow, and against matrix products of the same sizes alone. All of them take turns, so that other
+load on the machine meets all; the fastest of some runs counts.
+
+    python -m benchmarks.rec_units [--units nativelstm2 gru] [--sizes 128 512] [--batches 1 64] [--threads 1 2]
+    python -m benchmarks.rec_units --quick    # the LSTM, some sizes, in a minute
+    python -m benchmarks.rec_units --full     # the LSTM, all sizes
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import os
-import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -20,96 +27,155 @@ import tensorflow as tf
 from returnn.config import Config
 from returnn.tf.layers.rec.units.registry import unit_names
 from returnn.tf.network import TFNetwork
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 tf1 = tf.compat.v1
 torch = import_optional("torch", needed_for="the comparison with PyTorch")
 
 
 Step = Callable[[], object]
+QUICK = [(1, 256, 20), (8, 256, 50), (64, 256, 20), (64, 512, 20)]  # batch, size, frames
+FULL = list(itertools.product((1, 8, 64, 256), (128, 256, 512, 1024), (20, 50, 500)))
+NUM_GATES = {"gru": 3, "basicrnn": 1, "rhn": 2}
 
 
-def our_step(unit: str, args: argparse.Namespace, size: int) -> tuple[Step, int, int]:
-    """:return: step: output, and gradients of all parameters and the input; ops per frame forward, and backward"""
+@dataclass(frozen=True)
+class Case:
+    """One layer."""
+
+    unit: str
+    batch: int
+    size: int
+    frames: int
+    threads: int
+
+    @property
+    def num_operations(self) -> float:
+        """Floating point operations of its matrix products, forward and backward."""
+        return 3 * 2 * self.frames * self.batch * 2 * self.size * NUM_GATES.get(self.unit, 4) * self.size
+
+
+@contextmanager
+def kernels(is_on: bool) -> Iterator[None]:
+    """Layers that are made meanwhile have kernels, or not."""
+    before = os.environ.get("RETURNN_NATIVE", "1")
+    os.environ["RETURNN_NATIVE"] = str(int(is_on))
+    yield
+    os.environ["RETURNN_NATIVE"] = before
+
+
+def our_step(case: Case) -> tuple[Step, bool]:
+    """:return: step: output, and gradients of all parameters and the input; whether it is a loop"""
     with tf.Graph().as_default() as graph:
-        session = tf1.Session(config=tf1.ConfigProto(intra_op_parallelism_threads=args.threads))
-        desc = {"class": "rec", "unit": unit, "n_out": size, "from": "data"}
-        config = Config({"extern_data": {"data": {"dim": size}}, "network": {"output": desc}})
+        session = tf1.Session(config=tf1.ConfigProto(intra_op_parallelism_threads=case.threads))
+        desc = {"class": "rec", "unit": case.unit, "n_out": case.size, "from": "data"}
+        config = Config({"extern_data": {"data": {"dim": case.size}}, "network": {"output": desc}})
         net = TFNetwork(config=config, train_flag=True)
         net.construct_from_dict({"output": desc})
         data, output = net.extern_data.data["data"], net.get_layer("output").output
         inputs = [data.raw_tensor, *net.get_params_list()]
         grads = tf1.gradients(tf.reduce_sum(tf.square(output.raw_tensor)), inputs)
         fetch = [tf.reduce_sum(tf.convert_to_tensor(grad)) for grad in grads]
-        value = numpy.random.RandomState(1).normal(size=(args.batch, args.frames, size)).astype("float32")
-        lengths = numpy.full([args.batch], args.frames, "int32")
+        value = numpy.random.RandomState(1).normal(size=(case.batch, case.frames, case.size)).astype("float32")
+        lengths = numpy.full([case.batch], case.frames, "int32")
         feed = {data.raw_tensor: value, data.dims[1].dyn_size_ext.raw_tensor: lengths}
         if tf.is_tensor(data.batch.dim):
-            feed[data.batch.dim] = args.batch
+            feed[data.batch.dim] = case.batch
         session.run(tf1.global_variables_initializer())
         run = session.make_callable(fetch, list(feed))
-        return lambda: run(*feed.values()), *ops_in_loops(graph)
+        is_loop = any("While" in op.type for op in graph.get_operations())
+        return lambda: run(*feed.values()), is_loop
 
 
-def ops_in_loops(graph: tf.Graph) -> tuple[int, int]:
-    """:return: ops in the body of the first loop, and of the others together"""
-    functions = {f.signature.name: f.node_def for f in graph.as_graph_def().library.function}
-    loops = [op for op in graph.get_operations() if op.type in ("While", "StatelessWhile")]
-    counts = [
-        sum(node.op not in ("Const", "Identity", "NoOp") for node in functions[op.get_attr("body").name])
-        for op in loops
-    ]
-    return counts[0], sum(counts[1:])
-
-
-def torch_step(name: str, args: argparse.Namespace, size: int) -> Step:
+def torch_step(case: Case) -> Step:
     """:return: the same in PyTorch"""
-    torch.set_num_threads(args.threads)
-    layer = getattr(torch.nn, name)(size, size)
-    x = torch.randn(args.frames, args.batch, size, requires_grad=True)
+    layer = getattr(torch.nn, "GRU" if case.unit == "gru" else "LSTM")(case.size, case.size)
+    x = torch.randn(case.frames, case.batch, case.size, requires_grad=True)
 
     def step() -> None:
+        torch.set_num_threads(case.threads)
         layer.zero_grad()
         layer(x)[0].square().sum().backward()
 
     return step
 
 
-def median_times(steps: list[Step], repeat: int) -> list[float]:
-    """:return: median seconds of each step. They take turns, so that other load on the machine meets all of them"""
-    times: list[list[float]] = [[] for _ in steps]
-    for i in range(repeat + 2):
-        for step, seconds in zip(steps, times, strict=True):
+def matmul_step(case: Case) -> Step:
+    """:return: as many operations in one product as a third of the layer has, for all frames at once; PyTorch's"""
+    x = torch.randn(case.frames * case.batch, 2 * case.size)
+    weights = torch.randn(2 * case.size, NUM_GATES.get(case.unit, 4) * case.size)
+
+    def step() -> None:
+        torch.set_num_threads(case.threads)
+        torch.mm(x, weights)
+
+    return step
+
+
+def best_times(steps: list[Step], repeat: int) -> list[float]:
+    """:return: seconds of the fastest run of each step"""
+    best = [math.inf for _ in steps]
+    for i in range(repeat + 1):
+        for number, step in enumerate(steps):
             start = time.perf_counter()
             step()
-            if i >= 2:
-                seconds.append(time.perf_counter() - start)
-    return [statistics.median(seconds) for seconds in times]
+            if i >= 1:
+                best[number] = min(best[number], time.perf_counter() - start)
+    return best
+
+
+def measure(case: Case, repeat: int) -> dict[str, float]:
+    """:return: seconds of the layer, and how often as fast it is as others are"""
+    step, is_loop = our_step(case)
+    with kernels(False):
+        loop = step if is_loop else our_step(case)[0]
+    seconds, of_torch, of_matmul, of_loop = best_times([step, torch_step(case), matmul_step(case), loop], repeat)
+    return {
+        "s": seconds,
+        "GFLOP/s": case.num_operations / seconds / 1e9,
+        "torch": of_torch / seconds,
+        "loop": of_loop / seconds,
+        "products": 3 * of_matmul / seconds,
+    }
+
+
+def all_cases(args: argparse.Namespace) -> Iterator[Case]:
+    """:return: in the order in which they are printed"""
+    grid = QUICK if args.quick else FULL if args.full else itertools.product(args.batches, args.sizes, args.frames)
+    units = ["nativelstm2"] if args.quick or args.full else args.units
+    for threads, (batch, size, frames), unit in itertools.product(args.threads, list(grid), units):
+        yield Case(unit, batch, size, frames, threads)
 
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--units", nargs="+", default=[name for name in unit_names() if name not in ("lstmblock", "lstmp")]
     )
     parser.add_argument("--sizes", nargs="+", type=int, default=[128, 512])
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--frames", type=int, default=100)
-    parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--batches", nargs="+", type=int, default=[32])
+    parser.add_argument("--frames", nargs="+", type=int, default=[100])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="the LSTM, some sizes")
+    parser.add_argument("--full", action="store_true", help="the LSTM, all sizes")
     args = parser.parse_args()
-    print(f"{args.batch} sequences of {args.frames} frames, forward and backward")
-    print(f"{'unit':<24}{'size':>6}{'s':>9}{'GFLOP/s':>9}{'/ torch':>9}{'ops fwd':>9}{'ops bwd':>9}")
-    for size in args.sizes:
-        for unit in args.units:
-            ours, forward, backward = our_step(unit, args, size)
-            reference = torch_step("GRU" if unit == "gru" else "LSTM", args, size)
-            seconds, seconds_torch = median_times([ours, reference], args.repeat)
-            gates = {"gru": 3, "basicrnn": 1}.get(unit, 4)
-            rate = 3 * 2 * args.frames * args.batch * 2 * size * gates * size / seconds / 1e9
-            ratio = seconds / seconds_torch
-            print(f"{unit:<24}{size:>6}{seconds:>9.4f}{rate:>9.1f}{ratio:>9.2f}{forward:>9}{backward:>9}", flush=True)
+    print("forward and backward; how often as fast as torch, as the loop of TensorFlow, as matrix products alone")
+    print(f"{'threads':<8}{'unit':<22}{'batch':>6}{'size':>6}{'frames':>7}{'s':>9}{'GFLOP/s':>9}", end="")
+    print(f"{'/ torch':>9}{'/ loop':>9}{'/ products':>12}")
+    results = []
+    for case in all_cases(args):
+        found = measure(case, args.repeat)
+        results.append(found)
+        print(
+            f"{case.threads:<8}{case.unit:<22}{case.batch:>6}{case.size:>6}{case.frames:>7}{found['s']:>9.4f}", end=""
+        )
+        print(
+            f"{found['GFLOP/s']:>9.1f}{found['torch']:>9.2f}{found['loop']:>9.2f}{found['products']:>12.2f}", flush=True
+        )
+    means = [math.exp(numpy.mean([math.log(found[key]) for found in results])) for key in ("torch", "loop", "products")]
+    print(f"{'geometric mean':<67}{means[0]:>9.2f}{means[1]:>9.2f}{means[2]:>12.2f}")
 
 
 if __name__ == "__main__":

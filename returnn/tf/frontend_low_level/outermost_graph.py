@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 tf1 = tf.compat.v1
+PLACEHOLDERS_SCOPE = "extern_data/placeholders/"  # name scope of what a network makes to be fed
 
 
 @contextlib.contextmanager
@@ -41,3 +42,19 @@ def _in_graph(graph: Any) -> Iterator[None]:
             stack.enter_context(tf1.name_scope(f"{scope}/" if scope else None))
         stack.enter_context(tf.control_dependencies(None))
         yield
+
+
+def is_computed_from_own_input(tensor: tf.Tensor) -> bool:
+    """:return: whether it is computed in the outermost graph, from constants and placeholders that are of no network"""
+    if tf.executing_eagerly() or getattr(tensor.graph, "outer_graph", None) is not None:
+        return False
+    todo, seen = [tensor.op], set()
+    while todo:
+        op = todo.pop()
+        if op.name in seen:
+            continue
+        if op.name.startswith(PLACEHOLDERS_SCOPE) or op._get_control_flow_context() is not None:
+            return False
+        seen.add(op.name)
+        todo.extend(x.op for x in op.inputs)
+    return True

@@ -12,7 +12,7 @@ import tensorflow as tf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.device import on_device
 from returnn.tf.frontend_low_level.graph_text import format_graph_output
-from returnn.tf.frontend_low_level.outermost_graph import graph_around
+from returnn.tf.frontend_low_level.outermost_graph import graph_around, is_computed_from_own_input
 from returnn.tf.frontend_low_level.scope import is_visible
 
 _COMPARE: dict[str, Callable[..., Any]] = {
@@ -234,6 +234,11 @@ class RawTFOps:
         """:return: context"""
         raw = tensor.raw_tensor
         return contextlib.nullcontext() if raw is None or not is_visible(raw) else graph_around(raw)
+
+    @staticmethod
+    def is_computed_from_own_input(tensor: Tensor) -> bool:
+        """:return: whether the value is computed in the outermost graph, and without placeholders of a network"""
+        return tensor.raw_tensor is not None and is_computed_from_own_input(tensor.raw_tensor)
 
     @staticmethod
     def should_pickle_tensor(raw_tensor: tf.Tensor) -> bool:

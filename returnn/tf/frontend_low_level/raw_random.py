@@ -72,6 +72,11 @@ def operation_seed(seed: int | None = None) -> tf.Tensor:
     return tf.bitwise.bitwise_xor(result, position)
 
 
+def is_of_run_seed(op: tf.Operation) -> bool:
+    """:return: whether it makes the seed of runs that are fed none: that is meant to be another one in each"""
+    return (op.get_attr("seed"), op.get_attr("seed2")) == (_DEFAULT_GRAPH_SEED, 1)
+
+
 def uniform(
     shape: Any, *, dtype: Any = "float32", minval: Any = 0, maxval: Any = 1, seed: int | None = None
 ) -> tf.Tensor:

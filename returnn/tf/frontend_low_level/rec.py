@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from returnn.tf.frontend_low_level.lstm_scan import lstm_gates, lstm_scan
+from returnn.tf.frontend_low_level.kernels.lstm_scan import lstm_gates, lstm_scan
+from returnn.tf.frontend_low_level.kernels.native import has_operations
+from returnn.tf.frontend_low_level.kernels.native_lstm import native_lstm
 
 
 class RecTFOps:
@@ -28,6 +30,9 @@ class RecTFOps:
         if raw_tensor.shape[0] == 1 and lengths is None:
             c, h, _, _ = lstm_gates(projected[0] + tf.matmul(h, rec_weight), c)
             return h[None], h, c
+        if has_operations(raw_tensor.dtype):
+            frames = native_lstm(projected, rec_weight, c, h, lengths=lengths)
+            return frames.h, frames.last_h, frames.last_c
         all_c, all_h = lstm_scan(projected, rec_weight, c, h)
         return all_h, _last(all_h, h, lengths), _last(all_c, c, lengths)
 

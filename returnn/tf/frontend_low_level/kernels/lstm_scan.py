@@ -19,7 +19,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from returnn.tf.frontend_low_level.frame_loop import Tensors, loop_over_frames
+from returnn.tf.frontend_low_level.kernels.frame_loop import Tensors, loop_over_frames
+from returnn.tf.frontend_low_level.known_zero import is_known_zero
 
 
 def lstm_gates(z: tf.Tensor, c: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -86,7 +87,7 @@ def _gradient(
     tanh_c = tf.tanh(c)
     dc_by_dh = o * (1 - tf.square(tanh_c))
     inner = tf.concat([i * (1 - tf.square(j)), j * i * (1 - i), c_before * f * (1 - f), tanh_c * o * (1 - o)], axis=-1)
-    has_dc = not _is_zero(dc_out)
+    has_dc = not is_known_zero(dc_out)
 
     def body(frames: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
         dc, dh = state
@@ -103,8 +104,3 @@ def _gradient(
     (dc0, dh0), (dz,) = loop_over_frames(body, inputs, (zeros, zeros), [4 * size], backward=True, back_prop=False)
     flat_h, flat_dz = tf.reshape(h_before, [-1, size]), tf.reshape(dz, [-1, 4 * size])
     return dz, tf.matmul(flat_h, flat_dz, transpose_a=True), dc0, dh0
-
-
-def _is_zero(x: tf.Tensor) -> bool:
-    """:return: whether the gradient is known to be 0: nothing was computed from that output"""
-    return not tf.executing_eagerly() and x.op.type in ("ZerosLike", "Zeros", "Fill")
