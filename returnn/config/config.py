@@ -14,7 +14,7 @@ from returnn.config import command_line, files
 from returnn.config.accessors import OptionAccess
 from returnn.config.current import MODULE_NAME, current_config, replace_current_config
 from returnn.util.errors import ConfigError
-from returnn.util.user_code import prepare_for_user_code
+from returnn.util.python.user_code import prepare_for_user_code
 
 _NOT_OPTIONS = ("config", "__builtins__", "__file__", "__name__")  # what a Python config finds in its namespace
 

@@ -19,6 +19,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "DEBUG": "With 1, an error of the program opens a shell where it happened.",
     "DEBUG_WARN_WITH_TRACEBACK": "With 1, warnings of Python say where they come from.",
     "RETURNN_CACHE_DIR": "The folder of compiled native operations.",
+    "RETURNN_NATIVE_CODE_COMPILER_VERBOSE": "With 1, the commands that compile code are shown, with their output.",
     "RETURNN_PKG_PATH": "The folder of repositories that `returnn.import_` loads.",
     "RETURNN_RANDOM_SEED_OFFSET": "Is added to the random seed of data sets.",
     "RETURNN_CONFIRM": "With 1, questions are answered with yes.",

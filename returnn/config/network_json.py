@@ -17,12 +17,17 @@ def network_json_from_config(config: Config) -> dict[str, Any]:
     network = config.typed_value("network", None)
     if network is None and config.network_topology_json is not None:
         network = load_json(content=config.network_topology_json)
-    elif network is None and isinstance(config.opt_typed_value("network"), str):  # of a key-value config
+    elif network is None and "network" in config.dict:  # of a key-value config, cut at its commas
         network = _parse(config.value("network", ""))
     if not isinstance(network, dict):
         found = "it is not set" if network is None else f"it is {type(network).__name__}"
         raise ConfigError(f"option 'network': a dict of layers is needed, but {found}.")
     return network
+
+
+def has_network(config: Config) -> bool:
+    """:return: whether there is a net dict, beside those that a pretraining may make"""
+    return config.has("network") or config.network_topology_json is not None
 
 
 def _parse(text: str) -> Any:

@@ -3,8 +3,9 @@ Misspelt options do nothing, silently, for days. So before the work starts, each
 
 The toolkit knows its own options (`returnn.config.options`), and what their values can be. A config may define any
 others, as long as it uses them itself: a name that occurs anywhere else in the config, also inside of a string, is a
-helper value. What remains is an error if it looks like a known option. Otherwise it is only mentioned, as old configs
-carry many options of old versions.
+helper value. A module of which the config takes all names (`from base import *`) is a part of it. What remains is an
+error if it looks like a known option. Otherwise it is only mentioned, as old configs carry many options of old
+versions.
 
 Some known options have no reader here either. `unsupported_options` says what to use instead.
 """
@@ -13,11 +14,14 @@ from __future__ import annotations
 
 import ast
 import difflib
+import inspect
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 
+from returnn.config.backend_options import fits_backend, wrong_backend_text
 from returnn.config.config import Config
 from returnn.config.files import ConfigSource
 from returnn.config.options import OPTIONS
@@ -53,12 +57,12 @@ def check_options(config: Config) -> None:
     elif report.misspelt:
         raise ConfigError(_describe(config, report.misspelt))
     if report.unsupported:
-        raise ConfigError(_describe_unsupported(report.unsupported))
+        raise ConfigError(_describe_unsupported(report.unsupported, config.options.backend))
     if report.wrong:
         more = f"\n  {len(report.wrong) - 1} more options have wrong values." if len(report.wrong) > 1 else ""
         raise ConfigError(report.wrong[0] + more)
     if unread:
-        log.print_warning(f"options that nobody reads: {', '.join(unread)}")
+        log.print_warning(unread_text(unread))
 
 
 def inspect_options(config: Config) -> OptionReport:
@@ -80,11 +84,19 @@ def inspect_options(config: Config) -> OptionReport:
     )
 
 
-def unsupported_text(name: str) -> str:
+def unread_text(names: Sequence[str]) -> str:
+    """:return: a line about names that nothing uses"""
+    return f"options that nobody reads, neither the toolkit nor the config itself: {', '.join(names)}"
+
+
+def unsupported_text(name: str, backend: str | None = None) -> str:
     """
     :param name: of an option which is not supported
+    :param backend: option `backend`
     :return: a line that says what to do
     """
+    if not fits_backend(name, backend):
+        return wrong_backend_text(name, backend)
     return f"option {name!r} is not supported: {UNSUPPORTED.get(name) or OLD_NETWORK[name]}."
 
 
@@ -109,7 +121,8 @@ def _is_unsupported(config: Config, name: str) -> bool:
     if name in OLD_NETWORK:
         return name in config.command_line_options and name != "load_config"
     is_needed = name not in ADDS_TO or _asks_for_something(config, ADDS_TO[name])
-    return name in UNSUPPORTED and is_needed and _asks_for_something(config, name)
+    has_reader = name not in UNSUPPORTED and fits_backend(name, config.options.backend)
+    return not has_reader and is_needed and _asks_for_something(config, name)
 
 
 def _asks_for_something(config: Config, name: str) -> bool:
@@ -126,17 +139,38 @@ def _is_code(value: object) -> bool:
 
 def _used_in(source: ConfigSource) -> set[str]:
     """:return: names that the config imports or reads, and all words in its strings"""
-    if source.type != "py":
-        return set()
+    return _used_in_code(source.content, seen=set()) if source.type == "py" else set()
+
+
+def _used_in_code(code: str, *, seen: set[str]) -> set[str]:
+    """
+    :param code: of a config, or of a module of which it takes all names
+    :param seen: such modules, which are not looked at again
+    :return: names that it imports or reads, and all words in its strings
+    """
     used: set[str] = set()
-    for node in ast.walk(ast.parse(source.content)):
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
             used.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             used.update(re.findall(r"[A-Za-z_]\w*", node.value))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             used.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                used |= _used_in_module(node.module or "", seen=seen)
     return used
+
+
+def _used_in_module(name: str, *, seen: set[str]) -> set[str]:
+    """:return: as `_used_in_code`; all of its names if it is not written in Python, such as `math`"""
+    module = sys.modules.get(name)
+    if module is None or name in seen:
+        return set()
+    seen.add(name)
+    try:
+        return _used_in_code(inspect.getsource(module), seen=seen)
+    except (OSError, TypeError):
+        return set(vars(module))
 
 
 def _nearest_option(name: str) -> str | None:
@@ -149,8 +183,8 @@ def _nearest_option(name: str) -> str | None:
     return None
 
 
-def _describe_unsupported(names: list[str]) -> str:
-    lines = [unsupported_text(name) for name in names[:_MAX_SHOWN]]
+def _describe_unsupported(names: list[str], backend: str | None) -> str:
+    lines = [unsupported_text(name, backend) for name in names[:_MAX_SHOWN]]
     return "\n  ".join([*lines, "The run would not be what the config asks for; leave it out."])
 
 

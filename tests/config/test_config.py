@@ -104,8 +104,8 @@ def test_json_config(load):
 
 
 def test_network_in_a_key_value_config(load):
-    config = load('num_epochs 3\nnetwork {"output": {"class": "softmax"}}\n')
-    assert network_json_from_config(config) == {"output": {"class": "softmax"}}
+    config = load('num_epochs 3\nnetwork {"output": {"class": "softmax", "from": ["a", "b"]}, "a": {}}\n')
+    assert network_json_from_config(config) == {"output": {"class": "softmax", "from": ["a", "b"]}, "a": {}}
 
 
 def test_network_that_is_no_json(load):

@@ -1,5 +1,6 @@
 import io
 import re
+import sys
 from pathlib import Path
 
 import numpy
@@ -7,12 +8,12 @@ import pytest
 
 import returnn
 from returnn.config import Config
-from returnn.config.option_check import check_options, inspect_options
+from returnn.config.option_check import check_options, inspect_options, unread_text
 from returnn.config.options import OPTIONS
 from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, NEEDLESS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import wrap_log_streams
 from returnn.util.errors import ConfigError
-from returnn.util.warn_once import forget_shown
+from returnn.util.system.warn_once import forget_shown
 
 
 def test_misspelt_options_are_errors(load, tmp_path):
@@ -45,12 +46,12 @@ def test_misspelt_option_of_the_command_line():
 
 def test_allow_unknown_options_only_warns():
     warning = _warning(Config({"learning_rat": 0.1, "allow_unknown_options": True}))
-    assert warning == "WARNING: options that nobody reads: learning_rat\n"
+    assert warning == f"WARNING: {unread_text(['learning_rat'])}\n"
 
 
 def test_other_unread_options_are_one_warning_line():
     assert _warning(Config({"bidirectional": True, "entropy": 3, "task": "train"})) == (
-        "WARNING: options that nobody reads: bidirectional, entropy\n"
+        "WARNING: options that nobody reads, neither the toolkit nor the config itself: bidirectional, entropy\n"
     )
 
 
@@ -78,6 +79,18 @@ def test_helper_values_of_a_config_are_fine(load):
     report = inspect_options(config)
     assert report.misspelt == {}
     assert report.unread == ["dev_2", "train2"]
+
+
+def test_helper_values_of_a_module_that_the_config_takes_all_names_of(load, tmp_path, monkeypatch):
+    (tmp_path / "base_of_all.py").write_text(
+        "from base_of_all import *\nimport os\ndata_dir = '/data'\nhidden_size, dropouts = 5, 0.1\nnobody = 3\n"
+        "learning_rat = 0.1\nfiles = [f'{data_dir}/a']\ntrain = {'files': files}\ndef size(): return hidden_size\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    report = inspect_options(load("#!rnn.py\nfrom base_of_all import *\nfrom math import *\nmodel = 'x'\n"))
+    monkeypatch.delitem(sys.modules, "base_of_all")
+    assert report.unread == ["dropouts", "nobody"]
+    assert report.misspelt == {"learning_rat": "learning_rate"}
 
 
 def test_misspelt_functions_are_found(load):
@@ -121,7 +134,7 @@ def test_each_option_has_a_sentence_and_a_default_of_its_kind(name):
 
 
 def test_lists_of_options_are_apart():
-    lists = [set(OPTIONS) - {"use_horovod"}, set(UNSUPPORTED), set(NEEDLESS), set(OLD_NETWORK)]
+    lists = [set(OPTIONS), set(UNSUPPORTED), set(NEEDLESS), set(OLD_NETWORK)]
     assert sum(map(len, lists)) == len(set().union(*lists))
     assert set(ADDS_TO) <= set(UNSUPPORTED)
     assert set(ADDS_TO.values()) <= KNOWN_OPTIONS
@@ -138,12 +151,11 @@ def test_unsupported_options_say_what_to_use_instead(name):
 
 def test_several_unsupported_options():
     with pytest.raises(ConfigError) as info:
-        check_options(Config({"use_horovod": True, "update_batch_size": 5, "distributed_tf": False}))
+        check_options(Config({"share_batches": True, "update_batch_size": 5, "tf_amp": False}))
     assert str(info.value) == (
-        "option 'update_batch_size' is not supported: updates come after each batch; 'accum_grad_multiple_step' lets "
+        "option 'share_batches' is not supported: a training runs on one device.\n"
+        "  option 'update_batch_size' is not supported: updates come after each batch; 'accum_grad_multiple_step' lets "
         "them wait.\n"
-        "  option 'use_horovod' is not supported: training in several processes is not there: each of them would train "
-        "a model of its own.\n"
         "  The run would not be what the config asks for; leave it out."
     )
 
@@ -166,9 +178,7 @@ def test_needless_options_are_fine():
 def test_options_of_old_networks_are_names_like_others_but_no_flags(load):
     config = load("#!rnn.py\ndropout = {'x': 1}\nnetwork = {'x': {'class': 'copy', 'dropout': dropout}}\n")
     check_options(config)
-    assert (
-        _warning(Config({"hidden_size": [10], "mine": 3})) == "WARNING: options that nobody reads: hidden_size, mine\n"
-    )
+    assert _warning(Config({"hidden_size": [10], "mine": 3})) == f"WARNING: {unread_text(['hidden_size', 'mine'])}\n"
     config.parse_cmd_args(["--hidden_sizes", "10"])
     with pytest.raises(ConfigError) as info:
         check_options(config)

@@ -12,12 +12,14 @@ from typing import Any
 from returnn.config.option import Option, OptionTable
 from returnn.config.options.data import BatchOptions, DataOptions
 from returnn.config.options.expert import DebuggingOptions, OperationOptions, TensorFlowOptions
+from returnn.config.options.frontend import ModelOptions, TorchOptions
 from returnn.config.options.network import CheckpointOptions, NetworkOptions
 from returnn.config.options.run import CheckOptions, LogOptions, RunOptions
 from returnn.config.options.tasks import EvaluationOptions, ForwardOptions, SearchOptions, StatisticsOptions
 from returnn.config.options.training import (
-    HorovodOptions,
+    DistributedOptions,
     LearningRateOptions,
+    PrecisionOptions,
     PretrainOptions,
     TrainingOptions,
     UpdaterOptions,
@@ -31,6 +33,7 @@ class Options(
     DataOptions,
     BatchOptions,
     NetworkOptions,
+    ModelOptions,
     TrainingOptions,
     LearningRateOptions,
     UpdaterOptions,
@@ -41,8 +44,10 @@ class Options(
     ForwardOptions,
     StatisticsOptions,
     TensorFlowOptions,
+    TorchOptions,
     OperationOptions,
-    HorovodOptions,
+    DistributedOptions,
+    PrecisionOptions,
     DebuggingOptions,
 ):
     """The options of all themes."""

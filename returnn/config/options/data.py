@@ -35,7 +35,11 @@ class DataOptions(OptionTable):
     search_data = data("What the task 'search' decodes: a data set, or the name of an option; by default `eval`.")
     forward_data = data("What the task 'forward' works on: a data set, or the name of an option; by default `eval`.")
     extern_data: Option[Any] = Option(
-        kinds.DICT, None, "For each data key its dims, dtype and whether it is sparse; what the network sees."
+        kinds.DICT,
+        None,
+        "What the network sees: for each data key, a dict with dim, vocabulary, dtype and so on, such as "
+        "`{'data': {'dim': 40}, 'classes': {'dim': 10, 'sparse': True}}`.",
+        keys_of="returnn.datasets.util.data_description:DataOptions",
     )
     default_input = text("data", "The data key that layers without `from` get.")
     target = text("classes", "The data key of targets, for layers that do not say another one.")
@@ -46,7 +50,9 @@ class DataOptions(OptionTable):
         "The older form of `extern_data`: number of classes, or data key -> dim, or [dim, number of axes].",
     )
     sparse_input = boolean(False, "With `num_inputs`: the input consists of indices.")
-    data_wait_limit_s = number(3600.0, "Waiting so many seconds for one batch is an error.", minimum=0.0)
+    data_wait_limit_s = number(
+        3600.0, "Waiting so many seconds for one batch, or for files and data sets to open, is an error.", minimum=0.0
+    )
     cache_size = texts((), "How much data stays in memory, such as '512M'; up to three of them: train, dev, eval.")
     use_dummy_datasets = boolean(False, "All data is random data with the keys and dims of `extern_data`.")
     dummy_dataset_num_seqs = integer(100, "With `use_dummy_datasets`: number of sequences.", minimum=0)
@@ -57,6 +63,9 @@ class DataOptions(OptionTable):
         None, "`LmDataset` reads only so many lines of each file, for a quick test.", minimum=1
     )
     sprint_trainer_exec_path = filename(None, "RASR's trainer, for data sets and losses that do not say another one.")
+    sprint_interface_dataset_opts: Option[Any] = Option(
+        kinds.DICT, {}, "Options of the training data, where RASR is the main program and feeds it."
+    )
 
 
 class BatchOptions(OptionTable):

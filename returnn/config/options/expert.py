@@ -12,6 +12,7 @@ class TensorFlowOptions(OptionTable):
     """TensorFlow."""
 
     tf_session_opts: Option[Any] = Option(kinds.DICT, None, "Options of `tf.compat.v1.ConfigProto`.")
+    tf_jit = boolean(False, "XLA compiles operations that follow each other, once for each shape of the data.")
     tf_run_options: Option[Any] = Option(kinds.ANYTHING, None, "`tf.compat.v1.RunOptions`, or a dict of its fields.")
     tf_log_dir = filename(
         None, "The folder of TensorBoard's files; None for none; by default it is beside the model files."
@@ -24,6 +25,9 @@ class TensorFlowOptions(OptionTable):
 class OperationOptions(OptionTable):
     """Operations of the frontend."""
 
+    rf_conformer_conv_norm_use_mask = boolean(
+        None, "Whether the batch norm of a Conformer's convolution block leaves out padded frames; by default it does."
+    )
     rf_use_mask = boolean(None, "Whether operations leave out padded frames; by default the behavior version decides.")
     rf_use_mask_BatchNorm = boolean(None, "The same, for batch normalization.")
     rf_use_mask_conv = boolean(None, "The same, for convolutions.")

@@ -50,15 +50,27 @@ class CheckpointOptions(OptionTable):
         kinds.DICT,
         None,
         "Further model files which parameters come from: name -> options.",
-        keys_of="returnn.tf.checkpoint.preload:PreloadedFile",
+        keys_of="returnn.config.preloaded_file:PreloadedFile",
     )
     save_interval = integer(1, "After how many epochs a model file is written; 0: only after the last one.", minimum=0)
+    save_interval_s = number(
+        600.0,
+        "After how many seconds the state of the training is saved inside of an epoch, so that it goes on there when it"
+        " was killed; 0: this depends on `save_interval_steps` alone.",
+        minimum=0,
+    )
+    save_interval_steps = integer(
+        0,
+        "After how many steps the state of the training is saved inside of an epoch; 0: this depends on"
+        " `save_interval_s` alone. If both are 0, nothing is saved inside of epochs.",
+        minimum=0,
+    )
     save_epoch1_initial_model = boolean(False, "Initial parameters are written as the model file of epoch 0.")
     cleanup_old_models: Option[Any] = Option(
         kinds.any_of_kind(kinds.BOOLEAN, kinds.DICT),
         None,
         "Deletes superfluous model files after each epoch; a dict says which ones to keep.",
-        keys_of="returnn.tf.checkpoint.cleanup:CleanupPolicy",
+        keys_of="returnn.engine.run.cleanup:CleanupPolicy",
     )
     use_last_best_model: Option[Any] = Option(
         kinds.any_of_kind(kinds.BOOLEAN, kinds.DICT),

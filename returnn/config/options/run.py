@@ -68,13 +68,15 @@ class LogOptions(OptionTable):
         kinds.DICT,
         None,
         "What the task 'plot_attention' draws.",
-        keys_of="returnn.tf.engine.attention_plot:AttentionPlot",
+        keys_of="returnn.tf.engine.outputs.attention_plot:AttentionPlot",
     )
 
 
 class CheckOptions(OptionTable):
     """The tasks 'check' and 'explain'."""
 
-    check_data = boolean(True, "The task 'check' opens the data sets, to see whether they fit.")
+    check_data = boolean(
+        True, "The task 'check' opens the data sets and loads the first sequence of each, to see whether they fit."
+    )
     explain_mode = choice("training", "Which network the task 'explain' shows.", ("training", "search"))
     explain_file = filename(None, "Where the task 'explain' draws the network, as .svg or .png.")

@@ -14,7 +14,11 @@ class EvaluationOptions(OptionTable):
     eval_output_file = filename(None, "Where the task 'eval' writes all scores.")
     eval_output_file_per_seq = filename(None, "Where the task 'eval' writes the scores of each sequence.")
     loss_name = text(None, "The loss that the scores per sequence are of; by default the only one.")
-    output_per_seq_format = texts(("score",), "What is written for each sequence, such as 'seq_tag' and 'score'.")
+    output_per_seq_format = texts(
+        ("score",),
+        "What is written for each sequence: 'seq_tag', 'seq_len', 'score', 'error', 'perplexity', and for each of its "
+        "frames 'pos_score', 'pos_error'.",
+    )
     output_per_seq_file_format = choice("txt", "The format of the file with scores per sequence.", ("txt", "py"))
 
 
@@ -25,7 +29,12 @@ class SearchOptions(OptionTable):
         kinds.TEXTS, ("output",), "The layer with the hypotheses, or a list of layers."
     )
     search_output_file = filename(None, "Where hypotheses are written.")
-    search_output_file_format = text("txt", "The format of that file, such as 'txt', 'py' or 'json'.")
+    search_output_file_format = text(
+        "txt",
+        "The format of that file. With a line for each sequence: 'txt', the best hypothesis; 'words', the same with "
+        "subwords put together; 'tagged', that after the tag; 'json', tag and hypotheses. 'py' is a dict from tags to "
+        "hypotheses, 'py-words' the same with subwords put together.",
+    )
     search_metrics = texts((), "What is computed at the end of a search, by the target: 'wer', 'cer', 'bleu'.")
     search_depends_on_batch = boolean(
         True,

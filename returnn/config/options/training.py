@@ -29,6 +29,9 @@ class TrainingOptions(OptionTable):
     init_train_epoch_posthook = text(None, "Python code that runs at the start of each epoch.")
     stop_on_nonfinite_train_score = boolean(True, "The training ends with an error if a loss is not finite.")
     eval_use_train_flag = boolean(False, "Evaluation works as in training, with dropout and the like.")
+    accept_changed_data = boolean(
+        False, "A training that is resumed goes on though its data is other data than before; else that is an error."
+    )
     reset_updater_vars_mod_step = integer(0, "The state of the optimizer starts anew after so many steps.", minimum=0)
     restart_after_num_net_reinit = integer(
         None, "The program starts anew after the network has changed so many times, to free its memory.", minimum=1
@@ -77,13 +80,38 @@ class UpdaterOptions(OptionTable):
     deterministic_train = boolean(False, "Operations give the same results in each run, even if that is slower.")
 
 
-class HorovodOptions(OptionTable):
-    """Training in several processes with Horovod, as a config can ask for it."""
+class PrecisionOptions(OptionTable):
+    """Mixed precision."""
 
-    use_horovod = boolean(False, "The training runs in several processes, started by Horovod.")
+    tf_amp: Option[Any] = Option(
+        kinds.any_of_kind(kinds.TEXT, kinds.DICT),
+        None,
+        "Matrix products and convolutions are in a shorter float: 'bfloat16', 'float16', or a dict with 'dtype'.",
+    )
+    grad_scaler: Option[Any] = Option(
+        kinds.any_of_kind(kinds.DICT, kinds.BOOLEAN),
+        None,
+        "Whether losses are scaled, or how; by default with 'float16' as `tf_amp` or `torch_amp`.",
+    )
+
+
+class DistributedOptions(OptionTable):
+    """Training in several processes. Options which are named after Horovod mean the same as with it."""
+
+    distributed_tf: Option[Any] = Option(
+        kinds.any_of_kind(kinds.DICT, kinds.BOOLEAN),
+        None,
+        "The training runs in several processes. A dict may have reduce_type, combine, data, timeout_s and others.",
+    )
+    torch_distributed: Option[Any] = Option(
+        kinds.any_of_kind(kinds.DICT, kinds.BOOLEAN),
+        None,
+        "The same as `distributed_tf` with PyTorch: several processes, by `torch.distributed`.",
+    )
+    use_horovod = boolean(False, "The training runs in several processes; the options below say how.")
     horovod_reduce_type = choice("grad", "What the processes exchange.", ("grad", "param"))
     horovod_dataset_distribution = choice(
-        "random_seed_offset", "How data is divided among the processes.", ("random_seed_offset", "shard")
+        "shard", "How data is divided among the processes.", ("random_seed_offset", "shard")
     )
     horovod_avg_grad = boolean(False, "The mean of gradients is taken, not the sum.")
     horovod_scale_lr = boolean(False, "The learning rate is multiplied by the number of processes.")

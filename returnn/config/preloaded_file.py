@@ -1,0 +1,86 @@
+"""
+Option `preload_from_files`: parameters from other checkpoints, e.g. of a model that was trained before.
+
+    preload_from_files = {
+        "encoder": {"filename": "pretrained/network.100", "prefix": "enc_", "init_for_train": True},
+    }
+
+Without `init_for_train`, a file is loaded for search, forward and evaluation alone, into parameters that the training
+does not have. With True, it gives the parameters their first value, when a training begins. With "always", it is loaded
+whenever the model is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeVar
+
+from returnn.util.errors import ConfigError, check_known
+
+
+@dataclass(frozen=True)
+class PreloadedFile:
+    """
+    One entry, as all backends have it.
+
+    :param name: of the entry
+    :param filename: checkpoint, with or without the suffix of one of its files
+    :param prefix: only variables whose name contains it; names in the checkpoint do not
+    :param init_for_train: at the start of a training; "always": also of one that goes on. Otherwise in other tasks
+    :param ignore_missing: a variable that is not in the checkpoint keeps its value
+    :param ignore_params: do not load these, by their names in the checkpoint
+    :param ignore_params_prefixes: do not load those whose name in the checkpoint starts with one of these
+    :param var_name_mapping: name in the network -> name in the checkpoint
+    :param custom_missing_load_func: for variables that are not in the checkpoint
+    """
+
+    name: str
+    filename: str
+    prefix: str = ""
+    init_for_train: bool | Literal["always"] = False
+    ignore_missing: bool = False
+    ignore_params: Sequence[str] = ()
+    ignore_params_prefixes: Sequence[str] = ()
+    var_name_mapping: Mapping[str, str] = field(default_factory=dict)
+    custom_missing_load_func: Callable[..., Any] | None = None
+
+    def is_needed(self, *, is_training: bool, has_own_checkpoint: bool) -> bool:
+        """
+        :param is_training: the model is made to be trained
+        :param has_own_checkpoint: a checkpoint of this model is loaded, or was, so the training does not begin now
+        """
+        if self.init_for_train == "always":
+            return True
+        if is_training:
+            return bool(self.init_for_train) and not has_own_checkpoint
+        return not self.init_for_train
+
+
+_FileT = TypeVar("_FileT", bound=PreloadedFile)
+
+
+def preloaded_files(option: Mapping[str, Mapping[str, Any]] | None, kind: type[_FileT] = PreloadedFile) -> list[_FileT]:
+    """
+    :param option: `preload_from_files` of the config
+    :param kind: of the entries; its fields are what they can have
+    :return: entries in the order of their names
+    :raises ConfigError: if an entry is not as it has to be
+    """
+    if not isinstance(option or {}, Mapping):
+        raise ConfigError(f"option 'preload_from_files' is {option!r}.\n  It has to be a dict: name -> dict.")
+    return [_entry(name, options, kind) for name, options in sorted((option or {}).items())]
+
+
+def _entry(name: str, options: Mapping[str, Any], kind: type[_FileT]) -> _FileT:
+    where = f"option 'preload_from_files': {name!r}"
+    if not isinstance(options, Mapping) or "filename" not in options:
+        raise ConfigError(f"{where} is {options!r}.\n  It has to be a dict with 'filename'.")
+    known = [f.name for f in fields(kind) if f.name != "name"]
+    for key in options:
+        check_known("key", key, known, where=where)
+    if options.get("init_for_train", False) not in (True, False, "always"):
+        raise ConfigError(
+            f"{where}: 'init_for_train' is {options['init_for_train']!r}.\n  Possible: True, False, 'always'."
+        )
+    return kind(name=name, **options)
