@@ -134,7 +134,12 @@ class CachedDataset2(Dataset):
     def _collect_and_check(self, seq_idx: int) -> DatasetSeq | None:
         if self._num_seqs is not None and seq_idx >= self._num_seqs:
             return None
-        seq = self._collect_single_seq(seq_idx)
+        self._watched_files.check_from_time_to_time()
+        try:
+            seq = self._collect_single_seq(seq_idx)
+        except Exception:
+            self._watched_files.check()  # if that is why, it is the better message
+            raise
         if seq is None:
             return None
         assert seq.seq_idx == seq_idx, f"{self.description}: got sequence {seq.seq_idx} instead of {seq_idx}"
@@ -163,6 +168,12 @@ class CachedDataset2(Dataset):
     # The documented interface on top of it.
 
     def is_less_than_num_seqs(self, n: int) -> bool:
+        if self._has_seq(n):
+            return True
+        self.check_files()  # so that no sub-epoch ends well that had other data
+        return False
+
+    def _has_seq(self, n: int) -> bool:
         if self._num_seqs is not None:
             return n < self._num_seqs
         with self.lock:

@@ -18,6 +18,7 @@ from returnn.datasets.core.worker import DatasetWorker
 from returnn.datasets.core.wrapper import copy_seq
 from returnn.datasets.util.seq_lists import load_python_data
 from returnn.util.errors import ConfigError
+from returnn.util.files.paths_in_options import find_paths
 
 Filename = str
 FileTree: TypeAlias = Filename | tuple["FileTree", ...] | dict[Any, "FileTree"] | list["FileTree"]
@@ -99,6 +100,9 @@ class DistributeFilesDataset(CachedDataset2):
         if self.distrib_shard_files:
             part = _split_by_size(part, self._file_sizes[part], self._num_shards)[self._shard_index]
         return [self.files[int(i)] for i in part]
+
+    def find_files(self) -> list[str]:
+        return list(dict.fromkeys([*super().find_files(), *find_paths(self.files)]))
 
     def _options_of_epoch(self, epoch: int) -> DatasetDict:
         options = {"name": f"{self.name}/epoch-{epoch}", **self.get_sub_epoch_dataset(self.get_files_of_epoch(epoch))}

@@ -17,7 +17,7 @@ from returnn.datasets.core.seq_order import GetSeqLen, SeqLens
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.file_cache import get_instance
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 _FORMAT_OPTIONS = ("dim", "ndim", "shape", "dtype", "sparse", "vocab")
 DatasetOpts = Mapping[str, Any] | str | Sequence[str] | Callable[[], Any]
@@ -136,6 +136,8 @@ class HuggingFaceDataset(CorpusDataset):
         files = self._arrow_files(self.dataset_opts)
         cache = get_instance(get_global_config(return_empty_if_none=True))
         local = [cache.get_file(name) if self.use_file_cache else name for name in files]
+        for name in local:
+            self._watch_file(name)
         return datasets.concatenate_datasets([datasets.Dataset.from_file(name) for name in local])
 
     def _arrow_files(self, opts: str | Sequence[str]) -> list[str]:

@@ -121,6 +121,12 @@ class MultiProcDataset(CachedDataset2):
         seq.seq_idx = seq_idx
         return seq
 
+    def check_files(self) -> None:
+        """Also in the processes, which have read ahead to the end of the epoch."""
+        super().check_files()
+        for worker in self._workers:
+            worker.call("check_files")
+
     def get_current_seq_order(self) -> SeqOrder:
         if self._seq_order is None:
             raise self._unknown("the order of the sequences")

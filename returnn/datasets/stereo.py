@@ -18,6 +18,7 @@ from returnn.datasets.core.corpus_dataset import CorpusDataset
 from returnn.datasets.core.data_dims import convert_data_dims
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.core.seq_order import GetSeqLen
+from returnn.datasets.hdf.hdf_file import open_hdf
 from returnn.datasets.normalization_data import NormalizationData
 from returnn.util.errors import ConfigError, UserError
 
@@ -71,6 +72,8 @@ class StereoHdfDataset(StereoDataset):
         super().__init__(**kwargs)
         names = BundleFile(hdfFile).dataset_file_paths if hdfFile.endswith(_BUNDLE_ENDING) else [hdfFile]
         self._files = [_open(name, self.description) for name in names]
+        for name in names:
+            self._watch_file(name)
         inputs = self._group_of_key[DEFAULT_KEY]
         self._seqs = [(file, tag) for file in self._files for tag in file[inputs]]
         if not self._seqs:
@@ -180,7 +183,7 @@ class DatasetWithTimeContext(StereoHdfDataset):
 
 def _open(filename: str, where: str) -> h5py.File:
     try:
-        file = h5py.File(filename, "r")
+        file = open_hdf(filename)
     except OSError as exc:
         raise UserError(f"{where}: file {filename!r} cannot be opened: {str(exc).splitlines()[0]}") from exc
     if NormalizationData.GROUP_INPUTS not in file:

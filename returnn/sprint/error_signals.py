@@ -6,6 +6,7 @@ The other side is `returnn.sprint.control`. Several processes share the sequence
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,13 +21,15 @@ import numpy.typing
 from returnn.datasets.sprint.sprint_pipe import format_options, send
 from returnn.datasets.sprint.sprint_process import Args, SprintProcess, evaluated_args
 from returnn.util.errors import ConfigError, UserError, check_known
-from returnn.util.introspect import collect_class_init_kwargs
+from returnn.util.python.introspect import collect_class_init_kwargs
 
 Array = numpy.typing.NDArray[Any]
 
 
 class SprintSubprocessInstance:
     """A process of RASR. It is started with the first question."""
+
+    Version: ClassVar[int] = 1  # of the questions
 
     def __init__(
         self,
@@ -48,12 +51,9 @@ class SprintSubprocessInstance:
         self.sprintConfig = evaluated_args(sprintConfigStr, split=True)
         self.sprintControlConfig = dict(sprintControlConfig or {})
         self.usePythonSegmentOrder = usePythonSegmentOrder
+        self.is_calculating = False
         self._process: SprintProcess | None = None
-        if shutil.which(self.sprintExecPath[0]) is None:
-            raise ConfigError(
-                f"sprint_opts: option 'sprintExecPath': there is no program {self.sprintExecPath[0]!r}.\n"
-                "  Give the path of the 'nn-trainer' of RASR: https://github.com/rwth-i6/rasr"
-            )
+        self._pending: tuple[Any, ...] | None = None
 
     @property
     def child_pid(self) -> int | None:
@@ -64,8 +64,14 @@ class SprintSubprocessInstance:
         """
         Starts the process.
 
+        :raises ConfigError: if there is no such program
         :raises UserError: if it is too old, or ends
         """
+        if shutil.which(self.sprintExecPath[0]) is None:
+            raise ConfigError(
+                f"sprint_opts: option 'sprintExecPath': there is no program {self.sprintExecPath[0]!r}.\n"
+                "  Give the path of the 'nn-trainer' of RASR: https://github.com/rwth-i6/rasr"
+            )
         self._process = SprintProcess(self.sprintExecPath, self._make_args)
         version = self.ask("version")
         if version < self.minPythonControlVersion:
@@ -81,16 +87,49 @@ class SprintSubprocessInstance:
         :return: the answer
         :raises UserError: if RASR says that there is an error, or ends
         """
+        self._send(question)
+        return self._read(question)
+
+    def get_loss_and_error_signal__send(self, seg_name: str, seg_len: int, log_posteriors: Array) -> None:
+        """
+        The first half of a question, so that RASR computes while something else is done here.
+
+        :param seg_name: of the segment
+        :param seg_len: in frames
+        :param log_posteriors: (T, F)
+        """
+        self._pending = ("get_loss_and_error_signal", seg_name, seg_len, log_posteriors)
+        self.is_calculating = True
+        self._send(self._pending)
+
+    def get_loss_and_error_signal__have_data(self) -> bool:
+        """:return: whether the answer is there, or RASR has ended"""
+        return self._process is None or self._process.has_message()
+
+    def get_loss_and_error_signal__read(self) -> tuple[str, float, Array]:
+        """
+        The second half. It waits for the answer.
+
+        :return: name of the segment; loss; (T, F), see `SprintInstancePool.get_batch_loss_and_error_signal`
+        :raises UserError: if RASR says that there is an error, or ends
+        """
+        assert self._pending is not None, "get_loss_and_error_signal__send has to be called first"
+        question, self._pending = self._pending, None
+        self.is_calculating = False
+        loss, error_signal = self._read(question)
+        return question[1], float(loss), error_signal
+
+    def _send(self, question: Sequence[Any]) -> None:
         if self._process is None:
             self.init()
         assert self._process is not None
-        try:
-            send(question, self._process.to_child)
-            answer = self._process.receive()
-        except BrokenPipeError:
-            answer = None
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer either, which is the error
+            send(tuple(question), self._process.to_child)
+
+    def _read(self, question: Sequence[Any]) -> Any:
+        answer = None if self._process is None else self._process.receive()
         if not isinstance(answer, tuple):
-            ended = self._process.how_it_ended()
+            ended = "" if self._process is None else self._process.how_it_ended()
             self.exit_handler()
             raise UserError(f"RASR has ended instead of answering {_text_of(question)}{ended}")
         status, result = answer
@@ -149,6 +188,10 @@ class SprintInstancePool:
         self._free: queue.SimpleQueue[SprintSubprocessInstance] = queue.SimpleQueue()
         for instance in self.instances:
             self._free.put(instance)
+
+    def get_free_instance(self) -> SprintSubprocessInstance | None:
+        """:return: a process which does not compute, for a question of one's own; None if all of them do"""
+        return next((instance for instance in self.instances if not instance.is_calculating), None)
 
     def get_batch_loss_and_error_signal(
         self, log_posteriors: Array, seq_lengths: Array, tags: Sequence[Any]

@@ -2,13 +2,14 @@
 Behaves to `ExternSprintDataset` as RASR does: loads the module that the arguments name, and calls its functions.
 
 Its own arguments: `--corpus=NAME:ORTH:NUM_FRAMES;...`, `--interface=trainer|control`, `--crash=begin|middle`,
-`--features=DIM`.
+`--hang=begin|middle`, `--features=DIM`.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+import time
 
 import numpy
 
@@ -18,6 +19,8 @@ def main():
     if opts.get("crash") == "begin":
         print("configuration error: no corpus")
         sys.exit(3)
+    if opts.get("hang") == "begin":
+        time.sleep(1000)
     sys.path.insert(0, opts["pymod-path"])
     module = importlib.import_module(opts["pymod-name"])
     config = opts["pymod-config"]
@@ -33,6 +36,8 @@ def main():
         if opts.get("crash") == "middle" and i == 2:
             print("out of memory", file=sys.stderr)
             sys.exit(4)
+        if opts.get("hang") == "middle" and i == 2:
+            time.sleep(1000)
         orth, num_frames = corpus[name]
         features = numpy.full((2, num_frames), float(opts["seed"]))
         features[1] = numpy.arange(num_frames)

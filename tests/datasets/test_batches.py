@@ -138,7 +138,6 @@ def test_different_numbers_of_chunks_are_an_error():
 def test_forms_of_chunking(option, size, step):
     chunking = parse_chunking(option, where="data set")
     assert (chunking.size, chunking.step) == (NumbersDict(size), NumbersDict(step))
-    assert chunking.is_active == bool(size)
 
 
 @pytest.mark.parametrize("option", ["a", "10:0", (10, 0), -3, (1, 2, 3), ({"data": 4}, {"classes": 2}), 0.5])

@@ -49,6 +49,32 @@ def test_meta_takes_each_key_from_its_dataset_and_the_order_of_one(tmp_path):
             np.testing.assert_array_equal(data["classes"], by_tag[tag]["classes"])
 
 
+@pytest.mark.parametrize("name", ["MetaDataset", "CombinedDataset"])
+def test_windows_of_what_other_datasets_have(name, tmp_path):
+    options = {**CASES[name](tmp_path), "window": 3}
+    plain, windows = (init_dataset({**options, "window": window}) for window in (1, 3))
+    dim = plain.get_data_dim("data")
+    assert (windows.get_data_dim("data"), windows.get_data_shape("data")) == (3 * dim, [3 * dim])
+    assert windows.get_data_dim("classes") == plain.get_data_dim("classes")
+    for dataset in (plain, windows):
+        dataset.init_seq_order(1)
+    for (tag, frames), (other, joined) in zip(seqs_of_epoch(plain), seqs_of_epoch(windows), strict=True):
+        zero = np.zeros((1, dim), "float32")
+        padded = np.concatenate([zero, frames["data"], zero]) if len(frames["data"]) else np.zeros((2, dim), "float32")
+        expected = np.concatenate([padded[:-2], padded[1:-1], padded[2:]], axis=1)
+        assert tag == other
+        np.testing.assert_array_equal(joined["data"], expected)
+        np.testing.assert_array_equal(joined["classes"], frames["classes"])
+
+
+def test_windows_are_of_features(tmp_path):
+    data_map = {"data": ("hdf", "classes")}
+    dataset = init_dataset(meta(tmp_path, window=3, data_map=data_map, seq_order_control_dataset="hdf"))
+    dataset.init_seq_order(1)
+    with pytest.raises(ConfigError, match="option 'window': joins the features of frames, but 'data' has the shape"):
+        dataset.load_seqs(0, 1)
+
+
 def test_meta_filter_selects_from_the_order_of_the_control_dataset(tmp_path):
     (tmp_path / "filter.txt").write_text("tag-3\ntag-5\ntag-7\n")
     dataset = init_dataset(meta(tmp_path, seq_list_filter_file=str(tmp_path / "filter.txt")))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -155,6 +157,19 @@ def test_extending_a_file(tmp_path):
     assert read(filename).get_all_tags() == ["x", "y"]
     with pytest.raises(UserError, match=r"exists already\.\n  Remove it"):
         SimpleHDFWriter(filename, dim=2)
+
+
+def test_file_is_replaced_once_the_new_one_is_complete(tmp_path):
+    filename = str(tmp_path / "a.hdf")
+    for tag in ("x", "y"):
+        with SimpleHDFWriter(filename, dim=2, replace_existing_file=True) as writer:
+            writer.insert_batch(np.ones((1, 3, 2), "float32"), [3], [tag])
+            assert not os.path.exists(filename) or read(filename).get_all_tags() == ["x"]
+    assert read(filename).get_all_tags() == ["y"]
+    os.mkfifo(tmp_path / "fifo")
+    for name in (tmp_path / "fifo", tmp_path):
+        with pytest.raises(UserError, match=r"that is no file, so it cannot be written\."):
+            SimpleHDFWriter(str(name), dim=2, replace_existing_file=True)
 
 
 def _extend(filename, classes):
@@ -391,3 +406,26 @@ def test_tags_of_many_sequences_at_once(tmp_path, monkeypatch):
     assert [int(i) for i in dataset.get_current_seq_order()] == corpus_indices
     dataset.init_seq_order(1, seq_list=[])
     assert dataset.num_seqs == 0
+
+
+def test_full_disk_is_an_error_and_leaves_what_was_there(tmp_path):
+    code = (
+        "import resource, sys, numpy\n"
+        "from returnn.datasets.hdf import SimpleHDFWriter\n"
+        "from returnn.util.errors import UserError\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "try:\n"
+        "    with SimpleHDFWriter('x.hdf', dim=40, ndim=2) as writer:\n"
+        "        for i in range(200):\n"
+        "            writer.insert_batch(numpy.ones((1, 1000, 40), 'float32'), [1000], [str(i)])\n"
+        "except UserError as exc:\n"
+        "    print(exc)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.getcwd()}
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert run.stdout == (
+        "HDF file 'x.hdf' cannot be written: File too large.\n"
+        "  Is the disk full? Nothing is there under this name, or what was there before.\n"
+    )
+    assert run.returncode == 0, run.stderr  # the library crashes at the end of the process, if it was told
+    assert not list(tmp_path.iterdir())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections import Counter
@@ -101,8 +102,8 @@ def test_killed_process_is_told(multi_proc):
     dataset = multi_proc(DUMMY, buffer_size=1)
     dataset.init_seq_order(1)
     os.kill(dataset._workers[1]._process.pid, signal.SIGKILL)
-    dataset._workers[1]._process.join()
-    with pytest.raises(UserError, match=r"MultiProcDataset, process 1: its process has died with exit code -9\.\n"):
+    dataset._workers[1]._process.how_it_ended()
+    with pytest.raises(UserError, match=r"process 1: its process has died with exit code -9 \(SIGKILL\)\.\n"):
         seqs_of_epoch(dataset)
 
 
@@ -314,3 +315,24 @@ def test_result_of_postprocessing_is_checked(tmp_path):
     dataset = init_dataset({"class": "PostprocessingDataset", "dataset": hdf(tmp_path), "map_seq": to_nan})
     with pytest.raises(DataError, match="PostprocessingDataset: data key 'data' of sequence 'tag-0': nan in"):
         seqs(dataset)
+
+
+SCRIPT = """
+from returnn.datasets.basic import init_dataset
+
+def map_seq(seq, **_):
+    return seq
+
+words = {"class": "Task12AXDataset", "num_seqs": 4}
+mapped = {"class": "PostprocessingDataset", "map_seq": map_seq, "dataset": words}
+dataset = init_dataset({"class": "MultiProcDataset", "num_workers": 2, "buffer_size": 2, "dataset": mapped})
+dataset.init_seq_order(epoch=1)
+dataset.load_seqs(0, 4)
+print(dataset.get_tag(3))
+dataset.finish_epoch(free_resources=True)
+"""
+
+
+def test_functions_of_a_notebook_go_to_other_processes():
+    shown = subprocess.run([sys.executable, "-"], input=SCRIPT, capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == "seq-3"

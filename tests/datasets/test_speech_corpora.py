@@ -252,6 +252,8 @@ def test_enwik8(tmp_path):
     seqs = [data for _, data in seqs_of_epoch(batched)]
     np.testing.assert_array_equal(seqs[1]["data"][-1:], seqs[5]["delayed"][:1])
     assert make(subset="test").get_total_num_seqs() == 4
+    for name, old in (("training", "train"), ("validation", "valid")):
+        np.testing.assert_array_equal(make(subset=name)._bytes, make(subset=old)._bytes)
     assert make(subsubset=201).get_total_num_seqs() == 4
 
 

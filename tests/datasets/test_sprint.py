@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy
 import pytest
 
-from returnn.datasets.sprint import ExternSprintDataset, SprintCacheDataset, SprintDatasetBase, demo
+from returnn.datasets.sprint import ExternSprintDataset, SprintCacheDataset, SprintDatasetBase, demo, sprint_process
 from returnn.util.errors import ConfigError, UserError
+from returnn.util.system import waiting
+from returnn.util.system.waiting import state_of_process
 from tests.datasets.corpus_checks import assert_equal_seqs, check_corpus_dataset, seqs_of_epoch
 from tests.datasets.util.test_rasr_archive import ALLOPHONES, write_alignments, write_features
 
@@ -168,6 +174,57 @@ def test_death_of_rasr_is_told_with_its_last_words(make):
     dataset.init_seq_order(epoch=1)
     message = error_of(lambda: seqs_of_epoch(dataset))
     assert message.endswith("RASR has ended in the middle of the epoch (exit status 4).\n  out of memory")
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(waiting, "FIRST_REPORT_S", 0.3)
+    monkeypatch.setattr(sprint_process, "_POLL_S", 0.1)
+    monkeypatch.setattr(sprint_process, "data_wait_limit_s", lambda: 1.5)
+
+
+def test_rasr_that_hangs_at_its_beginning(make, impatient, capfd):
+    message = error_of(lambda: make(["--hang=begin"]))
+    assert re.fullmatch(r"waited for [12] s: RASR, process \d+\.\n  That is the limit, so this ends here\.", message)
+    assert "waiting for 0 s now: RASR, process" in capfd.readouterr().err
+
+
+def test_rasr_that_hangs_in_the_middle(make, impatient):
+    dataset = make(["--hang=middle"])
+    dataset.init_seq_order(epoch=1)
+    assert re.match(r"waited for [12] s: RASR, process \d+\.", error_of(lambda: seqs_of_epoch(dataset)))
+
+
+def test_rasr_that_was_stopped(make, impatient):
+    dataset = make(["--hang=middle"])
+    dataset.init_seq_order(epoch=1)
+    os.kill(dataset.child_pid, signal.SIGSTOP)
+    message = error_of(lambda: seqs_of_epoch(dataset))
+    assert re.match(r"waited for [12] s: RASR, process \d+, which was stopped \(SIGSTOP\)\.", message)
+    start = time.monotonic()
+    dataset.finish_epoch()
+    assert time.monotonic() - start < 5
+
+
+def test_killed_process_leaves_no_rasr(tmp_path):
+    code = (
+        "import sys\n"
+        "from returnn.datasets.sprint import ExternSprintDataset\n"
+        f"dataset = ExternSprintDataset({FAKE_RASR!r}, [{corpus_arg()!r}.join(2 * [chr(39)]), '--hang=middle'])\n"
+        "dataset.initialize()\n"
+        "dataset.init_seq_order(epoch=1)\n"
+        "print(dataset.child_pid, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        child_pid = int(process.stdout.readline())
+        os.kill(child_pid, signal.SIGSTOP)
+        process.kill()
+    deadline = time.monotonic() + 10
+    while state_of_process(child_pid):
+        assert time.monotonic() < deadline, "RASR is left"
+        time.sleep(0.05)
 
 
 def test_wrong_data_from_rasr_is_named(make, tmp_path):

@@ -55,6 +55,11 @@ def test_message(key, value, problem):
     assert str(pickle.loads(pickle.dumps(info.value))) == str(info.value)
 
 
+def test_long_tags_are_shortened():
+    text = str(DataError("is missing", dataset="HDFDataset", seq="a" * 50_000 + "b" * 50_000))
+    assert text == f"HDFDataset: sequence '{'a' * 100}...{'b' * 100}': is missing."
+
+
 def test_large_finite_numbers_are_right():
     load_with("data", np.full_like(FRAMES, 3e38))
 

@@ -131,7 +131,9 @@ class LibriSpeechCorpus(SpeechDataset):
     def _archive(self, subdir: str) -> ZipReader:
         if subdir not in self._archives:
             path = f"{self.path}/{subdir}.zip"
-            self._archives[subdir] = ZipReader(cf(path) if self._use_cache_manager else path)
+            path = cf(path) if self._use_cache_manager else path
+            self._archives[subdir] = ZipReader(path)
+            self._watch_file(path)
         return self._archives[subdir]
 
     def _read_transcripts(self, subdir: str) -> list[_Utterance]:

@@ -107,6 +107,9 @@ class OggZipDataset(SpeechDataset):
         self.zip_audio_files_have_name_as_prefix = zip_audio_files_have_name_as_prefix
         self.segments = set(load_seq_list(segment_file, where=self.description)) if segment_file else None
         archives = self._open_archives(use_cache_manager, resolve_symlink_for_name, content_name)
+        for archive in archives:
+            if archive.zip_path is not None:
+                self._watch_file(archive.zip_path)
         recordings = self._selected([rec for archive in archives for rec in self._read_recordings(archive)])
         subset = random_subset(
             len(recordings), fixed_random_subset, seed=fixed_random_subset_seed, where=self.description

@@ -16,7 +16,7 @@ from returnn.datasets.core.seq_order import GetSeqLen
 from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures, Norm
 from returnn.util.errors import ConfigError
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 # Lee and Hon, "Speaker-independent phone recognition using hidden Markov models", 1989, table II.
 # 61 phones -> (48 phones, 39 phones). None: is left out.

@@ -7,6 +7,8 @@ Without recurrency, frames need no neighbours, and one slice takes the frames of
 
 from __future__ import annotations
 
+import zlib
+
 from returnn.datasets.core.epoch_sequences import EpochSequences
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
 
@@ -102,6 +104,17 @@ class Batch:
         """:return: frames per data key without padding"""
         return sum((part.frame_length for part in self.seqs), NumbersDict())
 
+    def checksum(self, before: int = 0) -> int:
+        """
+        :param before: checksum of the batches before
+        :return: of those and this one: which frames of which sequences they have
+        """
+        parts = [
+            (part.batch_slice, part.seq_idx, _plain(part.seq_start_frame), _plain(part.seq_end_frame))
+            for part in self.seqs
+        ]
+        return zlib.crc32(repr(parts).encode("utf8"), before)
+
     def get_num_seqs(self) -> int:
         """:return: how many sequences it has frames of"""
         return len({part.seq_idx for part in self.seqs})
@@ -119,3 +132,9 @@ class Batch:
     def __repr__(self) -> str:
         frames = self.max_num_frames_per_slice
         return f"Batch(seqs {self.start_seq} to {self.end_seq}, {self.num_slices} slices of {frames} frames)"
+
+
+def _plain(numbers: NumbersDict) -> tuple[int | None, list[tuple[str, int]]]:
+    """:return: the same text for the same numbers, in each process"""
+    value = None if numbers.value is None else int(numbers.value)
+    return value, sorted((key, int(number)) for key, number in numbers.dict.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from collections.abc import Collection, Generator, Iterator
@@ -202,12 +203,23 @@ class BatchSetGenerator:
         self.last_batch: Batch | None = None
         self.reached_end = False
         self.current_batch_idx = 0
+        self.checksum = 0  # of the batches that are done
         if shuffle_batches:
             self._read_all_and_shuffle()
 
     def _read_all_and_shuffle(self) -> None:
         self._read_up_to(NO_LIMIT)
         random.Random(self.dataset.get_random_seed_for_epoch(self.dataset.epoch or 1)).shuffle(self.buffer)
+
+    def keep_every(self, step: int, *, first: int) -> None:
+        """
+        Leaves out the others, as other processes take them. To be called before the first batch is looked at.
+
+        :param step: one of so many is kept
+        :param first: number of the first one that is kept, from 0
+        """
+        self.generator = itertools.islice(self.generator, first, None, step)
+        self.buffer = self.buffer[first::step]
 
     def reset(self) -> None:
         """
@@ -224,6 +236,7 @@ class BatchSetGenerator:
         self.reached_end = False
         self.last_batch = None
         self.current_batch_idx = 0
+        self.checksum = 0
 
     def _read_up_to(self, n: int) -> None:
         while len(self.buffer) < n and not self.reached_end:
@@ -246,6 +259,8 @@ class BatchSetGenerator:
         if self.cache_whole_epoch:
             self.cache += passed
         self.last_batch = passed[-1] if passed else self.last_batch
+        for batch in passed:
+            self.checksum = batch.checksum(self.checksum)
         self.current_batch_idx += n
 
     def completed_frac(self) -> float:

@@ -2,7 +2,8 @@
 Data files that change while they are read, which shows in the data as zeros, or as data of other sequences.
 
 The size, the time and the inode of a file are compared with what they were when it was opened: at each sub-epoch, at
-its end, once in `_INTERVAL_S` in between, and when reading fails.
+its end, once in `_INTERVAL_S` in between, and when reading fails. This holds for files that stay open, as they have
+many sequences. What is read at once, such as a vocabulary, may change after that.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from returnn.datasets.core.errors import DataError
 
 _INTERVAL_S = 1.0
+_PAUSE_PER_CHECK = 100.0  # thousands of files on a slow file system are looked at less often
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,31 @@ class WatchedFile:
             file=self.filename,
             hint="Write new data under a new name, or rename it to this one when nobody reads. Then start again.",
         )
+
+
+class WatchedFiles:
+    """Those of one data set."""
+
+    def __init__(self) -> None:
+        self._files: list[WatchedFile] = []
+        self._next_check_s = 0.0
+
+    def add(self, file: WatchedFile) -> None:
+        """:param file: from now on, it is not to change"""
+        self._files.append(file)
+
+    def check_from_time_to_time(self) -> None:
+        """:raises DataError: if a file is another one now, and they were not checked for some time"""
+        if self._files and time.monotonic() >= self._next_check_s:
+            self.check()
+
+    def check(self) -> None:
+        """:raises DataError: if a file is another one now"""
+        start_s = time.monotonic()
+        for file in self._files:
+            file.check()
+        end_s = time.monotonic()
+        self._next_check_s = end_s + max(_INTERVAL_S, (end_s - start_s) * _PAUSE_PER_CHECK if _INTERVAL_S else 0.0)
 
 
 def _difference(before: FileState, now: FileState) -> str:

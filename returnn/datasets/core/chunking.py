@@ -29,11 +29,6 @@ class Chunking:
     step: NumbersDict
     custom: CustomChunking | None = None
 
-    @property
-    def is_active(self) -> bool:
-        """Whether anything is cut."""
-        return self.custom is not None or bool(self.size)
-
 
 def parse_chunking(option: ChunkingOption, *, where: str) -> Chunking:
     """

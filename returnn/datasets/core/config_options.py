@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from returnn.config import Config
+from returnn.config.current import current_config
+from returnn.config.options import Options
 
 
 def training_options(config: Config) -> dict[str, Any]:
@@ -21,11 +23,21 @@ def training_options(config: Config) -> dict[str, Any]:
     return {key: value for key, value in options.items() if value}
 
 
+def data_wait_limit_s() -> float:
+    """:return: how long to wait for another process, in seconds: option `data_wait_limit_s` of the current config"""
+    config = current_config()
+    return float(Options.data_wait_limit_s.default if config is None else config.options.data_wait_limit_s)
+
+
 def evaluation_options(config: Config) -> dict[str, Any]:
     """:return: whole sequences, sorted by length, unless the config wants chunks here, too"""
-    chunking: Any = "0"
-    if config.options.on_size_limit == "chunk":
-        chunking = config.options.batch_size or "0"
-    elif str(config.options.chunking) == "1" or config.options.chunk_eval:
-        chunking = config.options.chunking or "0"
-    return {"chunking": chunking, "seq_ordering": "sorted", "shuffle_frames_of_nseqs": 0}
+    return {"seq_ordering": "sorted", "shuffle_frames_of_nseqs": 0, "chunking": _chunking_of_evaluation(config) or "0"}
+
+
+def _chunking_of_evaluation(config: Config) -> Any:
+    """:return: size of the chunks; nothing for whole sequences"""
+    options = config.options
+    if options.on_size_limit == "chunk":  # sequences which are too long for a batch are cut
+        return options.batch_size
+    has_frames_as_chunks = str(options.chunking) == "1"
+    return options.chunking if has_frames_as_chunks or options.chunk_eval else None

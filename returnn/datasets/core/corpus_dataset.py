@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
 
 from returnn.datasets.cached2 import CachedDataset2
 from returnn.datasets.core.dataset_seq import Array, DatasetSeq
 from returnn.datasets.core.errors import DataError
-from returnn.datasets.core.seq_order import GetSeqLen, SeqOrder
+from returnn.datasets.core.seq_order import GetSeqLen, IntArray, SeqLens, SeqOrder, is_by_length
 from returnn.util.errors import ConfigError, UserError, nearest_hint
 
 
@@ -21,6 +24,7 @@ class CorpusDataset(CachedDataset2):
 
     _random_access = True
     _seq_order: SeqOrder | None = None
+    _frames_until: IntArray | None = None
 
     def _corpus_tag(self, corpus_seq_idx: int) -> str:
         raise self._unknown("the tag of a sequence")
@@ -49,7 +53,28 @@ class CorpusDataset(CachedDataset2):
             seq_order = self._order_of_epoch(self.epoch or 1)
         self._seq_order = seq_order
         self._num_seqs = len(seq_order)
+        self._frames_until = None
         return True
+
+    def get_complete_frac(
+        self, sorted_seq_idx: int, *, allow_only_lr_suitable: bool = False, **kwargs: Any
+    ) -> float | None:
+        if allow_only_lr_suitable or not is_by_length(self.seq_ordering) or self._seq_order is None:
+            return super().get_complete_frac(sorted_seq_idx, allow_only_lr_suitable=allow_only_lr_suitable)
+        if self._frames_until is None:
+            self._frames_until = self._count_frames(self._seq_order)
+        total = self._frames_until[-1] if len(self._frames_until) else 0
+        if not total:
+            return super().get_complete_frac(sorted_seq_idx)
+        return float(self._frames_until[min(sorted_seq_idx, len(self._frames_until) - 1)] / total)
+
+    def _count_frames(self, order: SeqOrder) -> IntArray:
+        """:return: for each sequence of the epoch, how many frames (about) are done with it; empty if not known"""
+        get_seq_len = self._seq_len_func()
+        if get_seq_len is None:
+            return numpy.zeros(0, "int64")
+        lens = SeqLens.of(get_seq_len, self.get_total_num_seqs()).all()
+        return numpy.cumsum(lens[numpy.asarray(order)], dtype="int64")
 
     def _order_of_epoch(self, epoch: int) -> SeqOrder:
         return self.get_seq_order_for_epoch(epoch, self.get_total_num_seqs(), self._seq_len_func())

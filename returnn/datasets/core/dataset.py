@@ -8,7 +8,6 @@ same data in each run, and can be entered at any sequence.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
 from typing import Any
@@ -21,29 +20,18 @@ from returnn.datasets.core.batch_generator import BatchLimits, BatchSetGenerator
 from returnn.datasets.core.chunking import ChunkingOption, iterate_seqs, parse_chunking
 from returnn.datasets.core.config_options import evaluation_options, training_options
 from returnn.datasets.core.data_check import KeyInfo, find_problem
+from returnn.datasets.core.dataset_order import OrderOfDataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.epoch_sequences import Chunk
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.frames import parse_context_window, slice_with_padding
 from returnn.datasets.core.seq_order import (
-    GetSeqLen,
-    IntArray,
-    SeqLens,
     SeqOrder,
-    check_seq_ordering,
-    order_seqs,
-    part_of,
-    repeat_order,
 )
-from returnn.datasets.core.seq_selection import find_selected_seqs, keep_selected
-from returnn.datasets.util.seq_lists import load_seq_lens, load_seq_list
-from returnn.util.errors import ConfigError
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
 
-RANDOM_SEED_OFFSET_ENV_VAR = "RETURNN_RANDOM_SEED_OFFSET"
 
-
-class Dataset:
+class Dataset(OrderOfDataset):
     """
     Base class of all data sets.
 
@@ -56,17 +44,6 @@ class Dataset:
 
     # Whether any sequence of the epoch can be loaded at any time, and gives the same each time, without a new start.
     _random_access = False
-
-    # Orders beside those of all data sets (see `seq_order`).
-    _own_seq_orderings: tuple[str, ...] = ()
-
-    _init_args: tuple[tuple[Any, ...], dict[str, Any]]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Dataset:
-        """Keeps the arguments, so that another process can make the same data set from them."""
-        self = super().__new__(cls)
-        self._init_args = (args, kwargs)
-        return self
 
     def __init__(
         self,
@@ -119,23 +96,19 @@ class Dataset:
         self.labels: dict[str, list[str]] = {}
         self.weights: dict[str, float] = {}
 
-        if seq_ordering not in self._own_seq_orderings:
-            check_seq_ordering(seq_ordering, where=self.description)
-        self.seq_ordering = seq_ordering
-        self.fixed_random_seed = fixed_random_seed
-        self._random_seed_offset = random_seed_offset
-        self.partition_epoch = self._positive("partition_epoch", partition_epoch)
-        self.repeat_epoch = self._positive("repeat_epoch", repeat_epoch)
-        self._seq_list_filter_file = seq_list_filter_file
-        self.seq_tags_filter = (
-            set(load_seq_list(seq_list_filter_file, where=self.description)) if seq_list_filter_file else None
+        self._set_order_options(
+            seq_ordering=seq_ordering,
+            fixed_random_seed=fixed_random_seed,
+            random_seed_offset=random_seed_offset,
+            partition_epoch=partition_epoch,
+            repeat_epoch=repeat_epoch,
+            seq_list_filter_file=seq_list_filter_file,
+            unique_seq_tags=unique_seq_tags,
+            seq_order_seq_lens_file=seq_order_seq_lens_file,
+            num_shards=_num_shards,
+            shard_index=_shard_index,
         )
-        self.unique_seq_tags = unique_seq_tags
-        self._seq_order_seq_lens_file = seq_order_seq_lens_file
-        self._selected_seqs: IntArray | None = None
         self._estimated_num_seqs = estimated_num_seqs
-        self._num_shards = self._positive("_num_shards", _num_shards)
-        self._shard_index = _shard_index
 
         self.window = self._positive("window", window)
         self.zpad: Array | None = None
@@ -148,23 +121,12 @@ class Dataset:
         self.shuffle_frames_of_nseqs = shuffle_frames_of_nseqs
         self.rnd_seq_drop: np.random.RandomState | None = None
 
-    def _positive(self, option: str, value: int | None) -> int:
-        if value is not None and (not isinstance(value, int) or value < 1):
-            raise ConfigError(f"{self.description}: option {option!r} has to be a positive number, got {value!r}.")
-        return value or 1
-
     def __repr__(self) -> str:
         return f"<{self.description}, epoch {self.epoch}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         args, kwargs = self._init_args
         return _make_dataset, (type(self), args, kwargs)
-
-    @property
-    def description(self) -> str:
-        """For messages, e.g. "HDFDataset 'train'"."""
-        class_name = type(self).__name__
-        return class_name if self.name == class_name else f"{class_name} {self.name!r}"
 
     # Options.
 
@@ -196,22 +158,6 @@ class Dataset:
     def initialize(self) -> None:
         """Called once after the constructor, before anything else. May open files or check what came together."""
 
-    @property
-    def random_seed_offset(self) -> int:
-        """Added to the epoch to get the seed of what is random."""
-        if self._random_seed_offset is None:
-            self._random_seed_offset = int(os.environ.get(RANDOM_SEED_OFFSET_ENV_VAR) or 0)
-        return self._random_seed_offset
-
-    def get_random_seed_for_epoch(self, epoch: int, num_epochs_fixed: int = 1) -> int:
-        """
-        :param epoch: from 1
-        :param num_epochs_fixed: that many epochs share a seed
-        """
-        if self.fixed_random_seed is not None:
-            return self.fixed_random_seed
-        return (max(epoch, 1) - 1) // num_epochs_fixed + 1 + self.random_seed_offset
-
     def set_file_cache(self, cache: object) -> None:
         """
         :param cache: where copies of remote files are kept, for data sets that read such files
@@ -230,6 +176,7 @@ class Dataset:
         :param seq_order: corpus indices of the sequences of this epoch, instead of what the options say
         :return: whether the order may be another one than before
         """
+        self._watched_files.check()
         self.epoch = epoch or 1
         self.rnd_seq_drop = None
         return True
@@ -240,63 +187,6 @@ class Dataset:
 
         :param free_resources: whether to close and free what can be made again by `init_seq_order`
         """
-
-    def get_seq_order_for_epoch(
-        self, epoch: int | None, num_seqs: int, get_seq_len: GetSeqLen | None = None
-    ) -> SeqOrder:
-        """
-        The order by the options `seq_ordering`, `partition_epoch`, `repeat_epoch`, filters and shards.
-
-        :param epoch: from 1; None: 1
-        :param num_seqs: in the corpus
-        :param get_seq_len: length of a sequence, by its corpus index; None: not known
-        :return: corpus indices
-        """
-        epoch = epoch or 1
-        order = order_seqs(
-            self.seq_ordering,
-            num_seqs,
-            seq_lens=self._seq_lens_for_order(get_seq_len, num_seqs),
-            seed=self.get_random_seed_for_epoch(epoch, self.partition_epoch),
-            where=self.description,
-        )
-        order = self._select_seqs(order, num_seqs)
-        order = repeat_order(order, self.repeat_epoch)
-        order = part_of(order, num_parts=self.partition_epoch, part=(epoch - 1) % self.partition_epoch)
-        return part_of(order, num_parts=self._num_shards, part=self._shard_index)
-
-    def _seq_lens_for_order(self, get_seq_len: GetSeqLen | None, num_seqs: int) -> SeqLens | None:
-        if self._seq_order_seq_lens_file:
-            return SeqLens(self._seq_lens_from_file)
-        return SeqLens.of(get_seq_len, num_seqs) if get_seq_len else None
-
-    def _seq_lens_from_file(self) -> IntArray:
-        assert self._seq_order_seq_lens_file
-        lens = load_seq_lens(self._seq_order_seq_lens_file, where=self.description)
-        try:
-            return np.fromiter((lens[tag] for tag in self._iter_corpus_tags()), np.int64)
-        except KeyError as exc:
-            raise DataError(
-                "has no length here", dataset=self.description, seq=exc.args[0], file=self._seq_order_seq_lens_file
-            ) from exc
-
-    def _iter_corpus_tags(self) -> Iterable[str]:
-        """:return: all tags in the order of the corpus"""
-        return self.get_all_tags()
-
-    def _select_seqs(self, order: SeqOrder, num_seqs: int) -> SeqOrder:
-        """Applies `seq_list_filter_file` and `unique_seq_tags`."""
-        if not self.unique_seq_tags and self.seq_tags_filter is None:
-            return order
-        if self._selected_seqs is None:
-            self._selected_seqs = find_selected_seqs(
-                self._iter_corpus_tags(),
-                wanted=self.seq_tags_filter,
-                unique=self.unique_seq_tags,
-                wanted_file=self._seq_list_filter_file,
-                dataset=self.description,
-            )
-        return keep_selected(order, self._selected_seqs, num_seqs=num_seqs)
 
     def get_current_seq_order(self) -> SeqOrder:
         """:return: corpus indices of the sequences of this epoch"""
@@ -372,6 +262,9 @@ class Dataset:
     def get_num_timesteps(self) -> int | NumbersDict:
         """:return: number of frames of this epoch, of all sequences together"""
         raise self._unknown("the number of frames")
+
+    def _iter_corpus_tags(self) -> Iterable[str]:
+        return self.get_all_tags()
 
     def get_all_tags(self) -> list[str]:
         """:return: tags of the corpus, in its order"""

@@ -6,6 +6,8 @@ from typing import Any
 
 from returnn.util.errors import UserError
 
+_MAX_TAG_CHARS = 200
+
 
 class DataError(UserError):
     """Data that cannot be used. At most five lines, shown without a stack trace."""
@@ -29,8 +31,9 @@ class DataError(UserError):
         :param hint: what is possible
         """
         place = [f"data key {key!r}"] if key is not None else []
-        place += [f"sequence {seq!r}"] if seq is not None else []
-        lines = [f"{dataset}: " + (f"{' of '.join(place)}: " if place else "") + f"{problem}."]
+        place += [f"sequence {_shortened(seq)!r}"] if seq is not None else []
+        end = "" if problem.endswith(("?", ".")) else "."  # a hint in it may be a sentence
+        lines = [f"{dataset}: " + (f"{' of '.join(place)}: " if place else "") + problem + end]
         lines += [f"  File: {file}"] if file else []
         lines += [f"  {hint}"] if hint else []
         super().__init__("\n".join(lines))
@@ -43,6 +46,11 @@ class DataError(UserError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _make_error, (self._args,)
+
+
+def _shortened(tag: str) -> str:
+    """:return: with its end, as that is what differs"""
+    return tag if len(tag) <= _MAX_TAG_CHARS else f"{tag[: _MAX_TAG_CHARS // 2]}...{tag[-_MAX_TAG_CHARS // 2 :]}"
 
 
 def _make_error(args: dict[str, Any]) -> DataError:

@@ -34,7 +34,12 @@ def windows_of_frames(frames: Array, window: int) -> Array:
     :param frames: (time, feature)
     :param window: number of frames
     :return: (time, window * feature): each frame with its neighbours, zeros over the ends
+    :raises ConfigError: if these are no features
     """
+    if frames.ndim != 2:
+        raise ConfigError(f"option 'window': joins the features of frames, but 'data' has the shape {frames.shape}.")
+    if not len(frames):
+        return np.zeros((0, window * frames.shape[1]), frames.dtype)
     left = (window - 1) // 2
     padded = np.pad(frames, [(left, window - 1 - left), (0, 0)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, window, axis=0)  # (time, feature, window)

@@ -143,6 +143,7 @@ def init_sub_dataset(options: DatasetLike, parent: Dataset, *, key: str | None =
     dataset = init_dataset(options, parent_dataset=parent)
     if dataset is None:
         raise ConfigError(f"{parent.description}: the data set {key or ''!r} in it is empty.")
+    parent.add_part(dataset)
     return dataset
 
 

@@ -4,6 +4,15 @@ In which order an epoch goes through the sequences (option `seq_ordering`), and 
 All orders are plain functions of the number of sequences, the lengths and a random seed, so any epoch can be started
 at any time. An order is a sequence of corpus indices: a `range` or a numpy array, so that it stays small for millions
 of sequences.
+
+- `default`: as in the corpus; `reverse`: from its end
+- `default_every_n:8`: 0, k, 2k, ..., then 1, k + 1, ..., so that batches of 8 go on where those before ended
+- `sorted`, `sorted_reverse`: by length
+- `random`; `random:8`: blocks of 8 neighbours stay together
+- `random_sample:0.5`: drawn with replacement, half as many as there are
+- `laplace:.1000`: shuffled, then sorted by length within bins of 1000, in turns up and down; `laplace:8` has 8 bins.
+  Batches have sequences of similar lengths, and differ from epoch to epoch: the usual choice for training
+- `sort_bin_shuffle:.1000`: sorted by length, and then bins of 1000 are shuffled; `sort_bin_shuffle_x2`: and in them
 """
 
 from __future__ import annotations
@@ -191,6 +200,7 @@ _ORDERS: dict[str, Callable[[_Request], SeqOrder]] = {
     "sort_bin_shuffle_x2": _sort_bin_shuffle_x2,
 }
 _WITH_ARGUMENT = {"default_every_n", "random", "random_sample", "laplace", "sort_bin_shuffle", "sort_bin_shuffle_x2"}
+_BY_LENGTH = {"sorted", "sorted_reverse", "laplace", "sort_bin_shuffle", "sort_bin_shuffle_x2"}
 KNOWN_SEQ_ORDERINGS = tuple(_ORDERS)
 
 
@@ -202,6 +212,11 @@ def check_seq_ordering(seq_ordering: str, *, where: str) -> None:
         raise ConfigError(
             f"{where}: option 'seq_ordering': {name!r} takes nothing after a colon, got {seq_ordering!r}."
         )
+
+
+def is_by_length(seq_ordering: str) -> bool:
+    """:return: whether neighbours have similar lengths, so that some parts of an epoch take longer than others"""
+    return seq_ordering.partition(":")[0] in _BY_LENGTH
 
 
 def order_seqs(seq_ordering: str, num_seqs: int, *, seq_lens: SeqLens | None, seed: int, where: str) -> SeqOrder:

@@ -9,33 +9,33 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
-import math
-import multiprocessing
-import pickle
+import faulthandler
 import signal
-import threading
 import traceback
 import weakref
+import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.context import BaseContext
 from typing import Any
 
+from returnn.datasets.core.config_options import data_wait_limit_s
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DatasetSeq
 from returnn.datasets.core.registry import DatasetDict, init_dataset
 from returnn.datasets.core.seq_order import SeqOrder
+from returnn.datasets.core.worker_process import WorkerProcess
 from returnn.datasets.core.wrapper import copy_seq
+from returnn.log import log
 from returnn.util.errors import UserError
-from returnn.util.system.waiting import Waiting
+from returnn.util.numbers.global_random import seed_global_random
+from returnn.util.python.user_code_errors import describe_exception, last_place, last_place_of_user
+from returnn.util.system.child_process import end_with_parent
+from returnn.util.system.waiting import Waiting, describe_process
 
 _STOP = "stop"
-_STOP_TIMEOUT_S = 2
 _POLL_S = 1.0
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -83,18 +83,9 @@ class DatasetWorker:
         self._pending: deque[str] = deque()  # requests without an answer
         self._ready: deque[Any] = deque()  # sequences that came while another answer was awaited
         self._next_seq_idx = 0
-        context = _context_for(options)
-        self._pipe, other_end = context.Pipe()
-        inherited_end = self._pipe if context.get_start_method() == "fork" else None
-        self._process = context.Process(  # type: ignore[attr-defined]  # is there for each start method
-            target=_run,
-            args=(options, other_end, inherited_end, threading.current_thread() is threading.main_thread()),
-            name=name,
-        )
-        with _blocked_signals():
-            self._process.start()
-        other_end.close()
-        self._finalizer = weakref.finalize(self, _stop, self._pipe, self._process)
+        self._process = WorkerProcess(options, name, run_worker)
+        self._pipe = self._process.pipe
+        self._finalizer = weakref.finalize(self, _stop, self._process)
         _stop_at_exit.add(self)
 
     def close(self) -> None:
@@ -152,7 +143,7 @@ class DatasetWorker:
 
     def _receive(self) -> Any:
         try:
-            waiting = Waiting(self._what_is_waited_for, limit_s=math.inf)  # whoever wants the data has a limit
+            waiting = Waiting(self._what_is_waited_for, limit_s=data_wait_limit_s())
             while not self._pipe.poll(_POLL_S):
                 waiting.check()
             kind, value = self._pipe.recv()
@@ -162,41 +153,18 @@ class DatasetWorker:
         if kind == "user error":
             raise value
         if kind == "error":
-            raise RuntimeError(f"{self._name}: {value}")
+            text, trace = value
+            print(f"{self._name}: {trace}", file=log.v5)
+            raise UserError(f"{self._name}: {text}")
         return value
 
     def _what_is_waited_for(self) -> str:
-        state = _state_of_process(self._process.pid)
-        return f"{self._name}, {self._pending[0]!r}, process {self._process.pid}{f', which {state}' if state else ''}"
+        return describe_process(f"{self._name}, {self._pending[0]!r}", self._process.pid)
 
     def _died(self) -> UserError:
-        self._process.join(_STOP_TIMEOUT_S)
-        return UserError(
-            f"{self._name}: its process has died with exit code {self._process.exitcode}.\n"
-            "  If that is -9, the machine had too little memory."
-        )
-
-
-def _state_of_process(pid: int | None) -> str | None:
-    """:return: if that is why nothing comes"""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf8", errors="replace") as file:
-            state = file.read().rpartition(")")[2].split()[0]
-    except OSError:
-        return None
-    return {"T": "was stopped (SIGSTOP)", "t": "is stopped by a debugger", "D": "waits for a disk"}.get(state)
-
-
-@contextlib.contextmanager
-def _blocked_signals() -> Iterator[None]:
-    """
-    Processes that are started here do not hear Ctrl-C at the terminal. The main process does, and ends them.
-    """
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+        how = self._process.how_it_ended()
+        hint = "\n  As a rule, the machine had too little memory then." if self._process.was_killed else ""
+        return UserError(f"{self._name}: its process has died {how}.{hint}")
 
 
 _stop_at_exit: weakref.WeakSet[DatasetWorker] = weakref.WeakSet()
@@ -209,35 +177,20 @@ def _stop_all() -> None:
         worker.close()
 
 
-def _context_for(options: DatasetDict) -> BaseContext:
-    """
-    A fresh process is safe, a fork of one that runs threads is not. But functions of a config cannot be sent to a
-    fresh one.
-    """
-    try:
-        pickle.dumps(options)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return multiprocessing.get_context("fork")
-    return multiprocessing.get_context("spawn")
-
-
-def _stop(pipe: Connection, process: Any) -> None:
+def _stop(process: WorkerProcess) -> None:
     with contextlib.suppress(OSError):
-        pipe.send((_STOP, ()))
-    pipe.close()
-    process.join(_STOP_TIMEOUT_S)
-    if process.is_alive():
-        process.kill()  # also if it was stopped
-        process.join(_STOP_TIMEOUT_S)
+        process.pipe.send((_STOP, ()))
+    process.end()
 
 
 class _Server:
     """What runs in the process."""
 
-    def __init__(self, options: DatasetDict) -> None:
+    def __init__(self, options: DatasetDict, name: str) -> None:
         dataset = init_dataset(options)
         assert dataset is not None
         self._dataset = dataset
+        self._name = name
 
     def get_info(self) -> DatasetInfo:
         return DatasetInfo.of(self._dataset)
@@ -245,6 +198,7 @@ class _Server:
     def init_seq_order(
         self, epoch: int | None, seq_list: Sequence[str] | None, seq_order: SeqOrder | None
     ) -> int | None:
+        self._seed_global_random(epoch)
         self._dataset.init_seq_order(epoch=epoch, seq_list=seq_list, seq_order=seq_order)
         try:
             return self._dataset.num_seqs
@@ -252,6 +206,7 @@ class _Server:
             return None
 
     def get_order(self, epoch: int | None, seq_list: Sequence[str] | None) -> SeqOrder | None:
+        self._seed_global_random(epoch)
         self._dataset.init_seq_order(epoch=epoch, seq_list=seq_list)
         try:
             return self._dataset.get_current_seq_order()
@@ -277,17 +232,31 @@ class _Server:
         seq.complete_frac = self._dataset.get_complete_frac(seq_idx)
         return seq
 
+    def check_files(self) -> None:
+        self._dataset.check_files()
+
     def finish_epoch(self, free_resources: bool) -> None:
         self._dataset.finish_epoch(free_resources=free_resources)
 
+    def _seed_global_random(self, epoch: int | None) -> None:
+        """What code of users draws in this process follows from its name and the epoch."""
+        seed_global_random([zlib.crc32(self._name.encode("utf8")), epoch or 1])
 
-def _run(options: DatasetDict, pipe: Connection, other_end: Connection | None, dies_with_parent: bool) -> None:
+
+def run_worker(options: DatasetDict, pipe: Connection, name: str, is_of_main_thread: bool) -> None:
+    """
+    What the process does, until it is told to stop or the pipe ends.
+
+    :param options: of the data set
+    :param pipe: to the other process
+    :param name: of this one
+    :param is_of_main_thread: whether the main thread of the other process has started this one
+    """
+    end_with_parent(is_of_main_thread=is_of_main_thread)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # who is not in front may be stopped for writing to a terminal
     signal.set_wakeup_fd(-1)
-    if dies_with_parent:  # also if it hangs or was stopped; "parent" is the thread that made the process
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if other_end is not None:
-        other_end.close()  # otherwise the end of the main process would not be seen
+    faulthandler.disable()  # the other process tells in one line that this one has died
     server: _Server | None = None
     while True:
         try:
@@ -297,12 +266,13 @@ def _run(options: DatasetDict, pipe: Connection, other_end: Connection | None, d
         if method == _STOP:
             return
         try:
-            server = server or _Server(options)
+            server = server or _Server(options, name)
             answer = "value", getattr(server, method)(*args)
         except UserError as exc:
             answer = "user error", exc
-        except Exception:  # noqa: BLE001 (is raised again in the main process)
-            answer = "error", traceback.format_exc()
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 (is raised again in the main process)
+            text = describe_exception(exc, place=last_place_of_user(exc) or last_place(exc))
+            answer = "error", (text, traceback.format_exc())
         try:
             pipe.send(answer)
         except OSError:

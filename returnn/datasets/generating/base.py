@@ -47,7 +47,6 @@ class GeneratingDataset(CachedDataset2):
         self.random = np.random.RandomState(1)
         self._total_num_seqs = num_seqs
         self._seq_order: SeqOrder | None = None
-        self._length_of_seq: dict[int, int] = {}
         if math.isinf(num_seqs) and (self.seq_ordering != "default" or self.partition_epoch > 1):
             raise ConfigError(
                 f"{self.description}: 'seq_ordering' and 'partition_epoch' need a finite number of sequences.\n"
@@ -58,7 +57,6 @@ class GeneratingDataset(CachedDataset2):
         self, epoch: int | None = None, seq_list: Sequence[str] | None = None, seq_order: SeqOrder | None = None
     ) -> bool:
         super().init_seq_order(epoch=epoch, seq_list=seq_list, seq_order=seq_order)
-        self._length_of_seq = {}
         if seq_list is not None:
             seq_order = [self._corpus_index_of_tag(tag) for tag in seq_list]
         if seq_order is None and not math.isinf(self._total_num_seqs):

@@ -11,7 +11,7 @@ from returnn.datasets.bundle_file import BundleFile
 from returnn.datasets.cached import CachedDataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.errors import DataError
-from returnn.datasets.core.seq_order import IntArray, SeqOrder
+from returnn.datasets.core.seq_order import IntArray
 from returnn.datasets.hdf.hdf_file import HdfFile
 from returnn.datasets.util.tag_index import TagIndex
 from returnn.util.errors import ConfigError
@@ -63,6 +63,7 @@ class HDFDataset(CachedDataset):
         self._check_same_keys(file)
         self.files.append(filename)
         self._hdf_files.append(file)
+        self._watched_files.add(file.watched)
         self.file_start.append(self.file_start[-1] + file.num_seqs)
         self._tag_index = None
 
@@ -168,22 +169,6 @@ class HDFDataset(CachedDataset):
         )
 
     # Data.
-
-    def init_seq_order(
-        self, epoch: int | None = None, seq_list: Sequence[str] | None = None, seq_order: SeqOrder | None = None
-    ) -> bool:
-        self._check_files()
-        return super().init_seq_order(epoch=epoch, seq_list=seq_list, seq_order=seq_order)
-
-    def is_less_than_num_seqs(self, n: int) -> bool:
-        if super().is_less_than_num_seqs(n):
-            return True
-        self._check_files()  # so that no sub-epoch ends well that had other data
-        return False
-
-    def _check_files(self) -> None:
-        for file in self._hdf_files:
-            file.watched.check()
 
     def _read_seq(self, corpus_seq_idx: int) -> DatasetSeq:
         file, seq_idx = self._file_of(corpus_seq_idx)

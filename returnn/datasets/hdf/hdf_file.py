@@ -74,17 +74,14 @@ class HdfFile:
         self.watched = WatchedFile(filename, where=where, has_same_content=self._has_same_digest)
 
     def _has_same_digest(self) -> bool:
-        if self.digest is None:
-            return False
-        with self._open() as file:
-            return _digest_of(file) == self.digest
+        return self.digest is not None and stored_digest(self.filename) == self.digest
 
     def _error(self, problem: str, *, key: str | None = None, hint: str | None = None) -> DataError:
         return DataError(problem, dataset=self._where, key=key, file=self.filename, hint=hint)
 
     def _open(self) -> h5py.File:
         try:
-            return h5py.File(self.filename, "r")
+            return open_hdf(self.filename)
         except FileNotFoundError as exc:
             raise self._error("there is no such file") from exc
         except OSError as exc:
@@ -257,6 +254,29 @@ class HdfFile:
     def close(self) -> None:
         """Nothing can be read any more."""
         self.h5_file.close()
+
+
+def open_hdf(filename: str) -> h5py.File:
+    """
+    :param filename: of an HDF file
+    :return: for reading
+    :raises OSError: if it cannot be read, or is no HDF file
+    """
+    # The library holds the lock of the interpreter while it waits for a disk that does not answer: then nothing could
+    # be said, and no signal would end the process. So the waiting is done here.
+    with open(filename, "rb") as file:
+        file.read(1)
+    return h5py.File(filename, "r")
+
+
+def stored_digest(filename: str) -> str | None:
+    """:return: of all that is in an HDF file, as our writer left it; None: it is another file"""
+    try:
+        # By a file of Python, as for the library this would be the file that is open already, as it was then.
+        with open(filename, "rb") as raw, h5py.File(raw, "r") as file:
+            return _digest_of(file)
+    except (OSError, RuntimeError, KeyError):
+        return None
 
 
 def _digest_of(file: h5py.File) -> str | None:

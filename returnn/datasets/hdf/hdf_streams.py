@@ -11,13 +11,13 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-import h5py
 import numpy as np
 
 from returnn.datasets.cached2 import CachedDataset2
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.seq_order import SeqLens, SeqOrder
+from returnn.datasets.hdf.hdf_file import open_hdf
 from returnn.datasets.util.seq_lists import load_python_data
 from returnn.util.errors import ConfigError, check_known
 
@@ -128,7 +128,7 @@ class _StreamsDataset(CachedDataset2):
         :raises DataError: if it cannot be read, or does not go with the files before
         """
         try:
-            file = h5py.File(path, "r")
+            file = open_hdf(path)
             names = [name.decode("utf8") for name in file["seq_names"][...].tolist()]
             streams = dict(file["streams"].items())
         except (OSError, KeyError) as exc:
@@ -140,6 +140,7 @@ class _StreamsDataset(CachedDataset2):
             kind = _attribute_text(stream, "parser")
             check_known("parser", kind, self.parsers, where=f"{self.description}, file {path}, stream {name!r}")
             self.all_parsers.setdefault(name, []).append(self.parsers[kind](names, stream))
+        self._watch_file(path)
         self.files.append(path)
         self.h5_files.append(file)
         self.file_indices += [len(self.files) - 1] * len(names)

@@ -22,6 +22,7 @@ import numpy as np
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.core.errors import DataError
+from returnn.datasets.hdf.forgiving_file import ForgivingFile
 from returnn.datasets.hdf.hdf_file import attr_digest, attr_inputPattSize, attr_seqLengths
 from returnn.log import log
 from returnn.util.errors import UserError
@@ -30,6 +31,7 @@ from returnn.util.files.atomic_file import sync_folder
 ExtraType: TypeAlias = "Mapping[str, tuple[int | None, int, str]]"
 
 _FLUSH_BYTES = 8 << 20
+_FLUSH_SEQS = 1024
 _CHUNK_BYTES = 64 << 10  # of the arrays in the file
 _SIZES_KEY = "sizes"
 
@@ -46,13 +48,29 @@ class KeyFormat:
 class HdfFileWriter:
     """Appends sequences to one file. Keeps some of them in memory, to write larger blocks."""
 
-    def __init__(self, filename: str, *, aside: bool = True, extend: bool = False) -> None:
+    def __init__(
+        self,
+        filename: str,
+        *,
+        aside: bool = True,
+        extend: bool = False,
+        replace: bool = False,
+        compression: str | None = None,
+        buffer_bytes: int = _FLUSH_BYTES,
+        buffer_seqs: int = _FLUSH_SEQS,
+    ) -> None:
         """
-        :param filename: of the HDF file; it must not exist yet, unless `extend`
+        :param filename: of the HDF file; it must not exist yet, unless `extend` or `replace`
         :param aside: whether to write to a temporary file, and to rename that in `close`
         :param extend: whether to go on with an existing file
+        :param replace: whether an existing file is replaced, by `close`
+        :param compression: of the data, a name that `h5py` has, such as "gzip"; None: none
+        :param buffer_bytes: of data that are kept in memory, before they are written
+        :param buffer_seqs: the same, a number of sequences
         """
-        if os.path.exists(filename) and not extend:
+        if os.path.exists(filename) and not os.path.isfile(filename):
+            raise UserError(f"HDF file {filename}: that is no file, so it cannot be written.")
+        if os.path.exists(filename) and not extend and not replace:
             raise UserError(
                 f"HDF file {filename} exists already.\n  Remove it, or set extend_existing_file to add to it."
             )
@@ -60,15 +78,23 @@ class HdfFileWriter:
         self.tmp_filename = f"{filename}.{os.getpid()}.tmp" if aside else None
         path = self.tmp_filename or filename
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        if self.tmp_filename and extend and os.path.exists(filename):
-            shutil.copyfile(filename, self.tmp_filename)
-        self.file = h5py.File(path, "a" if extend else "w", libver="latest" if not aside else None)
+        self._raw: ForgivingFile | None = None
+        if self.tmp_filename:
+            exists = extend and os.path.exists(filename)
+            if exists:
+                shutil.copyfile(filename, self.tmp_filename)
+            self._raw = ForgivingFile(path, "r+b" if exists else "w+b", name=filename)
+            self.file = h5py.File(self._raw, "r+" if exists else "w")
+        else:
+            self.file = h5py.File(path, "a" if extend else "w", libver="latest")
         self._formats: dict[str, KeyFormat] = {}
         self._buffer: dict[str, list[Array]] = {}
         self._buffered_lengths: list[list[int]] = []
         self._buffered_tags: list[str] = []
         self._buffered_bytes = 0
-        self._num_columns = 0
+        self._compression = compression
+        self._buffer_bytes = buffer_bytes
+        self._buffer_seqs = buffer_seqs
         self._digest = str(self.file.attrs.get(attr_digest, ""))
         self.num_seqs = int(self.file.attrs.get("numSeqs", 0))
         self._num_timesteps = int(self.file.attrs.get("numTimesteps", 0))
@@ -142,7 +168,7 @@ class HdfFileWriter:
             self._buffered_bytes += array.nbytes
         self._buffered_lengths.append(lengths)
         self._buffered_tags.append(tag)
-        if self._buffered_bytes >= _FLUSH_BYTES or len(self._buffered_tags) >= 1024:
+        if self._buffered_bytes >= self._buffer_bytes or len(self._buffered_tags) >= self._buffer_seqs:
             self.flush()
 
     def flush(self) -> None:
@@ -150,6 +176,8 @@ class HdfFileWriter:
         if self._buffered_tags:
             self._write_buffer()
         self.file.flush()
+        if self._raw is not None:
+            self._raw.check()
 
     def _write_buffer(self) -> None:
         self.file.attrs[attr_digest] = self._digest = self._digest_with_buffer()
@@ -182,7 +210,8 @@ class HdfFileWriter:
             dtype = np.dtype(self._formats[key].dtype)
             rows = max(_CHUNK_BYTES // max(int(np.prod(shape)) * dtype.itemsize, 1), 1)
             chunks = (rows, *(max(size, 1) for size in shape))
-            self.file.create_dataset(path, (0, *shape), dtype, maxshape=(None, *shape), chunks=chunks)
+            options = {"maxshape": (None, *shape), "chunks": chunks, "compression": self._compression}
+            self.file.create_dataset(path, (0, *shape), dtype, **options)
         return self.file[path]
 
     def close(self) -> None:
@@ -193,6 +222,9 @@ class HdfFileWriter:
                     self._array_of(key, (fmt.dim,) * (fmt.ndim - 1))
             self.flush()
             self.file.close()
+        if self._raw is not None:
+            self._raw.check()
+            self._raw.close()
         if self.tmp_filename and os.path.exists(self.tmp_filename):
             with open(self.tmp_filename, "rb") as tmp_file:
                 os.fsync(tmp_file.fileno())
@@ -202,6 +234,8 @@ class HdfFileWriter:
     def discard(self) -> None:
         """Leaves things as they were before."""
         self.file.close()
+        if self._raw is not None:
+            self._raw.close()
         if self.tmp_filename:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self.tmp_filename)
@@ -230,6 +264,8 @@ class SimpleHDFWriter:
         swmr: bool = False,
         extend_existing_file: bool = False,
         extra_labels: Mapping[str, Sequence[str]] | None = None,
+        *,
+        replace_existing_file: bool = False,
     ) -> None:
         """
         :param filename: of the HDF file
@@ -240,6 +276,7 @@ class SimpleHDFWriter:
         :param swmr: lets other processes read while this one writes; the file has its name from the beginning then
         :param extend_existing_file: whether to add to an existing file
         :param extra_labels: names of the labels of further data keys
+        :param replace_existing_file: whether an existing file is replaced, once this one is complete
         """
         self.filename = filename
         self.dim = dim
@@ -249,7 +286,9 @@ class SimpleHDFWriter:
         self._extra_type = dict(extra_type or {})
         self._extra_labels = dict(extra_labels or {})
         self._swmr = swmr
-        self._writer = HdfFileWriter(filename, aside=not swmr, extend=extend_existing_file)
+        self._writer = HdfFileWriter(
+            filename, aside=not swmr, extend=extend_existing_file, replace=replace_existing_file
+        )
         self.tmp_filename = self._writer.tmp_filename
 
     def __enter__(self) -> SimpleHDFWriter:

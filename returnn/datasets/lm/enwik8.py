@@ -15,6 +15,7 @@ from returnn.datasets.core.errors import DataError
 from returnn.util.errors import ConfigError, check_known
 
 _SPLIT_BYTES = {"train": (0, 90_000_000), "valid": (90_000_000, 95_000_000), "test": (95_000_000, 100_000_000)}
+_SPLITS = {"training": "train", "validation": "valid"}  # the documented names
 _URL = "http://mattmahoney.net/dc/enwik8.zip"
 
 
@@ -36,14 +37,15 @@ class Enwik8Corpus(CorpusDataset):
     ) -> None:
         """
         :param path: of `enwik8.zip` or the text in it, or of the folder with one of them
-        :param subset: "train" (first 90 %), "valid" or "test" (5 % each)
+        :param subset: "training" (first 90 %), "validation" or "test" (5 % each); or "train", "valid"
         :param seq_len: bytes per sequence
         :param batch_num_seqs: the sequences are ordered for batches of that many: each entry of a batch goes on where
             the same one in the batch before has ended
         :param subsubset: only that many bytes of it, or (start, end)
         """
         super().__init__(**kwargs)
-        check_known("subset", subset, _SPLIT_BYTES, where=self.description)
+        subset = _SPLITS.get(subset, subset)
+        check_known("subset", subset, [*_SPLIT_BYTES, *_SPLITS], where=self.description)
         self.path = path
         self._seq_len = seq_len
         text = np.frombuffer(self._read_text(), np.uint8)

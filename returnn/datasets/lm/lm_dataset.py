@@ -22,7 +22,7 @@ from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.util.errors import ConfigError
 from returnn.util.files.cache_manager import cf
 from returnn.util.not_specified import NotSpecified
-from returnn.util.warn_once import warn_once
+from returnn.util.system.warn_once import warn_once
 
 _logger = logging.getLogger("returnn")
 _DEFAULT_TAG_PREFIX = "line-"
@@ -97,12 +97,13 @@ class LmDataset(CorpusDataset):
         config = current_config()
         max_lines = config.options.lm_dataset_debug_limit_line_count if config is not None else None
         self._corpus = TextCorpus(filenames, skip_empty_lines=skip_empty_lines, max_lines=max_lines)
+        for name in self._corpus.open_files:
+            self._watch_file(name)
         self.tag_prefix = _DEFAULT_TAG_PREFIX if tag_prefix is None else tag_prefix
         self._tags = self._load_tags(seq_list_file) if seq_list_file else None
         self.word_based = word_based
         self.word_end_symbol = word_end_symbol
-        symbol = NotSpecified.resolve(seq_end_symbol, None if orth_vocab is not None else "[END]")
-        self.seq_end_symbol = symbol
+        self.seq_end_symbol = NotSpecified.resolve(seq_end_symbol, None if orth_vocab is not None else "[END]")
         self.unknown_symbol = unknown_symbol
         self.orth_post_process = get_post_processor_function(orth_post_process)
         self.auto_replace_unknown_symbol = auto_replace_unknown_symbol
@@ -130,7 +131,7 @@ class LmDataset(CorpusDataset):
                 replace_map_file=_evaluated(orth_replace_map_file),
                 word_based=word_based,
                 word_end_symbol=word_end_symbol,
-                seq_end_symbol=symbol,
+                seq_end_symbol=self.seq_end_symbol,
                 unknown_symbol=unknown_symbol if auto_replace_unknown_symbol else None,
                 parse_orth_opts=parse_orth_opts or {},
                 on_unknown=self._log_unknown,
@@ -148,10 +149,15 @@ class LmDataset(CorpusDataset):
         self.orth_replace_map = self._symbols.replace_map if self._symbols else {}
         self.parse_orth_opts = self._symbols.parse_orth_opts if self._symbols else dict(parse_orth_opts or {})
         self._set_labels(dtype)
-        self._end_of_seq = [self._label_index("seq_end_symbol", symbol)] if self.orth_vocab and symbol else []
+        self._set_ends_of_seq()
+
+    def _set_ends_of_seq(self) -> None:
+        """What is put behind the labels of a sentence, and before those of the key "delayed"."""
+        end = self.seq_end_symbol
+        self._end_of_seq = [self._label_index("seq_end_symbol", end)] if self.orth_vocab and end else []
         self._start_index = None
-        if add_delayed_seq_data:
-            self._start_index = self._label_index("delayed_seq_data_start_symbol", delayed_seq_data_start_symbol)
+        if self.add_delayed_seq_data:
+            self._start_index = self._label_index("delayed_seq_data_start_symbol", self.delayed_seq_data_start_symbol)
 
     @property
     def seq_order(self) -> SeqOrder:

@@ -28,7 +28,14 @@ _VOCAB_ENDINGS = (".vocab.pkl", ".vocab", ".vocab.txt")
 
 
 class TranslationDataset(CorpusDataset):
-    """Words of the source as "data", words of the target as "classes"."""
+    """
+    Words of the source as "data", words of the target as "classes".
+
+    The folder has the files `source.POSTFIX` and `target.POSTFIX`, with a sentence per line and spaces between words,
+    and the vocabularies `source.vocab` and `target.vocab` (or `.vocab.txt`, `.vocab.pkl`); see `vocab_file` for their
+    formats. The files of text may end in `.gz`. For subwords, or for files with other names, join two `LmDataset` by
+    `MetaDataset`.
+    """
 
     source_file_prefix: ClassVar[str] = "source"
     target_file_prefix: ClassVar[str] = "target"
@@ -50,7 +57,7 @@ class TranslationDataset(CorpusDataset):
     ):
         """
         :param path: the folder
-        :param file_postfix: e.g. "train"
+        :param file_postfix: e.g. "train", for `source.train` and `target.train`
         :param source_postfix: is put after each line, e.g. " </s>"
         :param target_postfix: the same for the target
         :param source_only: there is no target at all
@@ -71,6 +78,9 @@ class TranslationDataset(CorpusDataset):
         self._postfix = {self.source_file_prefix: source_postfix, self.target_file_prefix: target_postfix}
         self._keys = self._keys_by_prefix()
         self._corpora = self._open_corpora()
+        for corpus in self._corpora.values():
+            for name in corpus.open_files:
+                self._watch_file(name)
         self._check_same_size()
         self.seq_list = self._load_seq_list(seq_list_file) if seq_list_file else None
         self._vocabs = self._load_vocabs()

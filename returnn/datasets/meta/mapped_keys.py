@@ -24,7 +24,8 @@ class MappedKeysDataset(CachedDataset2):
 
     def get_data_shape(self, key: str) -> list[int | None]:
         dataset, sub_key = self._source(key)
-        return dataset.get_data_shape(sub_key)
+        shape = dataset.get_data_shape(sub_key)
+        return [*shape[:-1], self.get_data_dim(key)] if shape and self.window > 1 else shape
 
     def is_data_sparse(self, key: str) -> bool:
         dataset, sub_key = self._source(key)

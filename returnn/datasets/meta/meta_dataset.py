@@ -50,13 +50,9 @@ class MetaDataset(MappedKeysDataset):
         :param seq_lens_file: dict (Python or JSON) from tag to the length, or to a dict by data key, to order by it
         :param data_dims: only for a check, as they are known from the data sets
         :param data_dtypes: by data key, if another one than in the data set is to be shown
-        :param window: only 1 is possible
+        :param window: puts that many frames of "data" into one, centered
         """
-        super().__init__(**kwargs)
-        if window != 1:
-            raise ConfigError(
-                f"{self.description}: option 'window': only 1 is possible, give it to the data sets in it."
-            )
+        super().__init__(window=window, **kwargs)
         self.data_map = {key: (dataset, sub_key) for key, (dataset, sub_key) in data_map.items()}
         self.data_keys = sorted(self.data_map)
         self.dataset_keys = list(datasets)

@@ -282,14 +282,10 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
             The next epoch goes on there.
         :param data_dims: only for a check, as they are known from the data sets
         :param data_dtypes: by data key, if another one than in the data sets is to be shown
-        :param window: only 1 is possible
+        :param window: puts that many frames of "data" into one, centered
         :param interleave_gumbel_scale: of random noise on the progress, for "interleave"; 0 by default
         """
-        super().__init__(**kwargs)
-        if window != 1:
-            raise ConfigError(
-                f"{self.description}: option 'window': only 1 is possible, give it to the data sets in it."
-            )
+        super().__init__(window=window, **kwargs)
         for dataset, _ in data_map:
             check_known("data set", dataset, datasets, where=f"{self.description}: option 'data_map'")
         self.dataset_keys = list(datasets)
@@ -344,7 +340,8 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
         return features
 
     def _empty(self, key: str) -> Array:
-        shape = [size or 0 for size in self.get_data_shape(key)]
+        dataset, sub_key = self._source(key)
+        shape = [size or 0 for size in dataset.get_data_shape(sub_key)]
         return np.zeros((0, *shape), "U1" if self.get_data_dtype(key) == "string" else self.get_data_dtype(key))
 
     def get_data_keys(self) -> list[str]:
@@ -352,9 +349,6 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
 
     def get_target_list(self) -> list[str]:
         return self.target_list
-
-    def get_data_dim(self, key: str) -> int:
-        return self.num_outputs[key][0]
 
 
 def _dims(dataset: Dataset) -> dict[str, tuple[int, int]]:

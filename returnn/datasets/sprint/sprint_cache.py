@@ -84,6 +84,9 @@ class SprintCacheDataset(CorpusDataset):
         if not data:
             raise ConfigError(f"{self.description}: option 'data' is empty.")
         self.data = {key: SprintCacheReader(key, **opts) for key, opts in data.items()}
+        for reader in self.data.values():
+            for name in reader.sprint_cache.open_files:
+                self._watch_file(name)
         first = self.data[DEFAULT_KEY if DEFAULT_KEY in self.data else next(iter(self.data))]
         self.seq_list_original = first.content_keys
         self.num_outputs = {key: (reader.dim, reader.num_dims) for key, reader in self.data.items()}

@@ -15,7 +15,7 @@ from returnn.datasets.sprint.sprint_base import SprintDatasetBase
 from returnn.datasets.sprint.sprint_pipe import GO, Data, End, Init, format_options
 from returnn.datasets.sprint.sprint_process import Args, SprintProcess, evaluated_args
 from returnn.util.errors import ConfigError, UserError
-from returnn.util.warn_once import warn_once
+from returnn.util.system.warn_once import warn_once
 
 _INTERFACE_MODULE = "returnn.sprint.extern_interface"
 
@@ -94,7 +94,12 @@ class ExternSprintDataset(SprintDatasetBase):
             epoch=epoch,
             seq_list=seq_list,
         )
-        message = child.receive()
+        try:
+            message = child.receive()
+        except UserError:
+            child.stop()
+            child.close()
+            raise
         if not isinstance(message, Init):
             ended = child.how_it_ended()
             child.close()

@@ -10,7 +10,7 @@ import numpy
 import numpy.typing
 
 from returnn.util.errors import UserError
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 Audio: TypeAlias = numpy.typing.NDArray[Any]  # float32
 

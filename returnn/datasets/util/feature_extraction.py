@@ -15,7 +15,7 @@ from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.signal import Floats
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.text_file import read_text
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 Norm: TypeAlias = "Floats | str | float | None"
 

@@ -74,6 +74,11 @@ class FileArchive:
             self.f = open(filename, "wb+")  # noqa: SIM115 - as long as this object
             self.f.write(self._header() + b"\x00")
 
+    @property
+    def open_files(self) -> list[str]:
+        """Names of the archives that are read from."""
+        return [self.filename]
+
     def __del__(self) -> None:
         if hasattr(self, "f"):
             self.f.close()
@@ -268,6 +273,11 @@ class FileArchiveBundle:
         self.files: dict[str, FileArchive] = {}  # by entry
         if filename is not None:
             self.add_bundle(filename, encoding=encoding)
+
+    @property
+    def open_files(self) -> list[str]:
+        """Names of the archives that are read from."""
+        return list(self.archives)
 
     def add_bundle(self, filename: str, encoding: str = "ascii") -> None:
         """Adds all archives of a bundle file."""

@@ -59,6 +59,11 @@ class TextCorpus:
         """:return: for errors, file and line"""
         return f"{self._part(i).filename}, line {self._line_nrs[i]}"
 
+    @property
+    def open_files(self) -> list[str]:
+        """Names of the files that are read from when a line is asked for."""
+        return [part.filename for part in self._parts if not part.is_copy]
+
     def line_lens(self) -> numpy.typing.NDArray[numpy.int64]:
         """:return: (lines,), in bytes. A view: do not write"""
         return numpy.frombuffer(self._lens, dtype="int64")
@@ -69,13 +74,14 @@ class TextCorpus:
     def _add_file(self, filename: str, skip_empty_lines: bool) -> None:
         if not filename.endswith(".gz") and not is_bliss_file(filename):
             with open_maybe_gzip(filename) as file:
-                self._add_part(filename, file, file, skip_empty_lines)
+                self._add_part(_Part(filename, file, first=len(self)), file, file, skip_empty_lines)
         else:
             with tempfile.TemporaryFile() as copy:
-                self._add_part(filename, copy, _copied(_iter_lines_with_end(filename), copy), skip_empty_lines)
+                part = _Part(filename, copy, first=len(self), is_copy=True)
+                self._add_part(part, copy, _copied(_iter_lines_with_end(filename), copy), skip_empty_lines)
 
-    def _add_part(self, filename: str, file: IO[bytes], lines: Iterable[bytes], skip_empty_lines: bool) -> None:
-        self._parts.append(_Part(filename, file, first=len(self)))
+    def _add_part(self, part: _Part, file: IO[bytes], lines: Iterable[bytes], skip_empty_lines: bool) -> None:
+        self._parts.append(part)
         position = 0
         for line_nr, line in enumerate(itertools.islice(lines, self._max_lines), start=1):
             if not (skip_empty_lines and line.isspace()):
@@ -89,8 +95,9 @@ class TextCorpus:
 class _Part:
     """The lines of one file. It stays open as long as this object is there."""
 
-    def __init__(self, filename: str, file: IO[bytes], first: int):
+    def __init__(self, filename: str, file: IO[bytes], *, first: int, is_copy: bool = False):
         self.filename = filename
+        self.is_copy = is_copy  # what is open is not the file itself
         self.first = first  # index of its first line
         self.fd = os.dup(file.fileno())
         weakref.finalize(self, os.close, self.fd)

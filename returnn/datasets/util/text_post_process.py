@@ -160,7 +160,10 @@ _FACTORIES: dict[str, Callable[..., TextFunc]] = {"get_remove_chars": get_remove
 def get_post_processor_function(opts: str | TextFunc | Sequence[str | TextFunc] | None) -> TextFunc:
     """
     :param opts: name of one of the functions here, as "english_cleaners"; a call that returns one, as
-        "get_remove_chars('.,')" or "get_replace('-', ' ')"; a function; or a list of all that, to do one after another
+        "get_remove_chars('.,')" or "get_replace('-', ' ')"; a function; or a list of all that, to do one after another.
+        Names: basic_cleaners, transliteration_cleaners and english_cleaners, as since Tacotron;
+        english_cleaners_keep_special, which keeps words as `[NOISE]`; and their parts collapse_whitespace,
+        convert_to_ascii, expand_abbreviations, lowercase, lowercase_keep_special, normalize_numbers
     :raises ConfigError: if there is no such function
     """
     if opts is None or opts == "":

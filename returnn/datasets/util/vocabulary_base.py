@@ -28,6 +28,7 @@ _OLD_CLASS_NAMES = {"SamplingBytePairEncoder": "SamplingBytePairEncoding"}
 class Vocabulary:
     """Labels with the indices 0 to n - 1, and how text becomes a sequence of them. This one: words at white space."""
 
+    fixed_options: ClassVar[tuple[str, ...]] = ()  # of the base, which the class sets itself
     _classes: ClassVar[dict[str, type[Vocabulary]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -126,6 +127,12 @@ class Vocabulary:
     def labels(self) -> list[str]:
         """By index. Of several labels with the same index, it is the last one by name."""
         return self._labels
+
+    @property
+    def end_label(self) -> str | None:
+        """What ends each sequence and is no part of its text: `seq_postfix` if it is one label, or `eos_label`."""
+        ids = self.seq_postfix or ([] if self.eos_label_id is None else [self.eos_label_id])
+        return str(self.id_to_label(ids[0])) if len(ids) == 1 else None
 
     def is_id_valid(self, idx: int) -> bool:
         """:return: whether there is a label with this index"""
@@ -303,9 +310,10 @@ class Vocabulary:
 Vocabulary._classes["Vocabulary"] = Vocabulary
 
 
-def _all_options(cls: type) -> dict[str, bool]:
+def _all_options(cls: type[Vocabulary]) -> dict[str, bool]:
     """
-    Those of the constructor, and of the one above for as long as constructors pass further options on.
+    Those of the constructor, and of the one above for as long as constructors pass further options on, without those
+    that the class sets itself.
 
     :return: name -> whether it is required. What only a base class requires, the derived one may give itself
     """
@@ -317,7 +325,7 @@ def _all_options(cls: type) -> dict[str, bool]:
         params = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
         passes_on = any(param.kind is inspect.Parameter.VAR_KEYWORD for param in params)
         for param in params:
-            if param.kind is not inspect.Parameter.VAR_KEYWORD:
+            if param.kind is not inspect.Parameter.VAR_KEYWORD and param.name not in cls.fixed_options:
                 options.setdefault(param.name, is_derived and param.default is inspect.Parameter.empty)
         is_derived = False
         if not passes_on:

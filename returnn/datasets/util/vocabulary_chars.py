@@ -46,6 +46,8 @@ class Utf8ByteTargets(Vocabulary):
     UTF-8 never uses, such as 255.
     """
 
+    fixed_options = ("vocab_file", "labels", "unknown_label")
+
     def __init__(self, seq_postfix: Sequence[int] | None = None, **kwargs: Any):
         """:param seq_postfix: indices that `get_seq` appends to each sequence"""
         labels = [chr(i) for i in range(256)]

@@ -11,9 +11,9 @@ import numpy.typing
 
 from returnn.datasets.util.vocabulary_base import Label, Vocabulary
 from returnn.util.bpe import BpeOpts, BpePostMergeSymbol, SamplingBytePairEncoder, StandardBytePairEncoder
-from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.not_specified import NotSpecified
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 
 class BytePairEncoding(Vocabulary):
@@ -75,38 +75,55 @@ class SamplingBytePairEncoding(Vocabulary):
         return [label for label, index in self._vocab.items() if index not in special]
 
 
-_SENTENCE_PIECE_OPTIONS = {
-    "model_file",
-    "model_proto",
-    "out_type",
-    "add_bos",
-    "add_eos",
-    "reverse",
-    "emit_unk_piece",
-    "enable_sampling",
-    "nbest_size",
-    "alpha",
-    "num_threads",
-    "control_symbols",
-    "user_defined_symbols",
-}
-
-
 class SentencePieces(Vocabulary):
     """A model of the package `sentencepiece`."""
 
-    def __init__(self, **opts: Any):
+    def __init__(
+        self,
+        *,
+        model_file: str | None = None,
+        model_proto: bytes | None = None,
+        out_type: Any = int,
+        add_bos: bool = False,
+        add_eos: bool = False,
+        reverse: bool = False,
+        emit_unk_piece: bool = False,
+        enable_sampling: bool = False,
+        nbest_size: int = -1,
+        alpha: float = 0.1,
+        num_threads: int = -1,
+        control_symbols: Mapping[str, Label] | None = None,
+        user_defined_symbols: Mapping[str, Label] | None = None,
+    ):
         """
-        :param opts: `model_file`, or `model_proto` (its bytes); `add_bos`, `add_eos`, `reverse`;
-            `enable_sampling`, `nbest_size` and `alpha` to draw a split anew each time;
-            `control_symbols` and `user_defined_symbols`: labels by name
+        :param model_file: the model, as made by `rnn.py tool make_vocab` or `spm_train`
+        :param model_proto: instead, the bytes of such a file
+        :param out_type: changes nothing, as labels are always indices here
+        :param add_bos: `get_seq` puts the begin of sentence before each sequence
+        :param add_eos: `get_seq` appends the end of sentence to each sequence
+        :param reverse: `get_seq` gives the labels from the last one to the first one
+        :param emit_unk_piece: the package's own texts have the unknown label for what it stands for
+        :param enable_sampling: draw a split anew each time
+        :param nbest_size: draw among so many of the best splits. -1: among all of them
+        :param alpha: how much better splits are preferred when drawing
+        :param num_threads: of the package. -1: one per core
+        :param control_symbols: labels which stand for no text, by name
+        :param user_defined_symbols: further ones, by name
         """
-        self._check_options(opts)
-        control_symbols: Mapping[str, Label] | None = opts.pop("control_symbols", None)
-        user_defined_symbols: Mapping[str, Label] | None = opts.pop("user_defined_symbols", None)
         self._spm = import_optional("sentencepiece", needed_for="the vocabulary 'SentencePieces'")
-        self.vocab_file = opts.get("model_file")
-        self.sp = self._open(opts)
+        self.vocab_file = model_file
+        opts = {
+            "add_bos": add_bos,
+            "add_eos": add_eos,
+            "reverse": reverse,
+            "emit_unk_piece": emit_unk_piece,
+            "enable_sampling": enable_sampling,
+            "nbest_size": nbest_size,
+            "alpha": alpha,
+            "num_threads": num_threads,
+            "out_type": out_type,
+        }
+        self.sp = self._open({"model_file": model_file, "model_proto": model_proto, **opts})
         self.num_labels = int(self.sp.vocab_size())
         self.seq_postfix = []
         self.unknown_label_id = self._optional_id(self.sp.unk_id())
@@ -147,11 +164,6 @@ class SentencePieces(Vocabulary):
 
     def get_seq_indices(self, seq: Sequence[str]) -> list[int]:
         return [int(self.sp.piece_to_id(label)) for label in seq]
-
-    @classmethod
-    def _check_options(cls, opts: Mapping[str, Any]) -> None:
-        for name in opts:
-            check_known("option", name, _SENTENCE_PIECE_OPTIONS, where=f"vocabulary (class {cls.__name__!r})")
 
     def _open(self, opts: Mapping[str, Any]) -> Any:
         if not opts.get("model_file") and not opts.get("model_proto"):

@@ -11,7 +11,8 @@ from returnn.datasets.basic import (
     extend_dataset_dict_from_parent_dataset,
     set_config_extern_data_from_dataset,
 )
-from returnn.datasets.core.dataset import RANDOM_SEED_OFFSET_ENV_VAR, Dataset
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.dataset_order import RANDOM_SEED_OFFSET_ENV_VAR
 from returnn.datasets.core.registry import get_dataset_class, init_dataset, init_dataset_via_str
 from returnn.datasets.generating import DummyDataset, Task12AXDataset
 from returnn.util.errors import ConfigError

@@ -242,7 +242,7 @@ def test_changed_file_is_an_error(tmp_path, symbols, text):
     dataset = LmDataset(text, orth_symbols_file=symbols, word_based=True)
     dataset.init_seq_order(epoch=1)
     write(tmp_path / "text", "a\n")
-    assert "has changed: it ends before line 2" in error_of(lambda: dataset.load_seqs(1, 2))
+    assert "has changed while it was read: it had 54 bytes, and has 2." in error_of(lambda: dataset.load_seqs(1, 2))
 
 
 @pytest.mark.parametrize(
