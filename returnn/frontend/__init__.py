@@ -34,6 +34,7 @@ from returnn.frontend.math_ import *
 from returnn.frontend.matmul import *
 from returnn.frontend.module import *
 from returnn.frontend.normalization import *
+from returnn.frontend.packed import *
 from returnn.frontend.parameter import *
 from returnn.frontend.parametrizations import *
 from returnn.frontend.parametrize import *

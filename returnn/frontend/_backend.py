@@ -6,6 +6,7 @@ An operation of the frontend decides nothing about a backend; it asks the one th
 - `template`: no values. Operations end with their rule for dims.
 - `numpy`: simple and complete; the reference that the others are tested against.
 - `tf`: raw TensorFlow tensors in a graph. `torch`: PyTorch, eager.
+- `returnn_layers_tf`: layers of a net dict. Operations are recorded.
 
 An operation is written once, in `_ops`: its rule for dims, then how it is computed. Backends differ in the operations
 on raw tensors, and override what they do better.
@@ -53,6 +54,7 @@ __all__ = [
     "register_backend",
     "register_backend_by_tensor_type",
     "select_backend",
+    "select_backend_jax",
     "select_backend_numpy",
     "select_backend_returnn_layers_tf",
     "select_backend_tf",
@@ -91,6 +93,7 @@ _MODULES = {  # a backend registers itself when its module is imported
     "numpy": "returnn.frontend._backends.numpy",
     "tf": "returnn.tf.frontend_low_level",
     "torch": "returnn.torch.frontend",
+    "returnn_layers_tf": "returnn.tf.frontend_layers._backend",
 }
 _BACKEND_OF_PACKAGE = {"numpy": "numpy", "tensorflow": "tf", "torch": "torch"}
 
@@ -103,7 +106,7 @@ def select_backend(name: str) -> None:
     """
     Sets the backend for operations that make values from nothing, such as constants and parameters.
 
-    :param name: "torch", "tf", "numpy"
+    :param name: "torch", "tf", "numpy", "returnn_layers_tf"
     :raises ConfigError: if there is no such backend
     """
     get_backend_by_name(name)
@@ -126,10 +129,15 @@ def select_backend_torch() -> None:
 
 
 def select_backend_returnn_layers_tf() -> None:
-    """:raises ConfigError: always: there is no backend that records a net dict"""
+    """Selects layers of a net dict, which operations are recorded as."""
+    select_backend("returnn_layers_tf")
+
+
+def select_backend_jax() -> None:
+    """:raises ConfigError: always: there is no backend for JAX"""
     raise ConfigError(
-        "select_backend_returnn_layers_tf: operations cannot be recorded as a net dict yet.\n"
-        "  Use rf.select_backend_tf() for TensorFlow graphs, or write the network as a dict."
+        "select_backend_jax: there is no backend for JAX.\n  Possible: select_backend_torch, select_backend_tf,"
+        " select_backend_numpy."
     )
 
 

@@ -36,3 +36,12 @@ def get_full_name(child: Any) -> str | None:
         names.insert(0, attribute)
         child = owner()
     return ".".join(names) or None
+
+
+def get_owner(child: Any) -> tuple[Any, str] | None:
+    """:return: what has it, and under which attribute; None if nothing has"""
+    known = _owners.get(id(child))
+    if known is None or known[0]() is not child:
+        return None
+    owner = known[1]()
+    return None if owner is None else (owner, known[2])

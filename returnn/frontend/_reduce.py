@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log as log_of_number
+from typing import overload
 
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._num_elements import num_elements_of_shape
@@ -110,6 +111,28 @@ def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | Non
     backend = get_backend_of(source)
     out = reduce(backend.split_dims(source, axis=feature, dims=[out_dim, pieces]), mode=mode, axis=pieces)
     return out.copy_with_roles(feature_dim=out_dim)
+
+
+@overload
+def top_k(
+    source: Tensor,
+    *,
+    axis: Dim,
+    k: int | Tensor | None = None,
+    k_dim: Dim | None = None,
+    sorted: bool = True,
+) -> tuple[Tensor, Tensor, Dim]: ...
+
+
+@overload
+def top_k(
+    source: Tensor,
+    *,
+    axis: Sequence[Dim],
+    k: int | Tensor | None = None,
+    k_dim: Dim | None = None,
+    sorted: bool = True,
+) -> tuple[Tensor, Sequence[Tensor], Dim]: ...
 
 
 def top_k(

@@ -1,42 +1,26 @@
 """
 Automatic mixed precision: parameters stay in float32, what costs most is computed in a shorter float.
 
-Modules call `amp_cast_compute` on the operands of their matrix products, and `amp_cast_float32` where precision
-matters, as in normalization or a loss. Without a policy, both change nothing.
+With a policy, matrix products, convolutions and fused attention take their operands in its dtype, and what comes out
+has the dtype of the operands again. Code that does more than that by itself calls `amp_cast_compute`, and
+`amp_cast_float32` where precision matters. Without a policy, both change nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from returnn.frontend._ops.precision import AmpPolicy, policies
 from returnn.frontend.array_ import cast
 from returnn.frontend.dtype import is_float_dtype
 from returnn.tensor import Tensor
-from returnn.util.errors import DtypeError
-
-
-@dataclass(frozen=True)
-class AmpPolicy:
-    """What is computed in which dtype."""
-
-    compute_dtype: str  # such as "bfloat16"
-
-    def __post_init__(self) -> None:
-        if not is_float_dtype(self.compute_dtype):
-            raise DtypeError(
-                f"AmpPolicy: compute_dtype should be a float such as 'bfloat16', got {self.compute_dtype!r}."
-            )
-
-
-_policies: list[AmpPolicy | None] = [None]
 
 
 def get_amp_policy() -> AmpPolicy | None:
     """:return: the policy; None: everything stays as it is"""
-    return _policies[-1]
+    return policies[-1]
 
 
 def set_amp_policy(policy: AmpPolicy | str | None) -> None:
@@ -45,17 +29,17 @@ def set_amp_policy(policy: AmpPolicy | str | None) -> None:
 
     :param policy: also just its dtype; None: everything stays as it is
     """
-    _policies[-1] = _as_policy(policy)
+    policies[-1] = _as_policy(policy)
 
 
 @contextlib.contextmanager
 def set_amp_policy_ctx(policy: AmpPolicy | str | None) -> Iterator[None]:
     """Sets the policy inside of the `with` block, see `set_amp_policy`."""
-    _policies.append(_as_policy(policy))
+    policies.append(_as_policy(policy))
     try:
         yield
     finally:
-        _policies.pop()
+        policies.pop()
 
 
 def amp_cast_compute(*tensors: Tensor | None) -> Any:

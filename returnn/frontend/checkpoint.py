@@ -18,7 +18,7 @@ from returnn.frontend.module import Module
 from returnn.tensor import Tensor
 from returnn.util.errors import UserError, nearest_hint
 from returnn.util.files.atomic_file import open_atomic
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 _META = "__meta__"
 

@@ -25,8 +25,8 @@ class ModuleList(Module, Generic[M]):
             for key, module in modules[0].items():
                 setattr(self, key, _as_module(module))
             return
-        if len(modules) == 1 and isinstance(modules[0], (list, tuple, ModuleList)):
-            modules = tuple(modules[0])
+        if len(modules) == 1 and isinstance(modules[0], Iterable):
+            modules = tuple(modules[0])  # type: ignore[arg-type]
         self.extend(modules)  # type: ignore[arg-type]
 
     def _entries(self) -> dict[str, M]:
@@ -114,7 +114,7 @@ class ParameterList(Module):
     def __init__(self, *parameters: Parameter | Iterable[Parameter]) -> None:
         """:param parameters: parameters; or one list of them"""
         super().__init__()
-        if len(parameters) == 1 and isinstance(parameters[0], (list, tuple, ParameterList)):
+        if len(parameters) == 1 and isinstance(parameters[0], Iterable) and not isinstance(parameters[0], Tensor):
             parameters = tuple(parameters[0])
         self.extend(parameters)  # type: ignore[arg-type]
 

@@ -1,110 +1,129 @@
-"""Hooks: functions that are called after a method of an object."""
+"""
+Hooks: functions that see what a method of one object returns, and can return something else in its place.
+
+The object gets a class of its own (`_own_class`), in which the method is another one: it asks the `MethodWithHooks` of
+the object. When the last hook is gone, so is that method.
+"""
 
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from returnn.frontend._own_class import delete_member, get_original_class, set_member
 
 Hook = Callable[[Any, "tuple[Any, ...]", "dict[str, Any]", Any], Any]
+_HOOKED = "_methods_with_hooks"  # attribute of an object: its methods with hooks, by name
+
+__all__ = ["MethodWithHooks", "RemovableHandle", "setup_post_hook_on_method"]
 
 
 def setup_post_hook_on_method(obj: Any, attr: str, hook: Hook, *, prepend: bool = False) -> RemovableHandle:
     """
-    :param obj: the hook is for this object alone
-    :param attr: name of the method; also a special one such as `__call__`
-    :param hook: `hook(obj, args, kwargs, result)` is called after the method; if it returns something else than None,
-        that becomes the result
-    :param prepend: call it before the other hooks
+    :param obj: whose method it is; other objects of its class keep theirs
+    :param attr: name of the method, which can also be a special one such as `__call__`
+    :param hook: gets the object, positional and keyword arguments, and the result. It returns another result, or None
+    :param prepend: whether it sees the result before the other hooks do
+    :return: what removes the hook
     """
     method = MethodWithHooks.get(obj, attr)
     method.setup()
-    handle = RemovableHandle(method, method.post_hooks)
-    method.post_hooks[handle.id] = hook
-    if prepend:
-        method.post_hooks.move_to_end(handle.id, last=False)
-    return handle
+    return method.add(hook, is_first=prepend)
+
+
+class _Hooks(dict[int, Hook]):
+    """Hooks by number, in the order of their calls. Unlike a dict, it can be referred to weakly."""
 
 
 class MethodWithHooks:
-    """A method of one object, with the hooks that are called after it."""
+    """Is called in place of a method of one object."""
 
     def __init__(self, obj: Any, attr: str) -> None:
         """
-        :param obj: any object
+        :param obj: the object
         :param attr: name of the method
         """
         self.obj = obj
         self.attr = attr
-        self.post_hooks: OrderedDict[int, Hook] = OrderedDict()
+        self.post_hooks = _Hooks()
 
     @classmethod
     def get(cls, obj: Any, attr: str) -> MethodWithHooks:
-        """:return: the one of this object and method; a new one, not set up yet, if there is none"""
-        methods = obj.__dict__.get(_ATTRIBUTE, {})
-        return methods.get(attr) or cls(obj, attr)
+        """:return: what is called in place of the method by now; if that is the method itself, a new one"""
+        found: MethodWithHooks | None = vars(obj).get(_HOOKED, {}).get(attr)
+        return cls(obj, attr) if found is None else found
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """:return: what the method returns, and the hooks make of it"""
-        result = getattr(get_original_class(self.obj), self.attr)(self.obj, *args, **kwargs)
-        for hook in list(self.post_hooks.values()):
-            changed = hook(self.obj, args, kwargs, result)
-            result = result if changed is None else changed
-        return result
+    def add(self, hook: Hook, *, is_first: bool) -> RemovableHandle:
+        """
+        :param hook: see `setup_post_hook_on_method`
+        :param is_first: whether it comes before the others; else behind them
+        """
+        handle = RemovableHandle(self, self.post_hooks)
+        others = list(self.post_hooks.items())
+        self.post_hooks.clear()
+        self.post_hooks.update([(handle.id, hook), *others] if is_first else [*others, (handle.id, hook)])
+        return handle
 
     def has_any_hook(self) -> bool:
-        """:return: whether there is a hook"""
-        return bool(self.post_hooks)
+        """:return: whether somebody wants to see the result"""
+        return len(self.post_hooks) > 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """:return: the result of the method, as the hooks leave it"""
+        own_method = getattr(get_original_class(self.obj), self.attr)
+        result = own_method(self.obj, *args, **kwargs)
+        for hook in tuple(self.post_hooks.values()):  # a hook may remove itself
+            if (other := hook(self.obj, args, kwargs, result)) is not None:
+                result = other
+        return result
 
     def setup(self) -> None:
-        """Puts itself in front of the method."""
-        attr = self.attr
-
-        def call(obj: Any, *args: Any, **kwargs: Any) -> Any:
-            return obj.__dict__[_ATTRIBUTE][attr](*args, **kwargs)
-
-        methods = self.obj.__dict__.setdefault(_ATTRIBUTE, {})
-        if attr not in methods:
-            methods[attr] = self
-            set_member(self.obj, attr, call)
+        """From now on, it is called in place of the method. It does not matter whether it is already."""
+        hooked = vars(self.obj).setdefault(_HOOKED, {})
+        if self.attr not in hooked:
+            hooked[self.attr] = self
+            set_member(self.obj, self.attr, _calls_hooked(self.attr))
 
     def uninstall(self) -> None:
-        """Gives the object its own method back."""
-        methods = self.obj.__dict__.get(_ATTRIBUTE, {})
-        if methods.pop(self.attr, None) is not None:
+        """From now on, the method is called itself."""
+        hooked = vars(self.obj).get(_HOOKED, {})
+        if self.attr in hooked:
+            del hooked[self.attr]
             delete_member(self.obj, self.attr)
-        if not methods:
-            self.obj.__dict__.pop(_ATTRIBUTE, None)
+        if not hooked:
+            vars(self.obj).pop(_HOOKED, None)
 
 
-_ATTRIBUTE = "_methods_with_hooks"  # in the object: name -> MethodWithHooks
+def _calls_hooked(attr: str) -> Callable[..., Any]:
+    """:return: method that finds the hooks by its object, as a copy of an object has its own"""
+
+    def method(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        return vars(obj)[_HOOKED][attr](*args, **kwargs)
+
+    return method
 
 
 class RemovableHandle:
-    """Stands for a hook, and removes it."""
+    """A hook that was set up. It keeps neither the object nor the hook alive."""
 
     next_id: ClassVar[int] = 0
 
-    def __init__(self, method: MethodWithHooks, hooks_dict: OrderedDict[int, Hook]) -> None:
+    def __init__(self, method: MethodWithHooks, hooks_dict: _Hooks) -> None:
         """
-        :param method: has the hook
-        :param hooks_dict: holds the hook under the id of this handle
+        :param method: what is called in place of the method
+        :param hooks_dict: in which the hook has the number of this handle
         """
+        self.id = self.next_id
+        type(self).next_id += 1
         self.method_ref = weakref.ref(method)
         self.hooks_dict_ref = weakref.ref(hooks_dict)
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
 
     def remove(self) -> None:
-        """Removes the hook. With the last one, the object gets its own method back."""
-        hooks, method = self.hooks_dict_ref(), self.method_ref()
-        if hooks is not None:
-            hooks.pop(self.id, None)
+        """The hook is not called any more. If it was removed before, nothing happens."""
+        hooks = self.hooks_dict_ref()
+        if hooks is not None and self.id in hooks:
+            del hooks[self.id]
+        method = self.method_ref()
         if method is not None and not method.has_any_hook():
             method.uninstall()
-
-
-__all__ = ["MethodWithHooks", "RemovableHandle", "setup_post_hook_on_method"]

@@ -44,9 +44,17 @@ def while_loop(cond: Callable[[S], bool | Tensor], body: Callable[[S], S], initi
     return state
 
 
-def _while(backend: Any, cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any], initial: Any) -> Any:
+def _while(
+    backend: Any,
+    cond: Callable[[Any], bool | Tensor],
+    body: Callable[[Any], Any],
+    initial: Any,
+    *,
+    frames: Dim | None = None,
+) -> Any:
+    """:param frames: the condition is true for all frames of this dim; None: nothing is known about it"""
     if backend.name == "template" or not backend.executing_eagerly():
-        return backend.while_loop(cond, body, initial)
+        return backend.loop_over_frames(cond, body, initial, frames=frames)
     state = initial
     while True:
         condition = cond(state)
@@ -106,7 +114,8 @@ def scan(
         with backend.dry_run_scope():
             ys, _ = _templates_of_body(body, arrays, initial)
     loop = _Scan(end, arrays, cond, body, cond_before_body)
-    last = _while(backend, loop.goes_on, loop.run_frame, loop.initial(initial, ys))
+    known_frames = spatial_dim if cond is None and max_seq_len is None else None
+    last = _while(backend, loop.goes_on, loop.run_frame, loop.initial(initial, ys), frames=known_frames)
     frames, state = last.ys, last.state
     if end.is_eager and last.i == 0:  # the body has never run
         y, after = _templates_of_body(body, arrays, initial)

@@ -187,10 +187,9 @@ class Module:
 
     def register_forward_hook(self, hook: Hook, *, prepend: bool = False) -> RemovableHandle:
         """
-        :param hook: `hook(module, args, kwargs, result)` is called after `__call__`; if it returns something else than
-            None, that becomes the result
-        :param prepend: call it before the other hooks
-        :return: what removes it again
+        :param hook: gets the module, its arguments and the result of `__call__`. It returns another result, or None
+        :param prepend: whether it sees the result before the other hooks do
+        :return: what removes the hook
         """
         return setup_post_hook_on_method(self, "__call__", hook, prepend=prepend)
 

@@ -17,7 +17,7 @@ from returnn.frontend._array.masked import masked_scatter, masked_select
 from returnn.frontend._ops.operands import fail
 from returnn.frontend.dims import replace_dim_v2
 from returnn.tensor import Dim, Tensor
-from returnn.util.nested import make_seq_of_type
+from returnn.util.python.nested import make_seq_of_type
 
 DimMap = MutableMapping[Dim, Dim]
 
@@ -216,7 +216,7 @@ def _map_single(
 
 def _map_leaves(func: Callable[[Any], Any], s: Any) -> Any:
     if isinstance(s, dict):
-        return type(s)((key, _map_leaves(func, value)) for key, value in s.items())
+        return type(s)({key: _map_leaves(func, value) for key, value in s.items()})
     if isinstance(s, (list, tuple)):
         return make_seq_of_type(type(s), [_map_leaves(func, value) for value in s])
     return func(s) if isinstance(s, (Tensor, Dim)) else s
@@ -233,7 +233,7 @@ def _map_pairs(x: Any, y: Any, merge: _Merge) -> Any:
     if isinstance(x, dict):
         if x.keys() != y.keys():
             raise fail(f"nested structures differ: the keys {sorted(x)} and {sorted(y)}.")
-        return type(x)((key, _map_pairs(x[key], y[key], merge)) for key in x)
+        return type(x)({key: _map_pairs(x[key], y[key], merge) for key in x})
     if isinstance(x, (list, tuple)):
         if len(x) != len(y):
             raise fail(f"nested structures differ: {len(x)} and {len(y)} entries.")

@@ -1,4 +1,8 @@
-"""Reductions, and means over batches."""
+"""
+Documented path: reductions, and means over batches.
+
+How they are computed, and that frames beyond the end of a sequence do not count, is in `_ops/reduce.py`.
+"""
 
 from returnn.frontend._reduce import (
     reduce,

@@ -7,7 +7,7 @@ The engine sets it up before each step; operations such as dropout ask for the t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -223,12 +223,17 @@ class RunCtx:
                 f"the outputs {', '.join(map(repr, missing))} are expected, but the model did not mark them."
             )
 
-    def total_loss(self) -> Tensor | float:
-        """:return: scalar, the objective: all scaled losses that are not errors"""
+    def total_loss(self, *, factors: Mapping[str, float] | None = None) -> Tensor | float:
+        """
+        :param factors: of losses, by name; default: 1
+        :return: scalar, the objective: all scaled losses that are not errors
+        """
         total: Tensor | float = 0.0
-        for loss in self.losses.values():
+        for name, loss in self.losses.items():
             if not loss.as_error:
+                factor = (factors or {}).get(name, 1.0)
                 part = loss.get_scaled_reduced_loss()
+                part = part if factor == 1.0 else part * factor
                 total = part if isinstance(total, float) and total == 0 else total + part
         return total
 

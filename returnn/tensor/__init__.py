@@ -8,7 +8,7 @@ from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tensor.dim import Dim, VerifyOutShapeException, batch_dim, single_step_dim
 from returnn.tensor.tensor import Tensor
 from returnn.tensor.tensor_dict import TensorDict
-from returnn.util.completion import announce_complete
+from returnn.util.python.completion import announce_complete
 
 __all__ = [
     "ControlFlowContext",

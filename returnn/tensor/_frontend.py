@@ -19,6 +19,8 @@ T = TypeVar("T")  # a tensor
 class RawBackend(Protocol):
     """What tensors need of the backend that a raw tensor belongs to: the part of `returnn.frontend.Backend`."""
 
+    is_backend_raw_tensor_dim_tag_independent: bool
+
     def executing_eagerly(self) -> bool:
         """:return: whether values are computed at once"""
 
@@ -33,6 +35,9 @@ class RawBackend(Protocol):
 
     def get_dtype_name_raw(self, raw_tensor: Any, /) -> str:
         """:return: such as "float32" """
+
+    def is_computed_from_own_input(self, tensor: Any, /) -> bool:
+        """:return: whether the value follows from what is fed for this tensor, in a graph"""
 
     def get_device(self, tensor: Any, /) -> str | None:
         """:return: where the value is"""
@@ -87,7 +92,6 @@ class Operations(Protocol):
     ) -> Any: ...
     def full(self, *, dims: Sequence[Any], fill_value: Any, dtype: str | None = None) -> Any: ...
     def range_over_dim(self, dim: Any, *, device: str | None = None) -> Any: ...
-    def batch_dims_for_raw(self, ndim: int, /) -> Sequence[Any]: ...
     def num_elements_of_shape(self, dims: Sequence[Any], /) -> Any: ...
     def copy_to_device(self, x: T, device: str | None, /) -> T: ...
 

@@ -65,7 +65,7 @@ class Dim(DimComparison):
         if same_as_self:
             new._same_as = self
         elif self.size is None and self.dyn_size_ext is not None:
-            new.dyn_size_ext = self.dyn_size_ext
+            new.take_lengths_of(self)
         return new
 
     def __copy__(self) -> Dim:

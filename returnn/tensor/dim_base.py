@@ -73,6 +73,7 @@ class DimBase:
     special: bool = False
     undefined: bool = False
     derived_from_tag: Self | None = None
+    makers: tuple[str, ...] = ()  # the layers which computed it, one after the other: more words to find it by
     is_permanent: bool = False  # others become the same as it, never the reverse
     _expression: dim_math.Sum | None = None
     _same_as: Self | None = None

@@ -26,6 +26,7 @@ class LengthRule:
 
     source: DimLengths
     compute: Callable[[AnyTensor], AnyTensor]
+    rule: tuple[Any, ...] = ()  # which one of `returnn.tensor.dim_rules`, and its arguments
 
 
 class DimLengths(DimBase):
@@ -103,7 +104,22 @@ class DimLengths(DimBase):
             return rf.convert_to_tensor(self.get_dim_value(), dims=(), dtype="int32")
         base = self.get_same_base()
         lengths = base._require_lengths()
-        return base._cache("value tensor", lengths, lambda: longest(lengths))
+        return base._cache("value tensor", lengths, lambda: base._size_in_memory(lengths))
+
+    def can_be_longer_in_memory(self) -> bool:
+        """:return: whether the axis can be longer than the longest sequence, as one that it was computed from is"""
+        base = self.get_same_base()
+        if base.size is not None:
+            return base.capacity not in (None, base.size)
+        if base.capacity is not None or base.bounded_by is not None:
+            return True
+        return any(dim is not base and dim.can_be_longer_in_memory() for dim in base._computed_from())
+
+    def take_lengths_of(self, other: DimLengths) -> None:
+        """The lengths, and the size in memory, become those of the other dim."""
+        self.dyn_size_ext = other.dyn_size_ext
+        if other.can_be_longer_in_memory():
+            self.bounded_by = other
 
     def get_size_tensor(self, *, device: str | None = None) -> AnyTensor:
         """:return: the lengths; for a static dim its size, as scalar tensor"""
@@ -186,8 +202,7 @@ class DimLengths(DimBase):
     def _compute_lengths(self) -> AnyTensor | None:
         """:return: lengths from those of the atoms of the expression, or by rule; None if those are not known"""
         operands: dict[DimBase, Any] = {}
-        rule = self.length_rule
-        for dim in self.expression.atoms() if rule is None else [rule.source]:
+        for dim in self._computed_from():
             operands[dim] = dim.size if dim.size is not None else dim.dyn_size_ext
             if operands[dim] is None:
                 return None
@@ -195,16 +210,31 @@ class DimLengths(DimBase):
         identities = [value if isinstance(value, int) else id(value) for value in operands.values()]
         if known is not None and known[0] == identities:
             return known[2]
-        lengths = _evaluate(self.expression, operands) if rule is None else rule.compute(operands[rule.source])
+        lengths = self._evaluate(operands)
         lengths.name = f"{self.short_repr()}:lengths"
         entry = (identities, list(operands.values()), lengths)  # the operands are kept alive, so that ids stay unique
         self._keep("computed lengths", entry, in_scope=lengths.raw_tensor is not None)
         return lengths
 
+    def _computed_from(self) -> list[DimLengths]:
+        if self.length_rule is not None:
+            return [self.length_rule.source]
+        return [dim for dim in self.expression.atoms() if isinstance(dim, DimLengths)]
 
-def _evaluate(expression: dim_math.Sum, operands: dict[DimBase, Any]) -> AnyTensor:
-    value = dim_math.evaluate(expression, operands.__getitem__)
-    return operations().maximum(value, 0) if dim_math.can_be_negative(expression) else value
+    def _evaluate(self, operands: dict[DimBase, Any]) -> AnyTensor:
+        """:return: the lengths or the size in memory of this dim, from those of the dims that it was computed from"""
+        if self.length_rule is not None:
+            return self.length_rule.compute(operands[self.length_rule.source])
+        value = dim_math.evaluate(self.expression, operands.__getitem__)
+        return operations().maximum(value, 0) if dim_math.can_be_negative(self.expression) else value
+
+    def _size_in_memory(self, lengths: AnyTensor) -> AnyTensor:
+        """:return: as scalar tensor"""
+        if isinstance(self.bounded_by, DimLengths):
+            return self.bounded_by.get_dim_value_tensor()
+        if not self.can_be_longer_in_memory():
+            return longest(lengths)
+        return self._evaluate({dim: dim.size or dim.get_dim_value_tensor() for dim in self._computed_from()})
 
 
 def longest(lengths: Lengths) -> AnyTensor:

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from returnn.tensor._frontend import operations
 from returnn.tensor.dim import Dim
-from returnn.tensor.dim_lengths import AnyTensor, LengthRule, longest
+from returnn.tensor.dim_lengths import AnyTensor, LengthRule
 
 _dims_by_rule: WeakValueDictionary[Any, Dim] = WeakValueDictionary()  # (rule, key of the source) -> Dim
 
@@ -22,13 +22,13 @@ _dims_by_rule: WeakValueDictionary[Any, Dim] = WeakValueDictionary()  # (rule, k
 def padded_dim(dim: Dim) -> Dim:
     """
     :return: the dim of all frames in memory, also of those beyond the ends of the sequences: as long as the longest
-        sequence. It is `dim` itself if that has no such frames.
+        sequence, or as the axis where that is longer. It is `dim` itself if that has no such frames.
     """
     if not dim.need_masking():
         return dim
     if dim.capacity is not None:
         return type(dim)(dim.capacity, name=f"{dim.name}:padded", kind=dim.kind, auto_generated=True)
-    return _get_dim_by_rule(("padded",), dim, longest)
+    return _get_dim_by_rule(("padded",), dim, lambda _: dim.get_dim_value_tensor())
 
 
 def at_most(dim: Dim, limit: int) -> Dim:
@@ -81,6 +81,6 @@ def _get_dim_by_rule(rule: tuple[Any, ...], source: Dim, compute: Callable[[AnyT
         return known
     name = ":".join([source.name or source.short_repr(), *(str(part) for part in rule)])
     dim = type(source)(None, name=name, kind=source.kind, derived_from_tag=source)
-    dim.length_rule = LengthRule(source.get_same_base(), compute)
+    dim.length_rule = LengthRule(source.get_same_base(), compute, rule)
     _dims_by_rule[key] = dim
     return dim

@@ -16,12 +16,13 @@ Store = MutableMapping[Any, Any]
 _providers: list[Callable[[], Sequence[Store]]] = []
 
 
-def register_scope_provider(provider: Callable[[], Sequence[Store]]) -> None:
+def register_scope_provider(provider: Callable[[], Sequence[Store]], *, first: bool = False) -> None:
     """
     :param provider: gives the stores of the current scope and of all around it, innermost first; nothing if the backend
         is not building a graph
+    :param first: it is asked before those which are there
     """
-    _providers.append(provider)
+    _providers.insert(0 if first else len(_providers), provider)
 
 
 def current_scopes() -> Sequence[Store]:

@@ -296,7 +296,7 @@ _FIXED_WORDS: dict[str, Callable[[Any], list[int]]] = {
 
 def _list_names(dim: Dim) -> str:
     """:return: the names by which a description can find the dim, in lower case"""
-    names = {d.name or d.short_repr() for d in (dim, dim.get_same_base())}
+    names = {name for d in (dim, dim.get_same_base()) for name in (d.name or d.short_repr(), *d.makers)}
     return "\n".join(names).lower()
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+SIZE_OF_PLACEHOLDERS = "batch_dim:size"  # name of the size of the batch where it follows from what is fed
+
+
 class TensorBatch(TensorLengths):
     """The floor of `Tensor` about the batch axis."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from returnn.tensor._frontend import operations
 from returnn.tensor.dim import Dim
 from returnn.tensor.tensor_templates import TensorTemplates
 from returnn.util.errors import DimError
@@ -120,6 +121,9 @@ class TensorLayout(TensorTemplates):
         new = self._insert_dim(dim_tag, axis)
         if self._raw_tensor is not None:
             backend = self._raw_backend
+            if not backend.is_backend_raw_tensor_dim_tag_independent:
+                new._raw_tensor = operations().expand_dim(self, dim_tag)._raw_tensor
+                return new
             raw = backend.expand_dims_raw(self._raw_tensor, axis)
             if unbroadcast and dim_tag.size != 1:
                 raw = backend.expand_raw(raw, axis, dim_tag.get_dim_value())

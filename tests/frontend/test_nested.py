@@ -83,3 +83,13 @@ def test_masked_select_and_scatter_nested() -> None:
     longer = make_state(selected_dim, [[4, 4, 4, 4], [5, 6, 7]])
     back = rf.nested.masked_scatter_nested(longer, state, masked_select_dim_map=dim_map, **options)
     assert rows_of(back, batch) == [[1, 2, 3], [4, 4, 4, 4], [5, 6, 7]]
+
+
+def test_states_stay_states() -> None:
+    batch = Dim(3, name="batch")
+    state = rf.State(inner=rf.LstmState(h=ints([1, 2, 3], [batch]), c=ints([4, 5, 6], [batch])))
+    out = rf.nested.gather_nested(state, indices=ints([2, 0, 0], [batch], sparse_dim=batch))
+    assert type(out.inner) is rf.LstmState
+    assert out.inner.h.raw_tensor.tolist() == [3, 1, 1]
+    condition = Tensor("condition", [batch], "bool", raw_tensor=numpy.array([True, False, True]))
+    assert rf.nested.where_nested(out, state, condition=condition).inner.c.raw_tensor.tolist() == [6, 5, 4]

@@ -168,7 +168,8 @@ def test_placeholder() -> None:
 def test_each_raw_operation_is_here_or_part_of_an_operation() -> None:
     names = {name for name, _ in inspect.getmembers(Backend, callable) if name.endswith("_raw")}
     operations = Path(inspect.getfile(OperandOps)).parent
-    texts = [Path(__file__).read_text("utf8"), *(path.read_text("utf8") for path in operations.rglob("*.py"))]
+    paths = [Path(__file__), operations.parent / "_packed_backend.py", *operations.rglob("*.py")]
+    texts = [path.read_text("utf8") for path in paths]
     names -= {"create_parameter_raw"}  # has a case of its own
     assert not [name for name in sorted(names) if not any(f".{name}" in text for text in texts)]
 
@@ -177,3 +178,15 @@ def test_raw_operation_that_a_backend_lacks() -> None:
     template = Tensor("x", [batch, time], "float32")
     with pytest.raises(UserError, match=r"^create_placeholder_raw: the backend 'numpy' has no such operation\.$"):
         get_backend_by_name("numpy").create_placeholder_raw(template)
+
+
+def test_what_is_computed_from_own_input() -> None:
+    """A tensor that somebody made, and not the network."""
+    batch = Dim(None, name="batch")
+    with tf.Graph().as_default(), rf.backend_ctx("tf"):
+        own = tf.compat.v1.placeholder(tf.float32, [None]) * 2.0
+        with tf.name_scope("extern_data/placeholders"):
+            fed = tf.compat.v1.placeholder(tf.float32, [None])
+        for raw, expected in ((own, True), (fed * 2.0, False)):
+            x = Tensor("x", [batch], "float32", raw_tensor=raw)
+            assert rf.get_backend_by_tensor(x).is_computed_from_own_input(x) == expected

@@ -9,6 +9,7 @@ import torch
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tensor.dim_rules import padded_dim, twin
 from returnn.util.errors import DimError
 
 
@@ -152,6 +153,20 @@ def test_capacity_is_the_size_in_memory() -> None:
     assert time.get_mask().raw_tensor.shape == (2, 5)
     bounded = Dim(None, name="bounded", bounded_by=Dim(7, name="seven"))
     assert bounded.get_dim_value() == 7
+
+
+def test_size_in_memory_follows_from_that_of_the_dim_it_is_computed_from() -> None:
+    time = Dim(_lengths(numpy.array([5, 1], "int32")), name="time")
+    shorter = Dim(_lengths(numpy.array([3, 0], "int32")), name="shorter", bounded_by=time)
+    assert shorter.get_dim_value() == 5
+    assert shorter.get_mask().raw_tensor.shape == (2, 5)
+    assert (shorter * 2 + 1).get_dim_value() == 11
+    assert (shorter * 2 + 1).dyn_size_ext.raw_tensor.tolist() == [7, 1]
+    assert (shorter - 6).get_dim_value() == 0
+    assert padded_dim(shorter).get_dim_value() == twin(shorter).get_dim_value() == 5
+    assert not padded_dim(shorter).need_masking()
+    assert shorter.copy(same_as_self=False).get_dim_value() == 5
+    assert not (time + 1).can_be_longer_in_memory()
 
 
 def test_templates_of_lengths_are_enough_for_templates() -> None:

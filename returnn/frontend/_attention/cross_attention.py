@@ -9,6 +9,7 @@ from returnn.frontend.linear import Linear
 from returnn.frontend.module import Module
 from returnn.frontend.state import State
 from returnn.tensor import Dim, Tensor
+from returnn.util.errors import DimError
 
 
 class CrossAttention(Module):
@@ -90,7 +91,13 @@ class CrossAttention(Module):
         :param q: {..., query_in_dim}
         :param encoder: what `transform_encoder` returned
         :return: {..., out_dim}
+        :raises DimError: if the queries have the frames of the encoder, too: each would see only one of them
         """
+        if encoder.kv_axis in q.dims:
+            raise DimError(
+                f"CrossAttention: the queries have the dim {encoder.kv_axis} of the encoder, too: {q}.\n"
+                "  Give the encoder a dim of its own, such as by rf.replace_dim."
+            )
         return self.attention(self.forward_query(q), encoder.k, encoder.v, kv_axis=encoder.kv_axis)
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, *, kv_axis: Dim) -> Tensor:

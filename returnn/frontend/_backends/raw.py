@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from returnn.frontend._backends.required import RequiredOps
 
 if TYPE_CHECKING:
-    from returnn.tensor import Tensor
+    from returnn.tensor import Dim, Tensor
 
 T = TypeVar("T")
 
@@ -58,6 +58,11 @@ class RawOps(RequiredOps[T]):
             are in. Eager code has no graphs.
         """
         return contextlib.nullcontext()
+
+    @staticmethod
+    def is_computed_from_own_input(tensor: Tensor) -> bool:
+        """:return: whether code of the user brought the value into the graph. Eager code has no graphs."""
+        return False
 
     @staticmethod
     def format_graph_output(raw_tensor: T, *, max_depth: int | None = None) -> str | None:
@@ -110,6 +115,16 @@ class RawOps(RequiredOps[T]):
     def gradient_checkpoint_scope() -> Any:
         """:return: context manager; what is computed inside is computed again for the gradient, if supported"""
         return contextlib.nullcontext()
+
+    @classmethod
+    def loop_over_frames(
+        cls, cond: Callable[[Any], Any], body: Callable[[Any], Any], initial: Any, *, frames: Dim | None
+    ) -> Any:
+        """
+        :param frames: the condition is true for all frames of this dim, and no longer; None: nothing is known about it
+        :return: see `while_loop`, which the others are for
+        """
+        return cls.while_loop(cond, body, initial)
 
     @staticmethod
     def dry_run_scope() -> Any:

@@ -486,3 +486,37 @@ class RequiredOps(Generic[T]):
     @staticmethod
     def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any], initial: Any) -> Any:
         """See `returnn.frontend.while_loop`."""
+
+    @staticmethod
+    def sdpa_varlen_raw(
+        *,
+        query: T,
+        key: T,
+        value: T,
+        seq_starts_q: T,
+        seq_lens_q: T,
+        seq_starts_kv: T,
+        seq_lens_kv: T,
+        max_len_q: int,
+        max_len_kv: int,
+        is_causal: bool,
+        dropout_p: float,
+        scale: float | None,
+    ) -> T:
+        """
+        Attention of sequences that are behind each other, without padding.
+
+        :param query: (frames of all sequences, ..., features to compare)
+        :param key: (frames of all sequences, ..., features to compare)
+        :param value: (frames of all sequences, ..., features)
+        :param seq_starts_q: (B,), int32, first frame of each sequence
+        :param seq_lens_q: (B,), int32
+        :param seq_starts_kv: (B,), int32, the same for keys and values
+        :param seq_lens_kv: (B,), int32
+        :param max_len_q: longest one
+        :param max_len_kv: longest one
+        :param is_causal: whether a query sees only the frames up to its own position
+        :param dropout_p: probability to drop a weight
+        :param scale: of the scalar products. Default: 1 / sqrt(features to compare)
+        :return: (frames of all sequences, ..., features); 0 for a query that sees no frame
+        """

@@ -93,7 +93,7 @@ def _concat_template(sources: Sequence[tuple[Tensor, Dim]], allow_broadcast: boo
             raise DtypeError(f"concat: the dtypes of {first} and {source} differ.\n  Use rf.cast on one of them.")
     out = main.copy_template_replace_dim_tag(main.get_axis_from_description(main_dim), out_dim, "concat")
     if any(source.sparse_dim != first.sparse_dim for source, _ in sources):
-        out.sparse_dim = None
+        out = out.copy_with_roles(sparse_dim=None)
     return out
 
 

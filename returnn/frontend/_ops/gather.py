@@ -98,5 +98,5 @@ def _template(source: Tensor, indices: Tensor, axes: GatherAxes) -> Tensor:
     dims += [indices.dims[i] for i in axes.new] + [source.dims[i] for i in axes.behind]
     out = source._with_axes(dims, [*axes.batch, *axes.before, *[None] * len(axes.new), *axes.behind])
     if out.feature_dim_axis is None and indices.feature_dim in out.dims and indices.feature_dim is not None:
-        out.feature_dim = indices.feature_dim
+        out = out.copy_with_roles(feature_dim=indices.feature_dim)
     return out

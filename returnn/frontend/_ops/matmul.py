@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from returnn.frontend._ops.axes import AxesOps
 from returnn.frontend._ops.layout import one_size_left_out, product, sizes_for_reshape
 from returnn.frontend._ops.operands import as_dims, check_same_dtype, expand_for_mask, require_dims
+from returnn.frontend._ops.precision import PrecisionOps
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError
 
 _UNSUPPORTED = ("bool", "string", "int8", "uint8", "int16", "uint16", "uint32", "uint64")  # by some backend
 
 
-class MatmulOps(AxesOps):
+class MatmulOps(AxesOps, PrecisionOps):
     """Products of matrices."""
 
     @classmethod
@@ -47,12 +48,14 @@ class MatmulOps(AxesOps):
         """:return: raw tensor (common..., only a..., only b...)"""
         reduce_a, reduce_b, common_a, common_b, only_a, only_b = axes
         if cls.matmul_folds_axes and not common_a and len(b.dims) == 2 and reduce_a == [len(a.dims) - 1]:
-            return cls.matmul_raw(a._raw_tensor, b._raw_tensor, transpose_b=reduce_b == [1])
+            multiply = functools.partial(cls.matmul_raw, transpose_b=reduce_b == [1])
+            return cls.product_raw(multiply, a._raw_tensor, b._raw_tensor, dtype=a.dtype)
         order = sorted(range(len(reduce_a)), key=reduce_a.__getitem__)
         reduce_a, reduce_b = [reduce_a[k] for k in order], [reduce_b[k] for k in order]
         raw_a, transpose_a = cls._as_matrix(a, common_a, only_a, reduce_a)
         raw_b, transpose_b = cls._as_matrix(b, common_b, reduce_b, only_b)
-        raw = cls.matmul_raw(raw_a, raw_b, transpose_a=transpose_a, transpose_b=transpose_b)
+        multiply = functools.partial(cls.matmul_raw, transpose_a=transpose_a, transpose_b=transpose_b)
+        raw = cls.product_raw(multiply, raw_a, raw_b, dtype=a.dtype)
         if len(only_a) == 1 and len(only_b) == 1 and len(common_a) <= 1:
             return raw
         return cls.reshape_raw(raw, sizes_for_reshape(out.dims))
@@ -113,10 +116,6 @@ def matmul_axes(a: Tensor, b: Tensor, reduce: Sequence[Dim]) -> MatmulAxes:
 
 def _template(a: Tensor, b: Tensor, axes: MatmulAxes) -> Tensor:
     dims = [a._dims[i] for i in (*axes.common_a, *axes.only_a)] + [b._dims[i] for i in axes.only_b]
-    out = Tensor("matmul", dims=dims, dtype=a.dtype, version=min(a.version, b.version))
-    for operand in (b, a):
-        feature = operand.feature_dim
-        if feature is not None and feature in dims:
-            out.feature_dim = feature
-            break
-    return out
+    features = (operand.feature_dim for operand in (b, a))
+    feature = next((dim for dim in features if dim is not None and dim in dims), None)
+    return Tensor("matmul", dims=dims, dtype=a.dtype, feature_dim=feature, version=min(a.version, b.version))

@@ -49,7 +49,7 @@ class ParameterOps(OperandOps):
         :param key_dim: for each key that is a slice, the dim of what it cuts out
         """
         check_known("op", op, _ASSIGN_OPS, where="parameter_assign_key")
-        axes, keys, dims = _assign_key_dims(param, key, axis, key_dim)
+        axes, keys, dims = assign_key_dims(param, key, axis, key_dim)
         _check_value("assign_key", param, value, [*dims, *(d for d in param.dims if d not in axes)])
         if cls.computes:
             cls.parameter_assign_key_raw(param, axes, keys, dims, value, op)
@@ -69,7 +69,7 @@ def _check_value(operation: str, param: Tensor, value: Any, dims: Sequence[Dim])
         )
 
 
-def _assign_key_dims(
+def assign_key_dims(
     param: Tensor, key: Any, axis: Dim | Sequence[Dim] | None, key_dim: Dim | Sequence[Dim | None] | None
 ) -> tuple[list[Dim], list[Any], list[Dim]]:
     """

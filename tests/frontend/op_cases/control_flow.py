@@ -21,7 +21,7 @@ def while_loop_over_numbers(inputs: Inputs) -> list[Tensor]:
     return [last["i"] + 0, last["x"] * 1.0]
 
 
-@op_case("while_loop")
+@op_case("while_loop", "loop_over_frames")
 def recurrence(inputs: Inputs) -> list[Tensor]:
     time, feature, hidden = inputs.dynamic(), inputs.static("feature"), inputs.static("hidden")
     x, weights = inputs.floats([inputs.batch, time, feature]), inputs.floats([feature, hidden])

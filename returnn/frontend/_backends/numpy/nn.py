@@ -35,6 +35,43 @@ class NeuralNumpyOps:
         log_prob = cls.log_softmax_raw(logits, -1)
         return -numpy.take_along_axis(log_prob, targets.astype("int64")[..., None], axis=-1)[..., 0]
 
+    @classmethod
+    def sdpa_varlen_raw(
+        cls,
+        *,
+        query: ndarray,
+        key: ndarray,
+        value: ndarray,
+        seq_starts_q: ndarray,
+        seq_lens_q: ndarray,
+        seq_starts_kv: ndarray,
+        seq_lens_kv: ndarray,
+        max_len_q: int,
+        max_len_kv: int,
+        is_causal: bool,
+        dropout_p: float,
+        scale: float | None,
+    ) -> ndarray:
+        """:return: attention, one sequence after the other"""
+        if dropout_p:
+            raise fail("attention: the backend 'numpy' does not train, so there is no dropout in packed attention.")
+        out = numpy.zeros([*query.shape[:-1], value.shape[-1]], query.dtype)
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        for start, length, kv_start, kv_length in zip(
+            seq_starts_q, seq_lens_q, seq_starts_kv, seq_lens_kv, strict=True
+        ):
+            q, k, v = (
+                numpy.moveaxis(x[begin : begin + size], 0, -2)
+                for x, begin, size in ((query, start, length), (key, kv_start, kv_length), (value, kv_start, kv_length))
+            )
+            if kv_length:
+                energy = q @ numpy.swapaxes(k, -1, -2) * numpy.asarray(scale, query.dtype)
+                if is_causal:
+                    sees = numpy.arange(length)[:, None] >= numpy.arange(kv_length)
+                    energy = numpy.where(sees, energy, numpy.asarray(-numpy.inf, query.dtype))
+                out[start : start + length] = numpy.moveaxis(cls.softmax_raw(energy, -1) @ v, -2, 0)
+        return out
+
     @staticmethod
     @numpy.errstate(all="ignore")
     def conv_raw(raw_tensor: ndarray, filter: ndarray, moved: Sequence[Window], groups: int) -> ndarray:

@@ -49,15 +49,14 @@ class Slot:
         own = {id(dim): template.dims[axis] for axis, dim in positions.items() if axis != SPARSE}
         dims = [*(d for d, m in zip(template.dims, matched, strict=True) if m is None)]
         dims += [own.get(id(dim), dim) for dim in x.dims]
-        self.template = template.copy_template_new_dim_tags(dims)
-        self.template.sparse_dim = template.sparse_dim or x.sparse_dim
+        labels = template.sparse_dim or x.sparse_dim
+        self.template = template.copy_template_new_dim_tags(dims).copy_with_roles(sparse_dim=labels)
         return True, positions
 
     def replace(self, axis: int, dim: Dim) -> None:
         """Puts another dim to an axis of the template."""
         if axis == SPARSE:
-            self.template = self.template.copy_template()
-            self.template.sparse_dim = dim
+            self.template = self.template.copy_template().copy_with_roles(sparse_dim=dim)
         else:
             self.template = self.template.copy_template_replace_dim_tag(axis, dim)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from returnn.util.errors import UserError
-from returnn.util.nested import is_namedtuple
+from returnn.util.python.nested import is_namedtuple
 
 
 def map_leaves(function: Callable[[str, Any], Any], value: Any, path: str = "") -> Any:

@@ -38,8 +38,8 @@ class TensorArrayOps(GatherOps, CreationOps, AxesOps, ConcatOps):
         """
         dims = [axis, *tensor_template.dims]
         if not tensor_array:
-            result: Tensor = cls.full(dims, zero_value(tensor_template.dtype), dtype=tensor_template.dtype)
-            result.sparse_dim = tensor_template.sparse_dim
+            zero, labels = zero_value(tensor_template.dtype), tensor_template.sparse_dim
+            result: Tensor = cls.full(dims, zero, dtype=tensor_template.dtype, sparse_dim=labels)
             return result
         elements = []
         for element in tensor_array:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._ops.layout import product, raw_in_order
 from returnn.frontend._ops.nn.conv_windows import Padding, TransposedWindow, Window, transposed_windows, windows
-from returnn.frontend._ops.operands import OperandOps, fail, require_dims, require_float, shown
+from returnn.frontend._ops.operands import fail, require_dims, require_float, shown
+from returnn.frontend._ops.precision import PrecisionOps
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import DtypeError, check_known
 
 POOL_MODES = ("max", "avg")
 
 
-class ConvOps(OperandOps):
+class ConvOps(PrecisionOps):
     """
     Convolution and pooling. All frames in memory count; those beyond the end of sequences are masked before.
 
@@ -57,7 +59,8 @@ class ConvOps(OperandOps):
             raw = cls._as_image(source, batch, spatial, [feature])
             filter_spatial, in_axis, out_axis = filter_axes(filter, filter_size, out_dim)
             perm = [*filter_spatial, in_axis, out_axis] if cls.channels_last else [out_axis, in_axis, *filter_spatial]
-            raw = cls.conv_raw(raw, cls._transposed(filter._raw_tensor, perm), moved, groups or 1)
+            convolve = functools.partial(cls.conv_raw, moved=moved, groups=groups or 1)
+            raw = cls.product_raw(convolve, raw, cls._transposed(filter._raw_tensor, perm), dtype=source.dtype)
             out._raw_tensor = cls._with_bias(cls._from_image(raw, [len(batch), len(spatial), 1], out), bias)
         return out, out_spatial_dims
 
@@ -100,7 +103,8 @@ class ConvOps(OperandOps):
             filter_spatial, in_axis, out_axis = filter_axes(filter, filter_size, out_dim)
             perm = [*filter_spatial, out_axis, in_axis] if cls.channels_last else [in_axis, out_axis, *filter_spatial]
             sizes = [dim.get_dim_value() for dim in out_spatial_dims]
-            raw = cls.transposed_conv_raw(raw, cls._transposed(filter._raw_tensor, perm), laid, sizes)
+            convolve = functools.partial(cls.transposed_conv_raw, laid=laid, sizes=sizes)
+            raw = cls.product_raw(convolve, raw, cls._transposed(filter._raw_tensor, perm), dtype=source.dtype)
             out._raw_tensor = cls._with_bias(cls._from_image(raw, [len(batch), len(spatial), 1], out), bias)
         return out, out_spatial_dims
 
@@ -219,8 +223,7 @@ def _out_template(
     batch, spatial, feature = conv_axes(source, in_spatial_dims, in_dim)
     dims = [*(source.dims[i] for i in batch), *out_spatial_dims, out_dim]
     out = source._with_axes(dims, [*batch, *spatial, feature], name=name)
-    out.feature_dim = out_dim
-    return out
+    return out.copy_with_roles(feature_dim=out_dim)
 
 
 def _out_spatial_dims(

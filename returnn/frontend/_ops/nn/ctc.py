@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -48,10 +48,60 @@ class CtcOps(SoftmaxOps, CreationOps):
         if raw is None:
             log_probs = logits if logits_normalized else cls._log_probs(logits, input_spatial_dim)
             rows = cls._rows_of_ctc(log_probs, targets, *dims)
-            lattice, scores = cls._ctc_lattice(*rows, blank_index, label_loop, logits.device)
+            lattice, scores = cls._lattice_of_rows(*rows, blank_index, label_loop, logits.device)
             raw = lattice.loss(scores, max_approx=max_approx)
         out._raw_tensor = cls._from_rows(raw, out.dims, [])
         return out
+
+    @classmethod
+    def ctc_loss_packed_raw(
+        cls,
+        *,
+        logits: Any,
+        seq_starts: Any,
+        logits_seq_lens: Any,
+        max_seq_len: int,
+        targets: Any,
+        targets_seq_lens: Any,
+        label_loop: bool,
+        logits_normalize: bool,
+        blank_index: int,
+        edges_bound: int | None,
+    ) -> Any:
+        """
+        The loss of sequences that are behind each other, without padding. Only the scores of their labels are padded.
+
+        :param logits: (frames of all sequences, classes)
+        :param seq_starts: (B,), int32, first frame of each sequence
+        :param logits_seq_lens: (B,), int32
+        :param max_seq_len: longest one
+        :param targets: (B, S), int32
+        :param targets_seq_lens: (B,), int32
+        :param label_loop: whether a label can stay for several frames
+        :param logits_normalize: whether the logits are normalized here; else they are log probabilities
+        :param blank_index: the class
+        :param edges_bound: highest number of states of a sequence, 2 * labels + 1; None: there is no limit
+        :return: (B,), in nats
+        :raises UserError: if there are more states
+        """
+        num_states = 2 * cls.get_shape_tuple_raw(targets)[1] + 1
+        if edges_bound is not None and num_states > edges_bound:
+            raise UserError(f"ctc_loss: there are {num_states} states, but edges_bound is {edges_bound}.")
+        if cls.get_shape_tuple_raw(logits)[0] == 0:
+            logits = cls.pad_raw(logits, [(0, 1), (0, 0)], 0.0)
+        log_probs = cls.log_softmax_raw(logits, 1) if logits_normalize else logits
+        num_frames, num_classes = cls.get_shape_tuple_raw(logits)
+        frame = seq_starts[:, None] + cls.range_raw(max(max_seq_len, 1), "int32", None).reshape(1, -1)
+        frame = cls.combine_raw(frame, "minimum", scalar_like(cls, frame, num_frames - 1))
+        flat = cls.reshape_raw(log_probs, [num_frames * num_classes])
+
+        def scores_of(labels: Any) -> Any:
+            return cls.gather_raw(flat, frame[:, :, None] * num_classes + labels[:, None, :], 0, 0)
+
+        lattice, scores = cls._ctc_lattice(
+            scores_of, max(max_seq_len, 1), targets, logits_seq_lens, targets_seq_lens, blank_index, label_loop, None
+        )
+        return lattice.loss(scores, max_approx=False)
 
     @classmethod
     def ctc_best_path(
@@ -75,7 +125,7 @@ class CtcOps(SoftmaxOps, CreationOps):
             return out
         log_probs = logits if logits_normalized else cls._log_probs(logits, input_spatial_dim)
         rows = cls._rows_of_ctc(log_probs, targets, *dims)
-        lattice, scores = cls._ctc_lattice(*rows, blank_index, label_loop, logits.device)
+        lattice, scores = cls._lattice_of_rows(*rows, blank_index, label_loop, logits.device)
         state = lattice.best_path(scores, lattice.forward(scores, "max"))
         path = cls.gather_raw(lattice.labels, cls.transpose_raw(state, [1, 0]), 1, 1)
         path = path[:, : input_spatial_dim.get_dim_value()]  # there was at least one frame
@@ -110,9 +160,24 @@ class CtcOps(SoftmaxOps, CreationOps):
         return cls.log_softmax(logits.copy_masked(0, dims=[input_spatial_dim]), axis=logits.feature_dim)
 
     @classmethod
+    def _lattice_of_rows(cls, log_probs: Any, labels: Any, *options: Any) -> tuple[Lattice, Any]:
+        """
+        :param log_probs: (B, T, classes)
+        :param labels: (B, S)
+        :param options: as of `_ctc_lattice`
+        :return: see `_ctc_lattice`
+        """
+
+        def scores_of(labels: Any) -> Any:
+            return cls.gather_raw(log_probs, labels, 2, 1)
+
+        return cls._ctc_lattice(scores_of, cls.get_shape_tuple_raw(log_probs)[1], labels, *options)
+
+    @classmethod
     def _ctc_lattice(
         cls,
-        log_probs: Any,
+        scores_of: Callable[[Any], Any],
+        longest: Any,
         labels: Any,
         num_frames: Any,
         num_labels: Any,
@@ -121,7 +186,8 @@ class CtcOps(SoftmaxOps, CreationOps):
         device: str | None,
     ) -> tuple[Lattice, Any]:
         """
-        :param log_probs: (B, T, classes)
+        :param scores_of: (B, states), classes -> (B, T, states), their log probabilities
+        :param longest: T
         :param labels: (B, S)
         :param num_frames: (B,)
         :param num_labels: (B,)
@@ -145,11 +211,11 @@ class CtcOps(SoftmaxOps, CreationOps):
         is_end = cls.combine_raw(
             cls.compare_raw(state, "equal", last), "logical_or", cls.compare_raw(state, "equal", last - 1)
         )
-        frame = cls.range_raw(cls.get_shape_tuple_raw(log_probs)[1], "int32", device)
+        frame = cls.range_raw(longest, "int32", device)
         is_valid = cls.compare_raw(frame[:, None], "less", num_frames)[:, :, None]
         can_stay = None if label_loop else cls.compare_raw(state % 2, "equal", 0)
-        scores = cls.transpose_raw(cls.gather_raw(log_probs, labels, 2, 1), [1, 0, 2])
-        certain, impossible = (scalar_like(cls, log_probs, value) for value in (0.0, -numpy.inf))
+        scores = cls.transpose_raw(scores_of(labels), [1, 0, 2])
+        certain, impossible = (scalar_like(cls, scores, value) for value in (0.0, -numpy.inf))
         start = cls.where_raw(cls.compare_raw(state, "equal", 0), certain, impossible)
         start = cls.where_raw(is_end, start, start)  # the same for all sequences
         return Lattice(cls, labels, start, is_end, is_valid, can_stay, can_skip), scores

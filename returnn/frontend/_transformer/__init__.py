@@ -1,0 +1,1 @@
+"""What encoders and decoders share: feed-forward modules, and how parts are given as classes, dicts or modules."""
