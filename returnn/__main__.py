@@ -12,11 +12,12 @@ import os
 import platform
 import shutil
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
 from io import StringIO
-from typing import Any
+from typing import Any, NoReturn
 
 from returnn import __version__
 from returnn.config import Config, set_global_config
@@ -30,27 +31,42 @@ from returnn.log import log
 from returnn.tasks import TASKS, find_task
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.behavior_version import BehaviorVersion
-from returnn.util.better_exchook import better_exchook
 from returnn.util.debug import init_better_exchook, init_faulthandler
 from returnn.util.errors import ConfigError, UserError
+from returnn.util.python.optional_import import import_part
+from returnn.util.python.user_code_errors import describe_exception, last_place, last_place_of_user
 from returnn.util.system.debug_shell import debug_shell
 from returnn.util.system.end_by_signal import EndBySignal, exit_status_of
+from returnn.util.system.exception_hook import better_exchook
+from returnn.util.system.exit_in_time import exit_in_time
+from returnn.util.system.process_group import find_place
+from returnn.util.system.quiet_import import make_tensorflow_import_quiet
 from returnn.util.system.threads import init_thread_join_hack
 from returnn.util.system.version import describe_returnn_version
+from returnn.util.system.waiting import said_if_long
 from returnn.util.texts.human_readable import hms
 from returnn.util.train_proc_manager import maybe_start_train_proc_manager
 from returnn.util.watch_memory import watch_memory
 
 config: Config | None = None
 engine: EngineBase | None = None
-train_data: Dataset | None = None
-dev_data: Dataset | None = None
-eval_data: Dataset | None = None
+# Made by `init_data`, or when they are asked for: a task which needs no data set does not wait for it.
+train_data: Dataset | None
+dev_data: Dataset | None
+eval_data: Dataset | None
+_DATA_SETS = ("train_data", "dev_data", "eval_data")
 quit_returnn = False
 _start_time_s = 0.0
 _HELP_FLAGS = ("-h", "--help")
 _HELP_MODULE = "returnn.help.topics"  # late: a run does not need it
-_ENGINE_MODULE = "returnn.tf.engine"  # late: not all tasks need TensorFlow
+_TOOLS_MODULE = "returnn.tools.registry"  # late, as the one before
+_NEW_MODULE = "returnn.project.new"  # late, as those before
+_ENGINE_MODULES = {  # late: not all tasks need a framework
+    BackendEngine.TensorFlowNetDict: "returnn.tf.engine",
+    BackendEngine.TensorFlow: "returnn.tf.engine_rf",
+    BackendEngine.Torch: "returnn.torch.engine",
+}
+_OF_THE_MACHINE = (OSError, MemoryError)
 _TASKS_WITHOUT_DATA = ("nop", "cleanup_old_models", "debug_shell", "server", "search_server", "initialize_model")
 
 
@@ -87,7 +103,10 @@ def init_config(
 
 def init_log() -> None:
     """Sends the log where the config says."""
-    log.init_by_config(_config())
+    options = _config().options
+    has_others = options.distributed_tf or options.use_horovod or options.torch_distributed not in (None, False)
+    place = find_place() if has_others else None
+    log.init_by_config(_config(), process=0 if place is None else place.rank)
 
 
 def returnn_greeting(
@@ -152,6 +171,15 @@ def init_data() -> None:
     dev_data, eval_data, train_data = (load_dataset(_config(), name) for name in ("dev", "eval", "train"))
 
 
+def __getattr__(name: str) -> Any:
+    """:return: a data set of the config, which is made now; None if there is none"""
+    if name not in _DATA_SETS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if config is not None:
+        init_data()
+    return globals().get(name)
+
+
 def setup_dummy_datasets() -> None:
     """From now on, the data of the config is random data with the same keys and dims (`use_dummy_datasets`)."""
     _config().set("use_dummy_datasets", True)
@@ -160,7 +188,7 @@ def setup_dummy_datasets() -> None:
 def init_engine() -> None:
     """Makes the engine, `engine` of this module. It has no network yet."""
     global engine
-    engine = importlib.import_module(_ENGINE_MODULE).Engine(_config())
+    engine = import_part(_ENGINE_MODULES[BackendEngine.get_selected_engine()]).Engine(_config())
 
 
 def analyze_data(config: Config) -> None:
@@ -189,11 +217,15 @@ def init(
     """
     global _start_time_s
     _start_time_s = time.monotonic()
+    for name in _DATA_SETS:
+        globals().pop(name, None)  # those of a config before
     init_better_exchook()
     init_thread_join_hack()
-    init_config(config_filename, command_line_options, extra_updates=config_updates)
+    with said_if_long("to read the config"):
+        init_config(config_filename, command_line_options, extra_updates=config_updates)
     maybe_start_train_proc_manager(config=_config())
-    init_log()
+    with said_if_long("to open the log", limit_s=_config().options.data_wait_limit_s):
+        init_log()
     init_faulthandler()
     if extra_greeting:
         print(extra_greeting, file=log.v1)
@@ -247,6 +279,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = list(sys.argv if argv is None else argv)[1:]
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow's own log
+    make_tensorflow_import_quiet()
+    if args[:1] == ["tool"]:
+        return int(importlib.import_module(_TOOLS_MODULE).run(args[1:]))
+    if args[:1] == ["new"]:
+        return int(importlib.import_module(_NEW_MODULE).run(args[1:]))
     if any(arg in VERSION_FLAGS for arg in args):
         print(__version__)
         return 0
@@ -267,13 +304,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as exc:  # noqa: BLE001 (whatever it is, it has to get into the log file)
-        text = StringIO()
-        better_exchook(type(exc), exc, exc.__traceback__, file=text)
-        log.print_error(text.getvalue())
+        _print_exception(exc)
         if is_switched_on("DEBUG"):
             _open_shell_at(exc)
         return 1
     return 0
+
+
+def main_and_exit() -> NoReturn:
+    """The program `rnn.py`."""
+    threading.excepthook = _warn_of_exception_in_thread
+    exit_in_time(main())
+
+
+def _warn_of_exception_in_thread(args: threading.ExceptHookArgs) -> None:
+    """Two lines, once, if it is code of a user."""
+    place = None if args.exc_value is None else last_place_of_user(args.exc_value)
+    if place is None or args.exc_value is None:
+        threading.__excepthook__(args)
+    else:
+        log.print_warning(f"A thread has ended: {describe_exception(args.exc_value, place=place)}")
+
+
+def _print_exception(exc: Exception) -> None:
+    """Two lines for code of a user, or for what the machine lacks; else, or with verbosity 5, all variables."""
+    place = last_place_of_user(exc)
+    if place is None and isinstance(exc, _OF_THE_MACHINE):
+        place = last_place(exc)
+    text = StringIO()
+    with contextlib.suppress(*_OF_THE_MACHINE):  # the text may lack the same again
+        better_exchook(type(exc), exc, exc.__traceback__, autodebugshell=False, file=text, with_preamble=False)
+    if place is None:
+        log.print_error(text.getvalue())
+    else:
+        print(text.getvalue(), file=log.v5)
+        log.print_error(f"error: {describe_exception(exc, place=place)}")
 
 
 def _open_shell_at(exc: BaseException) -> None:
@@ -323,7 +388,9 @@ def _help() -> str:
     return (
         "usage: rnn.py CONFIG [CONFIG ...] [++option value ...]\n"
         "       rnn.py --help NAME  what an option, layer, loss, unit, optimizer, data set or vocabulary is for\n"
-        "       rnn.py --help LIST  of options, layers, losses, units, optimizers, datasets, vocabularies, axis\n\n"
+        "       rnn.py --help LIST  of options, layers, losses, units, optimizers, datasets, vocabularies, axis\n"
+        "       rnn.py new NAME     writes a folder with a config that trains at once; new --help lists the kinds\n"
+        "       rnn.py tool NAME    makes vocabularies, shows data, scores, exports, ...; without NAME lists them\n\n"
         "Configs are Python files (first line '#!rnn.py', or named .py), JSON, or lines 'key value'.\n"
         "'++option value' sets any option: ++num_epochs 10 ++learning_rates '[0.1, 0.2]' ++task search\n\n"
         f"tasks:\n{tasks}\n"
@@ -334,4 +401,4 @@ def _help() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main_and_exit()

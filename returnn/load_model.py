@@ -9,6 +9,7 @@ from typing import Any
 
 import returnn.__main__ as rnn
 from returnn.config import get_global_config
+from returnn.util.backend_engine import BackendEngine
 
 
 def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = None, **options: Any) -> Any:
@@ -16,7 +17,7 @@ def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = 
     :param config: file of a config, or several, of which later ones win
     :param epoch: of the model; default: as the config says, or the last one
     :param options: of the config, which win; such as `log_verbosity=4`, which is 0 otherwise
-    :return: the model, see `returnn.tf.engine.model.Model`
+    :return: the model, see `returnn.tf.engine.model.Model`; with `get_model`, see `returnn.engine.frontend.model.Model`
     :raises UserError: if the config is wrong, or there is no such model
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -26,4 +27,6 @@ def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = 
     rnn.init_config(config, extra_updates=updates)
     rnn.init_log()
     rnn.init_backend_engine()
-    return importlib.import_module("returnn.tf.engine.model").Model(get_global_config())
+    is_net_dict = BackendEngine.get_selected_engine() == BackendEngine.TensorFlowNetDict
+    module = "returnn.tf.engine.model" if is_net_dict else "returnn.engine.frontend.model"
+    return importlib.import_module(module).Model(get_global_config())

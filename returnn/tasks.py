@@ -7,18 +7,23 @@ Each task is a function that gets the config, named by its module, which is impo
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from returnn.config import Config
+from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError, check_known, nearest_hint
+from returnn.util.python.optional_import import import_part
 
 _CONFIG_PREFIX = "config:"
 _OPTIONAL_PREFIX = "optional-config:"
+_TASKS = "returnn.engine.tasks"
 _ENGINE_TASKS = "returnn.tf.engine.tasks"
-_ATTENTION_PLOT = "returnn.tf.engine.attention_plot"
+_ATTENTION_PLOT = "returnn.tf.engine.outputs.attention_plot"
 _INSPECTION_TASKS = "returnn.tf.inspection.tasks"
+_MODEL_TASKS = "returnn.engine.frontend.tasks"
+
+_ENGINES_OF_MODELS = (BackendEngine.Torch, BackendEngine.TensorFlow)
 
 
 @dataclass(frozen=True)
@@ -28,31 +33,58 @@ class Task:
     name: str
     purpose: str
     function: str  # "package.module:name", is called with the config
+    for_models: str | None = None  # the same, for models in Python
 
     def run(self, config: Config) -> None:
-        """Does it."""
-        module_name, _, name = self.function.partition(":")
-        getattr(importlib.import_module(module_name), name)(config)
+        """
+        Does it.
+
+        :raises ConfigError: if the backend cannot do it
+        """
+        function = self.function
+        if function.startswith("returnn.tf.") and BackendEngine.get_selected_engine() in _ENGINES_OF_MODELS:
+            if self.for_models is None:
+                raise ConfigError(f"task {self.name!r} is for backend = 'tensorflow-net-dict', a network of layers.")
+            function = self.for_models
+        module_name, _, name = function.partition(":")
+        getattr(import_part(module_name), name)(config)
 
 
 TASKS = {
     task.name: task
     for task in [
-        Task("train", "trains, with evaluation per epoch; the default", f"{_ENGINE_TASKS}:train"),
-        Task("eval", "scores dev/eval data with one checkpoint", f"{_ENGINE_TASKS}:evaluate"),
-        Task("search", "decodes with beam search; can write the hypotheses", f"{_ENGINE_TASKS}:search_task"),
-        Task("forward", "runs the network over data; writes HDF", f"{_ENGINE_TASKS}:forward"),
-        Task("initialize_model", "creates an untrained checkpoint", f"{_ENGINE_TASKS}:initialize_model"),
-        Task("check", "finds errors and shows the network as a table; needs no graph", f"{_INSPECTION_TASKS}:check"),
-        Task("explain", "says how loops are compiled; draws the network", f"{_INSPECTION_TASKS}:explain"),
+        Task("train", "trains, with evaluation per epoch; the default", f"{_TASKS}:train"),
+        Task("eval", "scores dev/eval data with one checkpoint", f"{_TASKS}:evaluate"),
+        Task(
+            "search",
+            "decodes with beam search; can write the hypotheses",
+            f"{_ENGINE_TASKS}:search_task",
+            f"{_MODEL_TASKS}:search",
+        ),
+        Task(
+            "forward", "runs the network over data; writes HDF", f"{_ENGINE_TASKS}:forward", f"{_MODEL_TASKS}:forward"
+        ),
+        Task("initialize_model", "creates an untrained checkpoint", f"{_TASKS}:initialize_model"),
+        Task(
+            "check",
+            "finds errors and shows the network as a table; needs no graph",
+            f"{_INSPECTION_TASKS}:check",
+            f"{_MODEL_TASKS}:check",
+        ),
+        Task(
+            "explain",
+            "says how loops are compiled; draws the network",
+            f"{_INSPECTION_TASKS}:explain",
+            f"{_MODEL_TASKS}:explain",
+        ),
         Task("plot_attention", "draws attention weights as pictures", f"{_ATTENTION_PLOT}:plot_attention"),
         Task("nop", "does nothing after the setup", "returnn.tasks:nop"),
-        Task("nop_init_net_train", "sets up the network for training, then stops", f"{_ENGINE_TASKS}:init_training"),
-        Task("hpx", "the same as forward", f"{_ENGINE_TASKS}:forward"),
+        Task("nop_init_net_train", "sets up the network for training, then stops", f"{_TASKS}:init_training"),
+        Task("hpx", "the same as forward", f"{_ENGINE_TASKS}:forward", f"{_MODEL_TASKS}:forward"),
         Task("compute_priors", "averages the output on training data; writes it", f"{_ENGINE_TASKS}:compute_priors"),
         Task("analyze", "collects statistics of the outputs on data", f"{_ENGINE_TASKS}:analyze"),
         Task("analyze_data", "collects mean and standard deviation of data", f"{_ENGINE_TASKS}:analyze_data"),
-        Task("cleanup_old_models", "deletes superfluous models, after asking", f"{_ENGINE_TASKS}:cleanup_old_models"),
+        Task("cleanup_old_models", "deletes superfluous models, after asking", f"{_TASKS}:cleanup_old_models"),
         Task("hyper_param_tuning", "looks for good values of options", f"{_ENGINE_TASKS}:tune_hyper_params"),
         Task("search_server", "answers search requests over HTTP", f"{_ENGINE_TASKS}:search_server"),
         Task("server", "the same as search_server", f"{_ENGINE_TASKS}:search_server"),

@@ -18,6 +18,7 @@ from returnn.engine.model_names import (
 )
 from returnn.engine.pretrain import Pretrain
 from returnn.forward_iface import ForwardCallbackIface
+from returnn.util.system.waiting import said_if_long
 
 
 class EngineBase(abc.ABC):
@@ -28,7 +29,8 @@ class EngineBase(abc.ABC):
         self.config = config if config is not None else get_global_config()
         self.global_train_step: int | None = None
         self.learning_rate = 0.0
-        self.learning_rate_control: LearningRateControl = load_learning_rate_control_from_config(self.config)
+        with said_if_long("to read the learning rate file", limit_s=self.config.options.data_wait_limit_s):
+            self.learning_rate_control: LearningRateControl = load_learning_rate_control_from_config(self.config)
         self.epochs = Epochs(self.config)
         self.model_names = ModelNames(self.config, self.epochs)
 

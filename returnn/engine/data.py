@@ -14,8 +14,10 @@ from returnn.config import Config
 from returnn.datasets.cached import CachedDataset
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.registry import DatasetLike, get_dataset_class, init_dataset, init_dataset_via_str
+from returnn.datasets.util.data_description import described_with, is_described
 from returnn.tensor import Tensor
 from returnn.util.errors import ConfigError
+from returnn.util.system.waiting import said_if_long
 
 _CACHES = ("train", "dev", "eval")
 _BYTES_OF_UNIT = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
@@ -30,6 +32,27 @@ def dataset_option(config: Config, name: str) -> Any:
     """:return: the description of the data set of that name"""
     more = _more_data(config)
     return more[name] if name in more else config.opt_typed_value(name, None)
+
+
+def describe_data(config: Config, dataset: Dataset | None = None) -> None:
+    """
+    Completes `extern_data` by what a data set knows, as old configs leave it to that.
+
+    :param config: is changed, if it does not say all of its data
+    :param dataset: default: the first one of the config
+    """
+    if is_described(config):
+        return
+    names = ["train", *dataset_names(config), "search_data", "forward_data"]
+    if dataset is None:
+        dataset = next((load_dataset(config, name) for name in names if _is_description(config, name)), None)
+    if dataset is not None:
+        config.set("extern_data", described_with(config, dataset))
+
+
+def _is_description(config: Config, name: str) -> bool:
+    description = dataset_option(config, name)
+    return bool(description) and not (isinstance(description, str) and description.isidentifier())
 
 
 def _more_data(config: Config) -> Mapping[str, Any]:
@@ -60,6 +83,14 @@ def make_dataset(
     config: Config, description: DatasetLike, *, cache_byte_size: int = 0, **options: Any
 ) -> Dataset | None:
     """Like `load_dataset`, from any description."""
+    what = f"to make the data set {options['name']!r}" if "name" in options else "to make a data set"
+    with said_if_long(what, limit_s=config.options.data_wait_limit_s):
+        return _make_dataset(config, description, cache_byte_size, options)
+
+
+def _make_dataset(
+    config: Config, description: DatasetLike, cache_byte_size: int, options: dict[str, Any]
+) -> Dataset | None:
     if callable(description) and not isinstance(description, Dataset):
         description = description()
     if config.options.use_dummy_datasets:
@@ -133,3 +164,18 @@ def _dummy_description(config: Config, *, is_train: bool) -> dict[str, Any]:
     num_seqs = options.train_dummy_dataset_num_seqs if is_train else options.dummy_dataset_num_seqs
     templates = {key: Tensor(**{"name": key, **description}) for key, description in extern_data.items()}
     return {"class": "DummyGenericDataset", "data_template": templates, "num_seqs": num_seqs}
+
+
+def load_first_sequence(dataset: Dataset) -> None:
+    """
+    Loads all data of the first sequence, to see whether that works.
+
+    :param dataset: any
+    :raises UserError: if it does not, such as for a word that is not in the vocabulary
+    """
+    dataset.init_seq_order(epoch=1)
+    if dataset.is_less_than_num_seqs(0):
+        dataset.load_seqs(0, 1)
+        for key in dataset.get_data_keys():
+            dataset.get_data(0, key)
+    dataset.finish_epoch(free_resources=True)

@@ -60,6 +60,11 @@ def words_of(text: str) -> str:
     return f"{text} ".replace("@@ ", "").rstrip()
 
 
+def with_words(hypotheses: HypothesesPerLayer) -> HypothesesPerLayer:
+    """:return: the same, with `words_of` all texts"""
+    return _map_texts(words_of, hypotheses)
+
+
 def best_hypothesis(hypotheses: HypothesesPerLayer) -> str:
     """
     :return: text of the best one
@@ -97,7 +102,7 @@ def _py_value(hyps: HypothesesPerLayer) -> str:
 
 
 def _py_words(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return _py({tag: _map_texts(words_of, hyps) for tag, hyps in results.items()})
+    return _py({tag: with_words(hyps) for tag, hyps in results.items()})
 
 
 def _json(results: Mapping[str, HypothesesPerLayer]) -> list[str]:

@@ -25,6 +25,21 @@ LearningRateChange = float | Callable[[float], float]  # a factor, or the new le
 _DEFAULT_MEASURES = ("dev_score", "dev_loss", "dev_error", "train_score", "train_loss", "train_error")
 
 
+# Where the arguments of the constructor stand in a config.
+_OPTION_OF_ARGUMENT = {
+    "filename": "learning_rate_file",
+    "default_learning_rate": "learning_rate",
+    "default_learning_rates": "learning_rates",
+    "min_learning_rate": "min_learning_rate",
+    "learning_rate_decay": "learning_rate_decay",
+    "learning_rate_growth": "learning_rate_growth",
+    "min_num_epochs_per_new_learning_rate": "learning_rate_control_min_num_epochs_per_new_lr",
+    "error_measure_key": "learning_rate_control_error_measure",
+    "relative_error_div_by_old": "newbob_relative_error_div_by_old",
+    "relative_error_also_relative_to_learning_rate": "learning_rate_control_relative_error_relative_lr",
+}
+
+
 class LearningRateControl:
     """
     Base of all kinds. A derived class decides in `calc_learning_rate_for_epoch`, from the epochs before.
@@ -72,12 +87,10 @@ class LearningRateControl:
         self.learning_rate_decay = learning_rate_decay
         self.learning_rate_growth = learning_rate_growth
         self.filename = filename
+        self.is_written = True  # by this process; of several ones, the first one writes
         if filename and os.path.exists(filename):
             self.load()
-        for epoch, learning_rate in self.default_learning_rates.items():
-            if not self.get_epoch_error_dict(epoch):  # the config may have changed for the epochs to come
-                self.epoch_data.pop(epoch, None)
-            self.set_default_learning_rate_for_epoch(epoch, learning_rate)
+        self._take_rates_of_config()
 
     def __repr__(self) -> str:
         measure = self.error_measure_key or "default"
@@ -89,19 +102,7 @@ class LearningRateControl:
     @classmethod
     def load_initial_kwargs_from_config(cls, config: Config) -> dict[str, Any]:
         """:return: arguments of the constructor"""
-        options = config.options
-        return {
-            "default_learning_rate": options.learning_rate,
-            "min_learning_rate": options.min_learning_rate,
-            "default_learning_rates": options.learning_rates,
-            "error_measure_key": options.learning_rate_control_error_measure,
-            "relative_error_also_relative_to_learning_rate": options.learning_rate_control_relative_error_relative_lr,
-            "min_num_epochs_per_new_learning_rate": options.learning_rate_control_min_num_epochs_per_new_lr,
-            "relative_error_div_by_old": options.newbob_relative_error_div_by_old,
-            "learning_rate_decay": options.learning_rate_decay,
-            "learning_rate_growth": options.learning_rate_growth,
-            "filename": options.learning_rate_file,
-        }
+        return {argument: getattr(config.options, option) for argument, option in _OPTION_OF_ARGUMENT.items()}
 
     @classmethod
     def load_initial_from_config(cls, config: Config) -> LearningRateControl:
@@ -265,12 +266,13 @@ class LearningRateControl:
 
     def load(self) -> None:
         """
-        Reads the learning rate file.
+        Reads the learning rate file. For epochs to come, the config counts, as it may have changed.
 
         :raises UserError: if it cannot be read
         """
         assert self.filename, "there is no learning rate file"
         self.epoch_data = read_learning_rate_file(self.filename)
+        self._take_rates_of_config()
 
     def save(self) -> None:
         """
@@ -278,8 +280,14 @@ class LearningRateControl:
 
         :raises UserError: if it cannot be written
         """
-        if self.filename:
+        if self.filename and self.is_written:
             write_learning_rate_file(self.filename, self.epoch_data)
+
+    def _take_rates_of_config(self) -> None:
+        for epoch, learning_rate in self.default_learning_rates.items():
+            if not self.get_epoch_error_dict(epoch):
+                self.epoch_data.pop(epoch, None)
+            self.set_default_learning_rate_for_epoch(epoch, learning_rate)
 
     def _last_epochs(self, epoch: int, num_epochs: int) -> list[int]:
         """:return: the last ones before `epoch`"""

@@ -67,6 +67,8 @@ def read_learning_rate_file(filename: str | os.PathLike[str]) -> dict[int, Epoch
             raise ValueError("there is no dict of EpochData")
         for epoch, data in epochs.items():
             _check_numbers(epoch, data)
+    except OSError as exc:
+        raise UserError(f"learning rate file {os.fspath(filename)!r} cannot be read: {exc.strerror}.") from exc
     except (ValueError, TypeError) as exc:
         raise UserError(
             f"learning rate file {os.fspath(filename)!r} cannot be read: {exc}.\n"

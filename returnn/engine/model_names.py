@@ -9,6 +9,8 @@ from returnn.engine.epochs import Epochs
 from returnn.util.errors import ConfigError
 from returnn.util.files.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
 
+_SUFFIXES = (".index", ".pt", ".safetensors")  # of the files by which a model exists
+
 
 class ModelNames:
     """Names of the model files of one training."""
@@ -56,7 +58,7 @@ def existing_models(config: Config) -> dict[int, str]:
     for entry in _entries(folder):
         base = get_checkpoint_filepattern(entry)
         epoch_text = base.removeprefix(f"{name}.").removeprefix("pretrain.")
-        if base.startswith(f"{name}.") and entry.endswith(".index") and epoch_text.isdigit():
+        if base.startswith(f"{name}.") and entry.endswith(_SUFFIXES) and epoch_text.isdigit():
             found[int(epoch_text)] = os.path.join(folder, base)
     return dict(sorted(found.items()))
 

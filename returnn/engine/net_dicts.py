@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,10 +42,19 @@ class NetDicts:
             net_dict = _call_get_network(get_network, epoch=epoch, step=step)
         elif config.options.network is not None or config.network_topology_json is not None:
             net_dict = network_json_from_config(config)
+        elif config.options.get_model is not None:
+            net_dict = _record_model(epoch=epoch, step=step)
         else:
             raise ConfigError("option 'network' is required: a dict with the options of each layer, by name.")
         check_special_keys(net_dict)
         return self.post_process(resolve_epoch_values(net_dict, epoch))
+
+
+def _record_model(*, epoch: int, step: int | None) -> NetDict:
+    """:return: net dict of what `get_model` and `train_step` of the global config compute"""
+    entry_points = importlib.import_module("returnn.tf.frontend_layers.config_entry_points")
+    net_dict: NetDict = entry_points.get_net_dict(epoch=epoch, step=step)
+    return net_dict
 
 
 def _call_get_network(get_network: Callable[..., NetDict], *, epoch: int, step: int | None) -> NetDict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,9 +15,13 @@ _UNSET = object()
 
 
 def check_special_keys(net_dict: Mapping[str, Any]) -> None:
-    """:raises ConfigError: if a key with "#" means nothing"""
+    """
+    Keys with "#" are no layers. Those which mean nothing are notes of the config, such as `#pretrain_idx`.
+
+    :raises ConfigError: if one looks like a known key that is misspelt
+    """
     for key in net_dict:
-        if key.startswith("#"):
+        if key.startswith("#") and difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.8):
             check_known("key", key, _KEYS, where="net dict")
 
 

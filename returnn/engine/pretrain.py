@@ -16,10 +16,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from returnn.config import Config, network_json_from_config
+from returnn.config import Config, has_network, network_json_from_config
 from returnn.log import log
 from returnn.util.errors import ConfigError, check_known
-from returnn.util.nested import deepcopy, iter_nested, map_nested
+from returnn.util.python.nested import deepcopy, iter_nested, map_nested
 
 NetDict = dict[str, Any]
 ConstructionAlgo = Callable[[int, NetDict], NetDict | None]
@@ -62,7 +62,8 @@ class Pretrain:
         :param repetitions: epochs of each step; a list by step, where the last entry stays; or a dict by step, which
             also has the keys "default" and "final"
         :param construction_algo: "from_output" and "from_input" add layers at that end; "no_network_modifications";
-            or a function, see the head of this module
+            or a function of the index of the step and the network, which returns the network of that step, or None
+            after the last one
         :param output_layers: stay in all steps
         :param input_layers: the data
         """
@@ -181,11 +182,6 @@ def resolve_epoch_values(net: NetDict, epoch: int) -> NetDict:
     return resolved
 
 
-def has_epoch_values(net: NetDict) -> bool:
-    """:return: whether there is a `WrapEpochValue` in it"""
-    return any(isinstance(value, WrapEpochValue) for value in iter_nested(net))
-
-
 def pretrain_from_config(config: Config) -> Pretrain | None:
     """
     :return: as the options `pretrain` and `pretrain_*` say; None if there is no pretraining
@@ -194,20 +190,17 @@ def pretrain_from_config(config: Config) -> Pretrain | None:
     option = config.options.pretrain
     if not option:
         return None
-    opts = dict(option) if isinstance(option, dict) else {}
-    if config.has("pretrain_copy_output_layer"):
-        opts.setdefault("copy_output_layer", config.options.pretrain_copy_output_layer)
-    if config.has("pretrain_greedy"):
-        opts.setdefault("greedy", config.options.pretrain_greedy)
-    if config.has("pretrain_repetitions"):
-        opts.setdefault("repetitions", config.options.pretrain_repetitions)
-    if config.has("pretrain_construction_algo"):
-        opts.setdefault("construction_algo", config.options.pretrain_construction_algo)
-    for name in opts:
+    chosen = dict(option) if isinstance(option, dict) else {}
+    for name in chosen:
         check_known("option", name, _OPTIONS, where="option 'pretrain'")
-    return Pretrain(network_json_from_config(config), **opts)
+    # Old configs have each of them as an option of its own; what stands in the dict counts more.
+    single = {name: f"pretrain_{name}" for name in _SINGLE_OPTIONS if config.has(f"pretrain_{name}")}
+    opts = {**{name: getattr(config.options, option_name) for name, option_name in single.items()}, **chosen}
+    makes_networks = callable(opts.get("construction_algo")) and not has_network(config)
+    return Pretrain({} if makes_networks else network_json_from_config(config), **opts)
 
 
+_SINGLE_OPTIONS = ("copy_output_layer", "greedy", "repetitions", "construction_algo")
 _OPTIONS = (
     "construction_algo",
     "copy_output_layer",

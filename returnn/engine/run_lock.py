@@ -46,10 +46,21 @@ class RunLock:
                 f"option 'model': the lock {self._lock.lockfile!r} cannot be written: {exc.strerror}."
             ) from exc
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this process writes the models."""
+        return self._lock.fd is not None
+
     def check(self) -> None:
         """:raises UserError: if another training has taken it, as this one was asleep for too long"""
-        if self._lock.fd is not None and not self._lock.is_ours():
-            raise self._error(str(self._lock.holder() or "somebody"))
+        if self._lock.fd is None or self._lock.is_ours():
+            return
+        if not os.path.exists(self._lock.lockfile):
+            raise UserError(
+                f"option 'model': the lock {self._lock.lockfile!r} is gone, so nothing is written.\n"
+                "  Was it deleted, or its folder, while the training ran? Another one may have begun since then."
+            )
+        raise self._error(str(self._lock.holder() or "somebody"))
 
     def release(self) -> None:
         """Gives it back, if we have it."""

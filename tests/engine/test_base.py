@@ -30,7 +30,7 @@ class SomeEngine(EngineBase):
 @pytest.fixture
 def model(tmp_path):
     """:return: option `model`, with these files there"""
-    for name in ("001", "pretrain.002", "100", "1000", "003.crash_5", "004.broken", "abc"):
+    for name in ("001", "pretrain.002", "100", "1000", "003.crash_5", "004.broken", "1001.unfinished", "abc"):
         (tmp_path / f"net.{name}.index").touch()
     (tmp_path / "net.005.data-00000-of-00001").touch()
     (tmp_path / "other.007.index").touch()

@@ -4,7 +4,8 @@ import pytest
 from returnn.config import Config
 from returnn.datasets.hdf import HDFDataset
 from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
-from returnn.engine.data import cache_byte_sizes, dataset_names, load_dataset, load_task_dataset
+from returnn.engine.data import cache_byte_sizes, dataset_names, describe_data, load_dataset, load_task_dataset
+from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
 
 LENGTHS = (3, 9, 5, 7, 1)
@@ -147,3 +148,47 @@ def test_dummy_data_needs_no_files():
     config.set("extern_data", None)
     with pytest.raises(ConfigError, match="option 'use_dummy_datasets': 'extern_data' is needed"):
         load_dataset(config, "train")
+
+
+FRAMES = {"class": "DummyDataset", "input_dim": 3, "output_dim": 4, "num_seqs": 2}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_outputs": 4},
+        {"num_outputs": {"classes": [4, 1]}},
+        {"extern_data": {"data": {"dim": 3}, "classes": {"dim": 4, "shape": (None,)}}},
+        {"extern_data": {"data": {"dim": 3, "shape": (None,)}, "classes": {"dim": 4, "sparse": True}}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("option", ["train", "dev"])
+def test_what_old_configs_leave_open_the_data_set_says(options, option):
+    config = Config({**options, option: FRAMES})
+    describe_data(config)
+    found = ExternData()
+    found.init_from_config(config)
+    frames, labels = found.get_default_input_data(), found.get_default_target_data()
+    assert (frames.batch_shape, frames.dim, frames.sparse) == ((None, None, 3), 3, False)
+    assert (labels.batch_shape, labels.dim, labels.sparse) == ((None, None), 4, True)
+    assert frames.available_for_inference
+    assert not labels.available_for_inference
+
+
+def test_what_a_config_says_needs_no_data_set():
+    given = {"data": {"dim": 3}, "classes": {"dim": 4, "sparse": True}}
+    config = Config({"extern_data": given, "train": {"class": "NoSuchDataset"}})
+    describe_data(config)
+    assert config.typed_dict["extern_data"] is given
+    config = Config({"num_inputs": 3, "num_outputs": 4, "train": {"class": "NoSuchDataset"}})
+    describe_data(config)
+    assert "extern_data" not in config.typed_dict
+
+
+def test_dims_that_a_data_set_does_not_have_are_not_taken_from_it():
+    config = Config({"extern_data": {"data": {"dim": 3}, "classes": {"dim": 5, "shape": (None,)}}, "train": FRAMES})
+    describe_data(config)
+    with pytest.raises(ConfigError, match="extern_data: 'classes': option 'dim' is 5"):
+        ExternData().init_from_config(config)

@@ -35,3 +35,10 @@ def test_without_a_network():
         net_dicts().of_epoch(1)
     with pytest.raises(ConfigError, match="option 'get_network': returned None for epoch 2"):
         net_dicts(get_network=lambda epoch: None).of_epoch(2)
+
+
+def test_keys_which_are_no_layers_can_be_notes():
+    dicts = net_dicts(network={"#pretrain_idx": 3, "#about": "a note", "output": {"class": "softmax"}})
+    assert dicts.of_epoch(1)["#pretrain_idx"] == 3
+    with pytest.raises(ConfigError, match=r"no key '#copy_parm_mode'.\n  Did you mean '#copy_param_mode'"):
+        net_dicts(network={"#copy_parm_mode": "subset"}).of_epoch(1)

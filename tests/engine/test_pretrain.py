@@ -4,7 +4,6 @@ from returnn.config import Config
 from returnn.engine.pretrain import (
     Pretrain,
     WrapEpochValue,
-    has_epoch_values,
     pretrain_from_config,
     resolve_epoch_values,
 )
@@ -99,7 +98,6 @@ def test_greedy_trains_only_what_is_new():
 def test_values_by_epoch():
     dim = object()
     net = {"output": {"dropout": WrapEpochValue(lambda epoch: epoch * 0.1), "unit": {"x": [dim, WrapEpochValue(str)]}}}
-    assert has_epoch_values(net)
     resolved = resolve_epoch_values(net, 2)
     assert resolved == {"output": {"dropout": 0.2, "unit": {"x": [dim, "2"]}}}
     assert resolved["output"]["unit"]["x"][0] is dim
@@ -150,3 +148,14 @@ def test_custom_construction_without_any_step():
 
     with pytest.raises(ConfigError, match=r"option 'pretrain': algo returns None for the first step, index 0\."):
         Pretrain(NET, construction_algo=algo)
+
+
+def test_networks_that_only_the_pretraining_makes():
+    def algo(idx, net_dict):
+        assert net_dict == {}
+        return {"output": {"n_out": idx}} if idx < 2 else None
+
+    pretrain = pretrain_from_config(Config({"pretrain": {"construction_algo": algo}}))
+    assert [pretrain.get_network_json_for_epoch(epoch)["output"]["n_out"] for epoch in (1, 2, 3)] == [0, 1, 1]
+    with pytest.raises(ConfigError, match="option 'network': a dict of layers is needed"):
+        pretrain_from_config(Config({"pretrain": "default"}))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from returnn.config import Config
-from returnn.engine.epoch_table import DURATION_KEY, epoch_table
-from returnn.engine.learning_curve import learning_curve_filename, update_learning_curve
 from returnn.engine.learning_rate_control import LearningRateControl
+from returnn.engine.report.epoch_table import DURATION_KEY, epoch_table
+from returnn.engine.report.learning_curve import learning_curve_filename, update_learning_curve
 from returnn.log import log
 from returnn.util.system.terminal import terminal_size
 

@@ -1,8 +1,8 @@
 import pytest
 
 from returnn.config import Config
-from returnn.engine.epoch_report import note_duration, report_epoch
 from returnn.engine.learning_rate_control import load_learning_rate_control_from_config
+from returnn.engine.report.epoch_report import note_duration, report_epoch
 from returnn.log import log
 
 

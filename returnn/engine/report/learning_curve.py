@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from returnn.config import Config
-from returnn.engine.epoch_table import score_keys
 from returnn.engine.learning_rate_file import EpochData
+from returnn.engine.report.epoch_table import score_keys
 from returnn.log import log
 from returnn.util.errors import UserError
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 from returnn.util.system.picture import new_figure, save_figure
 
 FILE_NAME = "learning_curve.png"

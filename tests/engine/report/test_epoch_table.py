@@ -1,7 +1,7 @@
 import pytest
 
-from returnn.engine.epoch_table import DURATION_KEY, epoch_table, score_keys
 from returnn.engine.learning_rate_file import EpochData
+from returnn.engine.report.epoch_table import DURATION_KEY, epoch_table, score_keys
 
 
 def make_epochs(num_epochs, num_losses=1):

@@ -3,12 +3,12 @@ import importlib
 import pytest
 
 from returnn.config import Config
-from returnn.engine import learning_curve
-from returnn.engine.learning_curve import draw_learning_curve, learning_curve_filename, update_learning_curve
 from returnn.engine.learning_rate_file import EpochData
+from returnn.engine.report import learning_curve
+from returnn.engine.report.learning_curve import draw_learning_curve, learning_curve_filename, update_learning_curve
 from returnn.log import log
 from returnn.util.errors import UserError
-from returnn.util.warn_once import forget_shown
+from returnn.util.system.warn_once import forget_shown
 
 EPOCHS = {
     1: EpochData(learning_rate=0.1, error={"train_score": 2.0, "dev_score": 2.5, "dev_error": 0.9}),

@@ -1,0 +1,203 @@
+"""
+Which data a training has seen, kept beside its models, in `MODEL.data.json`. A training that is resumed compares it.
+
+A file is the same if its size, its time and its path are. If only its size is, its content is compared: a digest of
+the whole file, of samples of a large one, or the one that our HDF writer has left in it. So a copy of the data may have
+another place. Data without files is known by the number of its sequences and their tags.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.errors import DataError
+from returnn.datasets.hdf.hdf_file import stored_digest
+from returnn.log import log
+from returnn.util.files.atomic_file import write_atomic
+
+_TRAINING_DATA = "train"
+_MAX_DIGESTS = 200  # of more files, only the sizes are known
+_MAX_FILES_OF_FOLDER = 1000
+_MAX_TAGS = 1_000_000
+_WHOLE_BYTES = 1 << 20
+_SAMPLE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class FileIdentity:
+    """One file, or all of one folder together."""
+
+    path: str
+    num_bytes: int
+    modified_ns: int
+    content: str | None  # digest of what is in it
+    stored: str | None = None  # digest by the writer of the file
+
+    def difference(self, now: FileIdentity) -> str | None:
+        """:return: why the file is another one now; None if it is not"""
+        where = f"file {now.path!r}" if now.path == self.path else f"file {now.path!r}, in the place of {self.path!r},"
+        if self.num_bytes != now.num_bytes:
+            return f"{where} had {self.num_bytes:,} bytes, and has {now.num_bytes:,}"
+        if (self.stored and self.stored == now.stored) or None in (self.content, now.content):
+            return None
+        if self.content != now.content:
+            before, after = (time.strftime("%Y-%m-%d %H:%M:%S", _local(i.modified_ns)) for i in (self, now))
+            return f"{where} has other content: it is of {after}, and was of {before}"
+        return None
+
+
+@dataclass(frozen=True)
+class DataIdentity:
+    """One data set."""
+
+    num_seqs: int | None
+    tags: str | None  # digest of all tags; None if there are files
+    files: tuple[FileIdentity, ...]
+
+    @classmethod
+    def of(cls, dataset: Dataset, *, known: DataIdentity | None = None) -> DataIdentity:
+        """
+        :param dataset: before its first epoch
+        :param known: its files are not read if their sizes and times are the same
+        """
+        num_digests = itertools.count()
+        by_path = {file.path: file for file in known.files} if known is not None else {}
+        files = tuple(
+            _identity_of_file(path, by_path.get(path), with_content=next(num_digests) < _MAX_DIGESTS)
+            for path in dataset.find_files()
+        )
+        num_seqs = _num_seqs(dataset)
+        has_list = not files and num_seqs is not None and num_seqs <= _MAX_TAGS
+        return cls(num_seqs, _digest_of_tags(dataset) if has_list else None, files)
+
+    @classmethod
+    def from_json(cls, value: Any) -> DataIdentity:
+        """:param value: what `dataclasses.asdict` gave"""
+        return cls(value["num_seqs"], value["tags"], tuple(FileIdentity(**file) for file in value["files"]))
+
+    def difference(self, now: DataIdentity) -> str | None:
+        """:return: why this is other data now; None if it is not"""
+        if len(self.files) != len(now.files):
+            return f"it had {len(self.files)} files, and has {len(now.files)}"
+        for before, after in zip(self.files, now.files, strict=True):
+            if text := before.difference(after):
+                return text
+        if None not in (self.num_seqs, now.num_seqs) and self.num_seqs != now.num_seqs:
+            return f"it had {self.num_seqs:,} sequences, and has {now.num_seqs:,}"
+        if None not in (self.tags, now.tags) and self.tags != now.tags:
+            return "it has other sequence tags"
+        return None
+
+
+class KnownData:
+    """The file beside the models."""
+
+    def __init__(self, model: str) -> None:
+        """:param model: option `model`, what the names of its model files begin with"""
+        self.filename = f"{model}.data.json"
+
+    def compare(self, datasets: Mapping[str, Dataset], *, is_resumed: bool, may_change: bool) -> None:
+        """
+        Notes what the data is. Other data for evaluation is said and no more, as it has no effect on the model.
+
+        :param datasets: by name; they have not begun an epoch
+        :param is_resumed: whether it has to be that from before
+        :param may_change: whether that is said, and no error
+        :raises DataError: if it is other data
+        """
+        known = self._read() if is_resumed else {}
+        now = {name: DataIdentity.of(dataset, known=known.get(name)) for name, dataset in datasets.items()}
+        for name in now.keys() & known.keys():
+            text = known[name].difference(now[name])
+            if text is None:
+                continue
+            if name == _TRAINING_DATA and not may_change:
+                raise DataError(
+                    f"is other data than that this training began with: {text}",
+                    dataset=datasets[name].description,
+                    hint="'accept_changed_data = True' goes on with it. Another 'model' starts a new training.",
+                )
+            log.print_warning(f"{datasets[name].description}: is other data than before: {text}")
+        merged = {**known, **now}
+        if merged != known:
+            content = {name: asdict(identity) for name, identity in merged.items()}
+            write_atomic(self.filename, json.dumps(content, indent=1) + "\n")
+
+    def _read(self) -> dict[str, DataIdentity]:
+        try:
+            with open(self.filename, encoding="utf8") as file:
+                return {name: DataIdentity.from_json(value) for name, value in json.load(file).items()}
+        except FileNotFoundError:
+            return {}  # models from before there was such a file, or of the original toolkit
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+            log.print_warning(f"{self.filename!r} cannot be read ({exc}): it is not known which data was there before")
+            return {}
+
+
+def _identity_of_file(path: str, known: FileIdentity | None, *, with_content: bool) -> FileIdentity:
+    if os.path.isdir(path):
+        return _identity_of_folder(path)
+    found = os.stat(path)
+    if known and (known.num_bytes, known.modified_ns) == (found.st_size, found.st_mtime_ns):
+        return known
+    content = _digest_of_content(path, found.st_size) if with_content else None
+    stored = stored_digest(path) if with_content and path.endswith((".hdf", ".h5", ".hdf5")) else None
+    return FileIdentity(path, found.st_size, found.st_mtime_ns, content, stored)
+
+
+def _identity_of_folder(path: str) -> FileIdentity:
+    """:return: names and sizes of the files in it"""
+    files = [(name, os.path.getsize(name)) for name in itertools.islice(_iter_files(path), _MAX_FILES_OF_FOLDER)]
+    digest = hashlib.sha256()
+    for name, num_bytes in files:
+        digest.update(f"{os.path.relpath(name, path)} {num_bytes}\n".encode("utf8", "surrogateescape"))
+    return FileIdentity(path, sum(num_bytes for _, num_bytes in files), 0, digest.hexdigest())
+
+
+def _iter_files(folder: str) -> Iterator[str]:
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    yield from (entry.path for entry in entries if entry.is_file())
+    for entry in entries:
+        if entry.is_dir():
+            yield from _iter_files(entry.path)
+
+
+def _digest_of_content(path: str, num_bytes: int) -> str:
+    """:return: of the whole file, or of 16 samples of a large one"""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        if num_bytes <= _WHOLE_BYTES:
+            digest.update(file.read())
+        else:
+            num_samples = _WHOLE_BYTES // _SAMPLE_BYTES
+            for i in range(num_samples):
+                file.seek((num_bytes - _SAMPLE_BYTES) * i // (num_samples - 1))
+                digest.update(file.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def _num_seqs(dataset: Dataset) -> int | None:
+    try:
+        return int(dataset.get_total_num_seqs(fast=True))
+    except (NotImplementedError, OverflowError):  # or endless
+        return None
+
+
+def _digest_of_tags(dataset: Dataset) -> str | None:
+    try:
+        tags = dataset.get_all_tags()
+    except NotImplementedError:
+        return None
+    return hashlib.sha256("\n".join(tags).encode("utf8", "surrogateescape")).hexdigest()
+
+
+def _local(modified_ns: int) -> time.struct_time:
+    return time.localtime(modified_ns / 1e9)

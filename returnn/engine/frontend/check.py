@@ -1,0 +1,141 @@
+"""
+The task `check` for models of the frontend: the modules with their parameters, and whether a step fits together.
+
+`get_model` and the steps run on templates: dims, dtypes and shapes come out, and no value is computed. So errors in
+dims show within a second, also of a model that no memory would be enough for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.config import Config
+from returnn.config.option_check import inspect_options, unsupported_text
+from returnn.engine.data import dataset_names, load_dataset, load_first_sequence
+from returnn.engine.frontend.batch_arrays import needed_keys
+from returnn.engine.frontend.extern_data import extern_data_of_config
+from returnn.engine.frontend.functions import ModelFunctions
+from returnn.log import log
+from returnn.tensor import TensorDict
+from returnn.util.errors import ConfigError, UserError
+
+_INDENT = "  "
+
+
+def check_model(config: Config) -> None:
+    """
+    :param config: with `get_model`, `train_step`, maybe `forward_step`
+    :raises ConfigError: if there is an error
+    """
+    errors = [unsupported_text(name, config.options.backend) for name in inspect_options(config).unsupported]
+    errors += inspect_options(config).wrong
+    looked_at = ["options"]
+    templates: TensorDict | None = None
+    try:
+        templates = extern_data_of_config(config)
+        looked_at.append("extern_data")
+    except UserError as exc:
+        errors.append(str(exc))
+    if templates is not None:
+        errors += _model_errors(config, templates, looked_at)
+        if config.options.check_data:
+            errors += _data_errors(config, templates, looked_at)
+    print(f"looked at: {', '.join(looked_at)}", file=log.v1)
+    for i, error in enumerate(errors):
+        print(f"{i + 1}. {error}", file=log.v1)
+    if errors:
+        log.flush()
+        raise ConfigError(f"the check found {len(errors)} error{'s' * (len(errors) > 1)}, see above.")
+    print("no errors", file=log.v1)
+
+
+def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> list[str]:
+    functions = ModelFunctions(config)
+    dtype = config.options.default_float_dtype or rf.get_default_float_dtype()
+    errors = []
+    with rf.backend_ctx("template"), rf.set_default_float_dtype_ctx(dtype):
+        try:
+            model = functions.make_model(epoch=1, step=0)
+        except UserError as exc:
+            return [f"get_model: {exc}"]
+        looked_at.append("get_model")
+        for line in describe_modules(model):
+            print(line, file=log.v1)
+        if config.options.train_step is not None:
+            try:
+                ctx = functions.train_step(model, templates, train_flag=True, step=0, epoch=1)
+                looked_at.append("train_step")
+                for name, loss in ctx.losses.items():
+                    print(f"{'error' if loss.as_error else 'loss'} {name}: {_dims(loss.loss)}", file=log.v1)
+            except UserError as exc:
+                errors.append(f"train_step: {exc}")
+        if config.options.forward_step is not None:
+            try:
+                ctx = functions.forward_step(model, templates, step=0, epoch=1)
+                looked_at.append("forward_step")
+                for name, output in ctx.outputs.data.items():
+                    print(f"output {name}: {_dims(output)}", file=log.v1)
+            except UserError as exc:
+                errors.append(f"forward_step: {exc}")
+    rf.reset_run_ctx()
+    return errors
+
+
+def _data_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> list[str]:
+    errors = []
+    for name in ("train", *dataset_names(config)):
+        try:
+            dataset = load_dataset(config, name)
+            if dataset is None:
+                continue
+            needed_keys(dataset, templates, with_targets=True)
+            load_first_sequence(dataset)
+            looked_at.append(f"data {name!r}")
+        except UserError as exc:
+            errors.append(f"{name}: {exc}")
+    return errors
+
+
+def describe_modules(model: Any) -> Iterator[str]:
+    """
+    :param model: what `get_model` returned
+    :return: lines: each module, its parameters with their dims, and how many entries there are in all
+    """
+    if not isinstance(model, rf.Module):
+        yield f"{type(model).__name__}: a module of another library, whose parameters are not looked at"
+        return
+    total = 0
+    seen: set[int] = set()
+    for path, module in model.named_modules():
+        depth = path.count(".") + 1 if path else 0
+        count = sum(_num_entries(param) for param in module.parameters())
+        yield f"{_INDENT * depth}{path.rpartition('.')[2] or 'model'}: {type(module).__name__}, {count:,} parameters"
+        for name, param in module.named_parameters(recurse=False):
+            marks = "" if param.trainable else ", not trained"
+            if id(param) in seen:
+                marks += ", shared"
+            else:
+                total += _num_entries(param)
+            seen.add(id(param))
+            yield f"{_INDENT * (depth + 1)}{name}: {_dims(param)}{marks}"
+    yield f"{total:,} parameters in all"
+
+
+def _num_entries(param: rf.Parameter) -> int:
+    count = 1
+    for dim in param.dims:
+        count *= dim.size or 0
+    return count
+
+
+def _dims(tensor: rf.Tensor) -> str:
+    return f"[{', '.join(_short(dim) for dim in tensor.dims)}] {tensor.dtype}"
+
+
+def _short(dim: rf.Dim) -> str:
+    if dim.is_batch_dim():
+        return "B"
+    name = dim.name or "dim"
+    return f"{name}={dim.size}" if dim.size is not None else name

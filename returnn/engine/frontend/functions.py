@@ -1,0 +1,121 @@
+"""`ModelFunctions`: the functions of a config that make a model and compute with it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import returnn.frontend as rf
+from returnn.config import Config
+from returnn.tensor import Tensor, TensorDict
+from returnn.util.errors import ConfigError
+
+_FORMS = {
+    "get_model": "def get_model(*, epoch, step, **kwargs)",
+    "train_step": "def train_step(*, model, extern_data, **kwargs)",
+    "forward_step": "def forward_step(*, model, extern_data, **kwargs)",
+}
+
+
+class ModelFunctions:
+    """
+    `get_model` makes the model, `train_step` marks losses, `forward_step` marks outputs; see `rf.get_run_ctx()`.
+
+    Which backend computes is up to the caller: these only call what the config has, in the right context.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """:param config: has the functions"""
+        self.config = config
+
+    def make_model(self, *, epoch: int, step: int) -> Any:
+        """
+        :param epoch: from 1
+        :param step: number of training steps so far
+        :return: the model: a module of the frontend, or of the backend
+        :raises ConfigError: if there is no such function, or it returns nothing
+        """
+        rf.reset_run_ctx()
+        model = self._call("get_model", epoch=epoch, step=step)
+        if model is None:
+            raise ConfigError("option 'get_model': the function returned None.\n  It has to return the model.")
+        return model
+
+    def train_step(
+        self, model: Any, extern_data: TensorDict, *, train_flag: bool | Tensor, step: Any, epoch: Any
+    ) -> rf.RunCtx:
+        """
+        :param model: the model
+        :param extern_data: a batch
+        :param train_flag: whether this is training, rather than evaluation
+        :param step: number of the training step
+        :param epoch: from 1
+        :return: has the losses that were marked
+        :raises ConfigError: if no loss was marked
+        """
+        rf.reset_step_random_state()
+        rf.init_train_step_run_ctx(train_flag=train_flag, step=step, epoch=epoch)
+        self._call("train_step", model=model, extern_data=extern_data)
+        ctx = rf.get_run_ctx()
+        if not ctx.losses:
+            raise ConfigError("option 'train_step': no loss was marked.\n  Call rf.get_run_ctx().mark_as_loss in it.")
+        return ctx
+
+    def forward_step(self, model: Any, extern_data: TensorDict, *, step: Any, epoch: Any) -> rf.RunCtx:
+        """
+        :param model: the model
+        :param extern_data: a batch
+        :param step: number of the step
+        :param epoch: of the model
+        :return: has the outputs that were marked, all of `model_outputs` if the config has it
+        :raises ConfigError: if no output was marked
+        """
+        rf.reset_step_random_state()
+        rf.init_forward_step_run_ctx(expected_outputs=self.expected_outputs(), step=step, epoch=epoch)
+        self._call("forward_step", model=model, extern_data=extern_data)
+        ctx = rf.get_run_ctx()
+        ctx.check_outputs_complete()
+        if not ctx.outputs.data:
+            raise ConfigError(
+                "option 'forward_step': no output was marked.\n  Call rf.get_run_ctx().mark_as_output in it."
+            )
+        return ctx
+
+    def expected_outputs(self) -> TensorDict | None:
+        """:return: templates of `model_outputs`, None if the config does not say which outputs there are"""
+        descriptions = self.config.options.model_outputs
+        if descriptions is None:
+            return None
+        if not isinstance(descriptions, (Mapping, TensorDict)):
+            raise ConfigError(
+                f"option 'model_outputs': expected a dict with a template for each output, got {descriptions!r}."
+            )
+        return TensorDict(descriptions)
+
+    def _call(self, option: str, **arguments: Any) -> Any:
+        function = getattr(self.config.options, option)
+        if function is None:
+            raise ConfigError(
+                f"option {option!r} is required for task {self.config.options.task!r}:\n  {_FORMS[option]}"
+            )
+        check_callable_with(option, function, arguments, form=_FORMS[option])
+        return function(**arguments)
+
+
+def check_callable_with(option: str, function: Callable[..., Any], arguments: Mapping[str, Any], *, form: str) -> None:
+    """
+    :param option: of the config, which has the function
+    :param function: of a user
+    :param arguments: that it will get
+    :param form: how it has to look like, for people
+    :raises ConfigError: if it does not take them
+    """
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as exc:
+        raise ConfigError(
+            f"option {option!r}: the function cannot be called, {exc}.\n  It has to be as: {form}."
+        ) from exc
+    except ValueError:  # some functions of C have no signature
+        return

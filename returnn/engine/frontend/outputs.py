@@ -1,0 +1,192 @@
+"""Outputs of a step, taken apart into sequences: for callbacks of the config, HDF files, and files of hypotheses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
+from returnn.engine.hypothesis_files import Hypotheses
+from returnn.forward_iface import ForwardCallbackIface
+from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
+from returnn.util.errors import ConfigError, check_known
+
+
+@dataclass(frozen=True)
+class OutputArray:
+    """The values of an output of one batch."""
+
+    template: Tensor  # the batch dim comes first
+    value: numpy.ndarray
+    lengths: dict[int, tuple[tuple[Dim, ...], numpy.ndarray]]  # of dynamic axes: dims of the lengths, and the lengths
+
+    def of_seq(self, b: int) -> Tensor:
+        """
+        :param b: number of the sequence in the batch
+        :return: without batch dim and padding; where lengths still depend on another dim, such as a beam, up to the
+            longest one
+        """
+        made: dict[Dim, Dim] = {}
+        sizes: list[int] = []
+        for axis, dim in enumerate(self.template.dims[1:], start=1):
+            if axis not in self.lengths:
+                sizes.append(self.value.shape[axis])
+                made[dim] = dim
+                continue
+            lengths = _of_seq(*self.lengths[axis], b)
+            sizes.append(int(lengths.max(initial=0)))
+            made[dim] = Dim(None if lengths.ndim else sizes[-1], name=dim.name, kind=dim.kind)
+        for axis, dim in enumerate(self.template.dims[1:], start=1):
+            if axis in self.lengths and made[dim].size is None:
+                dims, all_lengths = self.lengths[axis]
+                rest = [made.get(d, d) for d in dims if d != batch_dim]
+                made[dim].dyn_size_ext = Tensor(
+                    f"{dim.name}:lengths", dims=rest, dtype="int32", raw_tensor=_of_seq(dims, all_lengths, b)
+                )
+        return Tensor(
+            self.template.name,
+            dims=[made[dim] for dim in self.template.dims[1:]],
+            dtype=self.template.dtype,
+            sparse_dim=self.template.sparse_dim,
+            feature_dim=made.get(self.template.feature_dim, self.template.feature_dim),
+            raw_tensor=numpy.asarray(self.value[b][tuple(slice(0, size) for size in sizes)]),
+        )
+
+
+def _of_seq(dims: tuple[Dim, ...], lengths: numpy.ndarray, b: int) -> numpy.ndarray:
+    if batch_dim not in dims:
+        return numpy.asarray(lengths, dtype="int32")
+    return numpy.asarray(numpy.take(lengths, b, axis=dims.index(batch_dim)), dtype="int32")
+
+
+def output_tensors(outputs: TensorDict) -> dict[str, Tensor]:
+    """
+    :param outputs: of a step
+    :return: what has to be computed for them: each output with the batch dim first as `NAME`, and the lengths of its
+        axes as `NAME:size1` and so on
+    :raises ConfigError: if an output has no batch dim
+    """
+    tensors = {}
+    for name, output in outputs.data.items():
+        if batch_dim not in output.dims:
+            raise ConfigError(
+                f"option 'forward_step': the output {name!r} is {output}.\n"
+                "  It has no batch dim, so it is not known for each sequence."
+            )
+        rest = [dim for dim in output.dims if dim != batch_dim]
+        tensors[name] = output.copy_transpose([batch_dim, *rest])
+        for axis, dim in enumerate(rest, start=1):
+            if dim.size is None:
+                tensors[f"{name}:size{axis}"] = dim.get_size_tensor()
+    return tensors
+
+
+def output_arrays(tensors: Mapping[str, Tensor], values: Mapping[str, numpy.ndarray]) -> dict[str, OutputArray]:
+    """
+    :param tensors: see `output_tensors`
+    :param values: their values
+    :return: by name of the output
+    """
+    arrays = {}
+    for name, tensor in tensors.items():
+        if ":size" in name:
+            continue
+        lengths = {
+            axis: (tensors[key].dims, numpy.asarray(values[key]))
+            for axis in range(1, len(tensor.dims))
+            if (key := f"{name}:size{axis}") in tensors
+        }
+        arrays[name] = OutputArray(tensor.copy_template(name=name), numpy.asarray(values[name]), lengths)
+    return arrays
+
+
+def each_seq(arrays: Mapping[str, OutputArray], num_seqs: int) -> Iterator[TensorDict]:
+    """:return: the outputs of each sequence of the batch, see `OutputArray.of_seq`"""
+    for b in range(num_seqs):
+        yield TensorDict({name: output.of_seq(b) for name, output in arrays.items()})
+
+
+class HdfOutput(ForwardCallbackIface):
+    """Writes one of the outputs into an HDF file, in the layout of `HDFDataset`."""
+
+    def __init__(self, filename: str, name: str) -> None:
+        """
+        :param filename: HDF file; an existing one is replaced, once this one is complete
+        :param name: of the output
+        """
+        self.filename = filename
+        self.name = name
+        self._writer: SimpleHDFWriter | None = None
+
+    def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
+        """Adds a sequence."""
+        check_known("output", self.name, outputs.data, where="option 'forward_output_layer'")
+        output = outputs[self.name]
+        value = numpy.asarray(output.raw_tensor)
+        if self._writer is None:
+            labels = output.vocab.labels if output.vocab is not None else None
+            self._writer = SimpleHDFWriter(
+                self.filename, dim=output.dim, ndim=value.ndim, labels=labels, replace_existing_file=True
+            )
+        lengths = {
+            axis: numpy.asarray([size])
+            for axis, size in enumerate(value.shape)
+            if output.feature_dim is None or axis != output.feature_dim_axis
+        }
+        self._writer.insert_batch(value[None], lengths, [seq_tag])
+
+    def finish(self) -> None:
+        """Ends the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class HypothesesOutput(ForwardCallbackIface):
+    """
+    Collects hypotheses: the output `output`, labels over the frames, maybe with a beam; then with the output `scores`
+    (or `score`), a number for each entry of the beam.
+    """
+
+    def __init__(self, name: str) -> None:
+        """:param name: of the output with the labels"""
+        self.name = name
+        self.results: dict[str, Hypotheses] = {}
+
+    def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
+        """Adds a sequence."""
+        check_known("output", self.name, outputs.data, where="option 'search_output_layer'")
+        labels = outputs[self.name]
+        if labels.sparse_dim is None or not 1 <= len(labels.dims) <= 2:
+            raise ConfigError(
+                f"task 'search': the output {labels} has no hypotheses: it needs a sparse dim (the labels),"
+                " a dim of frames, and maybe one of a beam."
+            )
+        if len(labels.dims) == 1:
+            self.results[seq_tag] = _text(labels, labels.raw_tensor)
+            return
+        frames = next((dim for dim in labels.dims if dim.size is None or dim.is_spatial_dim()), labels.dims[-1])
+        (beam,) = [dim for dim in labels.dims if dim != frames]
+        scores = next((outputs[name] for name in ("scores", "score") if name in outputs), None)
+        if scores is None or list(scores.dims) != [beam]:
+            raise ConfigError(
+                f"task 'search': the output {labels} has a beam, so an output 'scores' with the dim {beam} is needed."
+            )
+        lengths = frames.dyn_size_ext
+        rows = numpy.asarray(labels.copy_transpose([beam, frames]).raw_tensor)
+        sizes = [rows.shape[1]] * len(rows) if lengths is None else numpy.broadcast_to(lengths.raw_tensor, len(rows))
+        hypotheses = [
+            (float(score), _text(labels, row[: int(size)]))
+            for score, row, size in zip(scores.raw_tensor, rows, sizes, strict=True)
+        ]
+        self.results[seq_tag] = sorted(hypotheses, key=lambda pair: -pair[0])
+
+
+def _text(template: Tensor, labels: Any) -> str:
+    vocab = template.vocab
+    if vocab is None:
+        return " ".join(str(int(label)) for label in labels)
+    get_text: Callable[[Any], str] = vocab.get_seq_labels
+    return get_text([int(label) for label in labels])

@@ -1,0 +1,112 @@
+"""
+Whether values of files fit the parameters of a model, for option `preload_from_files`, see
+`returnn.config.preloaded_file`, and for its own checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from returnn.config.preloaded_file import PreloadedFile
+from returnn.log import log
+from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.files.checkpoint_files import CheckpointError
+
+
+@dataclass(frozen=True)
+class ValuesToPreload(PreloadedFile):
+    """One entry, for the parameters of a model in Python."""
+
+    checkpoint_key: str | None = "model"  # under which the file has the parameters; None: it has nothing else
+
+    def values(self, parameters: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        :param parameters: of the model, by name
+        :param content: of the file
+        :return: values of the parameters that the file is for, by their names in the model
+        :raises ConfigError: if the file does not fit
+        """
+        where = f"option 'preload_from_files': {self.name!r}"
+        print(f"Load parameters from {self.filename!r} (preload_from_files {self.name!r}).", file=log.v2)
+        if self.checkpoint_key and self.checkpoint_key in content:
+            content = content[self.checkpoint_key]
+        values = {}
+        for name, parameter in parameters.items():
+            if not name.startswith(self.prefix) or self._is_ignored(name):
+                continue
+            wanted = self.var_name_mapping.get(name, name.removeprefix(self.prefix))
+            value = content.get(wanted)
+            if value is None and self.custom_missing_load_func is not None:
+                value = self.custom_missing_load_func(
+                    name=name, shape=tuple(parameter.shape), preload_model_state=content
+                )
+            if value is None:
+                if self.ignore_missing:
+                    continue
+                raise ConfigError(
+                    f"{where}: the file {self.filename!r} has no {wanted!r}, for the parameter {name!r}.\n"
+                    f"  {nearest_hint(wanted, content)} 'ignore_missing' leaves out such parameters."
+                )
+            check_shape(parameter, value, where=f"{where}: parameter {name!r}")
+            values[name] = value
+        if not values:
+            raise ConfigError(f"{where}: no parameter of the model begins with {self.prefix!r}, so nothing is loaded.")
+        return values
+
+    def _is_ignored(self, name: str) -> bool:
+        return name in self.ignore_params or name.startswith(tuple(self.ignore_params_prefixes) or ("\0",))
+
+
+def check_shape(parameter: Any, value: Any, *, where: str) -> None:
+    """
+    :param parameter: of a model, an object with a shape
+    :param value: for it
+    :param where: how the message begins
+    :raises ConfigError: if the shape is another one
+    """
+    shape, given = [int(size) for size in parameter.shape], [int(size) for size in value.shape]
+    if shape != given:
+        raise ConfigError(f"{where} has the shape {shape} in the model, but {given} in the file.")
+
+
+def check_fit(
+    parameters: Mapping[str, Any],
+    values: Mapping[str, Any],
+    *,
+    filename: str,
+    leave_out: Collection[str],
+    ignore_missing: bool,
+    non_critical: Collection[str],
+    other_names: Callable[[str], bool],
+) -> None:
+    """
+    :param parameters: of the model, by name: objects with a shape
+    :param values: of a checkpoint, by name
+    :param filename: of the checkpoint
+    :param leave_out: names of parameters that have their values already
+    :param ignore_missing: whether the checkpoint may have fewer of them
+    :param non_critical: names of parameters that may be missing in any case
+    :param other_names: whether it is another name of a parameter, which several modules share
+    :raises CheckpointError: if the checkpoint does not fit
+    """
+    missing = [name for name in parameters if name not in {*values, *leave_out, *non_critical}]
+    if missing and not ignore_missing:
+        raise CheckpointError(
+            f"checkpoint {filename!r}: {len(missing)} parameters of the model are missing, such as {missing[0]!r}.\n"
+            f"  {nearest_hint(missing[0], values)} 'load_ignore_missing_vars' leaves them as they are."
+        )
+    unknown = [name for name in values if name not in parameters and not other_names(name)]
+    if unknown:
+        raise CheckpointError(
+            f"checkpoint {filename!r}: the model has no parameter {unknown[0]!r}"
+            f"{f', nor {len(unknown) - 1} others' if len(unknown) > 1 else ''}.\n"
+            f"  {nearest_hint(unknown[0], parameters)}"
+        )
+    for name, parameter in parameters.items():
+        if name in values and name not in leave_out:
+            try:
+                check_shape(parameter, values[name], where=f"parameter {name!r}")
+            except ConfigError as exc:
+                raise CheckpointError(f"checkpoint {filename!r}: {exc}") from exc

@@ -1,0 +1,125 @@
+"""The tasks of the command line, for models of the frontend: each gets the config."""
+
+from __future__ import annotations
+
+import os
+
+from returnn.config import Config
+from returnn.datasets.core.dataset import Dataset
+from returnn.engine.data import load_task_dataset
+from returnn.engine.frontend.batch_arrays import ArrayBatch
+from returnn.engine.frontend.check import check_model
+from returnn.engine.frontend.model_pass import ModelPass
+from returnn.engine.frontend.outputs import HdfOutput, HypothesesOutput
+from returnn.engine.frontend.references import References
+from returnn.engine.frontend.trained_model import TrainedModel
+from returnn.engine.hypothesis_files import FILE_FORMATS, Hypotheses
+from returnn.engine.run.unique_tags import check_new_tags
+from returnn.engine.search_results import CorpusOrder, print_scores, write_search_output
+from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, make_engine, train
+from returnn.log import log
+from returnn.util.errors import ConfigError, check_known
+from returnn.util.files.atomic_file import check_writable
+from returnn.util.texts.text_scores import check_metrics
+
+__all__ = [
+    "check", "cleanup_old_models", "evaluate", "explain", "forward", "init_training", "initialize_model", "search",
+    "train",
+]  # fmt: skip
+
+
+def forward(config: Config) -> None:
+    """Outputs of `forward_step` for `forward_data`: to `forward_callback` of the config, or into an HDF file."""
+    engine = make_engine(config)
+    engine.init_network_from_config()
+    data = load_task_dataset(config, "forward_data")
+    callback = config.options.forward_callback
+    output_file = None
+    if callback is None:
+        output_file = config.options.output_file or f"dump-fwd-epoch-{engine.epoch}.hdf"
+        if os.path.exists(output_file) and not config.options.forward_override_hdf_output:
+            raise ConfigError(f"{output_file!r} exists.\n  Set 'output_file', or 'forward_override_hdf_output'.")
+        callback = HdfOutput(output_file, config.options.forward_output_layer)
+    model_pass = engine.trained_model.forward(data, callback() if callable(callback) else callback)
+    if output_file:
+        print(f"forward: {model_pass.num_seqs} sequences, wrote {output_file!r}", file=log.v1)
+    engine.finalize()
+
+
+def search(config: Config) -> None:
+    """
+    Hypotheses that `forward_step` marks for `search_data`, into `search_output_file`, scored by `search_metrics`; or to
+    `forward_callback`.
+    """
+    check_known(
+        "format", config.options.search_output_file_format, FILE_FORMATS, where="option 'search_output_file_format'"
+    )
+    check_metrics(config.options.search_metrics, where="option 'search_metrics'")
+    engine = make_engine(config)
+    engine.init_network_from_config()
+    data = load_task_dataset(config, "search_data")
+    callback = config.options.forward_callback
+    if callback is None:
+        (name, *others) = config.options.search_output_layer
+        if others:
+            raise ConfigError("option 'search_output_layer': one output is needed, not several.")
+        search_hypotheses(config, engine.trained_model, data, name)
+    else:
+        result = engine.trained_model.forward(
+            data, callback() if callable(callback) else callback, report_prefix="search"
+        )
+        _print_speed(result)
+    engine.finalize()
+
+
+def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: str) -> dict[str, Hypotheses]:
+    """
+    Decodes, and does what the options of the task `search` say: prints scores, writes a file.
+
+    :param config: options
+    :param model: computes
+    :param data: what to decode
+    :param name: of the output with the hypotheses
+    :return: hypotheses by tag
+    """
+    metrics, filename = config.options.search_metrics, config.options.search_output_file
+    if filename:
+        check_writable(filename)
+    callback = HypothesesOutput(name)
+    order = CorpusOrder(data)
+    references = References(model.runner.templates, config.options.target, data) if metrics else None
+
+    def note(batch: ArrayBatch) -> None:
+        check_new_tags(batch.seq_tags, callback.results, task="search", results="hypotheses")
+        order.add(batch.seq_tags)
+        if references is not None:
+            references.add(batch)
+
+    _print_speed(model.forward(data, callback, report_prefix="search", on_batch=note))
+    results = order.sorted(callback.results)
+    if references is not None:
+        print_scores(results, references.texts, metrics, end_label=references.end_label)
+    if filename:
+        write_search_output(filename, results, config.options.search_output_file_format, order)
+    return results
+
+
+def _print_speed(result: ModelPass) -> None:
+    print(f"search: {result.num_seqs} sequences, {result.num_seqs / result.elapsed:.1f} per second", file=log.v2)
+
+
+def check(config: Config) -> None:
+    """
+    Looks for errors, and shows the modules of the model with their parameters. Nothing is computed.
+
+    :raises ConfigError: if there is an error
+    """
+    check_model(config)
+
+
+def explain(config: Config) -> None:
+    """:raises ConfigError: always: there is nothing that would be compiled"""
+    raise ConfigError(
+        "task 'explain': it shows how loops of a net dict are compiled. Here, `get_model` and `train_step` are code:"
+        " rf.scan and rf.while_loop do in each frame what they say.\n  '++task check' shows the modules."
+    )

@@ -1,0 +1,106 @@
+"""What a person sees of an epoch: a line that is updated on a terminal, else a line from time to time."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Mapping, Sequence
+
+from returnn.log import log
+from returnn.util.system.live_line import live_line
+from returnn.util.texts.human_readable import hms, human_bytes_size
+
+_SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_UPDATES = 0.2
+
+
+class Progress:
+    """Reports the steps of one epoch. To be used as a context, at whose end the live line is gone."""
+
+    def __init__(self, prefix: str, *, num_steps_before: int = 0) -> None:
+        """
+        :param prefix: e.g. "train epoch 3"
+        :param num_steps_before: of the epoch, when it was interrupted
+        """
+        self.prefix = prefix
+        self.start = time.monotonic()
+        self.num_seqs = 0
+        self.num_steps = num_steps_before
+        self._is_live = live_line.is_possible() and log.verbose[3] and not log.verbose[5]
+        self._last_report = -math.inf  # so the first step is reported
+        self._first: tuple[float, float] | None = None  # what was complete after the first step, and when
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        live_line.clear()
+
+    def step(
+        self,
+        *,
+        num_seqs: int,
+        means: Mapping[str, float],
+        complete_frac: float | None,
+        details: Sequence[str] = (),
+    ) -> None:
+        """
+        :param num_seqs: of this step
+        :param means: scores of this step, by `loss:NAME` and `error:NAME`
+        :param complete_frac: of the epoch
+        :param details: what else to say
+        """
+        self.num_steps += 1
+        self.num_seqs += num_seqs
+        now = time.monotonic()
+        if self._is_due(now):
+            self._last_report = now
+            self._report([*self._parts(means, complete_frac, now - self.start), *details])
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.start
+
+    def _is_due(self, now: float) -> bool:
+        interval = _SECONDS_BETWEEN_UPDATES if self._is_live else _SECONDS_BETWEEN_LINES
+        return bool(log.verbose[5]) or now - self._last_report >= interval
+
+    def _report(self, parts: Sequence[str]) -> None:
+        if self._is_live:
+            live_line.show(parts)
+        else:
+            print(", ".join(parts), file=log.v3)
+
+    def _parts(self, means: Mapping[str, float], complete_frac: float | None, elapsed: float) -> list[str]:
+        """:return: the most important ones first"""
+        parts = [self.prefix, f"step {self.num_steps}", *describe_scores(means)]
+        if complete_frac:
+            parts.append(f"{complete_frac:.1%}")
+            seconds = self._remaining(complete_frac, elapsed)
+            parts += [] if seconds is None else [f"{hms(seconds)} left"]
+        parts.append(f"{self.num_seqs / max(elapsed, 1e-6):.1f} seqs/s")
+        parts.append(f"mem {human_bytes_size(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)}")
+        return parts
+
+    def _remaining(self, complete_frac: float, elapsed: float) -> float | None:
+        """:return: seconds, by the steps behind the first one, which takes longer than all others; None: not known"""
+        if self._first is None:
+            self._first = (complete_frac, elapsed)
+        first_frac, first_elapsed = self._first
+        if complete_frac >= 1:
+            return 0.0
+        if complete_frac <= first_frac:
+            return None
+        return (elapsed - first_elapsed) / (complete_frac - first_frac) * (1 - complete_frac)
+
+
+def describe_scores(means: Mapping[str, float]) -> list[str]:
+    """
+    :param means: by `loss:NAME` and `error:NAME`
+    :return: e.g. ["loss 2.1", "error 0.5"], with the names if there are several
+    """
+    keys = sorted(means, key=lambda key: (key.partition(":")[2], not key.startswith("loss:")))
+    has_one_name = len({key.partition(":")[2] for key in keys}) == 1
+    return [f"{key.partition(':')[0] if has_one_name else key.replace(':', ' ')} {means[key]:.4g}" for key in keys]

@@ -1,0 +1,103 @@
+"""
+Which checkpoints to keep: option `cleanup_old_models`.
+
+It is True, or a dict: `keep_last_n` newest ones (default 2), `keep_best_n` best ones by each score of a held-out set
+(default 4), and the epochs in `keep` (default 20, 40, 80, 160, 240, ...: doubles of 20, and multiples of 80).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from returnn.util.errors import ConfigError, check_known
+
+_KEYS = ("keep_last_n", "keep_best_n", "keep")
+
+
+@dataclass(frozen=True)
+class CleanupPolicy:
+    """
+    Which checkpoints stay.
+
+    :param keep_last_n: so many last epochs
+    :param keep_best_n: so many best epochs, by each score of `dev` and of other data that is not for training
+    :param keep: these epochs; by default 20, 40, 80, 160, 240 and so on: doubles of 20, and multiples of 80
+    """
+
+    keep_last_n: int = 2
+    keep_best_n: int = 4
+    keep: frozenset[int] | None = None
+
+    def epochs_to_keep(self, epochs: Iterable[int], scores: Mapping[int, Mapping[str, float]]) -> set[int]:
+        """
+        :param epochs: those that have a checkpoint
+        :param scores: epoch -> name -> value, e.g. "dev_score"; smaller is better
+        :return: some of the epochs
+        """
+        epochs = sorted(epochs)
+        kept = set(epochs[-self.keep_last_n :] if self.keep_last_n else ())
+        kept |= {epoch for epoch in epochs if self._is_listed(epoch)}
+        for key in _held_out_keys(scores):
+            kept |= set(self._best({epoch: scores[epoch][key] for epoch in epochs if key in scores.get(epoch, {})}))
+        return kept
+
+    def _is_listed(self, epoch: int) -> bool:
+        if self.keep is not None:
+            return epoch in self.keep
+        is_double_of_20 = epoch % 20 == 0 and math.log2(epoch / 20).is_integer()
+        return is_double_of_20 or epoch % 80 == 0
+
+    def _best(self, values: Mapping[int, float]) -> list[int]:
+        """:return: the earlier epoch first where values are equal"""
+        ranked = sorted(values, key=lambda epoch: (not math.isfinite(values[epoch]), values[epoch], epoch))
+        return ranked[: self.keep_best_n]
+
+
+def superfluous_epochs(
+    checkpoints: Mapping[int, str], policy: CleanupPolicy, scores: Mapping[int, Mapping[str, float]]
+) -> list[int]:
+    """
+    :param checkpoints: epoch -> name without suffix. The newest one stays in any case: training continues from it
+    :param scores: as in `CleanupPolicy.epochs_to_keep`
+    :return: which are to be deleted
+    """
+    kept = policy.epochs_to_keep(checkpoints, scores) | {max(checkpoints, default=0)}
+    return [epoch for epoch in sorted(checkpoints) if epoch not in kept]
+
+
+def cleanup_policy(option: bool | Mapping[str, object] | None) -> CleanupPolicy | None:
+    """
+    :param option: `cleanup_old_models` of the config
+    :return: None if nothing is to be deleted
+    :raises ConfigError: if the option is something else
+    """
+    if not option and not isinstance(option, Mapping):
+        return None
+    if option is True:
+        return CleanupPolicy()
+    if not isinstance(option, Mapping):
+        raise ConfigError(f"option 'cleanup_old_models' is {option!r}.\n  It has to be True, False or a dict.")
+    for key in option:
+        check_known("key", key, _KEYS, where="option 'cleanup_old_models'")
+    for key in ("keep_last_n", "keep_best_n"):
+        if not _is_count(option.get(key, 0)):
+            raise ConfigError(
+                f"option 'cleanup_old_models': {key!r} is {option[key]!r}.\n  It has to be a number from 0."
+            )
+    keep = option.get("keep")
+    if keep is not None and not (isinstance(keep, (list, tuple, set, frozenset)) and all(map(_is_count, keep))):
+        raise ConfigError(f"option 'cleanup_old_models': 'keep' is {keep!r}.\n  It has to be a list of epochs.")
+    return CleanupPolicy(**{**option, "keep": None if keep is None else frozenset(keep)})
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _held_out_keys(scores: Mapping[int, Mapping[str, float]]) -> list[str]:
+    """:return: names of scores that tell epochs apart; those of the training data only if there are no others"""
+    keys = sorted({key for values in scores.values() for key in values})
+    held_out = [key for key in keys if not key.startswith("train_")] or keys
+    return [key for key in held_out if len({values[key] for values in scores.values() if key in values}) > 1]

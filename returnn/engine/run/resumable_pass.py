@@ -1,0 +1,53 @@
+"""`ResumablePass`: how far a pass over a data set is, so that an interrupted one can go on there."""
+
+from __future__ import annotations
+
+from returnn.engine.report.progress import Progress
+from returnn.engine.run.scores import Scores
+from returnn.engine.training_position import BatchPosition, TrainingPosition
+from returnn.util.numbers.global_random import GlobalRandomState
+
+
+class ResumablePass:
+    """What the passes of all backends have in common."""
+
+    def __init__(self, *, with_exp: bool, resumed_at: TrainingPosition | None) -> None:
+        """
+        :param with_exp: see `Scores`
+        :param resumed_at: the pass was interrupted there, and goes on
+        """
+        self.scores = Scores(with_exp=with_exp)
+        self.num_steps = 0
+        self.num_seqs = 0
+        self.elapsed = 0.0
+        self._elapsed_before = 0.0  # until it was interrupted
+        self._batch_position = BatchPosition()  # behind the last step
+        self._progress: Progress | None = None  # while it runs
+        self._resumed_at = resumed_at
+        if resumed_at is not None:
+            self._take_over(resumed_at)
+
+    def _take_over(self, position: TrainingPosition) -> None:
+        self.num_steps, self.num_seqs = position.num_steps, position.num_seqs
+        self._elapsed_before = position.elapsed_s
+        self._batch_position = position.batches
+        self.scores.sums.update(position.score_sums)
+        self.scores.num_frames.update(position.score_frames)
+
+    def _position(self, *, epoch: int, train_step: int) -> TrainingPosition:
+        """
+        :param epoch: of the pass
+        :param train_step: number of all steps so far
+        :return: after the last step; not to be asked during a step
+        """
+        return TrainingPosition(
+            epoch=epoch,
+            first_train_step=train_step - self.num_steps,
+            num_steps=self.num_steps,
+            num_seqs=self.num_seqs,
+            batches=self._batch_position,
+            elapsed_s=self._elapsed_before + (self._progress.elapsed if self._progress is not None else 0.0),
+            score_sums=dict(self.scores.sums),
+            score_frames=dict(self.scores.num_frames),
+            random_state=GlobalRandomState.current(),
+        )

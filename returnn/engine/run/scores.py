@@ -1,0 +1,83 @@
+"""Losses and errors of an epoch: sums over all batches, divided by the number of frames at its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+
+
+@dataclass
+class Scores:
+    """Sums of losses and errors, and of their frames."""
+
+    with_exp: bool = False  # also the exp of mean losses: perplexity, if it is cross entropy
+    sums: dict[str, float] = field(default_factory=dict)  # "loss:NAME" or "error:NAME"
+    num_frames: dict[str, float] = field(default_factory=dict)  # by NAME
+
+    def add(self, values: Mapping[str, Any]) -> dict[str, float]:
+        """
+        :param values: of a step: `loss:NAME`, `error:NAME` (sums) and `norm:NAME` (1 / number of frames)
+        :return: means over the frames of this step
+        """
+        means = {}
+        for key, value in values.items():
+            kind, _, name = key.partition(":")
+            if kind == "norm":
+                self.num_frames[name] = self.num_frames.get(name, 0.0) + _inverse(value)
+            elif kind in ("loss", "error"):
+                self.sums[key] = self.sums.get(key, 0.0) + float(value)
+                means[key] = float(value) * float(values[f"norm:{name}"])
+        return means
+
+    def means(self) -> dict[str, float]:
+        """:return: per frame, `loss:NAME` and `error:NAME`; maybe also `loss:NAME:exp`"""
+        means = {key: total / (self.num_frames[key.partition(":")[2]] or 1.0) for key, total in self.sums.items()}
+        if self.with_exp:
+            means.update({f"{key}:exp": perplexity_of(mean) for key, mean in means.items() if key.startswith("loss:")})
+        return means
+
+    def for_learning_rate_control(self, dataset_name: str) -> dict[str, float]:
+        """:return: as the learning-rate file has it: `dev_score`, `dev_error`, with names for several losses"""
+        means = self.means()
+        result = {}
+        for kind, short in (("loss", "score"), ("error", "error")):
+            of_kind = {key.partition(":")[2]: value for key, value in means.items() if key.startswith(f"{kind}:")}
+            for name, value in of_kind.items():
+                suffix = f"_{name}" if len(of_kind) > 1 else ""
+                result[f"{dataset_name}_{short}{suffix}"] = value
+        return result
+
+
+def with_perplexities(scores: Mapping[str, float], cross_entropies: Collection[str]) -> dict[str, float]:
+    """
+    :param scores: means over all frames, by `loss:NAME` and `error:NAME`
+    :param cross_entropies: names of such losses
+    :return: the same, and `perplexity:NAME` for each of these
+    """
+    of_losses = {name: scores[f"loss:{name}"] for name in cross_entropies if f"loss:{name}" in scores}
+    return {**scores, **{f"perplexity:{name}": perplexity_of(mean) for name, mean in of_losses.items()}}
+
+
+def describe_scores(scores: Mapping[str, float]) -> str:
+    """
+    :param scores: as those of `with_perplexities`
+    :return: for people
+    """
+    return ", ".join(f"{key.replace(':', ' ')} {value:.6g}" for key, value in sorted(scores.items()))
+
+
+def perplexity_of(score: float) -> float:
+    """:param score: mean cross entropy"""
+    try:
+        return math.exp(score)
+    except OverflowError:
+        return math.inf
+
+
+def _inverse(norm_factor: Any) -> float:
+    value = float(numpy.asarray(norm_factor))
+    return 1.0 / value if value and numpy.isfinite(value) else 0.0

@@ -1,0 +1,80 @@
+"""
+What a search found, for all backends: hypotheses in the order of the corpus, their scores by references, and a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from returnn.datasets.core.dataset import Dataset
+from returnn.engine.hypothesis_files import HypothesesPerLayer, best_hypothesis, words_of, write_hypotheses
+from returnn.log import log
+from returnn.util.texts.text_scores import score_lines, without_end
+
+Result = TypeVar("Result")
+
+
+def print_scores(
+    results: Mapping[str, HypothesesPerLayer],
+    references: Mapping[str, str],
+    metrics: Sequence[str],
+    *,
+    end_label: str | None,
+) -> None:
+    """
+    :param results: hypotheses by tag
+    :param references: labels by tag
+    :param metrics: see `score_lines`
+    :param end_label: of the references; None if there is none
+    """
+    hypotheses = {tag: best_hypothesis(hyp) for tag, hyp in results.items()}
+    found, expected = (
+        {tag: words_of(text) for tag, text in without_end(side, end_label).items()} for side in (hypotheses, references)
+    )
+    for line in score_lines(found, expected, metrics):
+        print(f"search: {line}", file=log.v1)
+
+
+def write_search_output(
+    filename: str, results: Mapping[str, HypothesesPerLayer], file_format: str, corpus_order: CorpusOrder
+) -> None:
+    """
+    :param filename: see `write_hypotheses`
+    :param results: in the order of the corpus
+    :param file_format: see `write_hypotheses`
+    :param corpus_order: which that is
+    """
+    write_hypotheses(filename, results, file_format)
+    print(f"search: wrote {filename!r}, in the order of {corpus_order}", file=log.v1)
+
+
+class CorpusOrder:
+    """Where the sequences are in the corpus, which they are not decoded in the order of."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        """:param dataset: whose sequences are decoded from the first one on, none left out"""
+        self._dataset = dataset
+        self._positions: dict[str, int] = {}
+        self._num_seqs = 0
+        with contextlib.suppress(NotImplementedError):
+            if not dataset.have_corpus_seq_idx():
+                self._positions = {tag: i for i, tag in enumerate(dataset.get_all_tags())}
+        self.is_known = dataset.have_corpus_seq_idx() or bool(self._positions)
+
+    def __str__(self) -> str:
+        return "the corpus" if self.is_known else "decoding, as the data set does not know that of the corpus"
+
+    def add(self, tags: Sequence[str]) -> None:
+        """Notes the sequences that come next."""
+        if self._dataset.have_corpus_seq_idx():
+            for tag in tags:
+                self._positions[tag] = self._dataset.get_corpus_seq_idx(self._num_seqs)
+                self._num_seqs += 1
+
+    def sorted(self, results: Mapping[str, Result]) -> dict[str, Result]:
+        """:return: in the order of the corpus, if it is known"""
+        if not self.is_known:
+            return dict(results)
+        return dict(sorted(results.items(), key=lambda item: self._positions.get(item[0], len(self._positions))))

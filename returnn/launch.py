@@ -1,0 +1,134 @@
+"""
+Starts the processes of a training on one machine, and starts them again if one of them fails:
+
+    python -m returnn.launch --processes 2 rnn.py my.config
+
+On several machines, use torchrun, srun, mpirun, or whatever sets `TF_CONFIG`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from types import FrameType
+
+from returnn.util.system.child_process import with_end_of_parent
+from returnn.util.system.end_by_signal import ENDING_SIGNALS, heard_signals
+
+_POLL_S = 0.1
+_END_S = 15.0  # for the others to end by themselves, when one has failed
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    :param argv: without the name of the program; default: that of this process
+    :return: exit status: that of the first process that failed
+    """
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.processes < 1:
+        parser.error(f"--processes should be at least 1, not {options.processes}")
+    if not options.command:
+        parser.error(f"what should be started? Such as: {parser.prog} --processes 2 rnn.py my.config")
+    command = [sys.executable, *options.command] if options.command[0].endswith(".py") else options.command
+    if shutil.which(command[0]) is None:
+        parser.error(f"there is no program {command[0]!r}. Such as: {parser.prog} --processes 2 rnn.py my.config")
+    for attempt in range(options.max_restarts + 1):
+        status = _Group(command, options.processes, others_end_s=options.end_s).run()
+        if status == 0 or status in _ENDED_BY_SIGNAL:
+            break
+        if attempt < options.max_restarts:
+            print(f"returnn.launch: starts all again, {attempt + 1} of {options.max_restarts}", file=sys.stderr)
+    return status
+
+
+_ENDED_BY_SIGNAL = tuple(128 + number for number in ENDING_SIGNALS)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m returnn.launch", description=__doc__.split("\n")[1])
+    parser.add_argument("-n", "--processes", type=int, required=True, help="how many")
+    parser.add_argument("--max-restarts", type=int, default=0, help="how often all are started again after a failure")
+    parser.add_argument(
+        "--end-s", type=float, default=_END_S, help="seconds for the others to end, before they are killed"
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="such as: rnn.py my.config")
+    return parser
+
+
+class _Group:
+    """All processes of one attempt."""
+
+    def __init__(self, command: Sequence[str], size: int, *, others_end_s: float) -> None:
+        self._command = command
+        self._addresses = _free_addresses(size)
+        self._others_end_s = others_end_s
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._signal: int | None = None
+
+    def run(self) -> int:
+        """:return: 0 if all ended well; else the status of the first one that did not"""
+        for number in heard_signals():
+            signal.signal(number, self._hand_on)
+        for rank in range(len(self._addresses)):
+            task = {"cluster": {"worker": self._addresses}, "task": {"type": "worker", "index": rank}}
+            command = [*with_end_of_parent(signal.SIGTERM), *self._command]
+            self._processes.append(subprocess.Popen(command, env={**os.environ, "TF_CONFIG": json.dumps(task)}))
+        failed = self._wait()
+        if failed is None:
+            return 0
+        rank, status = failed
+        status = 128 - status if status < 0 else status
+        if self._signal is None:
+            print(f"returnn.launch: process {rank} ended with status {status}", file=sys.stderr)
+        self._end_others()
+        return 128 + self._signal if self._signal is not None else status
+
+    def _wait(self) -> tuple[int, int] | None:
+        """:return: rank and status of the first process that failed; None if none did"""
+        while True:
+            statuses = [process.poll() for process in self._processes]
+            for rank, status in enumerate(statuses):
+                if status:
+                    return rank, status
+            if all(status == 0 for status in statuses):
+                return None
+            time.sleep(_POLL_S)
+
+    def _end_others(self) -> None:
+        """Those that do not end by themselves are killed, stopped ones too."""
+        limit = time.monotonic() + self._others_end_s
+        while time.monotonic() < limit and any(process.poll() is None for process in self._processes):
+            time.sleep(_POLL_S)
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def _hand_on(self, number: int, frame: FrameType | None) -> None:
+        self._signal = number
+        for process in self._processes:
+            if process.poll() is None:
+                process.send_signal(number)
+
+
+def _free_addresses(number: int) -> list[str]:
+    """:return: "host:port" with ports that are free now"""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(number)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{sock.getsockname()[1]}" for sock in sockets]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""`returnn.load` of configs with `get_model`."""
+
+import numpy
+import pytest
+import tensorflow as tf
+
+import returnn
+import returnn.__main__ as rnn
+import returnn.frontend as rf
+from returnn.config import set_global_config
+from returnn.log import log
+from returnn.util.backend_engine import BackendEngine
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import UserError
+from tests.engine.frontend.small_model import time_dim
+
+CONFIG = """#!rnn.py
+from tests.engine.frontend import small_model
+from tests.engine.frontend.small_model import EXTERN_DATA as extern_data, forward_step, get_model, train_step
+
+behavior_version = 30
+search_output_layer = "best"
+model = "model/net"
+max_seqs = 2
+device = "cpu"
+"""
+
+
+@pytest.fixture(params=["torch", "tensorflow"])
+def config(request, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.config").write_text(f"{CONFIG}backend = {request.param!r}\n")
+    before = BackendEngine.selected_engine
+    BehaviorVersion.reset()
+    assert rnn.main(["rnn.py", "demo.config", "++task", "initialize_model", "-v", "1"]) == 0
+    for file in (tmp_path / "model").glob("net.000.*"):
+        file.rename(str(file).replace(".000.", ".001."))
+    yield "demo.config"
+    BackendEngine.selected_engine = before
+    BehaviorVersion.reset()
+    set_global_config(None)
+    rf.select_backend_numpy()
+    log.initialize(verbosity=[5])
+    tf.compat.v1.reset_default_graph()
+    time_dim.reset_raw()
+
+
+def test_a_batch_gives_what_single_inputs_give(config):
+    model = returnn.load(config, epoch=1)
+    arrays = [numpy.random.RandomState(i).normal(size=(9 + 7 * (i % 3), 9)) for i in range(5)]
+    together, texts = model.forward(arrays), model.decode(arrays)
+    assert [x.shape for x in together] == [(len(array), 2) for array in arrays]
+    for array, output, text in zip(arrays, together, texts, strict=True):
+        numpy.testing.assert_allclose(model.forward([array])[0], output, rtol=1e-4, atol=1e-6)
+        assert text == " ".join(str(label) for label in output.argmax(-1))
+        assert list(model.forward([array], layer="best")[0]) == [int(label) for label in text.split()]
+    with pytest.raises(UserError, match=r"forward: option 'layer': there is no output 'bset'\.\n  Did you mean 'best'"):
+        model.forward(arrays, layer="bset")
+    with pytest.raises(UserError, match=r"the input has the shape \[3\], but the model expects"):
+        model.decode([[1, 2, 3]])
+    model.close()
