@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -60,7 +61,7 @@ class AttentionTorchOps(AttentionOps):
         only_causal = is_causal and attention_mask is None and kv_spatial_dim == twin(query_spatial_dim)
         mask = None if only_causal else cls._mask(attention_mask, kv_spatial_dim, query_spatial_dim, is_causal)
         fits = fits and (mask is None or set(mask.dims) <= {*layouts[0], kv_spatial_dim})
-        fits = fits and kv_spatial_dim.get_dim_value() > 0  # over nothing, PyTorch's is NaN
+        fits = fits and (torch.jit.is_tracing() or kv_spatial_dim.get_dim_value() > 0)  # over nothing, PyTorch's is NaN
         if not fits or (drop and att_dropout_broadcast):
             return super().scaled_dot_product_attention(query, key, value, **options)
         raw_query, raw_key, raw_value = (
@@ -71,10 +72,48 @@ class AttentionTorchOps(AttentionOps):
             None if mask is None else mask.copy_compatible_to_dims_raw([*common, query_spatial_dim, kv_spatial_dim])
         )
         out = Tensor("attention", [*common, query_spatial_dim, v_feat_dim], query.dtype, feature_dim=v_feat_dim)
-        out._raw_tensor = torch.nn.functional.scaled_dot_product_attention(
-            raw_query, raw_key, raw_value, attn_mask=raw_mask, dropout_p=drop, is_causal=only_causal, scale=scale
+        attend = functools.partial(
+            torch.nn.functional.scaled_dot_product_attention,
+            attn_mask=raw_mask,
+            dropout_p=drop,
+            is_causal=only_causal,
+            scale=scale,
         )
+        out._raw_tensor = cls.product_raw(attend, raw_query, raw_key, raw_value, dtype=query.dtype)
         return out
+
+    @staticmethod
+    def sdpa_varlen_raw(
+        *,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        seq_starts_q: torch.Tensor,
+        seq_lens_q: torch.Tensor,
+        seq_starts_kv: torch.Tensor,
+        seq_lens_kv: torch.Tensor,
+        max_len_q: int,
+        max_len_kv: int,
+        is_causal: bool,
+        dropout_p: float,
+        scale: float | None,
+    ) -> torch.Tensor:
+        """:return: attention, one sequence after the other"""
+        parts = []
+        rows = torch.stack([seq_starts_q, seq_lens_q, seq_starts_kv, seq_lens_kv]).t().tolist()
+        for start, length, kv_start, kv_length in rows:
+            q, k, v = (
+                x[begin : begin + size].movedim(0, -2)
+                for x, begin, size in ((query, start, length), (key, kv_start, kv_length), (value, kv_start, kv_length))
+            )
+            if kv_length:
+                out = torch.nn.functional.scaled_dot_product_attention(
+                    q[None], k[None], v[None], dropout_p=dropout_p, is_causal=is_causal, scale=scale
+                )[0]
+            else:
+                out = q.new_zeros([*q.shape[:-1], v.shape[-1]])  # over nothing, PyTorch's is NaN
+            parts.append(out.movedim(-2, 0))
+        return torch.cat(parts)
 
     @classmethod
     def _mask(cls, mask: Tensor | None, kv_spatial_dim: Dim, query_spatial_dim: Dim, is_causal: bool) -> Tensor | None:

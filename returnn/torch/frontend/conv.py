@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from returnn.frontend._ops.nn.conv_windows import TransposedWindow, Window
+from returnn.torch.frontend.sizes import as_size, has_entries
 
 _CONV: tuple[Callable[..., Any], ...] = (functional.conv1d, functional.conv2d, functional.conv3d)
 _TRANSPOSED: tuple[Callable[..., Any], ...] = (
@@ -33,7 +34,7 @@ class ConvTorchOps:
             empty = _empty(_padded(raw_tensor, pads, 0.0), moved)
             return empty.new_zeros(len(empty), len(filter), *empty.shape[2:])
         # PyTorch's own padding wants something to pad.
-        is_symmetric = all(left == right for left, right in pads) and 0 not in raw_tensor.shape[2:]
+        is_symmetric = all(left == right for left, right in pads) and has_entries(raw_tensor)
         if not is_symmetric:
             raw_tensor = _padded(raw_tensor, pads, 0.0)
         return _CONV[len(moved) - 1](
@@ -50,13 +51,15 @@ class ConvTorchOps:
         raw_tensor: torch.Tensor, filter: torch.Tensor, laid: Sequence[TransposedWindow], sizes: Sequence[Any]
     ) -> torch.Tensor:
         """:return: transposed convolution"""
-        if 0 in raw_tensor.shape[2:]:
+        if not has_entries(raw_tensor, range(2, raw_tensor.ndim)):
             return raw_tensor.new_zeros(len(raw_tensor), filter.shape[1], *map(int, sizes))
         full = _TRANSPOSED[len(laid) - 1](raw_tensor, filter, stride=[w.stride for w in laid])
-        missing = [max(w.cut_left + int(size) - n, 0) for w, size, n in zip(laid, sizes, full.shape[2:], strict=True)]
+        missing = [
+            max(w.cut_left + as_size(size) - n, 0) for w, size, n in zip(laid, sizes, full.shape[2:], strict=True)
+        ]
         full = _padded(full, [(0, number) for number in missing], 0.0)
         for axis, (window, size) in enumerate(zip(laid, sizes, strict=True), start=2):
-            full = full.narrow(axis, window.cut_left, int(size))
+            full = full.narrow(axis, window.cut_left, as_size(size))
         return full
 
     @staticmethod
@@ -78,6 +81,8 @@ class ConvTorchOps:
 
 def _is_shorter_than_window(x: torch.Tensor, pads: Sequence[tuple[int, int]], moved: Sequence[Window]) -> bool:
     """:return: whether nothing comes out, as the window does not fit into some padded axis"""
+    if torch.jit.is_tracing():
+        return False  # a graph is for sequences that are long enough
     return any(left + size + right == w.extent for w, size, (left, right) in zip(moved, x.shape[2:], pads, strict=True))
 
 
@@ -102,7 +107,8 @@ def _paddings(x: torch.Tensor, moved: Sequence[Window]) -> list[tuple[int, int]]
     pads = []
     for window, size in zip(moved, x.shape[2:], strict=True):
         left, right = window.padding_for(size)
-        pads.append((left, max(right, window.extent - size - left)))
+        is_long_enough = torch.jit.is_tracing() and window.static_padding() is not None
+        pads.append((left, right if is_long_enough else max(right, window.extent - size - left)))
     return pads
 
 

@@ -16,7 +16,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from returnn.util.nested import map_nested
+from returnn.util.python.nested import map_nested
 
 _View = tuple[Any, ...]  # identifies a tensor: storage, and how it looks at it
 

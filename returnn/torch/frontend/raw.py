@@ -11,6 +11,7 @@ import torch
 
 from returnn.frontend._ops.limits import extreme_value
 from returnn.tensor import Dim, Tensor
+from returnn.torch.frontend.sizes import as_shape, as_size, has_entries
 from returnn.util.errors import DimError
 
 _COMPARE: dict[str, Callable[..., Any]] = {
@@ -80,8 +81,8 @@ class RawTorchOps:
 
     @staticmethod
     def executing_eagerly() -> bool:
-        """:return: True"""
-        return True
+        """:return: whether values are for now, rather than an example that a graph is made by, as for an export"""
+        return not torch.jit.is_tracing()
 
     @staticmethod
     def get_dtype_name_raw(raw_tensor: torch.Tensor) -> str:
@@ -111,13 +112,15 @@ class RawTorchOps:
         return tuple(raw_tensor.shape)
 
     @staticmethod
-    def get_known_shape_raw(raw_tensor: torch.Tensor) -> tuple[int, ...]:
+    def get_known_shape_raw(raw_tensor: torch.Tensor) -> tuple[int | None, ...]:
         """:return: shape"""
-        return tuple(raw_tensor.shape)
+        return (None,) * raw_tensor.ndim if torch.jit.is_tracing() else tuple(raw_tensor.shape)
 
     @staticmethod
     def set_known_shape_raw(raw_tensor: torch.Tensor, shape: tuple[int | None, ...]) -> None:
         """Checks the shape."""
+        if torch.jit.is_tracing():
+            return
         if len(shape) != raw_tensor.ndim or any(
             s not in (None, n) for s, n in zip(shape, raw_tensor.shape, strict=True)
         ):
@@ -137,8 +140,8 @@ class RawTorchOps:
     def fill_raw(shape: Sequence[int], value: Any) -> torch.Tensor:
         """:return: full tensor"""
         if isinstance(value, torch.Tensor):
-            return value.expand(tuple(shape)).clone()
-        return torch.full(tuple(shape), value)
+            return value.expand(as_shape(shape)).clone()
+        return torch.full(as_shape(shape), value)
 
     @classmethod
     def cast_raw(cls, raw_tensor: torch.Tensor, dtype: str) -> torch.Tensor:
@@ -168,7 +171,7 @@ class RawTorchOps:
     @staticmethod
     def reshape_raw(raw_tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
         """:return: reshaped tensor"""
-        return torch.reshape(raw_tensor, tuple(shape))
+        return torch.reshape(raw_tensor, as_shape(shape))
 
     @staticmethod
     def squeeze_raw(raw_tensor: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
@@ -189,7 +192,7 @@ class RawTorchOps:
     def expand_raw(raw_tensor: torch.Tensor, axis: int, dim: int) -> torch.Tensor:
         """:return: view of the tensor, repeated along an axis"""
         shape = [-1] * raw_tensor.ndim
-        shape[axis] = int(dim)
+        shape[axis] = as_size(dim)
         return raw_tensor.expand(shape)
 
     @staticmethod
@@ -200,7 +203,7 @@ class RawTorchOps:
     @staticmethod
     def sequence_mask_raw(lengths: torch.Tensor, *, batch_major: bool = True) -> torch.Tensor:
         """:return: mask"""
-        frames = torch.arange(int(lengths.max()) if lengths.numel() else 0, device=lengths.device)
+        frames = torch.arange(as_size(lengths.max()) if has_entries(lengths) else 0, device=lengths.device)
         return frames[None, :] < lengths[:, None] if batch_major else frames[:, None] < lengths[None, :]
 
     @classmethod
@@ -212,7 +215,7 @@ class RawTorchOps:
             return raw_tensor
         if mode in ("any", "all"):
             return getattr(torch, mode)(raw_tensor, dim=tuple(axes))
-        if mode in ("max", "min") and not all(raw_tensor.shape[axis] for axis in axes):
+        if mode in ("max", "min") and not has_entries(raw_tensor, axes):
             return _extreme_of_nothing(raw_tensor, mode, axes)
         if mode == "sum":
             return torch.sum(raw_tensor, dim=tuple(axes), dtype=raw_tensor.dtype)
@@ -228,7 +231,7 @@ class RawTorchOps:
     @classmethod
     def range_raw(cls, size: int, dtype: str, device: str | None) -> torch.Tensor:
         """:return: 0, 1, ..., size - 1"""
-        return torch.arange(int(size), dtype=cls.as_dtype_raw(dtype), device=device)
+        return torch.arange(as_size(size), dtype=cls.as_dtype_raw(dtype), device=device)
 
     @staticmethod
     def where_raw(cond: torch.Tensor, true_: torch.Tensor, false_: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from returnn.torch.frontend.sizes import as_size
+
 _REDUCE = {"sum": "sum", "max": "amax", "min": "amin"}  # names of `Tensor.scatter_reduce`
 
 
@@ -74,5 +76,5 @@ class SelectTorchOps:
     @staticmethod
     def top_k_raw(raw_tensor: torch.Tensor, k: Any, *, sorted: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """:return: the highest values; their indices"""
-        values, indices = torch.topk(raw_tensor, int(k), dim=-1, sorted=sorted)
+        values, indices = torch.topk(raw_tensor, as_size(k), dim=-1, sorted=sorted)
         return values, indices.to(torch.int32)

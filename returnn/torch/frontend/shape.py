@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from returnn.torch.frontend.sizes import as_size
+
 
 class ShapeTorchOps:
     """For the meaning of the operations see `returnn.frontend._backends.required`."""
@@ -28,14 +30,14 @@ class ShapeTorchOps:
     @staticmethod
     def split_raw(raw_tensor: torch.Tensor, sizes: Sequence[int], axis: int) -> Sequence[torch.Tensor]:
         """:return: pieces"""
-        return torch.split(raw_tensor, [int(size) for size in sizes], dim=axis)
+        return torch.split(raw_tensor, [as_size(size) for size in sizes], dim=axis)
 
     @staticmethod
     def pad_raw(
         raw_tensor: torch.Tensor, amounts: Sequence[tuple[int, int]], value: torch.Tensor | float
     ) -> torch.Tensor:
         """:return: padded"""
-        flat = [int(amount) for sides in reversed(amounts) for amount in sides]
+        flat = [as_size(amount) for sides in reversed(amounts) for amount in sides]
         return torch.nn.functional.pad(raw_tensor, flat, value=value)
 
     @staticmethod

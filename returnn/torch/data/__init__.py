@@ -1,0 +1,1 @@
+"""From data sets to tensors of PyTorch."""

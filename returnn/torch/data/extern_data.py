@@ -1,0 +1,54 @@
+"""The data of a batch, as tensors of the frontend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY
+from returnn.tensor import Tensor, TensorDict, batch_dim
+from returnn.torch.data.tensor_utils import numpy_to_torch
+
+
+def raw_dict_to_extern_data(
+    arrays: Mapping[str, Any], templates: TensorDict, *, num_seqs: int, device: str | torch.device
+) -> TensorDict:
+    """
+    :param arrays: padded arrays by data key, and their lengths, (batch,), in frames, by KEY_seq_lens
+    :param templates: by key. Their dims get the lengths of the batch
+    :param num_seqs: of the batch
+    :param device: where the values go; the lengths stay on the CPU
+    :return: the data, and `seq_tag` (texts, as array), for those keys that there are arrays of
+    """
+    for dim in templates.all_dims():
+        dim.reset_raw()
+    batch_dim.reset_raw()
+    batch_dim.dyn_size_ext = Tensor(
+        "batch_dim:size", dims=(), dtype="int32", raw_tensor=torch.tensor(num_seqs, dtype=torch.int32)
+    )
+    batch = TensorDict()
+    for key, template in templates.data.items():
+        if key not in arrays:
+            continue
+        if template.time_dim_axis is not None and f"{key}_seq_lens" in arrays:
+            lengths = numpy_to_torch(arrays[f"{key}_seq_lens"])
+            time_dim = template.dims[template.time_dim_axis]
+            if time_dim.size is None:
+                time_dim.dyn_size_ext = Tensor(
+                    f"{time_dim.name}:lengths", dims=[batch_dim], dtype="int32", raw_tensor=lengths
+                )
+        value = numpy_to_torch(arrays[key])
+        tensor = template.copy_template()
+        if isinstance(value, torch.Tensor):
+            tensor.dtype = str(value.dtype).removeprefix("torch.")
+            value = value.to(device, non_blocking=True)
+        tensor.raw_tensor = value
+        batch.data[key] = tensor
+    for key in (SEQ_TAG_KEY, SEQ_IDX_KEY):
+        if key in arrays and key not in batch:
+            value = numpy_to_torch(arrays[key])
+            dtype = "string" if key == SEQ_TAG_KEY else "int32"
+            batch.data[key] = Tensor(key, dims=[batch_dim], dtype=dtype, raw_tensor=value)
+    return batch

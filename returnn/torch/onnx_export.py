@@ -1,0 +1,290 @@
+"""
+A model of the frontend, or of PyTorch, as a file of ONNX: what `forward_step` of the config computes, for any batch.
+
+PyTorch runs the step on an example and writes down what it computes (`torch.jit.trace`). So nothing in it may depend on
+a value in Python, as a loop over frames does; for a decoder, one step with its state is exported, and the loop is that
+of whoever runs it. The file is run on batches of other sizes afterwards, and has to give the same.
+
+Each data key is an input, and the lengths of its axes are inputs `KEY:size1`, (batch,), counted with the batch as axis
+0. Outputs are those that the step marks, `NAME` and `NAME:size1`, with the batch first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+import torch
+
+import returnn.frontend as rf
+from returnn.config import Config
+from returnn.engine.frontend.extern_data import extern_data_of_config
+from returnn.engine.frontend.outputs import output_tensors
+from returnn.log import log
+from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
+from returnn.torch.engine.runner import TorchRunner
+from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.files.atomic_file import write_atomic
+from returnn.util.onnx_export import onnx_export
+from returnn.util.python.optional_import import import_optional
+
+_OPSET = 17
+_BATCHES = ((3, 23), (1, 31), (5, 17))  # sequences, frames of the longest one; the first is the example
+_TOLERANCE = 1e-4
+_HINT = "  Loops and conditions over values are not possible; export one step of a decoder with its state."
+_NEEDED_FOR = "the export to ONNX"
+
+
+@dataclass(frozen=True)
+class OnnxFile:
+    """What was written."""
+
+    inputs: list[str]
+    outputs: list[str]
+    num_bytes: int
+    largest_difference: float | None  # to PyTorch, over a few batches; None: it was not run
+
+    def __str__(self) -> str:
+        lines = [f"input {name}" for name in self.inputs] + [f"output {name}" for name in self.outputs]
+        if self.largest_difference is None:
+            lines.append("it was not run, as onnxruntime is not installed: pip install onnxruntime")
+        else:
+            lines.append(f"run by onnxruntime, it differs by {self.largest_difference:.2g} at most")
+        return "\n".join(lines)
+
+
+@dataclass
+class _StepInputs:
+    """Which arrays a step gets."""
+
+    templates: TensorDict
+    keys: Sequence[str]
+    axes: dict[str, tuple[str, int]] = field(default_factory=dict)  # "data:size1" -> key, axis
+
+    def __post_init__(self) -> None:
+        seen: list[Dim] = []
+        for key in self.keys:
+            for axis, dim in enumerate(self.templates[key].dims):
+                if dim.size is None and not dim.is_batch_dim() and dim not in seen:
+                    seen.append(dim)
+                    self.axes[f"{key}:size{axis}"] = key, axis
+
+    @property
+    def names(self) -> list[str]:
+        """Of all inputs."""
+        return [*self.keys, *self.axes]
+
+    def dynamic_axes(self) -> dict[str, dict[int, str]]:
+        """:return: names of axes of any size, for the file"""
+        named: dict[str, dict[int, str]] = {}
+        for key in self.keys:
+            dims = enumerate(self.templates[key].dims)
+            axes = {i: "batch" if dim.is_batch_dim() else dim.name for i, dim in dims if dim.size is None}
+            if axes:
+                named[key] = axes
+        return {**named, **{name: {0: "batch"} for name in self.axes}}
+
+    def example(self, num_seqs: int, num_frames: int, rng: numpy.random.RandomState) -> tuple[torch.Tensor, ...]:
+        """:return: random inputs; the first sequence has all frames"""
+        lengths: dict[Dim, torch.Tensor] = {}
+        for key, axis in self.axes.values():
+            shorter = rng.randint(num_frames // 2, num_frames + 1, size=num_seqs)
+            shorter[0] = num_frames
+            lengths[self.templates[key].dims[axis]] = torch.tensor(shorter, dtype=torch.int32)
+        values = [self._random(self.templates[key], num_seqs, num_frames, rng) for key in self.keys]
+        return (*values, *(lengths[self.templates[key].dims[axis]] for key, axis in self.axes.values()))
+
+    @staticmethod
+    def _random(template: Tensor, num_seqs: int, num_frames: int, rng: numpy.random.RandomState) -> torch.Tensor:
+        shape = [
+            dim.size if dim.size is not None else num_seqs if dim.is_batch_dim() else num_frames
+            for dim in template.dims
+        ]
+        if template.sparse_dim is not None:
+            value = rng.randint(template.sparse_dim.dimension or 2, size=shape)
+        elif template.dtype.startswith("float"):
+            value = rng.standard_normal(shape)
+        else:
+            value = rng.randint(2, size=shape)
+        return torch.from_numpy(numpy.asarray(value).astype(template.dtype))
+
+    def as_extern_data(self, arrays: Sequence[torch.Tensor]) -> TensorDict:
+        """:return: tensors of the frontend"""
+        values = dict(zip(self.names, arrays, strict=True))
+        for dim in self.templates.all_dims():
+            dim.reset_raw()
+        batch_dim.reset_raw()
+        with_batch = next((key for key in self.keys if self.templates[key].have_batch_axis()), None)
+        if with_batch is None:
+            raise ConfigError("extern_data: nothing in it has a batch dim, so there is no batch to compute.")
+        size = torch._shape_as_tensor(values[with_batch])[self.templates[with_batch].batch_dim_axis]
+        batch_dim.dyn_size_ext = Tensor("batch:size", [], "int32", raw_tensor=size.to(torch.int32))
+        for name, (key, axis) in self.axes.items():
+            dim = self.templates[key].dims[axis]
+            dim.dyn_size_ext = Tensor(f"{dim.name}:lengths", [batch_dim], "int32", raw_tensor=values[name])
+        data = TensorDict()
+        for key in self.keys:
+            data.data[key] = self.templates[key].copy_template()
+            data.data[key].raw_tensor = values[key]
+        return data
+
+
+class _Step(torch.nn.Module):
+    """A step of the model on plain tensors."""
+
+    def __init__(
+        self, runner: TorchRunner, function: Callable[..., Any], inputs: _StepInputs, output_names: Sequence[str]
+    ) -> None:
+        super().__init__()
+        values = {name.replace(".", "_"): value for name, value in runner.parameters.items()}
+        self.model_values = torch.nn.ParameterDict(
+            {name: value for name, value in values.items() if isinstance(value, torch.nn.Parameter)}
+        )
+        self.runner = runner
+        self.function = function
+        self.inputs = inputs
+        self.wanted = list(output_names)
+        self.output_names: list[str] = []
+
+    def forward(self, *arrays: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """:return: outputs"""
+        runner = self.runner
+        with torch.no_grad(), runner._context(), rf.set_static_traceable_ctx(), onnx_export():
+            rf.init_forward_step_run_ctx(expected_outputs=runner.functions.expected_outputs(), step=0, epoch=1)
+            self.function(model=runner.model, extern_data=self.inputs.as_extern_data(arrays))
+            tensors = output_tensors(rf.get_run_ctx().outputs)
+        if not tensors:
+            raise ConfigError("the step marked no output.\n  Call rf.get_run_ctx().mark_as_output in it.")
+        for name in self.wanted:
+            check_known("output", name, tensors, where="option '--output_names'")
+        self.output_names = self.wanted or list(tensors)
+        return tuple(tensors[name].raw_tensor for name in self.output_names)
+
+
+def export_to_onnx(
+    config: Config,
+    checkpoint: str,
+    filename: str,
+    *,
+    input_names: Sequence[str] = (),
+    output_names: Sequence[str] = (),
+    forward_step: str = "forward_step",
+    extern_data: str = "extern_data",
+) -> OnnxFile:
+    """
+    :param config: of a model
+    :param checkpoint: whose parameters it gets
+    :param filename: the new file
+    :param input_names: data keys that the step needs; default: those that are available for inference
+    :param output_names: of the outputs that are wanted; default: all
+    :param forward_step: name of the function in the config
+    :param extern_data: name of the option of the config that describes the inputs of that function
+    :raises ConfigError: if the step cannot be exported
+    """
+    import_optional("onnx", needed_for=_NEEDED_FOR)
+    function = config.opt_typed_value(forward_step, None)
+    if not callable(function):
+        raise ConfigError(f"option {forward_step!r}: there is no function of this name in the config.")
+    inputs = _inputs(config, extern_data, input_names)
+    runner = TorchRunner(config)
+    runner.build(epoch=1, filename=checkpoint, is_training=False, is_own=False)
+    runner._set_mode(train_flag=False)
+    step = _Step(runner, function, inputs, output_names).eval()
+    rng = numpy.random.RandomState(1)
+    batches = [inputs.example(*sizes, rng) for sizes in _BATCHES]
+    wanted = [step(*batch) for batch in batches]
+    content = _trace(step, batches[0], inputs)
+    outputs = list(step.output_names)
+    difference = _largest_difference(content, inputs.names, outputs, batches, wanted)
+    if difference is not None and not difference < _TOLERANCE:
+        raise ConfigError(
+            f"option {forward_step!r}: on another batch, the exported step differs by {difference:.2g} from the model's"
+            " own.\n  Something in it depends on a value or a size in Python."
+        )
+    write_atomic(filename, content)
+    return OnnxFile(inputs.names, outputs, len(content), difference)
+
+
+def _inputs(config: Config, extern_data: str, names: Sequence[str]) -> _StepInputs:
+    if extern_data != "extern_data":
+        described = config.opt_typed_value(extern_data, None)
+        if not isinstance(described, dict):
+            raise ConfigError(f"option {extern_data!r}: there is no dict of this name in the config.")
+        config = Config({**config.typed_dict, "extern_data": described})
+    templates = extern_data_of_config(config)
+    keys = [key for key, template in templates.data.items() if template.available_for_inference]
+    wanted = [name for name in names if ":size" not in name]
+    for name in wanted:
+        check_known("data key", name, templates.data, where="option '--input_names'")
+    return _StepInputs(templates, wanted or keys)
+
+
+def _trace(step: _Step, example: tuple[torch.Tensor, ...], inputs: _StepInputs) -> bytes:
+    """:return: content of the file"""
+    buffer = io.BytesIO()
+    with _quiet(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            torch.onnx.export(
+                step,
+                example,
+                buffer,
+                dynamo=False,
+                opset_version=_OPSET,
+                input_names=inputs.names,
+                output_names=step.output_names,
+                dynamic_axes=inputs.dynamic_axes(),
+            )
+        except UserError as exc:
+            raise ConfigError(f"the step cannot be exported to ONNX: {exc}\n{_HINT}") from exc
+        except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError, AttributeError) as exc:
+            reason = str(exc).split("\n")[0][:300]
+            raise ConfigError(f"the step cannot be exported to ONNX: {type(exc).__name__}: {reason}\n{_HINT}") from exc
+    for warning in caught:
+        if issubclass(warning.category, torch.jit.TracerWarning) and "Converting a tensor" in str(warning.message):
+            place = f"{warning.filename}:{warning.lineno}"
+            print(f"note: {place}: a value is used in Python, and holds for good", file=log.v3)
+    return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter prints about the graph when it fails."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
+
+
+def _largest_difference(
+    content: bytes,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    batches: Sequence[tuple[torch.Tensor, ...]],
+    wanted: Sequence[tuple[torch.Tensor, ...]],
+) -> float | None:
+    """:return: between PyTorch and the file, relative to the largest value; None if nobody is there to run it"""
+    try:
+        runtime = import_optional("onnxruntime", needed_for=_NEEDED_FOR)
+    except ImportError:
+        return None
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    try:
+        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as exc:
+        raise ConfigError(f"the step cannot be exported to ONNX: onnxruntime does not take it: {exc}") from exc
+    used = {node.name for node in session.get_inputs()}
+    largest = 0.0
+    for batch, values in zip(batches, wanted, strict=True):
+        feed = {name: value.numpy() for name, value in zip(inputs, batch, strict=True) if name in used}
+        for found, value in zip(session.run(list(outputs), feed), values, strict=True):
+            expected = value.detach().cpu().numpy().astype("float64")
+            if found.shape != expected.shape:
+                return float("inf")
+            scale = max(1.0, float(numpy.abs(expected).max(initial=0)))
+            largest = max(largest, float(numpy.abs(found - expected).max(initial=0)) / scale)
+    return largest

@@ -1,0 +1,1 @@
+"""Optimizers, their groups of parameters, and what happens to gradients."""

@@ -1,0 +1,199 @@
+"""
+Which optimizer a config asks for: `optimizer = {"class": "adamw", "weight_decay": 1e-2, ...}`.
+
+The class is one of `torch.optim`, in any case of letters, or a class. All of its arguments are options, but for the
+learning rate, which is that of the config (`epsilon` is another name of `eps`). Further options:
+
+- `weight_decay_modules_blacklist`: modules whose parameters get no weight decay: classes, or their names, such as
+  "rf.Embedding" or "torch.nn.LayerNorm". By default, these are embeddings and normalizations. Biases never get any
+- `learning_rate_multiplier`: factor of the learning rate
+- `learning_rate_multipliers_by_patterns`: factors for some parameters: pattern of names, as "encoder.*", -> factor
+- `param_groups_custom`: a function, called with `model` and `optimizer_opts`, returns groups of parameters: dicts with
+  "params" and options
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+import returnn.frontend as rf
+from returnn.util.errors import ConfigError, check_known
+
+_WHERE = "option 'optimizer'"
+_OWN_OPTIONS = (
+    "weight_decay_modules_blacklist",
+    "learning_rate_multiplier",
+    "learning_rate_multipliers_by_patterns",
+    "param_groups_custom",
+)
+_WITHOUT_DECAY = (
+    rf.Embedding,
+    rf.LayerNorm,
+    rf.BatchNorm,
+    rf.GroupNorm,
+    rf.RMSNorm,
+    torch.nn.Embedding,
+    torch.nn.LayerNorm,
+    torch.nn.modules.batchnorm._BatchNorm,
+    torch.nn.GroupNorm,
+)
+MULTIPLIER = "learning_rate_multiplier"  # a key of groups of parameters
+
+
+@dataclass(frozen=True)
+class OptimizerChoice:
+    """Class and options of an optimizer."""
+
+    factory: Callable[..., torch.optim.Optimizer]
+    options: Mapping[str, Any]  # of the class
+    own_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in {**self.options, **self.own_options}.items())
+        return f"{getattr(self.factory, '__name__', self.factory)}({options})"
+
+    def create(
+        self, parameters: Mapping[str, torch.nn.Parameter], model: Any, learning_rate: float
+    ) -> torch.optim.Optimizer:
+        """
+        :param parameters: those that are trained, by name
+        :param model: what `get_model` returned
+        :param learning_rate: of the first step
+        """
+        groups = self._groups(parameters, model)
+        factor = self.own_options.get(MULTIPLIER, 1.0)
+        for group in groups:
+            group[MULTIPLIER] = factor * group.get(MULTIPLIER, 1.0)
+            group["lr"] = learning_rate * group[MULTIPLIER]
+        try:
+            return self.factory(groups, lr=learning_rate, **self.options)
+        except (TypeError, ValueError) as exc:
+            raise ConfigError(f"{_WHERE}: {self}: {exc}") from exc
+
+    def _groups(self, parameters: Mapping[str, torch.nn.Parameter], model: Any) -> list[dict[str, Any]]:
+        custom = self.own_options.get("param_groups_custom")
+        if custom is not None:
+            return _custom_groups(custom, model, self.options)
+        keeps_decay = _names_without_decay(model, self.own_options.get("weight_decay_modules_blacklist"))
+        has_decay = bool(self.options.get("weight_decay"))
+        patterns = self.own_options.get("learning_rate_multipliers_by_patterns") or {}
+        _check_patterns(patterns, parameters)
+        groups: dict[tuple[float, bool], dict[str, Any]] = {}
+        for name, parameter in parameters.items():
+            multiplier = next((m for pattern, m in patterns.items() if fnmatch.fnmatch(name, pattern)), 1.0)
+            is_decayed = not has_decay or name not in keeps_decay
+            group = groups.setdefault((multiplier, is_decayed), {"params": [], MULTIPLIER: multiplier})
+            group["params"].append(parameter)
+            if not is_decayed:
+                group["weight_decay"] = 0.0
+        return list(groups.values())
+
+
+def choose_optimizer(spec: Any) -> OptimizerChoice:
+    """
+    :param spec: name, class, or dict with "class" and options; None: gradient descent
+    :raises ConfigError: if there is no such optimizer or option
+    """
+    options = dict(spec) if isinstance(spec, Mapping) else {"class": "sgd" if spec is None else spec}
+    if "class" not in options:
+        raise ConfigError(f"{_WHERE}: {options!r} has no 'class'.\n  E.g. {{'class': 'adamw', 'weight_decay': 1e-2}}.")
+    name = options.pop("class")
+    factory = _class_of(name)
+    known = [parameter for parameter in inspect.signature(factory).parameters if parameter not in ("params", "lr")]
+    if "epsilon" in options and "eps" in known:
+        options["eps"] = options.pop("epsilon")
+    for option in ("lr", "learning_rate"):
+        if option in options:
+            raise ConfigError(
+                f"{_WHERE}: option {option!r} is not for here, as it changes during training.\n"
+                "  Set 'learning_rate' of the config, and 'learning_rate_multiplier' here."
+            )
+    for option in options:
+        check_known("option", option, [*known, *_OWN_OPTIONS], where=f"{_WHERE} {_name_of(name)!r}")
+    own = {option: options.pop(option) for option in _OWN_OPTIONS if option in options}
+    if isinstance(options.get("betas"), list):
+        options["betas"] = tuple(options["betas"])
+    return OptimizerChoice(factory, options, own)
+
+
+def optimizer_classes() -> dict[str, type[torch.optim.Optimizer]]:
+    """:return: those of `torch.optim`, by names in lower case"""
+    found = {name.lower(): value for name, value in vars(torch.optim).items() if isinstance(value, type)}
+    return {name: value for name, value in found.items() if issubclass(value, torch.optim.Optimizer)}
+
+
+def _class_of(name: Any) -> Callable[..., torch.optim.Optimizer]:
+    if not isinstance(name, str):
+        if not callable(name):
+            raise ConfigError(f"{_WHERE}: 'class' is {name!r}, neither a name nor a class.")
+        return name
+    classes = {key: value for key, value in optimizer_classes().items() if key != "optimizer"}
+    check_known("optimizer", name.lower(), classes, where=_WHERE)
+    return classes[name.lower()]
+
+
+def _name_of(name: Any) -> str:
+    return name if isinstance(name, str) else getattr(name, "__name__", repr(name))
+
+
+def _custom_groups(function: Any, model: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    groups = function(model=model, optimizer_opts=dict(options))
+    if not isinstance(groups, (list, tuple)) or not all(
+        isinstance(group, Mapping) and "params" in group for group in groups
+    ):
+        raise ConfigError(
+            f"{_WHERE}: 'param_groups_custom' has to return a list of dicts with 'params', not {groups!r}."
+        )
+    return [
+        {**group, "params": [p.raw_tensor if isinstance(p, rf.Parameter) else p for p in group["params"]]}
+        for group in groups
+    ]
+
+
+def _check_patterns(patterns: Mapping[str, float], parameters: Mapping[str, Any]) -> None:
+    for pattern in patterns:
+        if not fnmatch.filter(parameters, pattern):
+            raise ConfigError(
+                f"{_WHERE}: 'learning_rate_multipliers_by_patterns': no parameter is named as {pattern!r}.\n"
+                f"  There are {', '.join(list(parameters)[:5])}{', ...' if len(parameters) > 5 else ''}."
+            )
+
+
+def _names_without_decay(model: Any, blacklist: Sequence[Any] | None) -> set[str]:
+    """:return: names of parameters that get no weight decay"""
+    classes = _WITHOUT_DECAY if blacklist is None else tuple(_module_class(entry) for entry in blacklist)
+    names: set[str] = set()
+    for path, module in model.named_modules():
+        for name, _ in _own_parameters(module):
+            if isinstance(module, classes) or name == "bias" or name.endswith("_bias"):
+                names.add(f"{path}.{name}" if path else name)
+    return names
+
+
+def _own_parameters(module: Any) -> list[tuple[str, Any]]:
+    return list(module.named_parameters(recurse=False))
+
+
+def _module_class(entry: Any) -> type:
+    """:return: class of modules, by "rf.NAME", "torch.nn.NAME", or a path of its own"""
+    if isinstance(entry, type):
+        return entry
+    where = f"{_WHERE}: 'weight_decay_modules_blacklist'"
+    if not isinstance(entry, str) or "." not in entry:
+        raise ConfigError(f"{where}: {entry!r} is no class, and no name such as 'rf.Embedding'.")
+    module_name, _, name = entry.rpartition(".")
+    module_name = "returnn.frontend" if module_name == "rf" else module_name
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"{where}: there is no module {module_name!r}, of {entry!r}.") from exc
+    classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+    check_known("class", name, classes, where=where)
+    return getattr(module, name)

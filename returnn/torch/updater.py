@@ -1,0 +1,281 @@
+"""
+`Updater`: the update of all parameters.
+
+Gradients of the objective -> what `returnn.torch.optim.gradients` does to them -> the optimizer -> decoupled weight
+decay of single parameters. With `accum_grad_multiple_step`, everything after the gradients waits until enough steps are
+collected, or the epoch ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+import returnn.frontend as rf
+from returnn.config import Config
+from returnn.engine.run.non_finite import NonFiniteError
+from returnn.log import log
+from returnn.torch.optim.gradients import (
+    GradientOptions,
+    filter_non_finite_,
+    gradients_of,
+    norm_of,
+    process_gradients_,
+)
+from returnn.torch.optim.mixed_precision import make_grad_scaler
+from returnn.torch.optim.optimizer_choice import MULTIPLIER, choose_optimizer
+from returnn.util.errors import ConfigError, check_known
+
+_DYNAMIC_FORM = "def dynamic_learning_rate(*, network, global_train_step, learning_rate, **kwargs)"
+_DECAY_KEYS = ("interval", "decay")
+
+
+class Updater:
+    """The optimizer, and what belongs to it."""
+
+    def __init__(
+        self, config: Config, model: Any, parameters: Mapping[str, torch.nn.Parameter], *, device: torch.device
+    ) -> None:
+        """
+        :param config: all options are read from here
+        :param model: what `get_model` returned
+        :param parameters: all that there are, by name
+        :param device: where they are
+        :raises ConfigError: if there is nothing to train, or an option makes no sense
+        """
+        self.config = config
+        self.model = model
+        self.parameters = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
+        if not self.parameters:
+            raise ConfigError("training: the model has no trainable parameters.\n  Use task 'eval'.")
+        self.learning_rate = config.options.learning_rate  # of the epoch
+        self.effective_learning_rate = self.learning_rate  # of the last step
+        self.learning_rate_factor = 1.0  # of all steps
+        choice = choose_optimizer(config.options.optimizer)
+        print(f"Create optimizer {choice}.", file=log.v3)
+        self.optimizer = choice.create(self.parameters, model, self.learning_rate)
+        self.scaler = make_grad_scaler(config, device)
+        self._options = GradientOptions.from_config(config)
+        self._num_accum_steps = max(config.options.accum_grad_multiple_step, 1)
+        self._num_collected = 0
+        self._stops_on_non_finite = config.options.stop_on_nonfinite_train_score
+        self._has_checked_use = False
+
+    # Learning rate.
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Sets the learning rate of the epoch."""
+        self.learning_rate = learning_rate
+
+    def _set_rate_of_step(self, train_step: int, epoch: int) -> None:
+        rate = dynamic_learning_rate(
+            self.config.options.dynamic_learning_rate,
+            learning_rate=self.learning_rate * self.learning_rate_factor,
+            global_train_step=train_step,
+            network=self.model,
+            epoch=epoch,
+        )
+        self.effective_learning_rate = rate
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group.get(MULTIPLIER, 1.0)
+
+    # Steps.
+
+    @property
+    def has_collected(self) -> bool:
+        """Whether there are gradients that wait for an update."""
+        return self._num_collected > 0
+
+    @property
+    def is_next_update(self) -> bool:
+        """Whether the next step updates the parameters, not only collects gradients."""
+        return self._num_collected + 1 >= self._num_accum_steps
+
+    def step(self, objective: torch.Tensor, *, train_step: int, epoch: int) -> dict[str, float]:
+        """
+        Updates the parameters, or collects gradients for that.
+
+        :param objective: scalar to minimize
+        :param train_step: number of steps before
+        :param epoch: from 1
+        :return: what is to be told about the step, by name
+        :raises NonFiniteError: if objective or gradients are not finite; the parameters are those of before
+        """
+        if not self._num_collected:
+            self.optimizer.zero_grad(set_to_none=True)
+        self._check_objective(objective)
+        (objective if self.scaler is None else self.scaler.scale(objective)).backward()
+        self._check_use()
+        self._num_collected += 1
+        if self._num_collected < self._num_accum_steps:
+            return {}
+        return self.update(train_step=train_step, epoch=epoch)
+
+    def update(self, *, train_step: int, epoch: int) -> dict[str, float]:
+        """
+        Updates the parameters with the gradients that were collected, if there are any.
+
+        :return: see `step`
+        """
+        if not self._num_collected:
+            return {}
+        self._num_collected = 0
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
+        gradients = gradients_of(self.parameters)
+        if self._options.filters_non_finite:
+            filter_non_finite_(gradients)
+        details = {}
+        with torch.no_grad():
+            if self.config.options.log_grad_norm:
+                details["grad_norm"] = float(norm_of(gradients))
+            if self._stops_on_non_finite and (self.scaler is None or self.scaler.get_scale() < 1.0):
+                # With a larger scale, infinite gradients may come from it, and the scaler leaves out the step.
+                self._check_gradients(gradients)
+            process_gradients_(gradients, self._options)
+        self._set_rate_of_step(train_step, epoch)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        if self.config.options.decouple_constraints:
+            self._decay()
+        return details
+
+    def forget_gradients(self) -> None:
+        """Leaves out what was collected."""
+        self._num_collected = 0
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _check_objective(self, objective: torch.Tensor) -> None:
+        if not objective.requires_grad:
+            raise ConfigError(
+                f"training: the losses depend on none of the {len(self.parameters)} parameters, so none can change."
+            )
+        if self._stops_on_non_finite and not bool(torch.isfinite(objective)):
+            raise NonFiniteError("the loss is not finite")
+
+    def _check_gradients(self, gradients: Mapping[str, torch.Tensor]) -> None:
+        if bool(torch.isfinite(norm_of(gradients))):
+            return
+        wrong = [name for name, gradient in gradients.items() if not bool(torch.isfinite(gradient).all())]
+        where = ", ".join(map(repr, wrong[:3])) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+        text = f"It is that of {where}." if wrong else "Each one alone is finite, but not the norm of all."
+        self.forget_gradients()
+        raise NonFiniteGradient(text)
+
+    def _check_use(self) -> None:
+        """Tells once which parameters the losses do not depend on."""
+        if self._has_checked_use:
+            return
+        self._has_checked_use = True
+        unused = [name for name, parameter in self.parameters.items() if parameter.grad is None]
+        if unused:
+            print(f"The losses do not depend on {len(unused)} parameters: {', '.join(unused)}.", file=log.v2)
+
+    @torch.no_grad()
+    def _decay(self) -> None:
+        """Gradient descent on the L2 constraints of single parameters, with `decouple_constraints_factor`."""
+        factor = self.config.options.decouple_constraints_factor
+        for param in self.model.parameters() if isinstance(self.model, rf.Module) else ():
+            if param.weight_decay and param.trainable:
+                param.raw_tensor.mul_(1.0 - 2.0 * factor * param.weight_decay)
+
+    # State.
+
+    def collected(self) -> tuple[dict[str, torch.Tensor], int]:
+        """:return: gradients that were collected, by name of the parameter; from how many steps"""
+        return (gradients_of(self.parameters) if self._num_collected else {}), self._num_collected
+
+    def restore_collected(self, gradients: Mapping[str, torch.Tensor], num_collected: int) -> None:
+        """Goes on with what `collected` returned."""
+        for name, parameter in self.parameters.items():
+            parameter.grad = gradients.get(name)
+        self._num_collected = num_collected
+
+    def state(self) -> dict[str, Any]:
+        """:return: of optimizer and scaler, for a checkpoint"""
+        state = {"state": self.optimizer.state_dict(), "param_names": list(self.parameters)}
+        if self.scaler is not None:
+            state["grad_scaler"] = self.scaler.state_dict()
+        return state
+
+    def state_tensors(self) -> dict[str, torch.Tensor]:
+        """:return: what the optimizer keeps for each parameter, by `optimizer.PARAMETER.NAME`"""
+        return {
+            f"optimizer.{name}.{key}": value
+            for name, parameter in self.parameters.items()
+            for key, value in self.optimizer.state.get(parameter, {}).items()
+            if isinstance(value, torch.Tensor)
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """
+        :param state: what `state` returned, of the same model and optimizer
+        :raises ConfigError: if it is of others
+        """
+        if "state" not in state:  # as PyTorch itself has it
+            state = {"state": state}
+        try:
+            self.optimizer.load_state_dict(state["state"])
+        except (ValueError, KeyError) as exc:
+            raise ConfigError(
+                f"option 'optimizer': the state in the checkpoint is of another optimizer or model: {exc}.\n"
+                "  To begin with a new state, set 'import_model_train_epoch1', in place of going on."
+            ) from exc
+        if self.scaler is not None and "grad_scaler" in state:
+            self.scaler.load_state_dict(state["grad_scaler"])
+
+
+class NonFiniteGradient(NonFiniteError):
+    """A gradient is not finite, though the loss is."""
+
+
+def dynamic_learning_rate(
+    option: Mapping[str, float] | Callable[..., float] | None,
+    *,
+    learning_rate: float,
+    global_train_step: int,
+    network: Any,
+    epoch: int,
+) -> float:
+    """
+    :param option: `dynamic_learning_rate`: a function; or a dict: within each `interval` of steps, the factor of the
+        learning rate falls from 1 to `decay`, exponentially
+    :param learning_rate: of the epoch
+    :param global_train_step: number of the step, from 0
+    :param network: the model
+    :param epoch: from 1
+    :return: learning rate of the step
+    :raises ConfigError: if the function cannot be called, or the dict has other keys
+    """
+    if option is None:
+        return learning_rate
+    if callable(option):
+        arguments: dict[str, Any] = {
+            "network": network,
+            "global_train_step": global_train_step,
+            "learning_rate": learning_rate,
+            "epoch": epoch,
+        }
+        try:
+            inspect.signature(option).bind(**arguments)
+        except TypeError as exc:
+            raise ConfigError(
+                f"option 'dynamic_learning_rate': the function cannot be called, {exc}.\n"
+                f"  It has to be as: {_DYNAMIC_FORM}."
+            ) from exc
+        return float(option(**arguments))
+    for key in option:
+        check_known("key", key, _DECAY_KEYS, where="option 'dynamic_learning_rate'")
+    for key in _DECAY_KEYS:
+        if not isinstance(option.get(key), (int, float)) or option[key] <= 0:
+            raise ConfigError(
+                f"option 'dynamic_learning_rate': {key!r} is {option.get(key)!r}.\n  It has to be a number above 0."
+            )
+    interval = int(option["interval"])
+    return learning_rate * float(option["decay"]) ** ((global_train_step % interval) / interval)

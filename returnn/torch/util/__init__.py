@@ -1,0 +1,1 @@
+"""Devices, memory, and where the time goes."""

@@ -1,0 +1,441 @@
+"""Trainings of a small model with PyTorch: what they write, and what they go on from."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy
+import pytest
+import torch
+
+import returnn.frontend as rf
+from returnn.config import Config, set_global_config
+from returnn.datasets.core.registry import init_dataset
+from returnn.datasets.hdf import HDFDataset
+from returnn.engine.frontend import tasks
+from returnn.engine.frontend.extern_data import extern_data_of_config
+from returnn.engine.frontend.references import References
+from returnn.engine.hypothesis_files import read_hypotheses
+from returnn.engine.run.non_finite import NonFiniteError
+from returnn.forward_iface import ForwardCallbackIface
+from returnn.log import log
+from returnn.tensor import Dim, batch_dim
+from returnn.torch.engine import Engine
+from returnn.util.backend_engine import BackendEngine
+from returnn.util.errors import ConfigError
+from returnn.util.files.checkpoint_files import CheckpointError
+from tests.engine.frontend import small_model
+from tests.engine.frontend.small_model import classes_dim, time_dim
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@pytest.fixture(autouse=True)
+def backend():
+    log.initialize(verbosity=[3])
+    before = BackendEngine.selected_engine
+    yield
+    set_global_config(None)
+    rf.select_backend_numpy()
+    BackendEngine.selected_engine = before
+
+
+def config(folder, **options):
+    made = small_model.config(folder, **options)
+    set_global_config(made)
+    BackendEngine.select_engine(config=made)
+    return made
+
+
+def parameters(name):
+    return torch.load(f"{name}.pt", weights_only=True)["model"]
+
+
+def assert_same(one, other):
+    assert list(one) == list(other)
+    for name, value in one.items():
+        assert torch.equal(value, other[name]), name
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """:return: folder with two epochs"""
+    folder = tmp_path_factory.mktemp("trained")
+    made = small_model.config(folder, num_epochs=2)
+    set_global_config(made)
+    BackendEngine.select_engine(config=made)
+    tasks.train(made)
+    return folder
+
+
+def test_content_of_model_files(trained):
+    content = torch.load(trained / "net.002.pt", weights_only=True)
+    assert content["epoch"] == 2
+    assert content["step"] == 4
+    assert content["effective_learning_rate"] == 0.01
+    assert content["model"]["conv.filter"].shape == (3, 9, 4)
+    assert "state" in torch.load(trained / "net.002.opt.pt", weights_only=True)["optimizer"]
+
+
+def test_a_resumed_training_ends_with_the_same_parameters(trained, tmp_path):
+    tasks.train(config(tmp_path, num_epochs=1))
+    tasks.train(config(tmp_path, num_epochs=2))
+    assert_same(parameters(trained / "net.002"), parameters(tmp_path / "net.002"))
+
+
+@pytest.mark.parametrize("options", [
+    {"torch_dataloader_opts": {"num_workers": 2}},
+    {"torch_checkpoint_format": "safetensors"},
+])  # fmt: skip
+def test_how_data_comes_and_models_are_kept_changes_nothing(options, trained, tmp_path):
+    tasks.train(config(tmp_path, **options))
+    tasks.train(config(tmp_path, num_epochs=2, **options))
+    engine = Engine(config(tmp_path, num_epochs=2, task="eval"))
+    engine.init_network_from_config()
+    assert_same(parameters(trained / "net.002"), dict(engine.runner.parameters))
+
+
+def test_a_killed_training_ends_with_the_same_parameters(tmp_path):
+    text = """#!rnn.py
+import os, signal
+from tests.engine.frontend import small_model
+from tests.engine.frontend.small_model import *
+
+globals().update(small_model.config(__import__("pathlib").Path("model")).typed_dict)
+num_epochs = 2
+steps = []
+
+def train_step(*, model, extern_data, **kwargs):
+    steps.append(1)
+    if str(len(steps)) == os.environ.get("KILL_AT_STEP"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    small_model.train_step(model=model, extern_data=extern_data)
+"""
+    (tmp_path / "train.config").write_text(text)
+
+    def run(**environment):
+        env = {**os.environ, "PYTHONPATH": ROOT, "CUDA_VISIBLE_DEVICES": "", **environment}
+        command = [sys.executable, os.path.join(ROOT, "rnn.py"), "train.config"]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+        return done.returncode, done.stdout + done.stderr
+
+    status, output = run(KILL_AT_STEP="5")  # of the steps, 2 train and 1 dev per epoch
+    assert status == -signal.SIGKILL, output
+    assert sorted(name for name in os.listdir(tmp_path / "model") if name.endswith(".pt")) == [
+        "net.001.opt.pt", "net.001.pt",
+    ]  # fmt: skip
+    status, output = run()
+    assert status == 0, output
+    assert "start training at epoch 2 of 2" in output
+    other = tmp_path / "other"
+    other.mkdir()
+    tasks.train(config(other, num_epochs=2))
+    assert_same(parameters(other / "net.002"), parameters(tmp_path / "model" / "net.002"))
+
+
+def test_scores_of_eval_are_those_of_the_training(trained, tmp_path, capsys):
+    tasks.evaluate(config(
+        trained, task="eval", eval_output_file=str(tmp_path / "scores"),
+        eval_output_file_per_seq=str(tmp_path / "seqs"), loss_name="ce", output_per_seq_format=["score", "seq_len"],
+    ))  # fmt: skip
+    scores = eval((tmp_path / "scores").read_text())
+    rows = [line.split(";") for line in (tmp_path / "seqs").read_text().splitlines()]
+    total = sum(float(score) * int(length) for score, length in rows)
+    assert total / sum(int(length) for _, length in rows) == pytest.approx(scores["dev_score"])
+    assert "dev: error fer" in capsys.readouterr().out
+
+
+class Outputs(ForwardCallbackIface):
+    def __init__(self):
+        self.by_tag = {}
+
+    def init(self, *, model):
+        self.model = model
+
+    def process_seq(self, *, seq_tag, outputs):
+        self.by_tag[seq_tag] = outputs
+
+    def finish(self):
+        self.is_finished = True
+
+
+def forward_options(folder, **options):
+    data = {"class": "Task12AXDataset", "num_seqs": 5, "fixed_random_seed": 1}
+    return config(folder, task="forward", forward_data=data, search_data=data, **options)
+
+
+def test_outputs_of_each_sequence_do_not_depend_on_the_batch(trained):
+    together, alone = Outputs(), Outputs()
+    tasks.forward(forward_options(trained, forward_callback=together))
+    tasks.forward(forward_options(trained, forward_callback=lambda: alone, max_seqs=1))
+    assert together.is_finished
+    assert together.model.conv is not None
+    assert list(together.by_tag) == list(alone.by_tag)
+    assert len({out["output"].raw_tensor.shape for out in together.by_tag.values()}) > 1
+    for tag, outputs in together.by_tag.items():
+        numpy.testing.assert_allclose(outputs["output"].raw_tensor, alone.by_tag[tag]["output"].raw_tensor, atol=1e-6)
+        assert outputs["best"].sparse_dim == classes_dim
+
+
+def test_outputs_in_an_hdf_file(trained, tmp_path):
+    filename = str(tmp_path / "out.hdf")
+    tasks.forward(forward_options(trained, output_file=filename))
+    dataset = HDFDataset([filename])
+    dataset.initialize()
+    dataset.init_seq_order(1)
+    dataset.load_seqs(0, 5)
+    assert dataset.num_seqs == 5
+    assert dataset.get_data(0, "data").shape[1] == 2
+    with pytest.raises(ConfigError, match="exists"):
+        tasks.forward(forward_options(trained, output_file=filename))
+
+
+def test_hypotheses(trained, tmp_path):
+    filename = str(tmp_path / "hyps.py")
+    tasks.search(forward_options(
+        trained, search_output_layer="best", search_output_file=filename, search_output_file_format="py",
+    ))  # fmt: skip
+    hypotheses = read_hypotheses(filename)
+    assert len(hypotheses) == 5
+    assert set(" ".join(hypotheses.values()).split()) <= {"0", "1"}
+
+
+def test_a_batch_is_split_if_memory_is_not_enough(trained, capsys):
+    sizes = []
+
+    def forward_step(*, model, extern_data, **kwargs):
+        size = int(rf.get_default_dim_size_device() is not None and extern_data["data"].raw_tensor.shape[0])
+        sizes.append(size)
+        if size > 2:
+            raise torch.OutOfMemoryError("out of memory")
+        small_model.forward_step(model=model, extern_data=extern_data)
+
+    whole, split = Outputs(), Outputs()
+    tasks.forward(forward_options(trained, forward_callback=whole))
+    options = {"forward_step": forward_step, "forward_auto_split_batch_on_oom": True}
+    tasks.forward(forward_options(trained, forward_callback=split, **options))
+    assert sizes == [5, 2, 3, 1, 2]
+    assert list(whole.by_tag) == list(split.by_tag)
+    for tag, outputs in whole.by_tag.items():
+        numpy.testing.assert_allclose(outputs["output"].raw_tensor, split.by_tag[tag]["output"].raw_tensor, atol=1e-6)
+    with pytest.raises(torch.OutOfMemoryError):
+        tasks.forward(forward_options(trained, forward_callback=split, forward_step=forward_step))
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda x: x * float("nan"), "The first module with a value that is not finite: 'norm' (LayerNorm)."),
+    (lambda x: rf.sqrt(x * 0.0), "It is that of "),
+])  # fmt: skip
+def test_what_is_not_finite_is_named(make, message, tmp_path):
+    class Norm(rf.LayerNorm):
+        def __call__(self, source):
+            return make(super().__call__(source))
+
+    def get_model(**kwargs):
+        model = small_model.Model()
+        model.norm.__class__ = type("LayerNorm", (Norm,), {})
+        return model
+
+    with pytest.raises(NonFiniteError) as info:
+        tasks.train(config(tmp_path, get_model=get_model))
+    assert message in str(info.value)
+    assert "train, epoch 1, step 0, sequences 'seq-0', 'seq-1'" in str(info.value)
+    assert os.listdir(tmp_path) != []
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".pt")] == ["net.001.broken.pt"]
+
+
+@pytest.mark.parametrize("amp", ["bfloat16", {"dtype": "float16"}])
+def test_mixed_precision_trains_to_about_the_same(amp, trained, tmp_path):
+    tasks.train(
+        config(
+            tmp_path, num_epochs=2, torch_amp=amp, grad_scaler={"init_scale": 256.0} if isinstance(amp, dict) else None
+        )
+    )
+    wanted, found = parameters(trained / "net.002"), parameters(tmp_path / "net.002")
+    for name, value in found.items():
+        assert value.dtype == torch.float32
+        torch.testing.assert_close(value, wanted[name], atol=0.02, rtol=0)
+    assert any(not torch.equal(value, wanted[name]) for name, value in found.items())
+
+
+def test_parameters_of_another_model(trained, tmp_path):
+    mapping = {f"lstm.{x}": f"lstm.{x}" for x in ("ff_weight", "rec_weight", "bias")}
+    file = {"filename": str(trained / "net.002.pt"), "init_for_train": True, "prefix": "lstm."}
+    preload = {"old": {**file, "var_name_mapping": mapping}}
+    called = []
+    engine = Engine(
+        config(tmp_path, preload_from_files=preload, load_model_post_hooks=[lambda model: called.append(model)])
+    )
+    engine.init_train_from_config()
+    wanted = parameters(trained / "net.002")
+    assert torch.equal(engine.runner.parameters["lstm.bias"], wanted["lstm.bias"])
+    assert not torch.equal(engine.runner.parameters["conv.filter"], wanted["conv.filter"])
+    assert called == [engine.model]
+    preload = {"old": file}
+    with pytest.raises(ConfigError, match=r"has no 'ff_weight', for the parameter 'lstm\.ff_weight'"):
+        Engine(config(tmp_path, preload_from_files=preload)).init_train_from_config()
+
+
+def test_a_model_that_does_not_fit(trained, tmp_path):
+    with pytest.raises(CheckpointError, match=r"'conv.filter'.* has the shape \[3, 9, 5\] in the model, but \[3"):
+        tasks.evaluate(config(trained, task="eval", get_model=lambda **_: small_model.Model(hidden=5)))
+    with pytest.raises(ConfigError, match="there is no model to work on"):
+        tasks.evaluate(config(tmp_path, task="eval"))
+
+
+def test_newest_two_states_of_the_optimizer_stay(tmp_path):
+    tasks.train(config(tmp_path, num_epochs=4, cleanup_old_models={"keep_last_n": 3, "keep_best_n": 0, "keep": []}))
+    files = sorted(name for name in os.listdir(tmp_path) if name.endswith(".pt"))
+    assert files == ["net.002.pt", "net.003.opt.pt", "net.003.pt", "net.004.opt.pt", "net.004.pt"]
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"get_model": None}, "option 'get_model' is required for task 'train'"),
+    ({"get_model": lambda **_: None}, "the function returned None"),
+    ({"get_model": lambda **_: 5}, "the function returned a int"),
+    ({"get_model": lambda *, epoch: None}, "the function cannot be called, got an unexpected keyword argument 'step'"),
+    ({"train_step": lambda **_: None}, "no loss was marked"),
+    ({"device": "gpu"}, "finds no GPU"),
+    ({"torch_amp": "float8"}, "there is no dtype 'float8'"),
+    ({"torch_dataloader_opts": {"num_worker": 2}}, "Did you mean 'num_workers'"),
+    ({"grad_scaler": {"scale": 2}}, "option 'grad_scaler'"),
+])  # fmt: skip
+def test_errors_of_a_config(options, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        tasks.train(config(tmp_path, **options))
+
+
+def test_errors_of_steps(trained):
+    with pytest.raises(ConfigError, match="no output was marked"):
+        tasks.forward(forward_options(trained, forward_step=lambda **_: None))
+
+    def scalar(*, model, extern_data, **_):
+        rf.get_run_ctx().mark_as_output(rf.reduce_sum(extern_data["data"], axis=extern_data["data"].dims), "x")
+
+    with pytest.raises(ConfigError, match="It has no batch dim"):
+        tasks.forward(forward_options(trained, forward_step=scalar))
+
+
+def test_check_shows_modules_and_computes_nothing(tmp_path, capsys):
+    def get_model(**_):
+        return small_model.Model(hidden=1_000_000)
+
+    tasks.check(config(tmp_path, task="check", get_model=get_model))
+    output = capsys.readouterr().out
+    assert "  conv: Conv1d, 28,000,000 parameters" in output
+    assert "    filter: [filter-dim0=3, feature=9, hidden=1000000] float32" in output
+    assert "loss ce: [" in output
+    assert "no errors" in output
+
+    def wrong_step(*, model, extern_data, **_):
+        model.output(extern_data["data"])
+
+    with pytest.raises(ConfigError, match="the check found 1 error"):
+        tasks.check(config(tmp_path, task="check", train_step=wrong_step))
+    assert "1. train_step: " in capsys.readouterr().out
+
+
+def test_explain_says_why_not(tmp_path):
+    with pytest.raises(ConfigError, match=r"rf.scan and rf.while_loop do in each frame what they say"):
+        tasks.explain(config(tmp_path, task="explain"))
+
+
+def test_curves_profile_and_memory(tmp_path, capsys):
+    tasks.train(config(
+        tmp_path, use_tensorboard=True, torch_profile=1, torch_log_memory_usage=True, num_epochs=3, log_grad_norm=True,
+    ))  # fmt: skip
+    folder = tmp_path / "tensorboard"
+    assert sorted(os.listdir(folder)) == ["dev", "profile.json", "profile.txt", "train"]
+    assert "memory: mem peak" in capsys.readouterr().out
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    events = accumulator.EventAccumulator(str(folder / "train")).Reload()
+    assert {"loss/ce", "error/fer", "grad_norm", "learning_rate"} <= set(events.Tags()["scalars"])
+    assert [event.step for event in events.Scalars("loss/ce")] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_module_of_pytorch_itself(tmp_path):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.output = torch.nn.Linear(9, 2)
+
+    def train_step(*, model, extern_data, **_):
+        raw = model.output(extern_data["data"].raw_tensor)
+        logits = rf.convert_to_tensor(raw, dims=[*extern_data["data"].dims[:2], classes_dim])
+        loss = rf.cross_entropy(
+            target=extern_data["classes"], estimated=logits, estimated_type="logits", axis=classes_dim
+        )
+        rf.get_run_ctx().mark_as_loss(loss, "ce")
+
+    tasks.train(config(tmp_path, get_model=lambda **_: Net(), train_step=train_step))
+    assert sorted(parameters(tmp_path / "net.001")) == ["output.bias", "output.weight"]
+    assert time_dim.size is None
+
+
+WORDS = {"class": "Vocabulary", "labels": ["a", "b"], "unknown_label": None}
+
+
+def beam_of_two(*, model, extern_data, **kwargs):
+    """Marks as many labels as there are frames, and one less with the other place of the beam."""
+    beam = Dim(2, name="beam")
+    place = rf.range_over_dim(beam, dtype="int32").copy_with_roles(sparse_dim=None)
+    lengths = rf.combine_bc(time_dim.get_size_tensor(), "-", place)
+    found = Dim(lengths, name="found")
+    labels = rf.zeros([batch_dim, beam, found], dtype="int32", sparse_dim=classes_dim)
+    rf.get_run_ctx().mark_as_output(labels, "best", dims=[batch_dim, beam, found])
+    scores = rf.expand_dim(rf.convert_to_tensor([0.0, -1.0], dims=[beam]), batch_dim)
+    rf.get_run_ctx().mark_as_output(scores, "scores", dims=[batch_dim, beam])
+
+
+def search_options(trained, tmp_path, **options):
+    data = {**small_model.EXTERN_DATA, "classes": {**small_model.EXTERN_DATA["classes"], "vocab": WORDS}}
+    return config(
+        trained, task="search", search_output_layer="best", search_output_file=str(tmp_path / "hyps.py"),
+        search_output_file_format="py",
+        **{"search_data": {"class": "Task12AXDataset", "num_seqs": 5, "fixed_random_seed": 1}, "extern_data": data,
+           **options},
+    )  # fmt: skip
+
+
+def test_each_hypothesis_has_its_own_length(trained, tmp_path):
+    tasks.search(search_options(trained, tmp_path, forward_step=beam_of_two))
+    lengths = [[len(text.split()) for _, text in hyps] for hyps in read_hypotheses(str(tmp_path / "hyps.py")).values()]
+    assert len({first for first, _ in lengths}) > 1
+    assert all(second == first - 1 for first, second in lengths)
+
+
+def test_hypotheses_are_scored_and_in_the_order_of_the_corpus(trained, tmp_path, capsys):
+    def forward_step(*, model, extern_data, **kwargs):
+        rf.get_run_ctx().mark_as_output(extern_data["classes"], "best", dims=[batch_dim, time_dim])
+
+    options = {"search_metrics": ["wer"], "forward_step": forward_step, "search_data": {
+        "class": "Task12AXDataset", "num_seqs": 6, "fixed_random_seed": 1, "seq_ordering": "sorted_reverse",
+    }}  # fmt: skip
+    tasks.search(search_options(trained, tmp_path, **options))
+    log.flush()
+    out = capsys.readouterr().out
+    assert "search: WER 0.00% (0 errors" in out
+    assert "in the order of the corpus" in out
+    assert list(read_hypotheses(str(tmp_path / "hyps.py"))) == [f"seq-{i}" for i in range(6)]
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"target": "clases"}, "the references are the data 'clases', which is not there.\n  Did you mean 'classes'?"),
+    ({"search_metrics": ["wr"]}, "option 'search_metrics': there is no metric 'wr'.\n  Did you mean 'wer'?"),
+])  # fmt: skip
+def test_errors_of_scored_searches(options, message, trained, tmp_path):
+    made = search_options(trained, tmp_path, search_metrics=["wer"])
+    made.update(options)
+    with pytest.raises(ConfigError) as info:
+        tasks.search(made)
+    assert message in str(info.value)
+
+
+def test_references_need_names_of_labels(monkeypatch):
+    templates = extern_data_of_config(Config({"extern_data": {"classes": {"dim": 2}, "data": {"dim": 9}}}))
+    dataset = init_dataset({"class": "Task12AXDataset", "num_seqs": 1})
+    monkeypatch.setattr(dataset, "can_serialize_data", lambda key: False)
+    with pytest.raises(ConfigError) as info:
+        References(templates, "classes", dataset)
+    assert "option 'search_metrics': the labels of 'classes' have no names.\n  Give it a 'vocab'" in str(info.value)
