@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from returnn.engine.batch import BatchSetGenerator
-from returnn.tf.engine.data_pipeline import (
+from returnn.tf.engine.feeding.data_pipeline import (
     DataProviderBase,
     DatasetDataProvider,
     FeedDictDataProvider,

@@ -1,5 +1,5 @@
 """
-Training in several processes with Horovod: how it is set up, for those who have to know, such as a config.
+How a training in several processes is set up, for code of a config that has to know, under the names of Horovod.
 
     ctx = returnn.tf.horovod.get_ctx()
     learning_rate = 0.001 * (ctx.size() if ctx else 1)
@@ -7,47 +7,40 @@ Training in several processes with Horovod: how it is set up, for those who have
 
 from __future__ import annotations
 
-import functools
-from typing import Any
-
 from returnn.config import Config, get_global_config
-from returnn.util.optional_import import import_optional
+from returnn.engine.run.worker_options import WorkerOptions
+from returnn.util.system.process_group import ProcessPlace, find_place
+
+_ALONE = ProcessPlace(0, 1, 0, 1, "")
 
 
 class HorovodContext:
     """The options of the config about it, and which of the processes this one is."""
 
     def __init__(self, config: Config) -> None:
-        """
-        :param config: with `use_horovod`
-        """
-        self._config = config
-
-    @functools.cached_property
-    def _horovod(self) -> Any:
-        horovod = import_optional("horovod.tensorflow", needed_for="use_horovod")
-        horovod.init()
-        return horovod
+        """:param config: with `use_horovod`"""
+        self._options = WorkerOptions.from_config(config) or WorkerOptions()
+        self._place = find_place() or _ALONE
 
     def rank(self) -> int:
         """:return: number of this process, from 0 on"""
-        return int(self._horovod.rank())
+        return self._place.rank
 
     def size(self) -> int:
         """:return: number of processes"""
-        return int(self._horovod.size())
+        return self._place.size
 
     def local_rank(self) -> int:
         """:return: number of this process on its machine"""
-        return int(self._horovod.local_rank())
+        return self._place.local_rank
 
     def local_size(self) -> int:
         """:return: number of processes on this machine"""
-        return int(self._horovod.local_size())
+        return self._place.local_size
 
     def get_reduce_type(self) -> str:
         """:return: `horovod_reduce_type`: "grad": gradients are exchanged; "param": parameters, from time to time"""
-        return self._config.options.horovod_reduce_type
+        return self._options.reduce_type
 
     def is_reduce_type_grad(self) -> bool:
         """:return: whether gradients are exchanged"""
@@ -59,20 +52,20 @@ class HorovodContext:
 
     def get_param_sync_step(self) -> int:
         """:return: `horovod_param_sync_step`: parameters are exchanged after so many steps"""
-        return self._config.options.horovod_param_sync_step
+        return self._options.param_sync_step
 
     def get_param_sync_time_diff(self) -> float | None:
         """:return: `horovod_param_sync_time_diff`: parameters are exchanged after so many seconds"""
-        return self._config.options.horovod_param_sync_time_diff
+        return self._options.param_sync_time_diff
 
     def should_sync_every_step(self) -> bool:
-        """:return: whether the processes wait for each other in every step"""
+        """:return: whether the processes exchange something in every step"""
         is_rare = self.get_param_sync_step() > 1 or self.get_param_sync_time_diff() is not None
         return not (self.is_reduce_type_param() and is_rare)
 
     def get_dataset_distribution_type(self) -> str:
         """:return: `horovod_dataset_distribution`: "random_seed_offset" or "shard", see the methods below"""
-        return self._config.options.horovod_dataset_distribution
+        return self._options.data
 
     def is_dataset_distribution_random_seed_offset(self) -> bool:
         """:return: whether each process goes over all data, in an order of its own"""

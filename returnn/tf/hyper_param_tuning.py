@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy
@@ -22,11 +23,13 @@ import numpy
 from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
+from returnn.engine.data import load_dataset
 from returnn.log import log
-from returnn.tf.engine.data_pass import DataPass
 from returnn.tf.engine.engine import Engine
+from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.util.errors import ConfigError, UserError, check_known
-from returnn.util.nested import map_nested
+from returnn.util.python.nested import map_nested
+from returnn.util.system.forked import results_of_processes
 
 Eps = 1e-16
 _OPTIONS = {
@@ -188,7 +191,8 @@ class Optimization:
         """
         :param config: with `HyperParam`s. Its option `hyper_param_tuning` has `num_tune_iterations`, `num_individuals`,
             `num_kill_individuals` (that are replaced in an iteration), `num_best` (that are shown), `num_train_steps`
-            (of each individual), `dry_run_first_individual` (train the one with the defaults first, to see errors)
+            (of each individual), `num_threads` (so many are trained at once, if more than 1 each in a process of its
+            own), `dry_run_first_individual` (train the one with the defaults first, to see errors)
         :param train_data: what to train on
         :raises ConfigError: if there is no `HyperParam`, or an option makes no sense
         """
@@ -198,8 +202,7 @@ class Optimization:
         for key in given:
             check_known("key", key, _OPTIONS, where="option 'hyper_param_tuning'")
         self.opts: dict[str, Any] = {**_OPTIONS, **given}
-        if self.opts["num_threads"] != 1:
-            raise ConfigError("option 'hyper_param_tuning': 'num_threads' can be 1 only; one training uses all cores.")
+        self.num_threads = int(self.opts["num_threads"])
         self.num_iterations = int(self.opts["num_tune_iterations"])
         self.num_individuals = int(self.opts["num_individuals"])
         self.num_kill_individuals = int(self.opts["num_kill_individuals"] or self.num_individuals // 2)
@@ -234,7 +237,7 @@ class Optimization:
     def create_config_instance(self, hyper_param_mapping: Mapping[HyperParam, Any], gpu_ids: Any = None) -> Config:
         """
         :param hyper_param_mapping: values
-        :param gpu_ids: not needed: there is one training at a time
+        :param gpu_ids: not needed: trainings do not share a process
         :return: copy of the config with these values
         """
         ids = {id(param): value for param, value in hyper_param_mapping.items()}
@@ -255,13 +258,11 @@ class Optimization:
         :return: the best individuals, best one first
         """
         if self.dry_run_first_individual:
-            self._train(self.get_individual(0, 0))
+            self._dry_run()
         population: list[Individual] = []
         for iteration in range(self.num_iterations):
             population += self._new_individuals(population, iteration)
-            for individual in population:
-                if individual.cost is None:
-                    self._evaluate(individual)
+            self._evaluate_all([individual for individual in population if individual.cost is None])
             population.sort(key=_cost)
             print(f"iteration {iteration + 1} of {self.num_iterations}: best {_describe(population[0])}", file=log.v2)
             if iteration + 1 < self.num_iterations:
@@ -277,6 +278,29 @@ class Optimization:
         children = self.cross_over(population, iteration)[: missing // 2 + missing % 2] if population else []
         return [*children, *self.get_population(iteration, missing - len(children))]
 
+    def _dry_run(self) -> None:
+        """:raises UserError: if the individual with the defaults cannot be trained"""
+        first = self.get_individual(0, 0)
+        if self.num_threads == 1:
+            self._train(first)
+        else:
+            results_of_processes(partial(self._train, first))
+
+    def _evaluate_all(self, individuals: Sequence[Individual]) -> None:
+        if self.num_threads == 1:
+            for individual in individuals:
+                self._evaluate(individual)
+            return
+
+        def cost_of(individual: Individual) -> float | None:
+            self._evaluate(individual)
+            return individual.cost
+
+        functions = [partial(cost_of, individual) for individual in individuals]
+        costs = results_of_processes(*functions, at_once=self.num_threads)
+        for individual, cost in zip(individuals, costs, strict=True):
+            individual.cost = cost
+
     def _evaluate(self, individual: Individual) -> None:
         try:
             individual.cost = self._train(individual)
@@ -287,18 +311,17 @@ class Optimization:
 
     def _train(self, individual: Individual) -> float:
         """:return: sum of the mean losses over the steps"""
+        train_data = self.train_data
+        if self.num_threads > 1:  # in a process of its own, which must not read the same open files
+            train_data = load_dataset(self.config, "train") or train_data
         engine = Engine(self.create_config_instance(individual.hyper_param_mapping))
         try:
-            engine.init_train_from_config(train_data=self.train_data)
+            engine.init_train_from_config(train_data=train_data)
             engine.set_epoch(1)
             engine.init_train_epoch()
-            all_batches = engine.batches_of(self.train_data, train=True)
-            batches = BatchSetGenerator(
-                self.train_data, itertools.islice(_iter(all_batches), self.opts["num_train_steps"])
-            )
-            data_pass = DataPass(
-                engine.session, dataset_name="train", dataset=self.train_data, batches=batches, train=True
-            )
+            all_batches = engine.batches_of(train_data, train=True)
+            batches = BatchSetGenerator(train_data, itertools.islice(_iter(all_batches), self.opts["num_train_steps"]))
+            data_pass = DataPass(engine.session, dataset_name="train", dataset=train_data, batches=batches, train=True)
             data_pass.run(f"individual {individual.name}", raise_exception=True)
             losses = [value for key, value in data_pass.results.items() if key.startswith("loss:")]
             return sum(losses) if all(map(math.isfinite, losses)) else math.inf

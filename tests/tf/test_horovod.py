@@ -1,5 +1,6 @@
-import sys
-from types import ModuleType
+"""What code of a config finds out about the processes, under the names of Horovod."""
+
+from __future__ import annotations
 
 import pytest
 
@@ -9,13 +10,9 @@ from returnn.util.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
-def horovod(monkeypatch):
-    module = ModuleType("horovod.tensorflow")
-    values = {"init": None, "rank": 1, "size": 3, "local_rank": 0, "local_size": 2}
-    for name, value in values.items():
-        setattr(module, name, lambda value=value: value)
-    monkeypatch.setitem(sys.modules, "horovod", ModuleType("horovod"))
-    monkeypatch.setitem(sys.modules, "horovod.tensorflow", module)
+def started_by_torchrun(monkeypatch):
+    for name, value in {"RANK": 1, "WORLD_SIZE": 3, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 2}.items():
+        monkeypatch.setenv(name, str(value))
 
 
 def ctx(**options):
@@ -27,9 +24,17 @@ def test_without_horovod():
 
 
 def test_which_process_it_is():
-    found = ctx(horovod_dataset_distribution="shard")
+    found = ctx()
     assert (found.rank(), found.size(), found.local_rank(), found.local_size()) == (1, 3, 0, 2)
+    assert found.is_dataset_distribution_shard()
     assert list(range(7))[found.get_dataset_shard_batch_slice()] == [1, 4]
+
+
+def test_alone(monkeypatch):
+    monkeypatch.delenv("RANK")
+    found = ctx(horovod_dataset_distribution="random_seed_offset")
+    assert (found.rank(), found.size(), found.local_rank(), found.local_size()) == (0, 1, 0, 1)
+    assert found.is_dataset_distribution_random_seed_offset()
 
 
 def test_when_processes_wait_for_each_other():

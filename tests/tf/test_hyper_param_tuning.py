@@ -1,3 +1,4 @@
+import json
 import math
 import os
 import subprocess
@@ -108,6 +109,29 @@ def test_the_search_finds_something_better_than_the_default(tmp_path, capsys):
     assert best[0].hyper_param_mapping[rate] > 1e-9
 
 
+PARALLEL = """
+import json, pathlib, sys
+from returnn.engine.data import load_dataset
+from tests.tf.test_hyper_param_tuning import Optimization, tuned
+
+found = []
+for num_threads in (2, 1):  # as TensorFlow must not have computed anything before
+    options = {"num_tune_iterations": 2, "num_individuals": 3, "num_kill_individuals": 1, "num_train_steps": 2}
+    config = tuned(pathlib.Path(sys.argv[1]), hyper_param_tuning={**options, "num_threads": num_threads})
+    best = Optimization(config, load_dataset(config, "train")).work()
+    found.append([(individual.name, individual.cost) for individual in best])
+json.dump(found, open(sys.argv[1] + "/found", "w"))
+"""
+
+
+def test_several_at_once_find_the_same(tmp_path):
+    subprocess.run([sys.executable, "-c", PARALLEL, str(tmp_path)], check=True, timeout=300)
+    several, one = json.loads((tmp_path / "found").read_text())
+    assert len(one) == 3
+    assert [name for name, _ in several] == [name for name, _ in one]
+    assert [cost for _, cost in several] == pytest.approx([cost for _, cost in one], rel=1e-4)
+
+
 def test_values_replace_their_places_and_the_config_stays(tmp_path):
     original = tuned(tmp_path)
     optimization = Optimization(original, None)
@@ -141,7 +165,6 @@ def test_trainings_that_fail_are_the_worst(tmp_path):
             lambda: Optimization(Config({"hyper_param_tuning": {"num_bst": 1}}), None),
             "option 'hyper_param_tuning': there is no key 'num_bst'.\n  Did you mean 'num_best'",
         ),
-        (lambda: Optimization(Config({"hyper_param_tuning": {"num_threads": 2}}), None), "'num_threads' can be 1 only"),
     ],
 )  # fmt: skip
 def test_wrong_options(make, message):

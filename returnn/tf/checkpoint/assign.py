@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy
 import tensorflow as tf
 
-from returnn.tf.util.assign import assign_values
+from returnn.tf.util.parameters.assign import assign_values
 
 _ATTRIBUTE = "custom_post_init"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy
 import tensorflow as tf
 
 from returnn.tf.checkpoint.files import CheckpointError
@@ -37,14 +38,30 @@ class FiniteValues:
         """
         if self._counts is None:
             return
-        wrong = {name: int(count) for name, count in zip(self._names, session.run(self._counts), strict=True) if count}
-        if wrong:
-            name = next(iter(wrong))
-            raise CheckpointError(
-                f"checkpoint {checkpoint!r} is not written: {wrong[name]} values of {name!r} are not finite"
-                f"{f', nor are those of {len(wrong) - 1} other variables' if len(wrong) > 1 else ''}.\n"
-                "  Checkpoints that are there are as they were. Lower 'learning_rate', and go on from the last one."
-            )
+        _check_counts(dict(zip(self._names, session.run(self._counts), strict=True)), checkpoint)
+
+
+def check_finite(values: Mapping[str, numpy.ndarray], checkpoint: str, *, trained: frozenset[str]) -> None:
+    """
+    :param values: by name in the checkpoint
+    :param checkpoint: which is to be written
+    :param trained: names of those that may not be infinite
+    :raises CheckpointError: if some are not finite
+    """
+    floats = {name: value for name, value in values.items() if tf.as_dtype(value.dtype).is_floating}
+    wrong = {name: ~numpy.isfinite(x) if name in trained else numpy.isnan(x) for name, x in floats.items()}
+    _check_counts({name: int(numpy.count_nonzero(flags)) for name, flags in wrong.items()}, checkpoint)
+
+
+def _check_counts(counts: Mapping[str, int], checkpoint: str) -> None:
+    wrong = {name: int(count) for name, count in counts.items() if count}
+    if wrong:
+        name = next(iter(wrong))
+        raise CheckpointError(
+            f"checkpoint {checkpoint!r} is not written: {wrong[name]} values of {name!r} are not finite"
+            f"{f', nor are those of {len(wrong) - 1} other variables' if len(wrong) > 1 else ''}.\n"
+            "  Checkpoints that are there are as they were. Lower 'learning_rate', and go on from the last one."
+        )
 
 
 def _count(flags: tf.Tensor) -> tf.Tensor:

@@ -19,7 +19,7 @@ from returnn.log import log
 from returnn.tf.checkpoint.assign import ValueOfVariable, set_custom_post_init
 from returnn.tf.checkpoint.files import CheckpointError, get_checkpoint_filepattern
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
-from returnn.tf.util.assign import assign_values
+from returnn.tf.util.parameters.assign import assign_values
 
 _MAX_NAMES = 5  # that a message lists
 
@@ -143,7 +143,7 @@ class CustomCheckpointLoader:
 
     def get_variable_value_map(self) -> dict[object, VariableValue]:
         """:return: variable's `ref()` -> where its value comes from; without those that keep their value"""
-        by_importer = {var.ref(): imp for imp in self.custom_param_importers for var in imp.layer.params.values()}
+        by_importer = {var.ref(): imp for imp in self.custom_param_importers for var in imp.layer.own_params.values()}
         found: dict[object, VariableValue] = {}
         for name, var in self.net_vars.items():
             if var.ref() in by_importer:
@@ -185,7 +185,7 @@ class CustomCheckpointLoader:
 
     def _loads_params_of(self, layer: LayerWithImporter) -> bool:
         loaded = {var.ref() for var in self.net_vars.values()}
-        return any(var.ref() in loaded for var in layer.params.values())
+        return any(var.ref() in loaded for var in layer.own_params.values())
 
     def _importer_of(self, layer: LayerWithImporter) -> CustomParamImporter:
         prefix = f"{layer.get_absolute_name()}/".removeprefix(self.params_prefix).replace(self.load_if_prefix, "", 1)
@@ -194,7 +194,7 @@ class CustomCheckpointLoader:
 
     def _imported_names(self) -> set[str]:
         """:return: names in the network and in the checkpoint that importers take care of"""
-        refs = {var.ref() for importer in self.custom_param_importers for var in importer.layer.params.values()}
+        refs = {var.ref() for importer in self.custom_param_importers for var in importer.layer.own_params.values()}
         in_network = {name for name, var in self.net_vars.items() if var.ref() in refs}
         prefixes = tuple(importer.prefix for importer in self.custom_param_importers)
         return in_network | {name for name in self.var_ckpt_names if prefixes and name.startswith(prefixes)}

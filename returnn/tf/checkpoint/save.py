@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+import numpy
 import tensorflow as tf
 
 from returnn.tf.checkpoint.files import CheckpointError, checkpoint_files, entries_of_folder, sync
 from returnn.tf.checkpoint.finite_values import FiniteValues
+from returnn.tf.util.op_error import op_error_text
 
 _SAVING = ".saving"
 _READY = ".ready"
@@ -46,21 +48,43 @@ class CheckpointWriter:
         :param may_be_broken: whether it is to be looked at, and nothing starts from it
         :raises CheckpointError: if it cannot be written, or has values that are not finite; what was there before stays
         """
-        folder = f"{checkpoint}{_SAVING}"
-        try:
+
+        def check() -> None:
             if not may_be_broken:
                 self._finite_values.check(session, checkpoint)
-            os.makedirs(os.path.dirname(checkpoint) or ".", exist_ok=True)
-            shutil.rmtree(folder, ignore_errors=True)
-            os.mkdir(folder)
-            session.run(self._save, {self._prefix: os.path.join(folder, os.path.basename(checkpoint))})
-            _finish(folder, checkpoint)
-        except (OSError, tf.errors.OpError) as exc:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise CheckpointError(
-                f"checkpoint {checkpoint!r} cannot be written: {_reason(exc)}.\n"
-                "  Checkpoints that are there are as they were."
-            ) from exc
+
+        _write_aside(checkpoint, lambda prefix: session.run(self._save, {self._prefix: prefix}), check=check)
+
+
+class ValuesWriter:
+    """
+    Saves values that are not in a session, so also in a thread beside it. It has a graph and a thread of its own.
+    """
+
+    def __init__(self, values: Mapping[str, numpy.ndarray]):
+        """:param values: name in the checkpoint -> a value of the same type as those that will be saved"""
+        self.names = sorted(values)
+        options = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, use_per_session_threads=True)
+        options.intra_op_parallelism_threads = options.inter_op_parallelism_threads = 1
+        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+            self._prefix = tf.compat.v1.placeholder(tf.string, ())
+            self._values = [tf.compat.v1.placeholder(_dtype_of(values[name])) for name in self.names]
+            self._save = tf.raw_ops.SaveV2(
+                prefix=self._prefix,
+                tensor_names=self.names,
+                shape_and_slices=[""] * len(self.names),
+                tensors=self._values,
+            )
+            self._session = tf.compat.v1.Session(graph=graph, config=options)
+
+    def save(self, values: Mapping[str, numpy.ndarray], checkpoint: str) -> None:
+        """
+        :param values: of all names
+        :param checkpoint: name without suffix. What is there under that name is replaced
+        :raises CheckpointError: if it cannot be written; what was there before stays
+        """
+        feed = dict(zip(self._values, (values[name] for name in self.names), strict=True))
+        _write_aside(checkpoint, lambda prefix: self._session.run(self._save, {self._prefix: prefix, **feed}))
 
 
 def finish_interrupted_saves(model: str) -> list[str]:
@@ -79,6 +103,32 @@ def finish_interrupted_saves(model: str) -> list[str]:
         return [_finish_or_delete(os.path.join(folder, entry)) for entry in sorted(entries)]
     except OSError as exc:
         raise CheckpointError(f"interrupted save of {model!r}: {exc.strerror}: {exc.filename!r}.") from exc
+
+
+def _write_aside(checkpoint: str, write: Callable[[str], object], *, check: Callable[[], None] = lambda: None) -> None:
+    """
+    :param checkpoint: name without suffix
+    :param write: writes the files, whose names begin with what it gets
+    :param check: of the values. It comes first, and can raise
+    """
+    folder = f"{checkpoint}{_SAVING}"
+    try:
+        check()
+        os.makedirs(os.path.dirname(checkpoint) or ".", exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+        write(os.path.join(folder, os.path.basename(checkpoint)))
+        _finish(folder, checkpoint)
+    except (OSError, tf.errors.OpError) as exc:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise CheckpointError(
+            f"checkpoint {checkpoint!r} cannot be written: {_reason(exc)}.\n"
+            "  Checkpoints that are there are as they were."
+        ) from exc
+
+
+def _dtype_of(value: numpy.ndarray) -> tf.DType:
+    return tf.string if value.dtype == object else tf.as_dtype(value.dtype)
 
 
 def _value(variable: tf.Variable | tf.Tensor) -> tf.Tensor:
@@ -129,5 +179,5 @@ def _reason(exc: OSError | tf.errors.OpError) -> str:
     """:return: without a full stop at the end"""
     if isinstance(exc, OSError):
         return f"{exc.strerror}: {exc.filename!r}"
-    lines = [line for line in exc.message.splitlines() if line.strip() and "[[{{node" not in line]
-    return lines[-1].split(". ")[0].rstrip(".")  # before it: where the op was made
+    text = op_error_text(exc).partition(" (operation ")[0]
+    return text.rpartition("; ")[2].split(". ")[0].rstrip(".")  # before it: a temporary file

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 
+import numpy
 import tensorflow as tf
 
 from returnn.tf.checkpoint.files import (
     CheckpointError,
-    UnreadableError,
     check_readable,
     checkpoint_exists,
     checkpoint_files,
     entries_of_folder,
 )
+from returnn.util.files.checkpoint_files import NewestIntact, newest_intact
 
 # What the reader raises: some errors of TensorFlow arrive as those of Python.
 _READ_ERRORS = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A checkpoint that cannot be used, and why, as a sentence that names both."""
-
-    checkpoint: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class NewestIntact:
-    """:param epoch: None if no checkpoint is intact"""
-
-    epoch: int | None
-    checkpoint: str | None
-    skipped: tuple[Damage, ...]  # newer ones, the newest first
 
 
 def open_checkpoint(checkpoint: str) -> tf.train.CheckpointReader:
@@ -82,33 +65,26 @@ def verify_checkpoint(checkpoint: str) -> None:
         read_tensor(reader, name, checkpoint=checkpoint)
 
 
+def read_values(checkpoint: str, names: Collection[str] | None = None) -> dict[str, numpy.ndarray]:
+    """
+    :param checkpoint: name without suffix
+    :param names: only these, as far as they are there; None: all
+    :return: values, by name
+    :raises CheckpointError: if something is missing or damaged
+    :raises UnreadableError: if that is not known
+    """
+    reader = open_checkpoint(checkpoint)
+    found = reader.get_variable_to_shape_map()
+    wanted = sorted(found if names is None else set(found).intersection(names))
+    return {name: read_tensor(reader, name, checkpoint=checkpoint) for name in wanted}
+
+
 def newest_intact_checkpoint(checkpoints: Mapping[int, str]) -> NewestIntact:
     """
     :param checkpoints: epoch -> name without suffix
     :raises UnreadableError: if it is not known whether a newer one is intact
     """
-    skipped = []
-    for epoch in sorted(checkpoints, reverse=True):
-        damage = _damage_of(checkpoints[epoch])
-        if damage is None:
-            return NewestIntact(epoch, checkpoints[epoch], tuple(skipped))
-        skipped.append(damage)
-    return NewestIntact(None, None, tuple(skipped))
-
-
-def _damage_of(checkpoint: str) -> Damage | None:
-    """:return: None if it is intact. What was read wrongly once, as from a network, is read again"""
-    for is_last_try in (False, True):
-        try:
-            verify_checkpoint(checkpoint)
-        except UnreadableError:
-            raise
-        except CheckpointError as exc:
-            if is_last_try:
-                return Damage(checkpoint, str(exc))
-        else:
-            break
-    return None
+    return newest_intact(checkpoints, verify_checkpoint)
 
 
 def _missing_data_file(checkpoint: str) -> str | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -13,26 +12,32 @@ from returnn.config import Config
 from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.base import EngineBase
-from returnn.engine.data import dataset_names, load_dataset
+from returnn.engine.data import describe_data
 from returnn.engine.hypothesis_files import HypothesesPerLayer
 from returnn.engine.net_dicts import NetDicts
+from returnn.engine.run.engine import TrainingEngine
+from returnn.engine.run.evaluation import format_score
+from returnn.engine.run.model_files import ModelFiles, model_files_are_written
+from returnn.engine.run.scores import with_perplexities
+from returnn.engine.run.unfinished_epochs import UnfinishedEpochs
 from returnn.forward_iface import ForwardCallbackIface
-from returnn.tf.checkpoint import delete_checkpoint
-from returnn.tf.engine import statistics as engine_statistics
-from returnn.tf.engine.batches import batches_of
-from returnn.tf.engine.built_network import NetDict, create_network
-from returnn.tf.engine.data_pass import DataPass
-from returnn.tf.engine.evaluation import Evaluation, format_score
-from returnn.tf.engine.forward import forward_to_hdf
-from returnn.tf.engine.forward_callback import forward_with_callback
-from returnn.tf.engine.model_files import ModelFiles
-from returnn.tf.engine.network_of_epoch import NetworkOfEpoch
-from returnn.tf.engine.network_session import NetworkSession
-from returnn.tf.engine.search import search
+from returnn.tf import checkpoint
+from returnn.tf.checkpoint.unfinished import UnfinishedCheckpoints
+from returnn.tf.distributed.workers import init_workers
+from returnn.tf.engine.feeding.batches import batches_of
+from returnn.tf.engine.outputs import statistics as engine_statistics
+from returnn.tf.engine.outputs.forward import forward_to_hdf
+from returnn.tf.engine.outputs.forward_callback import forward_with_callback
+from returnn.tf.engine.outputs.search import search
+from returnn.tf.engine.outputs.single_seqs import SingleSeqs
+from returnn.tf.engine.passes.data_pass import DataPass
+from returnn.tf.engine.passes.score_fetches import cross_entropies
 from returnn.tf.engine.server import SearchServer
-from returnn.tf.engine.single_seqs import SingleSeqs
-from returnn.tf.engine.training import Training
+from returnn.tf.engine.session.built_network import NetDict, check_has_loss, create_network
+from returnn.tf.engine.session.device import session_options
+from returnn.tf.engine.session.network_of_epoch import NetworkOfEpoch
+from returnn.tf.engine.session.network_session import NetworkSession
+from returnn.tf.engine.session.trained_network import TrainedNetwork
 from returnn.tf.network import TFNetwork
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.updater import Updater
@@ -54,7 +59,7 @@ def get_global_engine() -> Engine:
     return _engine
 
 
-class Engine(EngineBase):
+class Engine(TrainingEngine):
     """The tasks of a config, and what they share: session, networks and model files of the epochs."""
 
     def __init__(self, config: Config | None = None) -> None:
@@ -66,30 +71,28 @@ class Engine(EngineBase):
             self.config.set("search_depends_on_batch", False)
         self.custom_get_net_dict: Callable[..., NetDict] | None = self.config.options.get_network
         self.net_dicts = NetDicts(self.config, self.pretrain)
-        self.session = NetworkSession(self.config, self.epochs, on_new_network=self._call_on_new_network)
-        self.model_files = ModelFiles(self.config, self.model_names)
-        self.network_of_epoch = NetworkOfEpoch(self.session, self.net_dicts, self.model_files)
-        self.evaluation = Evaluation(self.session, self.learning_rate_control)
-        self.training = Training(
-            self.session,
-            self.network_of_epoch,
-            self.model_files,
-            self.evaluation,
-            self.learning_rate_control,
-            on_epoch=self._call_on_epoch,
+        is_training = self.config.options.task == "train"
+        workers = init_workers(self.config, session_options(self.config)) if is_training else None
+        self.session = NetworkSession(
+            self.config, self.epochs, on_new_network=self._call_on_new_network, workers=workers
         )
+        unfinished = UnfinishedEpochs(
+            self.config,
+            self.model_names,
+            UnfinishedCheckpoints(),
+            are_written=model_files_are_written(self.config) and workers is None,
+        )
+        model_files = ModelFiles(self.config, self.model_names, checkpoint, unfinished, processes=workers)
+        self.learning_rate_control.is_written = workers is None or workers.is_first
+        self.network_of_epoch = NetworkOfEpoch(self.session, self.net_dicts, model_files)
+        trained = TrainedNetwork(self.session, self.network_of_epoch, model_files)
+        self._set_model(trained, model_files)
         self.single_seqs = SingleSeqs(self.session)
 
     def _call_on_new_network(self) -> None:
         callback = self.config.options.init_new_network_callback
         if callback:
             callback(engine=self, network=self.network, session=self.tf_session, epoch=self.epoch)
-
-    def _call_on_epoch(self) -> None:
-        self.learning_rate = self.training.learning_rate
-        hook = self.config.options.init_train_epoch_posthook
-        if hook:
-            exec(hook, {**self.config.typed_dict, "self": self, "engine": self})
 
     def finalize(self, error_occurred: bool = False) -> None:
         """
@@ -162,7 +165,7 @@ class Engine(EngineBase):
         extern_data: ExternData | None = None,
         initial_learning_rate: float = 1.0,
     ) -> tuple[TFNetwork, Updater | None]:
-        """:return: see `returnn.tf.engine.built_network.create_network`"""
+        """:return: see `returnn.tf.engine.session.built_network.create_network`"""
         return create_network(
             config, rnd_seed, train_flag, eval_flag, search_flag, net_dict, extern_data, initial_learning_rate
         )
@@ -196,6 +199,7 @@ class Engine(EngineBase):
         """
         if net_dict_post_proc is not None:
             self.net_dicts.post_process = net_dict_post_proc
+        describe_data(config or self.config, self.training.dataset)
         self.network_of_epoch.begin(config or self.config)
 
     def need_init_new_network(self, net_desc: NetDict | None = None) -> bool:
@@ -233,43 +237,9 @@ class Engine(EngineBase):
     @staticmethod
     def delete_model(filename: str) -> int:
         """:return: bytes that are free now"""
-        return delete_checkpoint(filename)
-
-    def cleanup_old_models(self, ask_for_confirmation: bool = False) -> None:
-        """
-        Deletes model files as `cleanup_old_models` says.
-
-        :param ask_for_confirmation: ask the person at the terminal; True holds if the option is not set
-        """
-        self.model_files.clean_up(self.learning_rate_control, ask_for_confirmation=ask_for_confirmation)
+        return checkpoint.delete_checkpoint(filename)
 
     # Training.
-
-    def init_train_from_config(
-        self,
-        config: Config | None = None,
-        train_data: Dataset | None = None,
-        dev_data: Dataset | None = None,
-        eval_data: Dataset | None = None,
-    ) -> None:
-        """
-        Data and network for a training.
-
-        :param config: default: that of the engine
-        :param train_data: default: `train` of the config
-        :param dev_data: default: `dev` of the config
-        :param eval_data: default: `eval` of the config
-        """
-        config = config or self.config
-        self.training.dataset = train_data or load_dataset(config, "train")
-        if self.training.dataset is None:
-            raise ConfigError("option 'train' is required: the description of the data to train on.")
-        self.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
-        given = {"dev": dev_data, "eval": eval_data}
-        self.eval_datasets.update({name: data for name, data in given.items() if data is not None})
-        if self.learning_rate_control.filename and os.path.exists(self.learning_rate_control.filename):
-            self.learning_rate_control.load()
-        self.init_network_from_config(config)
 
     @property
     def train_data(self) -> Dataset | None:
@@ -281,25 +251,9 @@ class Engine(EngineBase):
         """Each such epoch has a model file."""
         return self.training.save_interval
 
-    def train(self) -> None:
-        """
-        All epochs that are left.
-
-        :raises NonFiniteError: if a loss is not finite
-        """
-        self.training.run()
-
     def check_last_epoch(self) -> None:
         """Evaluates the epoch before, if the process was killed after its model file was written."""
         self.training.check_last_epoch()
-
-    def init_train_epoch(self) -> None:
-        """Network, learning rate and data of the epoch."""
-        self.training.begin_epoch()
-
-    def train_epoch(self) -> None:
-        """One epoch: training, model file, evaluation."""
-        self.training.train_epoch()
 
     def batches_of(self, dataset: Dataset, *, train: bool) -> BatchSetGenerator:
         """
@@ -310,15 +264,6 @@ class Engine(EngineBase):
         return batches_of(self.session, dataset, train=train)
 
     # Evaluation.
-
-    @property
-    def eval_datasets(self) -> dict[str, Dataset]:
-        """What is evaluated after each epoch, by name."""
-        return self.evaluation.datasets
-
-    @eval_datasets.setter
-    def eval_datasets(self, datasets: dict[str, Dataset]) -> None:
-        self.evaluation.datasets = datasets
 
     @property
     def dev_data(self) -> Dataset | None:
@@ -334,28 +279,11 @@ class Engine(EngineBase):
         """:return: what is evaluated after each epoch, by name"""
         return self.eval_datasets
 
-    def eval_model(
-        self,
-        output_file: str | None = None,
-        output_per_seq_file: str | None = None,
-        loss_name: str | None = None,
-        output_per_seq_format: Sequence[str] | None = None,
-        output_per_seq_file_format: str = "txt",
-        skip_already_evaluated: bool = False,
-        init_seq_order: bool = True,
-        lr_control_update_scores: bool = True,
-    ) -> dict[str, dict[str, float]]:
-        """:return: means over all frames, by data set, and by `loss:NAME` and `error:NAME`, see `Evaluation.run`"""
-        return self.evaluation.run(
-            output_file=output_file,
-            output_per_seq_file=output_per_seq_file,
-            loss_name=loss_name,
-            output_per_seq_format=output_per_seq_format,
-            output_per_seq_file_format=output_per_seq_file_format,
-            skip_already_evaluated=skip_already_evaluated,
-            init_seq_order=init_seq_order,
-            lr_control_update_scores=lr_control_update_scores,
-        )
+    def check_has_scores(self) -> None:
+        check_has_loss(self.network, purpose="task 'eval'")
+
+    def scores_for_people(self, scores: dict[str, float]) -> dict[str, float]:
+        return with_perplexities(scores, cross_entropies(self.network.losses_dict))
 
     def format_score(self, score: float | dict[str, float]) -> str:
         """:return: for people"""
@@ -411,7 +339,7 @@ class Engine(EngineBase):
         output_file: str | None = None,
         output_file_format: str = "txt",
     ) -> dict[str, HypothesesPerLayer]:
-        """:return: hypotheses by tag, see `returnn.tf.engine.search`"""
+        """:return: hypotheses by tag, see `returnn.tf.engine.outputs.search`"""
         return search(
             self.session,
             dataset,
@@ -441,12 +369,18 @@ class Engine(EngineBase):
         forward_to_hdf(self.session, data, output_file, output_layer=output_layer, batch_size=batch_size)
 
     def forward_with_callback(
-        self, *, dataset: Dataset, callback: ForwardCallbackIface, dataset_init_epoch: bool = True
+        self,
+        *,
+        dataset: Dataset,
+        callback: ForwardCallbackIface,
+        dataset_init_epoch: bool = True,
+        layers: Collection[str] | None = None,
     ) -> None:
         """
         :param dataset: what goes in
         :param callback: gets the outputs of each sequence
         :param dataset_init_epoch: whether an epoch of the data set begins
+        :param layers: names of the output layers that are wanted; None: all
         """
         forward_with_callback(
             self.session,
@@ -454,10 +388,11 @@ class Engine(EngineBase):
             callback=callback,
             dataset_init_epoch=dataset_init_epoch,
             batch_size=self.config.options.forward_batch_size,
+            layers=layers,
         )
 
     def analyze(self, data: Dataset, statistics: Sequence[str] | None) -> dict[str, dict[str, Any]]:
-        """:return: statistics of the output layers, see `returnn.tf.engine.statistics.analyze`"""
+        """:return: statistics of the output layers, see `returnn.tf.engine.outputs.statistics.analyze`"""
         return engine_statistics.analyze(self.session, data, statistics)
 
     def compute_priors(self, dataset: Dataset, config: Config | None = None) -> numpy.ndarray:

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 from returnn.log import log
-from returnn.tf.engine.single_seqs import SingleSeqs
+from returnn.tf.engine.outputs.single_seqs import SingleSeqs
 from returnn.util.errors import UserError
 
 _HOST = "localhost"

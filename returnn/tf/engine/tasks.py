@@ -1,4 +1,4 @@
-"""The tasks of the command line that need a network: each gets the config."""
+"""The tasks of the command line for networks of layers: those of all engines, and others. Each gets the config."""
 
 from __future__ import annotations
 
@@ -7,62 +7,17 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.data import dataset_names, load_dataset, load_task_dataset
-from returnn.log import log
-from returnn.tf.engine import statistics
-from returnn.tf.engine.built_network import check_has_loss
+from returnn.engine.data import load_dataset, load_task_dataset
+from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, train
 from returnn.tf.engine.engine import Engine
+from returnn.tf.engine.outputs import statistics
 from returnn.tf.hyper_param_tuning import Optimization
 from returnn.util.errors import ConfigError
 
-
-def train(config: Config) -> None:
-    """Trains, with an evaluation after each epoch."""
-    engine = Engine(config)
-    try:
-        engine.init_train_from_config()
-        engine.train()
-    finally:
-        engine.finalize()
-
-
-def initialize_model(config: Config) -> None:
-    """Writes a model file with initial parameters."""
-    engine = Engine(config)
-    engine.init_network_from_config()
-    engine.set_epoch(0)
-    engine.save_model()
-    print(f"saved {engine.get_epoch_model_filename()!r}", file=log.v1)
-    engine.finalize()
-
-
-def init_training(config: Config) -> None:
-    """Data and network of a training, and nothing else: shows whether they fit."""
-    engine = Engine(config)
-    engine.init_train_from_config()
-    engine.finalize()
-
-
-def evaluate(config: Config) -> None:
-    """Scores of one model on the data for evaluation, also into `eval_output_file` and `eval_output_file_per_seq`."""
-    engine = Engine(config)
-    engine.init_network_from_config()
-    engine.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
-    if not engine.eval_datasets:
-        raise ConfigError("task 'eval': there is no data: one of 'dev', 'eval', 'eval_datasets' is required.")
-    check_has_loss(engine.network, purpose="task 'eval'")
-    results = engine.eval_model(
-        output_file=config.options.eval_output_file,
-        output_per_seq_file=config.options.eval_output_file_per_seq,
-        loss_name=config.options.loss_name,
-        output_per_seq_format=config.options.output_per_seq_format,
-        output_per_seq_file_format=config.options.output_per_seq_file_format,
-        lr_control_update_scores=False,
-    )
-    for name, scores in results.items():
-        text = ", ".join(f"{key.replace(':', ' ')} {value:.6g}" for key, value in sorted(scores.items()))
-        print(f"{name}: {text}", file=log.v1)
-    engine.finalize()
+__all__ = [
+    "analyze", "analyze_data", "cleanup_old_models", "compute_priors", "evaluate", "forward", "init_training",
+    "initialize_model", "search_server", "search_task", "train", "tune_hyper_params",
+]  # fmt: skip
 
 
 def search_task(config: Config) -> None:
@@ -117,11 +72,6 @@ def compute_priors(config: Config) -> None:
     engine = _statistics_engine(config)
     engine.compute_priors(_analyzed_dataset(config), config)
     engine.finalize()
-
-
-def cleanup_old_models(config: Config) -> None:
-    """Deletes model files as `cleanup_old_models` says, after asking."""
-    Engine(config).cleanup_old_models(ask_for_confirmation=True)
 
 
 def tune_hyper_params(config: Config) -> None:

@@ -51,6 +51,8 @@ class AdamOptimizer(_AdamMoments):
     var -= learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon)` in step `t` = 1, 2, ...
     """
 
+    optimizer_names = ("adam", "adamoptimizer")
+
     _use_nesterov = False
 
     def __init__(
@@ -101,11 +103,15 @@ class NadamOptimizer(AdamOptimizer):
     Dozat (2016), "Incorporating Nesterov Momentum into Adam", without its schedule of the momentum.
     """
 
+    optimizer_names = ("nadam", "nadamoptimizer")
+
     _use_nesterov = True
 
 
 class CustomAdamOptimizer(BaseCustomOptimizer, _AdamMoments):
     """Adam in plain ops, to compare with, and as an example."""
+
+    optimizer_names = ("customadam", "customadamoptimizer")
 
     def __init__(self, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-08, **kwargs):
         """
@@ -141,6 +147,8 @@ class GradVarianceScaledOptimizer(BaseCustomOptimizer, _AdamMoments):
     `m` is the running mean of the gradient and `v` that of `d = (grad - m)²`, its variance, both corrected for their
     bias to 0: `var -= learning_rate * grad * min(1, (v + epsilon) / (d + epsilon))`.
     """
+
+    optimizer_names = ("gradvariancescaled", "gradvariancescaledoptimizer")
 
     def __init__(self, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-08, **kwargs):
         """
@@ -179,6 +187,8 @@ class AMSGradOptimizer(Optimizer):
 
     Reddi et al. (2018), "On the Convergence of Adam and Beyond", Algorithm 2: no correction of the bias.
     """
+
+    optimizer_names = ("amsgrad", "amsgradoptimizer")
 
     def __init__(
         self,

@@ -14,6 +14,8 @@ class AdagradOptimizer(Optimizer):
     Duchi et al. (2011), "Adaptive Subgradient Methods for Online Learning and Stochastic Optimization".
     """
 
+    optimizer_names = ("adagrad", "adagradoptimizer")
+
     def __init__(
         self,
         learning_rate: Number,
@@ -46,6 +48,8 @@ class AdagradOptimizer(Optimizer):
 
 class ProximalAdagradOptimizer(AdagradOptimizer):
     """Adagrad, then the proximal operator of L1 and L2: small weights become exactly zero."""
+
+    optimizer_names = ("proximaladagrad", "proximaladagradoptimizer")
 
     def __init__(
         self,
@@ -83,6 +87,8 @@ class ProximalAdagradOptimizer(AdagradOptimizer):
 
 class AdadeltaOptimizer(Optimizer):
     """Zeiler (2012), "ADADELTA: An Adaptive Learning Rate Method"."""
+
+    optimizer_names = ("adadelta", "adadeltaoptimizer")
 
     def __init__(
         self,
@@ -127,6 +133,8 @@ class RMSPropOptimizer(Optimizer):
     `rms = decay * rms + (1 - decay) * grad²; mom = momentum * mom + learning_rate * grad / sqrt(rms + epsilon);
     var -= mom`. Tieleman and Hinton (2012), lecture 6.5 of "Neural Networks for Machine Learning".
     """
+
+    optimizer_names = ("rmsprop", "rmspropoptimizer")
 
     def __init__(
         self,
@@ -186,6 +194,8 @@ class FtrlOptimizer(Optimizer):
 
     McMahan et al. (2013), "Ad Click Prediction: a View from the Trenches".
     """
+
+    optimizer_names = ("ftrl", "ftrloptimizer")
 
     def __init__(
         self,

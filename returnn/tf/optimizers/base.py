@@ -28,6 +28,8 @@ Number: TypeAlias = "float | tf.Tensor"
 class Optimizer:
     """Updates variables by their gradients. See the module."""
 
+    optimizer_names: tuple[str, ...] = ()  # by which configs name it, in lower case
+
     def __init__(self, learning_rate: Number, use_locking: bool = False, name: str | None = None):
         """
         :param learning_rate: factor of the update; a scalar tensor can change from step to step

@@ -10,6 +10,8 @@ from returnn.tf.optimizers.base import Number, Optimizer
 class GradientDescentOptimizer(Optimizer):
     """`var -= learning_rate * grad`."""
 
+    optimizer_names = ("gradientdescent", "gradientdescentoptimizer")
+
     def __init__(self, learning_rate: Number, use_locking: bool = False, name: str = "GradientDescent"):
         super().__init__(learning_rate, use_locking, name)
 
@@ -33,6 +35,8 @@ class BaseCustomOptimizer(Optimizer):
 class CustomGradientDescentOptimizer(BaseCustomOptimizer):
     """`var -= learning_rate * grad`, in plain ops: the shortest example of an optimizer."""
 
+    optimizer_names = ("customgradientdescent", "customgradientdescentoptimizer")
+
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         return var.assign_sub(self._tensor("learning_rate", var) * grad, self.use_locking, read_value=False)
 
@@ -40,12 +44,16 @@ class CustomGradientDescentOptimizer(BaseCustomOptimizer):
 class NormalizedSGD(CustomGradientDescentOptimizer):
     """Gradient descent on gradients that are scaled to L2 norm 1, each variable by itself."""
 
+    optimizer_names = ("normalizedsgd",)
+
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         return super()._apply_dense(tf.math.l2_normalize(grad), var)
 
 
 class MomentumOptimizer(Optimizer):
     """`accum = momentum * accum + grad; var -= learning_rate * accum`. Rows without sparse gradient stay."""
+
+    optimizer_names = ("momentum", "momentumoptimizer")
 
     def __init__(
         self,
@@ -90,6 +98,8 @@ class ProximalGradientDescentOptimizer(Optimizer):
     Duchi and Singer (2009), "Efficient Learning using Forward-Backward Splitting".
     """
 
+    optimizer_names = ("proximalgradientdescent", "proximalgradientdescentoptimizer")
+
     def __init__(
         self,
         learning_rate: Number,
@@ -133,6 +143,8 @@ class NeuralOptimizer1(BaseCustomOptimizer):
     Close to `grad * exp(sign(grad) * sign(m))` of Bello et al. (2017), "Neural Optimizer Search with Reinforcement
     Learning".
     """
+
+    optimizer_names = ("neuraloptimizer1",)
 
     def __init__(self, beta1: float = 0.9, decrease_factor: float = 0.1, **kwargs):
         """

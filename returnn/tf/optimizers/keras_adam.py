@@ -83,6 +83,8 @@ class AdamW(_KerasAdam):
     Loshchilov and Hutter (2019), "Decoupled Weight Decay Regularization".
     """
 
+    optimizer_names = ("adamw",)
+
     def __init__(
         self,
         learning_rate: Number = 0.001,
@@ -119,6 +121,8 @@ class Adamax(_KerasAdam):
     Kingma and Ba (2015), "Adam: A Method for Stochastic Optimization", section 7.1.
     """
 
+    optimizer_names = ("adamax",)
+
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         return self._apply_adam(tf.raw_ops.ResourceApplyAdaMax, grad, var)
 
@@ -129,6 +133,8 @@ class Nadam(_KerasAdam):
 
     Dozat (2016), "Incorporating Nesterov Momentum into Adam".
     """
+
+    optimizer_names = ("nadamkeras",)
 
     def create_slots(self, variables: Sequence[tf.Variable]) -> None:
         super().create_slots(variables)
@@ -162,6 +168,8 @@ class Lamb(_KerasAdam):
     You et al. (2020), "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes".
     """
 
+    optimizer_names = ("lamb",)
+
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         new_m, new_v, stores = self._update_moments(grad, var)
         root = tf.sqrt(new_v / self._bias("beta_2", var))
@@ -180,6 +188,8 @@ class ScheduleFreeAdamW(_KerasAdam):
 
     Defazio et al. (2024), "The Road Less Scheduled".
     """
+
+    optimizer_names = ("schedulefreeadamw",)
 
     def __init__(
         self,

@@ -15,6 +15,8 @@ from returnn.tf.optimizers.keras_options import KerasOptimizer
 class SGD(KerasOptimizer):
     """`m = momentum * m - learning_rate * grad; var += m`."""
 
+    optimizer_names = ("sgd",)
+
     def __init__(self, learning_rate: Number = 0.01, momentum: float = 0.0, nesterov: bool = False, **kwargs):
         """
         :param momentum: share of the former step in the next one
@@ -52,6 +54,8 @@ class Lion(KerasOptimizer):
     Chen et al. (2023), "Symbolic Discovery of Optimization Algorithms".
     """
 
+    optimizer_names = ("lion",)
+
     def __init__(self, learning_rate: Number = 0.001, beta_1: float = 0.9, beta_2: float = 0.99, **kwargs):
         """
         :param beta_1: share of the running mean in the step
@@ -80,6 +84,8 @@ class Adafactor(KerasOptimizer):
 
     Shazeer and Stern (2018), "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost".
     """
+
+    optimizer_names = ("adafactor",)
 
     def __init__(
         self,
@@ -149,6 +155,8 @@ class Muon(KerasMoments):
     Jordan et al. (2024), "Muon: An optimizer for hidden layers in neural networks"; for the size of the step
     Liu et al. (2025), "Muon is Scalable for LLM Training".
     """
+
+    optimizer_names = ("muon",)
 
     def __init__(
         self,

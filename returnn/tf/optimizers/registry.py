@@ -57,34 +57,10 @@ def optimizer_options(cls: type | Callable) -> dict[str, inspect.Parameter]:
 
 
 def _register_all() -> None:
-    for cls in (
-        gradient_descent.GradientDescentOptimizer,
-        gradient_descent.CustomGradientDescentOptimizer,
-        gradient_descent.NormalizedSGD,
-        gradient_descent.MomentumOptimizer,
-        gradient_descent.ProximalGradientDescentOptimizer,
-        gradient_descent.NeuralOptimizer1,
-        adaptive.AdagradOptimizer,
-        adaptive.ProximalAdagradOptimizer,
-        adaptive.AdadeltaOptimizer,
-        adaptive.RMSPropOptimizer,
-        adaptive.FtrlOptimizer,
-        adam.AdamOptimizer,
-        adam.NadamOptimizer,
-        adam.CustomAdamOptimizer,
-        adam.GradVarianceScaledOptimizer,
-        adam.AMSGradOptimizer,
-        keras_adam.AdamW,
-        keras_adam.Adamax,
-        keras_adam.Lamb,
-        keras_adam.ScheduleFreeAdamW,
-        keras_others.SGD,
-        keras_others.Lion,
-        keras_others.Adafactor,
-        keras_others.Muon,
-    ):
-        register_optimizer_class(cls)
-    register_optimizer_class(keras_adam.Nadam, "nadamkeras")
+    for module in (gradient_descent, adaptive, adam, keras_adam, keras_others):
+        for cls in vars(module).values():
+            for name in vars(cls).get("optimizer_names", ()) if isinstance(cls, type) else ():
+                register_optimizer_class(cls, name)
 
 
 _register_all()

@@ -20,13 +20,19 @@ from returnn.tf.updater.network_protocol import TrainedLayer
 NON_FINITE_GRADIENT = "gradient is not finite"
 
 
-def checks_of_gradients(items: Sequence[VariableGradient]) -> list[tf.Operation]:
+def checks_of_gradients(items: Sequence[VariableGradient], *, unless: tf.Tensor | None = None) -> list[tf.Operation]:
     """
     :param items: as they go into `process_gradients`
+    :param unless: bool scalar, whether any gradient will do
     :return: operations that fail, with `NON_FINITE_GRADIENT` in the message, if some gradient is not finite
     """
     items = _checked(items)
-    return [tf.debugging.check_numerics(gradient_steps.norm_of(items), NON_FINITE_GRADIENT).op] if items else []
+    if not items:
+        return []
+    norm = gradient_steps.norm_of(items)
+    if unless is not None:
+        norm = tf.where(unless, tf.zeros_like(norm), norm)
+    return [tf.debugging.check_numerics(norm, NON_FINITE_GRADIENT).op]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """
 Gradients of the objective by the parameters, and of losses that come about only when these are computed.
 
-Such meta losses are on the gradients themselves, see `returnn.tf.util.meta_losses`.
+Such meta losses are on the gradients themselves, see `returnn.tf.util.losses.meta_losses`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from returnn.tf.util.meta_losses import LossInfo, MetaLosses, Scope
+from returnn.tf.util.losses.meta_losses import LossInfo, MetaLosses, Scope
 
 Gradient = tf.Tensor | tf.IndexedSlices | None
 

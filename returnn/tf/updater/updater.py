@@ -15,18 +15,20 @@ from itertools import groupby
 import tensorflow as tf
 
 from returnn.config import Config
+from returnn.engine.run.worker_options import WorkerOptions
 from returnn.log import log
 from returnn.tf.optimizers.accumulate import add_to_accumulator, apply_every, new_accumulator
 from returnn.tf.updater import debug, gradient_steps
 from returnn.tf.updater.finite_gradients import NonFiniteGradients, checks_of_gradients, find_non_finite_gradients
 from returnn.tf.updater.gradient_options import GradientOptions, VariableOptions
 from returnn.tf.updater.gradient_steps import VariableGradient
-from returnn.tf.updater.horovod import HorovodOptions
 from returnn.tf.updater.learning_rate import learning_rate_of_step
+from returnn.tf.updater.loss_scale import LossScale, LossScaleOptions
 from returnn.tf.updater.network_protocol import LayerDemands, TrainedNetwork, demands_of_layers
 from returnn.tf.updater.objective_gradients import gradients_of_objective
 from returnn.tf.updater.optimizer_choice import OptimizerChoice, choose_optimizer
-from returnn.tf.util.custom_update import CustomUpdate
+from returnn.tf.util.collectives import current_group, sum_gradients
+from returnn.tf.util.parameters.custom_update import CustomUpdate
 from returnn.util.errors import ConfigError, check_known
 
 _SCOPE = "optimize"  # of all variables that are made here; part of their names in checkpoints
@@ -69,8 +71,9 @@ class Updater:
         self.log_grad_norm_tensor: tf.Tensor | None = None
         self.optim_meta_losses_dict: dict[str, tf.Tensor] = {}
         self._stops_on_non_finite = config.options.stop_on_nonfinite_train_score
-        self._horovod = HorovodOptions.from_config(config)
+        self._workers = WorkerOptions.from_config(config) or WorkerOptions()
         self._gradient_options = GradientOptions.from_config(config)
+        self._loss_scale_options = LossScaleOptions.from_config(config)
         if config.options.deterministic_train:
             tf.config.experimental.enable_op_determinism()
 
@@ -89,6 +92,7 @@ class Updater:
         self.optimizers: dict[OptimizerKey, object] = {}
         self._default_key: OptimizerKey | None = None
         self._accumulators: dict[object, tf.Variable] = {}
+        self._loss_scale: LossScale | None = None
         self._demands: LayerDemands | None = None
         self.reset_optim_op()
 
@@ -100,7 +104,10 @@ class Updater:
 
     def get_current_step_learning_rate(self) -> tf.Tensor:
         """:return: float32 scalar, with `dynamic_learning_rate`"""
-        learning_rate = self._horovod.scale_learning_rate(self.learning_rate_var.read_value())
+        learning_rate = self.learning_rate_var.read_value()
+        group = current_group()
+        if group is not None and self._workers.scale_lr:
+            learning_rate *= group.size
         return learning_rate_of_step(
             self.config.options.dynamic_learning_rate,
             learning_rate=learning_rate,
@@ -147,10 +154,13 @@ class Updater:
         if self.loss is None:
             self.loss = self.network.get_objective()
         with tf.compat.v1.variable_scope(_SCOPE):
+            if self._loss_scale is None and self._loss_scale_options is not None:
+                self._loss_scale = LossScale(self._loss_scale_options)
             apply_op = self.get_apply_grads_op(self.loss, self.trainable_vars)
             self._collect_optimizer_vars()
             with tf.control_dependencies([apply_op]):
                 updates = [apply_op, *self._extra_updates()]
+                updates += [] if self._loss_scale is None else [self._loss_scale.update()]
             updates += tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
             updates += self.network.get_post_control_dependencies() if self.network else []
             with tf.control_dependencies([*updates, self.global_train_step]):
@@ -254,7 +264,8 @@ class Updater:
 
     def _collect_optimizer_vars(self) -> None:
         kept = [var for optimizer in self.optimizers.values() for var in optimizer.variables()]
-        self.optimizer_vars = [*kept, *self._accumulators.values()]
+        scale = [] if self._loss_scale is None else self._loss_scale.variables
+        self.optimizer_vars = [*kept, *self._accumulators.values(), *scale]
         self.optimizer_init_vars_op = tf.group(*(var.initializer for var in self.optimizer_vars))
         if self.config.options.debug_save_updater_vars:
             print("Variables of the updater, saved with the model:", file=log.v1)
@@ -284,7 +295,16 @@ class Updater:
 
     def _gradients(self, loss: tf.Tensor, var_list: Sequence[tf.Variable]) -> list[VariableGradient]:
         """:return: those that take part in every step, also where the update waits for more of them"""
-        grads, meta_losses = gradients_of_objective(loss, var_list, [self._loss_scale_of(var) for var in var_list])
+        scale = self._loss_scale
+        factors = [self._loss_scale_of(var) for var in var_list]
+        grads, meta_losses = gradients_of_objective(loss if scale is None else scale.scaled(loss), var_list, factors)
+        if scale is not None:
+            if meta_losses:
+                raise ConfigError(
+                    f"option 'grad_scaler': the loss {meta_losses[0].name!r} is about gradients, so it has no scale.\n"
+                    "  Use tf_amp = 'bfloat16', which needs no scale."
+                )
+            grads = [None if grad is None else scale.unscaled(grad) for grad in grads]
         self.optim_meta_losses_dict.update((meta.name, meta.value) for meta in meta_losses)
         self.all_vars, self.all_grads = list(var_list), grads
         self.var_grads = {v.ref(): g for v, g in zip(var_list, grads, strict=True) if g is not None}
@@ -295,15 +315,20 @@ class Updater:
             )
         if unused:
             print(f"The losses do not depend on {len(unused)} parameters: {', '.join(unused)}.", file=log.v2)
+        if self._workers.reduce_type == "grad":
+            grads = sum_gradients(grads, var_list, mean=self._workers.combine == "mean")
         items = [
-            VariableGradient(var, self._horovod.reduce(grad), self._options_of(var))
+            VariableGradient(var, grad, self._options_of(var))
             for var, grad in zip(var_list, grads, strict=True)
             if grad is not None
         ]
         items = gradient_steps.maximize_norm(gradient_steps.without_repeated_rows(items))
         self._add_norm(items)
         debug.add_gradient_summaries(items)
-        return gradient_steps.filter_not_finite(items)
+        items = gradient_steps.filter_not_finite(items)
+        if scale is not None:
+            scale.look_at(items)
+        return items
 
     def _loss_scale_of(self, var: tf.Variable) -> float:
         optimizer = self.optimizers[self._optimizer_key(self._options_of(var))]
@@ -322,16 +347,24 @@ class Updater:
         if self.config.options.debug_add_check_numerics_ops:
             return debug.check_numerics_ops([loss, *(gradient_steps.values_of(item.grad) for item in items)])
         with tf.control_dependencies([loss]):  # whose own check comes first
-            return checks_of_gradients(items) if self._stops_on_non_finite else []
+            if not self._stops_on_non_finite:
+                return []
+            return checks_of_gradients(
+                items, unless=None if self._loss_scale is None else self._loss_scale.can_shrink()
+            )
 
     # Update.
 
     def _apply_or_collect(self, items: Sequence[VariableGradient], num_steps: int) -> tf.Operation:
-        if num_steps == 1:
+        if num_steps == 1 and self._loss_scale is None:
             return self._apply(items)
         for optimizer, variables in self._by_optimizer(items):
             if hasattr(optimizer, "create_slots"):
                 optimizer.create_slots([item.var for item in variables])
+        if num_steps == 1:
+            return self._loss_scale.apply_if_finite(lambda: self._apply(items))
+        if self._loss_scale is not None:
+            items = self._loss_scale.zero_if_not_finite(items)
         totals = [replace(item, grad=self._accumulate(item, num_steps)) for item in items]
         return apply_every(
             num_steps, self.global_train_step, lambda: self._apply(totals), after=[item.grad for item in totals]

@@ -156,14 +156,14 @@ class TransposingLayer:
     custom_param_importer = "transposed"
 
     def __init__(self, var):
-        self.params = {"W_transposed": var}
+        self.own_params = {"W_transposed": var}
 
     def get_absolute_name(self):
         return "output"
 
     def set_param_values_by_dict(self, values_dict, session):
         assert list(values_dict) == ["W"]
-        var = self.params["W_transposed"]
+        var = self.own_params["W_transposed"]
         session.run(var.initializer, {var.initializer.inputs[1]: values_dict["W"].T + 10.0})
 
 

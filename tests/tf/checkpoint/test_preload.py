@@ -1,7 +1,8 @@
 import pytest
 
+from returnn.config.preloaded_file import preloaded_files
 from returnn.tf.checkpoint.assign import run_custom_post_inits
-from returnn.tf.checkpoint.preload import preloaded_files, set_preloaded_values
+from returnn.tf.checkpoint.preload import set_preloaded_values
 from returnn.util.errors import ConfigError
 from tests.tf.checkpoint.model import opened
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from returnn.tf.checkpoint import save as save_module
 from returnn.tf.checkpoint.files import CheckpointError
-from returnn.tf.checkpoint.save import finish_interrupted_saves
+from returnn.tf.checkpoint.save import CheckpointWriter, ValuesWriter, finish_interrupted_saves
 from returnn.tf.checkpoint.verify import verify_checkpoint
 from tests.tf.checkpoint.model import content, number_in, opened
 
@@ -223,3 +223,47 @@ def test_uninitialized_variable(tmp_path):
         with session, pytest.raises(CheckpointError, match=r"cannot be written: Could not find variable \w+/\w+\.\n"):
             model.writer.save(session, str(tmp_path / "m.001"))
     assert os.listdir(tmp_path) == []
+
+
+# What TensorFlow says when the disk is full; its hint about memory has nothing to do with it.
+DISK_IS_FULL = """Graph execution error:
+
+Detected at node 'save/SaveV2' defined at (most recent call last):
+    File "train.py", line 6, in <module>
+Node: 'save/SaveV2'
+net.001.saving/net.001.data-00000-of-00001.tempstate11997094598898194293; No space left on device
+\t [[{{node save/SaveV2}}]]
+Hint: If you want to see a list of allocated tensors when OOM happens, add report_tensor_allocations_upon_oom to \
+RunOptions for current allocation info. This isn't available when running in Eager mode.
+
+Original stack trace for 'save/SaveV2':
+  File "train.py", line 6, in <module>
+"""
+
+
+def test_full_disk_is_said_without_a_hint_about_memory(tmp_path):
+    class FullDisk:
+        def run(self, fetches, feed=None):
+            raise tf.errors.ResourceExhaustedError(None, None, DISK_IS_FULL)
+
+    with tf.Graph().as_default():
+        writer = CheckpointWriter({"x": tf.compat.v1.get_variable("x", shape=[2])})
+    with pytest.raises(CheckpointError) as error:
+        writer.save(FullDisk(), str(tmp_path / "net.001"))
+    assert str(error.value).splitlines() == [
+        f"checkpoint '{tmp_path}/net.001' cannot be written: No space left on device.",
+        "  Checkpoints that are there are as they were.",
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int64", "bool", "uint8", "string"])
+def test_values_outside_of_a_session(dtype, tmp_path):
+    value = numpy.array([[1, 0, 2]]).astype(object if dtype == "string" else tf.as_dtype(dtype).as_numpy_dtype)
+    value = numpy.array([[b"a", b"", b"b"]], object) if dtype == "string" else value
+    writer = ValuesWriter({"x": value, "scalar": numpy.float32(3)})
+    for x in (value, value[:, :1]):  # its shape can change
+        writer.save({"x": x, "scalar": numpy.float32(4)}, str(tmp_path / "net.001"))
+        reader = tf.train.load_checkpoint(str(tmp_path / "net.001"))
+        numpy.testing.assert_array_equal(reader.get_tensor("x"), x)
+        assert reader.get_variable_to_dtype_map()["x"] == tf.as_dtype(dtype)
+        assert reader.get_tensor("scalar") == 4

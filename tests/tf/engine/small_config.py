@@ -15,11 +15,13 @@ import itertools
 import os
 import resource
 import signal
+import time
 import tensorflow as tf
 
 steps, file_calls = itertools.count(1), itertools.count(1)
 
 def count(x):
+    time.sleep(float(os.environ.get("SECONDS_OF_STEP", "0")))
     step = str(next(steps))
     if step == os.environ.get("SIGNAL_AT_STEP"):
         os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
@@ -70,6 +72,7 @@ num_epochs = 2
 model = "model/net"
 learning_rate_control = "newbob"
 learning_rate_file = "model/learning_rates"
+save_interval_steps = int(os.environ.get("SAVE_INTERVAL_STEPS", "0"))
 """
 
 

@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from returnn.datasets.hdf import HDFDataset
 from returnn.engine.learning_rate_file import read_learning_rate_file
+from returnn.engine.run import training
+from returnn.engine.run.interrupts import InterruptedRun
+from returnn.engine.run.non_finite import NonFiniteError
 from returnn.log import log
 from returnn.tf.checkpoint import CheckpointError
-from returnn.tf.engine import tasks, training
-from returnn.tf.engine.interrupts import InterruptedRun
-from returnn.tf.engine.non_finite import NonFiniteError
+from returnn.tf.engine import tasks
 from returnn.util.errors import ConfigError, UserError
 from tests.tf.engine.small_config import assert_same, config, parameters
 
@@ -218,8 +219,8 @@ def test_ctrl_c_finishes_the_step(tmp_path, capsys):
     with pytest.raises(InterruptedRun, match="interrupted by SIGINT after train epoch 1, step 1"):
         train(tmp_path, network=network)
     output = capsys.readouterr().out
-    assert "The same command again starts at epoch 1." in output
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".index")]
+    assert "The same command again goes on there." in output
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".index")] == ["net.001.unfinished.index"]
 
 
 def test_ctrl_c_between_epochs_lets_the_epoch_end(tmp_path, capsys, monkeypatch):
@@ -240,7 +241,7 @@ def test_scores_of_eval_are_those_of_the_training(tmp_path, capsys):
     scores = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch 1,")]
     tasks.evaluate(config(tmp_path, dev=DEV, task="eval", load_epoch=1))
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("dev: ")]
-    loss = float(line.rpartition("loss output ")[2])
+    loss = float(line.rpartition("loss output ")[2].partition(",")[0])
     assert f"dev_score {loss:.4g}" in scores[0]
 
 
@@ -260,6 +261,7 @@ def test_forward_writes_what_the_network_gives(tmp_path):
         numpy.testing.assert_allclose(values.sum(axis=1), 1.0, rtol=1e-5)
     with pytest.raises(ConfigError, match=r"out\.hdf' exists"):
         tasks.forward(config(tmp_path, **options))
+    tasks.forward(config(tmp_path, **options, forward_override_hdf_output=True))
 
 
 @pytest.mark.parametrize("file_format", ["txt", "py"])
@@ -327,3 +329,15 @@ def test_wrong_options_are_named(task, options, message, tmp_path):
         task(config(tmp_path, **options))
     assert message in str(info.value)
     assert len(str(info.value).splitlines()) <= 5
+
+
+@pytest.mark.parametrize("options", [{}, {"num_outputs": 2}], ids=str)
+def test_data_that_the_config_leaves_to_the_data_set(options, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    described = config(tmp_path / "one")
+    tasks.train(described)
+    left_out = config(tmp_path / "two", **options)
+    del left_out.typed_dict["extern_data"]
+    tasks.train(left_out)
+    assert_same(parameters(tmp_path / "one" / "net.001"), parameters(tmp_path / "two" / "net.001"))

@@ -1,5 +1,7 @@
 """Networks that change from epoch to epoch: pretraining, `get_network(epoch)`, and what goes with them."""
 
+import re
+
 import numpy
 import pytest
 import tensorflow as tf
@@ -235,6 +237,15 @@ def test_training_goes_on_from_the_best_epoch(tmp_path, capsys):
     assert "epoch 3: goes on from epoch 1, the best one so far" in output
     first, last = parameters(tmp_path / "net.001"), parameters(tmp_path / "net.003")
     numpy.testing.assert_array_equal(first["hidden/W"], last["hidden/W"])
+
+
+def test_training_that_goes_on_takes_the_learning_rates_of_the_config(tmp_path, capsys):
+    options = {"dev": DEV, "learning_rate_file": str(tmp_path / "lr")}
+    train(tmp_path, num_epochs=1, learning_rates=[0.01, 0.02], **options)
+    train(tmp_path, num_epochs=3, learning_rates=[0.01, 0.005, 0.004], **options)
+    assert re.findall(r"train epoch (\d), learning rate (.*)", capsys.readouterr().out) == [
+        ("1", "0.01"), ("2", "0.005"), ("3", "0.004"),
+    ]  # fmt: skip
 
 
 def test_epoch_that_was_not_evaluated_is_now(tmp_path, capsys):

@@ -23,18 +23,30 @@ def test_the_same_command_again_ends_with_the_same_parameters(signal, tmp_path, 
     assert status != 0
     if signal != "SIGKILL":
         assert f"interrupted by {signal} after train epoch 2, step 3" in output
-        assert "The same command again starts at epoch 2." in output
+        assert "The same command again goes on there." in output
         assert "Traceback" not in output
     assert not (tmp_path / "model" / "net.002.index").exists()
     status, output = start(tmp_path)
     assert status == 0, output
-    assert "start training at epoch 2 of 2" in output
+    assert f"start training at epoch 2 of 2{'' if signal == 'SIGKILL' else ', after step 3'}\n" in output
     assert_same(undisturbed, parameters(tmp_path / "model" / "net.002"))
 
 
-@pytest.mark.parametrize("call", [3, 10, 17, 24])
-def test_killed_while_files_are_written(call, tmp_path, undisturbed):
-    status, output = start(tmp_path, KILL_AT_FILE_CALL=str(call))
+@pytest.mark.parametrize("step", [9])
+def test_killed_inside_of_an_epoch(step, tmp_path, undisturbed):
+    options = {"SAVE_INTERVAL_STEPS": "1", "SECONDS_OF_STEP": "0.5"}
+    status, output = start(tmp_path, SIGNAL="SIGKILL", SIGNAL_AT_STEP=str(step), **options)
+    assert status == -9, output
+    status, output = start(tmp_path)
+    assert status == 0, output
+    assert f"start training at epoch 2 of 2, after step {step - 6}\n" in output
+    assert_same(undisturbed, parameters(tmp_path / "model" / "net.002"))
+    assert not [name for name in os.listdir(tmp_path / "model") if "unfinished" in name]
+
+
+@pytest.mark.parametrize(("call", "save_interval_steps"), [(3, 0), (10, 0), (17, 0), (24, 0), (14, 1), (31, 2)])
+def test_killed_while_files_are_written(call, save_interval_steps, tmp_path, undisturbed):
+    status, output = start(tmp_path, KILL_AT_FILE_CALL=str(call), SAVE_INTERVAL_STEPS=str(save_interval_steps))
     assert status == -9, output
     status, output = start(tmp_path)
     assert status == 0, output

@@ -28,6 +28,7 @@ network = {
     "decision": {"class": "ctc_decode", "from": "output", "target": "classes", "only_on_search": True},
 }
 search_output_layer = "decision"
+search_metrics = ["wer"]
 model = "model/net"
 max_seqs = 2
 """
@@ -72,6 +73,8 @@ def test_a_batch_gives_what_single_inputs_give(folder):
     together = model.forward(arrays)
     for array, output in zip(arrays, together, strict=True):
         numpy.testing.assert_allclose(model.forward([array])[0], output, rtol=1e-4, atol=1e-6)
+    for output, by_key in zip(together, model.forward({"data": arrays}), strict=True):
+        numpy.testing.assert_array_equal(output, by_key)
     texts = model.decode(arrays)
     for array, output, text in zip(arrays, together, texts, strict=True):
         assert model.decode([array]) == [text]
@@ -80,14 +83,61 @@ def test_a_batch_gives_what_single_inputs_give(folder):
     model.close()
 
 
+TRANSLATION = """#!rnn.py
+behavior_version = 30
+vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["</s>", "\u2581a", "b"], "unknown_label": None}
+extern_data = {"data": {"vocab": vocab}, "classes": {"vocab": vocab, "available_for_inference": False}}
+decoder = {
+    "prob": {"class": "softmax", "from": ["base:encoder", "prev:last"], "target": "classes", "loss": "ce"},
+    "output": {"class": "choice", "from": "prob", "target": "classes", "beam_size": 3, "initial_output": 0},
+    "last": {"class": "linear", "n_out": 4, "from": "output", "activation": None},
+    "end": {"class": "compare", "from": "output", "value": 0},
+}
+network = {
+    "hidden": {"class": "linear", "n_out": 4, "from": "data", "activation": None},
+    "encoder": {"class": "reduce", "mode": "mean", "axis": "T", "from": "hidden"},
+    "output": {"class": "rec", "from": [], "target": "classes", "max_seq_len": 4, "unit": decoder},
+    "decision": {"class": "decide", "from": "output", "only_on_search": True},
+}
+search_output_layer = "decision"
+model = "model/net"
+allow_random_model_init = True
+"""
+
+
+def test_model_with_a_decoder(folder):
+    (folder / "demo.config").write_text(TRANSLATION)
+    for file in (folder / "model").iterdir():
+        file.unlink()
+    model = returnn.load("demo.config")
+    (text,) = model.decode(["\u2581a b"])
+    assert "\u2581" not in text
+    (output,) = model.forward(["\u2581a b"], layer="hidden")  # which needs no target, as the loop does
+    assert output.shape == (2, 4)
+    with pytest.raises(UserError, match="the dataset has no 'classes'"):
+        model.forward(["\u2581a b"])
+    (labels,) = model.forward({"data": ["\u2581a b"], "classes": ["b"]})
+    assert list(labels) == [2]
+    with pytest.raises(UserError, match=r"option 'layer': there is no output 'hiden'"):
+        model.forward(["\u2581a b"], layer="hiden")
+    model.close()
+    model = returnn.load("demo.config", search_output_layer=["output"])
+    (hypotheses,) = model.decode(["\u2581a b"], with_beam=True)
+    assert len(hypotheses) == 3
+    assert all("\u2581" not in text for _, text in hypotheses)
+    model.close()
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
         ("a.wav", r"expected a list of inputs, such as \['a.wav'\]"),
         ([], "expected a list of inputs"),
+        ({"dat": ["a.wav"]}, r"the inputs: there is no data key 'dat'\.\n  Did you mean 'data'"),
+        ({"data": ["a.wav"], "classes": ["ab", "ba"]}, r"needed, got \{'data': 1, 'classes': 2\}\."),
         (["c.wav"], r"there is no file 'c.wav'\."),
         (["some text"], "'some text' is no audio file .*, and the input .* has no 'vocab'"),
-        ([numpy.zeros((3, 8))], r"the input has the shape \[3, 8\], but the network expects"),
+        ([numpy.zeros((3, 8))], r"the input has the shape \[3, 8\], but the model expects"),
     ],
 )
 def test_wrong_inputs(folder, inputs, message):

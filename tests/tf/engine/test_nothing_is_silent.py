@@ -8,7 +8,7 @@ from returnn.log import log
 from returnn.tf.engine import tasks
 from returnn.tf.inspection.config_check import check_config
 from returnn.util.errors import ConfigError
-from returnn.util.warn_once import forget_shown
+from returnn.util.system.warn_once import forget_shown
 from tests.tf.engine.small_config import config
 from tests.tf.engine.test_tasks import DECODER, DEV, task_config
 
@@ -37,14 +37,14 @@ def test_gpu_where_there_is_none(tmp_path, monkeypatch):
 @pytest.mark.parametrize("size", [1, 70])
 def test_batch_size_with_room_for_one_sequence(size, tmp_path, capsys):
     tasks.train(config(tmp_path, batch_size=size))
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "batch_size is" in line]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "the first 10 sequences" in line]
     assert line.startswith(f"WARNING: batch_size is {size} frames, but the first 10 sequences have ")
     assert (": none of them fits, so each" in line) == (size == 1)
     assert line.endswith("0.")
     forget_shown()
     tasks.train(config(tmp_path, batch_size=size, max_seqs=1, num_epochs=2))
     tasks.train(config(tmp_path, batch_size=500, num_epochs=3))
-    assert "batch_size is" not in capsys.readouterr().out
+    assert "the first 10 sequences" not in capsys.readouterr().out
 
 
 def test_network_without_loss(tmp_path):

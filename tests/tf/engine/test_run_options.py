@@ -6,8 +6,9 @@ import time
 import pytest
 import tensorflow as tf
 
-import returnn.tf.engine.data_pass
-import returnn.tf.engine.training
+import returnn.engine.run.training
+import returnn.tf.engine.passes.data_pass
+import returnn.tf.engine.session.trained_network
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.tf.engine import Engine, tasks
@@ -31,7 +32,7 @@ def test_restart_after_changes_of_the_network(limit, restart_at, tmp_path, monke
     def restart():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(returnn.tf.engine.training, "restart_program", restart)
+    monkeypatch.setattr(returnn.tf.engine.session.trained_network, "restart_program", restart)
     options = config(
         tmp_path, network=None, get_network=other_network, num_epochs=4, restart_after_num_net_reinit=limit
     )
@@ -51,7 +52,7 @@ def test_no_restart_without_a_model_file(tmp_path, capsys):
     assert "restart_after_num_net_reinit: the last epoch has no model file" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("seconds_left", "factor", "stops"), [(0, 1.2, True), (10**6, 1.2, False), (100, 1e9, True)])
+@pytest.mark.parametrize(("seconds_left", "factor", "stops"), [(1000, 1e9, True), (10**6, 1.2, False)])
 def test_training_stops_when_the_job_ends_too_soon(seconds_left, factor, stops, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + seconds_left))
     options = config(
@@ -69,6 +70,19 @@ def test_training_stops_when_the_job_ends_too_soon(seconds_left, factor, stops, 
     assert (tmp_path / "net.002.index").exists() != stops
 
 
+def test_training_stops_inside_of_an_epoch_when_the_job_ends(tmp_path, monkeypatch, capsys):
+    options = {"num_epochs": 2, "stop_for_resubmission_when_low_time_left": True}
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 30))
+    with pytest.raises(SystemExit) as info:
+        tasks.train(config(tmp_path, **options))
+    assert info.value.code == os.EX_TEMPFAIL
+    text = "stops after epoch 1, step 1: the job has less than 0:01:00 left. The same command again goes on there."
+    assert text in capsys.readouterr().out
+    monkeypatch.delenv("SLURM_JOB_END_TIME")
+    tasks.train(config(tmp_path, **options))
+    assert "start training at epoch 1 of 2, after step 1" in capsys.readouterr().out
+
+
 def test_training_does_not_stop_unless_asked_to(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_END_TIME", "0")
     tasks.train(config(tmp_path, num_epochs=2))
@@ -82,7 +96,7 @@ def test_shells(tmp_path, monkeypatch):
         opened.append((sorted(names), names["data_pass"].num_steps if "data_pass" in names else None))
         assert not exit_afterwards
 
-    for module in (returnn.tf.engine.training, returnn.tf.engine.data_pass):
+    for module in (returnn.engine.run.training, returnn.tf.engine.passes.data_pass):
         monkeypatch.setattr(module, "debug_shell", shell)
     tasks.train(config(tmp_path, debug_shell_before_train_loop=True, debug_shell_in_runner=True))
     assert opened == [(["session", "training"], None), (["data_pass", "feed", "session"], 1)]

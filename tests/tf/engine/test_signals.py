@@ -1,7 +1,6 @@
 """Signals end a training in time, with the conventional exit status, without tracebacks, and with its workers."""
 
 import os
-import re
 import signal
 import time
 
@@ -16,6 +15,10 @@ train = {"class": "MultiProcDataset", "num_workers": 2, "buffer_size": 5, "datas
 del dev
 num_epochs = 50
 """
+SAYS_EARLY = """
+from returnn.util.system import waiting
+waiting.FIRST_REPORT_S = 1.0
+"""
 HANGS = """
 import time
 
@@ -29,120 +32,98 @@ network["watched"]["eval"] = lambda source, **_: tf.ensure_shape(tf.numpy_functi
 """
 
 
-def wait_for(process, text):
-    """:return: what the process has printed up to this text"""
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if re.search(text, line):
-            return "".join(lines)
-    raise AssertionError(f"no {text!r} in:\n{''.join(lines)}")
+def start(server, folder, text):
+    (folder / "model").mkdir()
+    (folder / "train.config").write_text(TEXT + text)
+    return server.start(folder, "train.config")
 
 
-def end(process, number):
-    """:return: exit status, output, and seconds that it took"""
-    start = time.monotonic()
-    process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
-    return process.returncode, output, time.monotonic() - start
+def end(run, number):
+    """:return: seconds that it took"""
+    start_s = time.monotonic()
+    os.kill(run.pid, number)
+    assert run.wait(60) == 128 + number, run.output
+    return time.monotonic() - start_s
 
 
-def session_of(process):
-    """:return: processes of its session: all that it has started"""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == process.pid and fields[0] != "Z":
-            found.append(int(pid))
-    return found
-
-
-def wait_until(condition, what, limit_s=LIMIT_S):
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
-def workers_of(process):
-    pids = []
-    for pid in session_of(process):
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            if pid != process.pid and b"spawn_main" in file.read():
-                pids.append(pid)
-    return pids
+def assert_all_end(run):
+    deadline_s = time.monotonic() + LIMIT_S
+    while left := run.processes():
+        assert time.monotonic() < deadline_s, f"processes are left: {left}"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_training_with_workers_ends(name, tmp_path):
+def test_training_with_workers_ends(name, fork_server, tmp_path):
     number = getattr(signal, name)
-    process = start_process(tmp_path, TEXT + WORKERS)
-    wait_for(process, "train epoch 1, step 1,")
-    assert len(workers_of(process)) == 2
-    if name == "SIGINT":  # at a terminal, all of them get it
-        for pid in workers_of(process):
+    run = start(fork_server, tmp_path, WORKERS)
+    assert run.wait_for("train epoch 1, step 1,", 60), run.output
+    assert len(run.workers()) == 2
+    if name != "SIGTERM":  # some send it to all processes
+        for pid in run.workers():
             os.kill(pid, number)
-    status, output, seconds = end(process, number)
-    assert status == 128 + number, output
-    assert f"interrupted by {name} after train epoch 1, step " in output
-    assert "Traceback" not in output
-    assert "Error" not in output
+    seconds = end(run, number)
+    assert f"interrupted by {name} after train epoch 1, step " in run.output
+    assert "Traceback" not in run.output
+    assert "Error" not in run.output
     assert seconds < LIMIT_S
-    wait_until(lambda: not session_of(process), "processes are left")
+    assert_all_end(run)
 
 
-def test_step_that_hangs_is_ended(tmp_path):
-    process = start_process(tmp_path, TEXT + HANGS)
-    wait_for(process, "hangs now")
-    status, output, seconds = end(process, signal.SIGTERM)
-    assert status == 143, output
-    assert "SIGTERM came 8 s ago, and the process did not end. It is in " in output
-    assert "Traceback" not in output
+def test_step_that_hangs_is_ended(fork_server, tmp_path):
+    run = start(fork_server, tmp_path, HANGS)
+    assert run.wait_for("hangs now", 60), run.output
+    seconds = end(run, signal.SIGTERM)
+    assert "SIGTERM came 8 s ago, and the process did not end. It is in " in run.output
+    assert "Traceback" not in run.output
     assert seconds < LIMIT_S
-    wait_until(lambda: not session_of(process), "processes are left")
+    assert_all_end(run)
 
 
-def test_stopped_worker_is_named_and_ended(tmp_path):
-    process = start_process(tmp_path, TEXT + WORKERS)
-    wait_for(process, "train epoch 1, step 1,")
-    workers = workers_of(process)
-    os.kill(workers[0], signal.SIGSTOP)
-    output = wait_for(process, "waiting for 1. s now: MultiProcDataset")
-    assert re.search(rf"process {workers[0]}, which was stopped \(SIGSTOP\)", output)
-    status, output, seconds = end(process, signal.SIGTERM)
-    assert (status, "Traceback" in output) == (143, False), output
+def test_stopped_worker_is_named_and_ended(fork_server, tmp_path):
+    run = start(fork_server, tmp_path, WORKERS + SAYS_EARLY)
+    assert run.wait_for("train epoch 1, step 1,", 60), run.output
+    worker = run.workers()[0]
+    os.kill(worker, signal.SIGSTOP)
+    what = rf"MultiProcDataset .*, process {worker}, which was stopped \(SIGSTOP\)"
+    assert run.wait_for(rf"waiting for \d s now: {what}", 60), run.output
+    seconds = end(run, signal.SIGTERM)
+    assert "Traceback" not in run.output
     assert seconds < LIMIT_S
-    wait_until(lambda: not session_of(process), "processes are left")
+    assert_all_end(run)
 
 
-def test_killed_training_leaves_no_stopped_worker(tmp_path):
-    process = start_process(tmp_path, TEXT + WORKERS)
-    wait_for(process, "train epoch 1, step 1,")
-    for pid in workers_of(process):
+@pytest.mark.parametrize("moment", ["its first one", "a later one"])
+def test_killed_training_leaves_no_stopped_worker(moment, fork_server, tmp_path):
+    run = start(fork_server, tmp_path, WORKERS)
+    if moment == "a later one":
+        assert run.wait_for("train epoch 1, step 1,", 60), run.output
+    deadline_s = time.monotonic() + 60
+    while not (workers := run.workers()):
+        assert time.monotonic() < deadline_s, run.output
+    for pid in workers:
         os.kill(pid, signal.SIGSTOP)
-    process.kill()
-    wait_until(lambda: not workers_of(process), "stopped workers are left")
-    process.communicate()
+    os.kill(run.pid, signal.SIGKILL)
+    assert run.wait(60) == -signal.SIGKILL
+    assert_all_end(run)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("seconds", [0.3, 2.5])
 def test_signal_at_start_up(name, seconds, tmp_path):
     number = getattr(signal, name)
-    process = start_process(tmp_path)
+    process = start_process(tmp_path, SECONDS_OF_STEP="0.5")  # it is not over before the signal comes
     time.sleep(seconds)
-    status, output, seconds = end(process, number)
-    assert status in (128 + number, -number), output  # a shell says the same about both
+    start_s = time.monotonic()
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert time.monotonic() - start_s < LIMIT_S
+    assert process.returncode in (128 + number, -number), output  # a shell says the same about both
     assert "Traceback" not in output
-    assert seconds < LIMIT_S
 
 
 def test_nohup_is_respected(tmp_path):
-    process = start_process(tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-    wait_for(process, "train epoch 1, step 1,")
-    status, output, _ = end(process, signal.SIGHUP)
-    assert status == 0, output
+    sends = {"SIGNAL": "SIGHUP", "SIGNAL_AT_STEP": "1"}
+    process = start_process(tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN), **sends)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output

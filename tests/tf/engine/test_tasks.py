@@ -3,6 +3,7 @@
 import ast
 import gzip
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -150,8 +151,12 @@ def test_scores_of_a_search(tmp_path, capsys):
     tasks.search_task(task_config(tmp_path, "search", **options))
     out = capsys.readouterr().out
     assert "; 6 words), " in out
+    assert "Each reference ends with" not in out
     assert "search: CER " in out
     assert "search: BLEU " in out
+    classes["vocab"]["eos_label"] = "no"  # with which the second and the third reference end
+    tasks.search_task(task_config(tmp_path, "search", **options))
+    assert "; 4 words), " in capsys.readouterr().out
 
 
 def test_search_of_several_layers(tmp_path):
@@ -330,15 +335,17 @@ def test_search_of_ctc(beam_size, tmp_path, capsys):
 
 
 def test_scores_of_each_sequence(tmp_path):
-    columns = ["score", "error", "pos_score", "pos_error", "seq_len"]
+    columns = ["seq_tag", "perplexity", "score", "error", "pos_score", "pos_error", "seq_len"]
     options = {"eval_output_file": str(tmp_path / "scores"), "eval_output_file_per_seq": str(tmp_path / "seqs"),
                "output_per_seq_format": columns, "output_per_seq_file_format": "py", "eval": None}  # fmt: skip
     tasks.evaluate(task_config(tmp_path, "eval", **options))
     scores = ast.literal_eval((tmp_path / "scores").read_text())
     rows = ast.literal_eval((tmp_path / "seqs").read_text())
     assert len(rows) == 5
-    for row in rows.values():
+    for tag, row in rows.items():
         assert list(row) == columns
+        assert row["seq_tag"] == tag
+        assert row["perplexity"] == pytest.approx(numpy.exp(row["score"]))
         assert len(row["pos_score"]) == len(row["pos_error"]) == row["seq_len"]
         assert numpy.mean(row["pos_score"]) == pytest.approx(row["score"], rel=1e-4)
         assert numpy.mean(row["pos_error"]) == pytest.approx(row["error"], rel=1e-4)
@@ -348,12 +355,26 @@ def test_scores_of_each_sequence(tmp_path):
 
 
 def test_scores_of_each_sequence_as_lines_for_each_data_set(tmp_path):
-    options = {"eval_output_file_per_seq": str(tmp_path / "seqs"), "output_per_seq_format": ["seq_len", "score"]}
+    options = {
+        "eval_output_file_per_seq": str(tmp_path / "seqs"),
+        "output_per_seq_format": ["seq_tag", "seq_len", "perplexity"],
+    }
     tasks.evaluate(task_config(tmp_path, "eval", **options))
     for name in ("dev", "eval"):
         lines = (tmp_path / f"seqs.{name}").read_text().splitlines()
         assert len(lines) == 5
-        assert all(int(length) > 0 and float(score) > 0 for length, score in (line.split(";") for line in lines))
+        for line in lines:
+            tag, length, perplexity = line.split(";")
+            assert tag.startswith("seq-")
+            assert int(length) > 0
+            assert float(perplexity) > 1
+
+
+def test_no_perplexity_of_a_loss_that_is_no_cross_entropy(tmp_path):
+    layer = {"class": "linear", "n_out": 9, "from": "data", "target": "data", "loss": "mse"}
+    options = {"network": {"output": layer}, "eval_output_file_per_seq": str(tmp_path / "seqs")}
+    with pytest.raises(ConfigError, match="the loss 'output' has no 'perplexity'"):
+        tasks.evaluate(task_config(tmp_path, "eval", output_per_seq_format=["perplexity"], **options))
 
 
 @pytest.mark.parametrize(
@@ -369,6 +390,14 @@ def test_wrong_options_of_evaluation(options, message, tmp_path):
     with pytest.raises(ConfigError) as info:
         tasks.evaluate(task_config(tmp_path, "eval", eval_output_file_per_seq=str(tmp_path / "x"), **options))
     assert message in str(info.value)
+
+
+def test_perplexity_is_shown(tmp_path, capsys):
+    tasks.evaluate(task_config(tmp_path, "eval"))
+    (loss, perplexity) = re.findall(
+        r"dev: .*loss output ([\d.]+), perplexity output ([\d.]+)", capsys.readouterr().out
+    )[0]
+    assert float(perplexity) == pytest.approx(numpy.exp(float(loss)), rel=1e-4)
 
 
 def test_exp_of_losses(tmp_path):
@@ -484,3 +513,35 @@ def ask(url, text):
     except urllib.error.HTTPError as exc:
         with exc:
             return exc.code, json.load(exc)
+
+
+def test_newest_model_that_is_deleted_meanwhile_is_replaced_by_the_next_one(tmp_path, capsys):
+    tasks.train(config(tmp_path, num_epochs=2, network=FRAMES))
+    moved = [path for path in tmp_path.iterdir() if path.name.startswith("net.002.")]
+    epochs = []
+
+    def get_network(epoch):
+        epochs.append(epoch)
+        for path in moved:
+            path.rename(tmp_path / path.name.replace("net.002.", "net.003."))
+        moved.clear()
+        return FRAMES
+
+    tasks.evaluate(task_config(tmp_path, "eval", network=None, get_network=get_network))
+    output = capsys.readouterr().out
+    assert f"'{tmp_path}/net.002' was deleted meanwhile, so '{tmp_path}/net.003' is taken" in output
+    assert epochs == [2, 3]
+
+
+@pytest.mark.parametrize("option", ["load", "load_epoch"])
+def test_model_that_was_asked_for_is_not_replaced(option, tmp_path):
+    tasks.train(config(tmp_path, num_epochs=1, network=FRAMES))
+
+    def get_network(epoch):
+        for path in tmp_path.glob("net.001.*"):
+            path.unlink()
+        return FRAMES
+
+    value = {"load": str(tmp_path / "net.001"), "load_epoch": 1}[option]
+    with pytest.raises(UserError, match=r"checkpoint '.*net\.001' does not exist|there is no model of epoch 1\."):
+        tasks.evaluate(task_config(tmp_path, "eval", network=None, get_network=get_network, **{option: value}))

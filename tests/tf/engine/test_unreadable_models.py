@@ -65,6 +65,16 @@ def test_all_damaged_stops_unless_asked_to_start_anew(folder):
     assert (folder / "net.001.data-00000-of-00001").stat().st_size > 10
 
 
+def test_link_to_a_disk_that_is_not_there(folder):
+    data = folder / "net.003.data-00000-of-00001"
+    data.unlink()
+    data.symlink_to("/not/mounted")
+    before = contents(folder)
+    with pytest.raises(UserError, match=r"'.*net\.003' cannot be read: No such file or directory"):
+        tasks.train(config(folder, num_epochs=4))
+    assert contents(folder) == before
+
+
 def test_models_that_are_gone_are_missed(folder):
     for name in os.listdir(folder):
         if name.startswith("net."):

@@ -1,5 +1,7 @@
 """What goes wrong in data and files is said in a few lines."""
 
+import sys
+
 import numpy
 import pytest
 
@@ -7,6 +9,7 @@ from returnn.datasets.generating import Task12AXDataset
 from returnn.datasets.hdf import SimpleHDFWriter
 from returnn.log import log
 from returnn.tf.engine import tasks
+from returnn.tf.engine.passes import long_steps
 from returnn.util.errors import UserError
 from tests.tf.engine.small_config import config
 
@@ -35,6 +38,46 @@ def test_exception_in_a_data_set_of_a_user(tmp_path, monkeypatch, capsys):
     assert "Traceback" in capsys.readouterr().out
 
 
+def test_exception_in_a_data_set_of_a_user_with_a_pipeline(tmp_path, monkeypatch):
+    def generate_seq(self, seq_idx):
+        raise KeyError("my key")
+
+    monkeypatch.setattr(Task12AXDataset, "generate_seq", generate_seq)
+    text = message(tasks.train, config(tmp_path, dataset_pipeline=True))
+    assert text.startswith("Task12AXDataset 'train': KeyError: 'my key'\n")
+
+
+def test_data_set_of_a_user_that_ends_the_process(tmp_path, monkeypatch):
+    def generate_seq(self, seq_idx):
+        sys.exit(0)
+
+    monkeypatch.setattr(Task12AXDataset, "generate_seq", generate_seq)
+    text = message(tasks.train, config(tmp_path))
+    assert text.startswith("Task12AXDataset 'train': SystemExit: 0\n")
+
+
+@pytest.mark.parametrize("what", ["folder", "lock"])
+def test_models_that_are_deleted_while_training(what, tmp_path):
+    folder = tmp_path / "models"
+    delete = f"shutil.rmtree({str(folder)!r})" if what == "folder" else f"os.remove({str(folder / 'net.lock')!r})"
+    options = {"model": str(folder / "net"), "init_train_epoch_posthook": f"import os, shutil; {delete}"}
+    text = message(tasks.train, config(tmp_path, **options))
+    assert text.startswith(f"option 'model': the lock '{folder}/net.lock' is gone, so nothing is written.\n")
+
+
+def test_sequence_far_larger_than_a_batch(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(long_steps, "FIRST_REPORT_S", 0.0)
+    monkeypatch.setattr(long_steps, "_POLL_S", 0.01)
+    data = {"class": "DummyDataset", "input_dim": 9, "output_dim": 2, "num_seqs": 1, "seq_len": 3_000_000}
+    tasks.train(config(tmp_path, train=data))
+    out = capsys.readouterr().out
+    assert (
+        "WARNING: sequence 'seq-0' has 3,000,000 frames, but batch_size is 1,000. It is a batch of its own, and may"
+        " need all memory. 'max_seq_length' leaves out such sequences, 'chunking' cuts them." in out
+    )
+    assert "train epoch 1, step 0: 1 sequences ('seq-0'), 3,000,000 frames with padding, runs for 0 s now" in out
+
+
 def hdf_file(filename, tags):
     with SimpleHDFWriter(str(filename), dim=9, ndim=2) as writer:
         for tag in tags:
@@ -55,6 +98,25 @@ def test_two_sequences_with_one_tag_in_a_search(tmp_path):
     assert text.startswith("search: two sequences have the tag 'a', so the hypotheses of one would be lost.")
 
 
+def test_two_sequences_with_one_tag_in_an_evaluation(tmp_path):
+    dev = hdf_file(tmp_path / "x.hdf", ["a", "b", "a"])
+    network = {"output": {"class": "reduce", "mode": "mean", "axis": "F", "from": "data", "loss": "as_is"}}
+    options = {"task": "eval", "dev": dev, "network": network, "allow_random_model_init": True}
+    text = message(tasks.evaluate, config(tmp_path, **options, eval_output_file_per_seq=str(tmp_path / "scores")))
+    assert text.startswith("eval: two sequences have the tag 'a', so the scores of one would be lost.")
+    text = message(tasks.evaluate, config(tmp_path, **options, eval_output_file=str(tmp_path / "no" / "scores")))
+    assert text == f"cannot write the file '{tmp_path}/no/scores': No such file or directory."
+
+
+def test_output_of_a_search_that_cannot_be_written_is_found_first(tmp_path, capsys):
+    file = str(tmp_path / "no" / "hyps")
+    options = {"task": "search", "search_data": hdf_file(tmp_path / "x.hdf", ["a"]), "search_output_file": file}
+    network = {"output": {"class": "softmax", "from": "data", "n_out": 2}}
+    text = message(tasks.search_task, config(tmp_path, **options, network=network, allow_random_model_init=True))
+    assert text == f"cannot write the file '{file}': No such file or directory."
+    assert "search, step" not in capsys.readouterr().out
+
+
 def test_tag_that_is_not_utf8(tmp_path):
     data = hdf_file(tmp_path / "x.hdf", ["aaaa", "bbbb"])
     content = (tmp_path / "x.hdf").read_bytes()
@@ -70,6 +132,18 @@ def test_tag_that_is_not_utf8(tmp_path):
     )
     assert "is not UTF-8" in text
     assert "xff" in text
+
+
+def test_resumed_training_with_other_data(tmp_path, capsys):
+    tasks.train(config(tmp_path))
+    other = {"class": "Task12AXDataset", "num_seqs": 21}
+    text = message(tasks.train, config(tmp_path, train=other, num_epochs=2))
+    assert text.startswith(
+        "Task12AXDataset 'train': is other data than that this training began with: it had 20 sequences, and has 21.\n"
+    )
+    tasks.train(config(tmp_path, train=other, num_epochs=2, accept_changed_data=True))
+    assert "is other data than before" in capsys.readouterr().out
+    tasks.train(config(tmp_path, train=other, num_epochs=3))
 
 
 def test_learning_rate_file_that_cannot_be_written_is_found_first(tmp_path):

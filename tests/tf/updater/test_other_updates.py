@@ -5,9 +5,10 @@ import pytest
 import tensorflow as tf
 
 from returnn.config import Config
+from returnn.tensor import Tensor
 from returnn.tf.updater import Updater
 from returnn.util.errors import ConfigError
-from tests.tf.layers.layer_net import LayerNet, batch_of
+from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of
 
 tf1 = tf.compat.v1
 HIDDEN = {"class": "linear", "n_out": 4, "activation": "tanh", "from": "data"}
@@ -20,11 +21,12 @@ LEARNING_RATE = 0.5
 class OneStep:
     """Values before and after a step of training."""
 
-    def __init__(self, net_dict, fetch, *, values=None, **options):
+    def __init__(self, net_dict, fetch, *, values=None, lengths=LENGTHS, **options):
         """
         :param net_dict: the layers
         :param fetch: layers whose output of the step is wanted
         :param values: function of the network that makes further tensors whose values are wanted
+        :param lengths: of the sequences
         :param options: of the updater
         """
         net = LayerNet(net_dict, fetch=fetch, train_flag=True)
@@ -40,10 +42,10 @@ class OneStep:
         self.before = net.session.run(params)
         outputs = net.fetches
         net.fetches = {"outputs": outputs, "further": further}
-        result = net.run(BATCH)
+        result = net.run(BATCH, lengths)
         self.outputs, self.further = result["outputs"], result["further"]
         net.fetches = {"op": op}
-        net.run(BATCH)
+        net.run(BATCH, lengths)
         self.after = net.session.run(params)
 
     def change(self, name):
@@ -68,14 +70,86 @@ def test_running_mean_that_is_not_trainable_stays():
     assert not step.change("mean/mean_1").any()
 
 
+def in_loop(**layers):
+    """:return: a loop of which nothing is moved out, and an output with a loss"""
+    loop = {"class": "rec", "from": "data", "optimize_move_layers_out": False, "unit": layers}
+    return {"loop": loop, "output": {**OUTPUT, "from": "loop"}}
+
+
 def test_running_mean_in_a_loop():
+    """It is the same parameter in all frames, and moves towards the mean of all of them."""
+    mean = {"class": "accumulate_mean", "exp_average": 0.25, "axes": "B", "from": "x"}
+    x = {"class": "linear", "n_out": 5, "activation": "tanh", "from": ["data:source", "prev:x"]}
+    output = {"class": "combine", "kind": "sub", "from": ["x", "mean"]}
+    step = OneStep(in_loop(mean=mean, x={**x, "is_output_layer": True}, output=output), fetch=("loop/x", "loop"))
+    before = step.before["loop/rec/mean/mean_1"]
+    valid = numpy.arange(5)[None, :, None] < numpy.array(LENGTHS)[:, None, None]
+    numpy.testing.assert_allclose(step.outputs["loop"], (step.outputs["loop/x"] - before) * valid, atol=1e-6)
+    expected = 0.75 * before + 0.25 * step.outputs["loop/x"].sum(axis=(0, 1)) / 12
+    numpy.testing.assert_allclose(step.after["loop/rec/mean/mean_1"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("delay", [True, False])
+@pytest.mark.parametrize("as_option", [True, False])
+def test_batch_norm_in_a_loop_changes_once_in_a_step(as_option, delay):
+    options = {"masked_time": True, "delay_sample_update": delay, "momentum": 0.5}
+    x = {"class": "linear", "n_out": 5, "activation": "tanh", "from": ["data:source", "prev:x"]}
+    x["is_output_layer"] = True
+    norm = {"class": "batch_norm", **options, "from": "x"}
+    if as_option:
+        norm = {"class": "linear", "with_bias": False, "activation": None, "n_out": 5, "from": "x"}
+        norm |= {"batch_norm": options, "forward_weights_init": "identity"}
+    net_dict = in_loop(x=x, norm=norm, output={"class": "copy", "from": "norm"})
+    step = OneStep(net_dict, fetch=("loop/x",), lengths=(5, 5, 5))
+    frames = step.outputs["loop/x"]
+    numpy.testing.assert_allclose(
+        step.change("loop/rec/norm/batch_norm/v2_mean"), 0.5 * frames.mean(axis=(0, 1)), rtol=1e-4, atol=1e-6
+    )
+    variance = 1.0 + 0.5 * (frames.var(axis=0).mean(axis=0) - 1.0)
+    numpy.testing.assert_allclose(step.after["loop/rec/norm/batch_norm/v2_variance"], variance, rtol=1e-4)
+
+
+def test_no_running_mean_in_a_loop_in_a_loop():
     mean = {"class": "accumulate_mean", "exp_average": 0.25, "axes": "B", "from": "data:source"}
-    loop = {"class": "rec", "from": "data", "optimize_move_layers_out": False}
-    loop["unit"] = {"mean": mean, "output": {"class": "combine", "kind": "sub", "from": ["data:source", "mean"]}}
-    LayerNet({"loop": loop})
-    with pytest.raises(ConfigError) as info:
-        LayerNet({"loop": loop}, train_flag=True)
-    assert "layer 'loop/mean' (class 'accumulate_mean'): cannot be trained frame by frame" in str(info.value)
+    output = {"class": "combine", "kind": "sub", "from": ["data:source", "mean"]}
+    inner = {"class": "rec", "from": "base:data", "unit": {"mean": mean, "output": output}}
+    inner["optimize_move_layers_out"] = False
+    net_dict = in_loop(inner=inner, output={"class": "reduce", "mode": "mean", "axis": "T", "from": "inner"})
+    with pytest.raises(ConfigError, match=r"layer 'loop/inner/mean' .*: its running mean cannot be trained inside of"):
+        LayerNet(net_dict, train_flag=True)
+
+
+def in_condition(layer, source):
+    """:return: layers, where one of a condition is computed in training; which is not known before"""
+    is_true = {"class": "eval", "eval": "tf.shape(source(0))[0] > 0", "from": source}
+    is_true["out_type"] = lambda name, **_: Tensor(name, dims=(), dtype="bool")
+    other = {"class": "copy", "from": source}
+    return {
+        "is_true": is_true,
+        "c": {"class": "cond", "condition": "is_true", "true_layer": layer, "false_layer": other},
+    }
+
+
+@pytest.mark.parametrize("delay", [True, False])
+def test_batch_norm_in_a_condition(delay):
+    norm = {"class": "batch_norm", "masked_time": True, "delay_sample_update": delay, "from": "h"}
+    output = {"output": {**OUTPUT, "from": "c"}}
+    inside = OneStep({"h": HIDDEN, **in_condition(norm, "h"), **output}, fetch=("h",))
+    outside = OneStep({"h": HIDDEN, "c": norm, **output}, fetch=("h",))
+    names = [name for name in inside.before if "mean" in name or "variance" in name]
+    assert len(names) == 2
+    for name in names:
+        assert inside.change(name).any()
+    hidden = inside.outputs["h"].sum(axis=(0, 1)) / 12
+    numpy.testing.assert_allclose(inside.change("c/batch_norm/v2_mean"), 0.1 * hidden, rtol=1e-4, atol=1e-6)
+    assert outside.change("c/batch_norm/v2_mean").any()
+
+
+def test_no_batch_norm_in_a_condition_in_a_loop():
+    norm = {"class": "batch_norm", "masked_time": True, "from": "data:source"}
+    unit = {**in_condition(norm, "data:source"), "output": {"class": "copy", "from": "c"}}
+    with pytest.raises(ConfigError, match=r"layer 'loop/c' .*: its running mean cannot be trained inside of"):
+        LayerNet(in_loop(**unit), train_flag=True)
 
 
 def gradient_of_hidden(net):

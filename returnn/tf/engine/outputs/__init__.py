@@ -1,0 +1,1 @@
+"""What comes out of a network for data: frames, hypotheses, statistics, pictures."""

@@ -1,0 +1,85 @@
+"""Decoding of a data set, with the hypotheses written to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from returnn.datasets.core.dataset import Dataset
+from returnn.engine.hypothesis_files import FILE_FORMATS, HypothesesPerLayer
+from returnn.engine.run.scores import describe_scores, with_perplexities
+from returnn.engine.run.unique_tags import check_new_tags
+from returnn.engine.search_results import CorpusOrder, print_scores, write_search_output
+from returnn.log import log
+from returnn.tf.engine.feeding.batches import batches_of
+from returnn.tf.engine.outputs.hypotheses import HypothesisReader, ReferenceReader
+from returnn.tf.engine.passes.data_pass import DataPass
+from returnn.tf.engine.passes.score_fetches import cross_entropies
+from returnn.tf.engine.session.network_session import NetworkSession
+from returnn.util.errors import check_known
+from returnn.util.files.atomic_file import check_writable
+from returnn.util.texts.text_scores import check_metrics
+
+
+def search(
+    session: NetworkSession,
+    dataset: Dataset,
+    *,
+    output_layer_names: str | Sequence[str] = "output",
+    output_file: str | None = None,
+    output_file_format: str = "txt",
+    do_eval: bool = True,
+) -> dict[str, HypothesesPerLayer]:
+    """
+    :param session: with a network in search
+    :param dataset: what to decode
+    :param output_layer_names: layers with the hypotheses
+    :param output_file: where to write hypotheses; None: nowhere
+    :param output_file_format: one of `returnn.tf.engine.outputs.hypotheses.FILE_FORMATS`
+    :param do_eval: whether losses are computed
+    :return: hypotheses by tag. With several layers, they are a dict by layer
+    :raises ConfigError: if a layer does not exist or a format is not known
+    """
+    check_known("format", output_file_format, FILE_FORMATS, where="option 'search_output_file_format'")
+    if output_file:
+        check_writable(output_file)
+    reader = HypothesisReader(session.network, output_layer_names)
+    results: dict[str, HypothesesPerLayer] = {}
+
+    corpus_order = CorpusOrder(dataset)
+    metrics = session.config.options.search_metrics
+    check_metrics(metrics, where="option 'search_metrics'")
+    references = ReferenceReader(session.network, reader.target, dataset) if metrics else None
+    texts: dict[str, str] = {}
+
+    def collect(**values: Any) -> None:
+        if references is not None:
+            texts.update(zip(data_pass.current_tags, references.read(values, dataset), strict=True))
+        check_new_tags(data_pass.current_tags, results, task="search", results="hypotheses")
+        corpus_order.add(data_pass.current_tags)
+        results.update(zip(data_pass.current_tags, reader.read(values, dataset), strict=True))
+
+    dataset.init_seq_order(session.epoch or 1)
+    fetches = {**reader.fetches, **(references.fetches if references is not None else {})}
+    data_pass = DataPass(
+        session,
+        dataset_name="search",
+        dataset=dataset,
+        eval=do_eval,
+        batches=batches_of(session, dataset, train=False, batch_size=session.config.options.forward_batch_size),
+        extra_fetches=fetches,
+        extra_fetches_callback=collect,
+    )
+    data_pass.run("search", raise_exception=True)
+    scores = with_perplexities(data_pass.results, cross_entropies(session.network.losses_dict))
+    if scores:
+        print(f"search: {describe_scores(scores)}", file=log.v1)
+    print(
+        f"search: {data_pass.num_seqs} sequences, {data_pass.num_seqs / data_pass.elapsed:.1f} per second", file=log.v2
+    )
+    results = corpus_order.sorted(results)
+    if references is not None:
+        print_scores(results, texts, metrics, end_label=references.end_label)
+    if output_file:
+        write_search_output(output_file, results, output_file_format, corpus_order)
+    return results

@@ -1,0 +1,1 @@
+"""Passes of a session over the batches of a data set, step by step."""

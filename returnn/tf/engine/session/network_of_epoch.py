@@ -1,0 +1,125 @@
+"""`NetworkOfEpoch`: sees to it that the session has the network of the epoch, with the right parameters."""
+
+from __future__ import annotations
+
+from returnn.config import Config
+from returnn.engine.model_names import model_of_task
+from returnn.engine.net_dicts import NetDicts
+from returnn.engine.net_diff import is_same_net
+from returnn.engine.run.model_files import ModelFiles, ModelToLoad
+from returnn.engine.run.unfinished import UnfinishedEpoch
+from returnn.log import log
+from returnn.tf.checkpoint import CheckpointError, checkpoint_exists
+from returnn.tf.engine.session.built_network import NetDict
+from returnn.tf.engine.session.carry_over import CopyRules
+from returnn.tf.engine.session.network_session import NetworkSession
+from returnn.tf.network import TFNetwork
+from returnn.util.errors import ConfigError
+
+_TRAINING_TASKS = ("train", "initialize_model", "nop_init_net_train", "hyper_param_tuning")
+
+
+class NetworkOfEpoch:
+    """Which network, and which parameters an epoch begins with."""
+
+    def __init__(self, session: NetworkSession, net_dicts: NetDicts, model_files: ModelFiles) -> None:
+        """
+        :param session: gets the networks
+        :param net_dicts: of all epochs
+        :param model_files: of all epochs
+        """
+        self.session = session
+        self.epochs = session.epochs
+        self.net_dicts = net_dicts
+        self.model_files = model_files
+        self.loaded_epoch: int | None = None  # whose model file was loaded at the beginning
+        self.unfinished: UnfinishedEpoch | None = None  # if the training goes on inside of an epoch
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the training goes on with what it saved before."""
+        return bool(self.loaded_epoch) or self.unfinished is not None
+
+    def begin(self, config: Config, *, may_be_unfinished: bool = True) -> None:
+        """
+        Builds the network for the task of the config, and loads its parameters: the model of the epoch, or none in a
+        training from scratch. That of an unfinished epoch gets its values when the epoch goes on.
+
+        :param config: options
+        :param may_be_unfinished: whether a training can go on inside of an epoch
+        :raises ConfigError: if there is no model to work on
+        """
+        if config.options.task in _TRAINING_TASKS:
+            may_be_unfinished = may_be_unfinished and config.options.task == "train"
+            model = self.model_files.begin_training(config, may_be_unfinished=may_be_unfinished)
+            self._build_for_training(model)
+        else:
+            model = self._build_for_task(config)
+        self.unfinished = model.unfinished
+        self.loaded_epoch = model.epoch if model.filename else None
+
+    def _build_for_training(self, model: ModelToLoad) -> None:
+        step = None if model.unfinished is None else model.unfinished.position.first_train_step
+        net_dict = self.net_dicts.of_epoch(max(self.epochs.current, 1), step=step)
+        if model.filename and model.epoch:
+            trained = self.net_dicts.of_epoch(model.epoch)
+            net_dict = net_dict if is_same_net(net_dict, trained) else trained
+        self.session.build(net_dict, model, is_training=True)
+
+    def _build_for_task(self, config: Config) -> ModelToLoad:
+        """:return: what was loaded: the newest one, also if a training deletes it meanwhile and has another one"""
+        model = ModelToLoad(*model_of_task(config))
+        while True:
+            self.epochs.current = model.epoch or 0
+            if model.filename is None:
+                self._check_may_be_random(config)
+            try:
+                self.session.build(self.net_dicts.of_epoch(max(self.epochs.current, 1)), model, is_training=False)
+                return model
+            except CheckpointError:
+                if model.filename is None or checkpoint_exists(model.filename):
+                    raise
+                deleted, model = model, ModelToLoad(*model_of_task(config))
+                if model.filename in (None, deleted.filename):
+                    raise
+                print(f"{deleted.filename!r} was deleted meanwhile, so {model.filename!r} is taken", file=log.v2)
+
+    def _check_may_be_random(self, config: Config) -> None:
+        files = self.session.preload_from_files
+        preloads = any(file.is_needed(is_training=False, has_own_checkpoint=False) for file in files)
+        if not (preloads or config.options.allow_random_model_init):
+            raise ConfigError(
+                f"there is no model to work on: {config.options.model!r} has no checkpoint.\n"
+                "  Train one, or set 'load' or 'load_epoch'; 'allow_random_model_init = True' works without."
+            )
+
+    def is_another(self, net_dict: NetDict | None = None) -> bool:
+        """
+        :param net_dict: default: that of the epoch
+        :return: whether it is another network than the current one
+        """
+        built = self.session.built
+        if self.session.config.options.reinit_network_each_epoch and built.epoch != self.epochs.current:
+            return True
+        return not is_same_net(built.net_dict, net_dict or self.net_dicts.of_epoch(self.epochs.current))
+
+    def change(self, net_dict: NetDict | None = None) -> None:
+        """
+        Changes to another network. It takes over parameters and the state of the optimizer, see `carry_over`.
+
+        :param net_dict: default: that of the epoch
+        """
+        net_dict = net_dict or self.net_dicts.of_epoch(self.epochs.current)
+        self.session.change(net_dict, lambda network: self._copy_rules(net_dict, network))
+
+    def _copy_rules(self, net_dict: NetDict, network: TFNetwork) -> CopyRules:
+        pretrain = self.epochs.pretrain
+        mode = net_dict.get("#copy_param_mode") or (pretrain.copy_param_mode if pretrain else None) or "ifpossible"
+        if pretrain is None or not self.epochs.is_pretrain(self.epochs.current - 1):
+            return CopyRules(mode)
+        outputs = [layer.name for layer in network.get_output_layers()]
+        return CopyRules(
+            mode,
+            skipped_layers=outputs if pretrain.copy_output_layer is False else (),
+            strict_layers=outputs if pretrain.copy_output_layer is True else (),
+        )

@@ -1,0 +1,176 @@
+"""`TrainedNetwork`: the networks of a session, as training and evaluation see them (`returnn.engine.run`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from returnn.config import Config
+from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.dataset import Dataset
+from returnn.engine.run.model_files import ModelFiles
+from returnn.engine.run.scores import Scores
+from returnn.engine.run.seq_scores import SeqScores
+from returnn.engine.run.unfinished import UnfinishedEpoch
+from returnn.engine.training_position import TrainingPosition
+from returnn.log import log
+from returnn.tf.checkpoint.unfinished import Snapshot
+from returnn.tf.engine.feeding.batches import batches_of
+from returnn.tf.engine.passes.data_pass import DataPass
+from returnn.tf.engine.passes.seq_scores import NetworkSeqScores
+from returnn.tf.engine.session.network_of_epoch import NetworkOfEpoch
+from returnn.tf.engine.session.network_session import NetworkSession
+from returnn.util.system.restart import restart_program
+
+
+class TrainedNetwork:
+    """A network, another one in another epoch maybe."""
+
+    def __init__(self, session: NetworkSession, network_of_epoch: NetworkOfEpoch, model_files: ModelFiles) -> None:
+        """
+        :param session: with the network
+        :param network_of_epoch: changes the network when an epoch has another one
+        :param model_files: where the epochs are kept
+        """
+        self.session = session
+        self.config = session.config
+        self.network_of_epoch = network_of_epoch
+        self.model_files = model_files
+        self._num_changes = 0  # of the network, in this run
+
+    @property
+    def loaded_epoch(self) -> int | None:
+        """Whose model file was loaded at the beginning."""
+        return self.network_of_epoch.loaded_epoch
+
+    @property
+    def unfinished(self) -> UnfinishedEpoch | None:
+        """If the training goes on inside of an epoch."""
+        return self.network_of_epoch.unfinished
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the training goes on with what it saved before."""
+        return self.network_of_epoch.is_resumed
+
+    @property
+    def learning_rate(self) -> float | None:
+        """What the net dict of the epoch says by `#config`."""
+        return self.config.options.learning_rate if "learning_rate" in self.session.options_of_net.original else None
+
+    # Training.
+
+    def begin(self, config: Config, *, may_be_unfinished: bool = True) -> None:
+        """Builds the network of the task, see `NetworkOfEpoch.begin`."""
+        self.network_of_epoch.begin(config, may_be_unfinished=may_be_unfinished)
+
+    def begin_data(self, name: str, dataset: Dataset) -> None:
+        """Begins the current epoch of a data set."""
+        self.session.begin_data(name, dataset)
+
+    def go_on_from(self, unfinished: UnfinishedEpoch) -> None:
+        """Sets all variables, see `NetworkSession.go_on_from`."""
+        self.session.go_on_from(unfinished)
+
+    def snapshot(self) -> Snapshot:
+        """:return: what all variables are now"""
+        return self.session.snapshot()
+
+    def begin_epoch(self) -> None:
+        """Changes to the network of the epoch."""
+        epochs = self.session.epochs
+        net_dict = self.network_of_epoch.net_dicts.of_epoch(epochs.current, step=self.session.train_step())
+        if self.network_of_epoch.is_another(net_dict):
+            print(f"{epochs}: has another network", file=log.v3)
+            self._restart_before_change()
+            self.network_of_epoch.change(net_dict)
+            self._num_changes += 1
+
+    def _restart_before_change(self) -> None:
+        """Option `restart_after_num_net_reinit`: memory of networks before is free in a new process."""
+        limit = self.config.options.restart_after_num_net_reinit
+        if limit is None or self._num_changes < limit:
+            return
+        if self.session.epoch - 1 not in self.model_files.existing():
+            log.print_warning("restart_after_num_net_reinit: the last epoch has no model file, so there is no restart.")
+            return
+        print(f"starts anew, after {self._num_changes} changes of the network", file=log.v2)
+        log.flush()
+        restart_program()
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Sets the learning rate of the steps to come."""
+        self.session.updater.set_learning_rate(learning_rate, session=self.session.tf_session)
+
+    def batches(self, dataset: Dataset) -> BatchSetGenerator:
+        """:return: of the epoch that the data set is in"""
+        return batches_of(self.session, dataset, train=True)
+
+    def train_pass(
+        self,
+        dataset: Dataset,
+        batches: BatchSetGenerator,
+        *,
+        resumed_at: TrainingPosition | None,
+        on_step: Callable[[], None],
+    ) -> DataPass:
+        """:return: the training of an epoch"""
+        return DataPass(
+            self.session,
+            dataset_name="train",
+            dataset=dataset,
+            batches=batches,
+            train=True,
+            resumed_at=resumed_at,
+            on_step=on_step,
+        )
+
+    def end_training(self) -> bool:
+        """:return: whether parameters were set to their running average"""
+        end_op = self.session.updater.get_end_of_training_op()
+        if end_op is not None:
+            self.session.tf_session.run(end_op)
+        return end_op is not None
+
+    def save(self, filename: str, *, may_be_broken: bool = False) -> None:
+        """Writes a checkpoint, see `NetworkSession.save`."""
+        self.session.save(filename, may_be_broken=may_be_broken)
+
+    def load(self, filename: str) -> None:
+        """Loads a checkpoint, see `NetworkSession.load`."""
+        self.session.load(filename)
+
+    def names_for_shell(self) -> dict[str, object]:
+        """:return: what a debug shell shows"""
+        return {"session": self.session}
+
+    # Evaluation.
+
+    def make_seq_scores(self, loss_name: str | None, columns: Sequence[str]) -> NetworkSeqScores:
+        """:return: see `NetworkSeqScores`"""
+        return NetworkSeqScores(self.session.network, loss_name, columns)
+
+    def evaluate(
+        self, name: str, dataset: Dataset, seq_scores: SeqScores | None, *, init_seq_order: bool = True
+    ) -> Scores:
+        """:return: scores of all of the data set"""
+        if init_seq_order:
+            self.session.begin_data(name, dataset)
+        assert seq_scores is None or isinstance(seq_scores, NetworkSeqScores)
+        data_pass: DataPass
+
+        def collect(**values: Any) -> None:
+            assert seq_scores is not None
+            seq_scores.add(data_pass.current_tags, values)
+
+        data_pass = DataPass(
+            self.session,
+            dataset_name=name,
+            dataset=dataset,
+            batches=batches_of(self.session, dataset, train=False, filters=name == "dev"),
+            train_flag=self.config.options.eval_use_train_flag,
+            extra_fetches=seq_scores.fetches if seq_scores is not None else None,
+            extra_fetches_callback=collect if seq_scores is not None else None,
+        )
+        data_pass.run(f"{name} epoch {self.session.epoch}", raise_exception=True)
+        return data_pass.scores

@@ -1,0 +1,23 @@
+"""Options of sessions."""
+
+import os
+
+import pytest
+
+from returnn.config import Config
+from returnn.tf.engine.session.device import session_options
+
+
+@pytest.fixture(autouse=True)
+def same_environment(monkeypatch):
+    monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_clustering_debug=false")
+
+
+def test_a_session_compiles_where_that_is_asked_for():
+    assert session_options(Config({})) == {}
+    assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug=false"
+    for _ in range(2):
+        options = session_options(Config({"tf_jit": True, "device": "cpu"}))
+        assert options["device_count"] == {"GPU": 0}
+        assert options["graph_options"]["optimizer_options"] == {"global_jit_level": 1}
+        assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug=false --tf_xla_cpu_global_jit"
