@@ -14,6 +14,7 @@ from returnn.tf.layers.core.name_scope import scope_name, scope_of_params
 from returnn.tf.layers.core.network_protocol import GetLayer, InnerNetwork, NetDict, Network
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.layer_errors import naming_layer
+from returnn.tf.layers.options.past import translated
 from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.layers.structure.source import SourceLayer
 from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, needs_unavailable_data
@@ -150,7 +151,7 @@ class Construction:
         """
         frame = self.step.innermost_frame()
         layer = self.net.layers.get(name) if check_existing else None
-        if layer is None and frame is not None:
+        if layer is None and frame is not None and self.place.view_around is None:
             layer = self.step.moved_layer(name)
             if layer is not None:
                 self.net.layers[name] = layer
@@ -190,8 +191,11 @@ class Construction:
             with self.step.constructing(name):
                 layer_class, options = self.resolve(name, net_dict[name], get_layer)
                 return (add_layer or self.net.add_layer)(name, layer_class, **options)
-        except UndefinedSource:
-            raise
+        except UndefinedSource as exc:
+            stand_in = frame.make_stand_in(self.net, name) if frame is not None and exc.is_about_past else None
+            if stand_in is None:
+                raise
+            return stand_in
         except ConfigError as exc:
             if frame is not None and frame.has_undefined:  # it may be because of what is not known yet
                 raise UndefinedSource(str(exc)) from exc
@@ -210,6 +214,8 @@ class Construction:
         self.net.layers_desc[name] = desc
         where = f"layer {self.place.name_prefix() + name!r}"
         self._check_is_dict(name, desc)
+        with naming_layer(f"{where} (class {desc.get('class')!r})", dict):
+            desc = translated(desc)
         if "class" not in desc:
             raise ConfigError(f"{where}: the option 'class' is required.")
         try:

@@ -26,6 +26,7 @@ class NetworkData:
         :param key: of data of this network, or of the outermost one
         :return: whether it is there
         """
+        self._see_to_placeholders()
         key = self.net.extern_data.default_input if key is None else key
         nets = (self.net, self.root.net)
         found = [net.extern_data.data[key] for net in nets if key in net.extern_data.data]
@@ -36,6 +37,7 @@ class NetworkData:
         :param key: of the data; "seq_tag" and "seq_idx" are always there
         :param mark_as_used: so that the dataset has to provide it
         """
+        self._see_to_placeholders()
         own, outermost = self.net.extern_data, self.root.net.extern_data
         if key in ("seq_tag", "seq_idx"):
             outermost.add_seq_info(key)
@@ -52,6 +54,10 @@ class NetworkData:
         if mark_as_used and not is_own and (self.net.only_template or self.has_value(key)):
             self.root.used_keys.add(key if key in outermost.data else outermost.default_input)
         return data
+
+    def _see_to_placeholders(self) -> None:
+        if not self.net.only_template:
+            self.root.net.extern_data.create_wanted_placeholders()
 
     def used(self, *, exclude_extra_added: bool = True) -> set[str]:
         """:return: keys of the data that the layers use"""

@@ -8,11 +8,13 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
+from returnn.log import log
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.tensor.batch_info import BatchInfo
+from returnn.tensor.batch_info import BatchInfo, SearchBeam
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.tf.layers.core.network_protocol import GetLayer, NetDict
+from returnn.tf.layers.search.beam import Beams, choices_with_name
 from returnn.tf.network import layer_lists
 from returnn.tf.network.construction import Construction
 from returnn.tf.network.data import NetworkData
@@ -24,8 +26,8 @@ from returnn.tf.network.place import NetworkPlace
 from returnn.tf.network.run import NetworkRun, add_post_step_operations, post_step_operations
 from returnn.tf.network.scopes import network_stack
 from returnn.tf.network.step import StepOfLoop
-from returnn.tf.util.regularization import spatial_smoothing_of_output
-from returnn.tf.util.variables import VariableAssigner
+from returnn.tf.util.parameters.regularization import spatial_smoothing_of_output
+from returnn.tf.util.parameters.variables import VariableAssigner
 
 
 class DocumentedNetwork:
@@ -41,6 +43,7 @@ class DocumentedNetwork:
     run: NetworkRun
     extern_data: ExternData
     layers: dict[str, LayerBase]
+    beams: Beams
     only_template: bool
     search_flag: bool
 
@@ -82,11 +85,55 @@ class DocumentedNetwork:
         """:return: whether the layers in here only infer dims"""
         return self.only_template
 
+    # Search.
+
     def get_search_choices(
-        self, sources: Any = None, src: LayerBase | None = None, base_search_choice: Any = None, **_: Any
+        self,
+        sources: Collection[LayerBase] | None = None,
+        src: LayerBase | None = None,
+        base_search_choice: LayerBase | None = None,
+        _layer_to_search_choices: dict[LayerBase, Any] | None = None,
+        debug_stream: Any = None,
     ) -> Any:
-        """:return: the latest choice that the layers depend on, None without search"""
-        return layer_lists.latest_choice(sources or ([] if src is None else src.get_dep_layers()))
+        """
+        :param sources: layers
+        :param src: instead, one layer
+        :param base_search_choice: instead, a layer: what it depends on counts, and not its own choice
+        :param _layer_to_search_choices: is filled: the choice of each layer that was looked at, or None
+        :param debug_stream: is told about each layer that was looked at
+        :return: the latest choice that the layers depend on, None without search
+        """
+        layers = [] if sources is None else list(sources)
+        if sources is None and src is not None:
+            layers = [src] if src.search_choices is not None else src.get_dep_layers()
+        elif sources is None and base_search_choice is not None:
+            layers = base_search_choice.get_dep_layers()
+        seen = {} if _layer_to_search_choices is None else _layer_to_search_choices
+        return layer_lists.latest_choice(layers, seen=seen, stream=debug_stream)
+
+    def debug_search_choices(self, base_search_choice: LayerBase) -> None:
+        """
+        Writes to the log which layers a layer depends on, and which of them make choices.
+
+        :param base_search_choice: the layer
+        """
+        print(f"choices that {base_search_choice.get_absolute_name()!r} depends on:", file=log.v1)
+        found = self.get_search_choices(base_search_choice=base_search_choice, debug_stream=log.v1)
+        print(f"  the latest: {found}", file=log.v1)
+
+    def register_search_choices_for_beam(self, beam: SearchBeam, search_choices: Any) -> None:
+        """
+        :param beam: of an output, such as a layer of a user makes it
+        :param search_choices: what it comes from
+        """
+        self.beams.name_choices(beam, search_choices)
+
+    def get_search_choices_from_beam(self, beam: SearchBeam | None) -> Any:
+        """:return: the choice that a beam comes from; None if there is no beam"""
+        if beam is None:
+            return None
+        root = self.data.root.net
+        return self.beams.choices_named(beam) or choices_with_name(root.get_all_layers_deep(), beam)
 
     # Where it is.
 
@@ -452,7 +499,7 @@ class DocumentedNetwork:
 
     @staticmethod
     def spatial_smoothing_energy(output: Any) -> Any:
-        """:return: raw scalar, see `returnn.tf.util.regularization.spatial_smoothing_energy`"""
+        """:return: raw scalar, see `returnn.tf.util.parameters.regularization.spatial_smoothing_energy`"""
         return spatial_smoothing_of_output(output)
 
     # Runs.

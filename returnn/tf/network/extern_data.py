@@ -7,11 +7,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.frontend import set_default_float_dtype_ctx
+from returnn.datasets.util.data_description import (
+    described_data,
+    description_of_data,
+    found_input,
+    template_of_description,
+)
+from returnn.frontend import get_default_float_dtype, set_default_float_dtype_ctx
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.tensor.batch_info import BatchInfo
-from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
-from returnn.tf.network.data_description import template_of_description
+from returnn.tensor.tensor_batch import SIZE_OF_PLACEHOLDERS
+from returnn.tf.frontend_low_level.outermost_graph import PLACEHOLDERS_SCOPE, outermost_graph
 from returnn.tf.network.float_dtype import float_dtype_of_config
 from returnn.util.errors import ConfigError, nearest_hint
 
@@ -38,6 +44,7 @@ class ExternData(TensorDict):
         self.default_input = default_input
         self.default_target = default_target
         self.extra_added_keys: set[str] = set()  # registered by layers
+        self._placeholders_wanted = bool(data)
         if data:
             self.register_from_dict(data)
 
@@ -51,7 +58,9 @@ class ExternData(TensorDict):
         :raises ConfigError: if a description is wrong
         """
         for key, description in data.items():
-            self.data[key] = template_of_description(key, description, is_input=key == self.default_input)
+            self.data[key] = template_of_description(
+                key, description, is_input=key == self.default_input, float_dtype=get_default_float_dtype()
+            )
         if auto_create_placeholders:
             self.create_placeholders()
 
@@ -61,16 +70,12 @@ class ExternData(TensorDict):
         :param auto_create_placeholders: make placeholders for values and lengths
         :param reset_batch: forget lengths that dims have from before
         """
-        description = config.options.extern_data
-        if description is None:
-            description = _description_of_old_config(config)
+        description = described_data(config)
         if config.has("target"):
             self.default_target = config.options.target
         if config.has("default_input"):
             self.default_input = config.options.default_input
-        if self.default_input not in description and len(description) and "data" not in description:
-            keys = [key for key in description if key != self.default_target]
-            self.default_input = keys[0] if keys else self.default_input
+        self.default_input = found_input(description, default_input=self.default_input, target=self.default_target)
         with set_default_float_dtype_ctx(float_dtype_of_config(config)):
             self.register_from_dict(description)
         if reset_batch:
@@ -90,15 +95,7 @@ class ExternData(TensorDict):
         targets = dataset.get_target_list()
         if targets and self.default_target not in targets:
             self.default_target = targets[0]
-        descriptions = {
-            key: {
-                "shape": [None, *dataset.get_data_shape(key)],
-                "dim": dataset.get_data_dim(key),
-                "sparse": dataset.is_data_sparse(key),
-                "dtype": dataset.get_data_dtype(key),
-            }
-            for key in keys
-        }
+        descriptions = {key: description_of_data(dataset, key) for key in keys}
         self.register_from_dict(descriptions, auto_create_placeholders=auto_create_placeholders)
 
     def create_placeholders(self, *, with_targets: bool = True) -> None:
@@ -108,11 +105,21 @@ class ExternData(TensorDict):
 
         :param with_targets: also for data which is not available for inference
         """
-        with tf1.name_scope("extern_data/placeholders/"):
+        with tf1.name_scope(PLACEHOLDERS_SCOPE):
             for key, tensor in self.data.items():
                 if tensor.raw_tensor is None and (with_targets or tensor.available_for_inference):
                     _create_placeholders(key, tensor)
             self.init_batch_info()
+
+    def create_wanted_placeholders(self) -> None:
+        """
+        Makes placeholders where the data was described when this object was made, and no value was given since. Scripts
+        which give values of their own do so before the first layer needs them.
+        """
+        if self._placeholders_wanted:
+            self._placeholders_wanted = False
+            with outermost_graph():
+                self.create_placeholders()
 
     def add_seq_info(self, key: str) -> None:
         """
@@ -122,7 +129,7 @@ class ExternData(TensorDict):
         """
         if key in self.data:
             return
-        with outermost_graph(), tf1.name_scope("extern_data/placeholders/"):
+        with outermost_graph(), tf1.name_scope(PLACEHOLDERS_SCOPE):
             default = tf.range(batch_dim.get_dim_value())
             if key == "seq_tag":
                 default = tf.strings.join(["seq-", tf.strings.as_string(default)])
@@ -211,7 +218,7 @@ class ExternData(TensorDict):
             if data.raw_tensor is not None and data.have_batch_axis():
                 size = tf.shape(data.raw_tensor)[data.batch_dim_axis]
                 size = tf1.placeholder_with_default(size, shape=(), name="batch_dim")
-                batch_dim.dyn_size_ext = Tensor("batch_dim:size", dims=(), dtype="int32", raw_tensor=size)
+                batch_dim.dyn_size_ext = Tensor(SIZE_OF_PLACEHOLDERS, dims=(), dtype="int32", raw_tensor=size)
                 return
 
     def set_batch_info(self, batch_info: BatchInfo, *, init_batch_info: bool = True) -> None:
@@ -226,23 +233,3 @@ class ExternData(TensorDict):
 def _create_placeholders(key: str, tensor: Tensor) -> None:
     with tf1.name_scope("".join(c if c.isalnum() or c in "_.-" else "_" for c in key)):
         tensor.create_placeholders()
-
-
-def _description_of_old_config(config: Any) -> dict[str, Any]:
-    """:return: from `num_inputs`, which is the dim of a frame without its `window`, `sparse_input`, `num_outputs`"""
-    outputs = config.options.num_outputs
-    if outputs is None:
-        raise ConfigError("option 'extern_data' is required: a dict with a description of the data for each key.")
-    if not isinstance(outputs, Mapping):
-        outputs = {config.options.target: outputs}
-    description = {}
-    for key, value in outputs.items():
-        description[key] = [value, 1] if isinstance(value, int) and key != "data" else value
-    num_inputs = config.options.num_inputs
-    if "data" not in description and num_inputs:
-        is_sparse = config.options.sparse_input
-        description["data"] = [
-            num_inputs if is_sparse else num_inputs * max(config.options.window, 1),
-            1 if is_sparse else 2,
-        ]
-    return description

@@ -14,7 +14,7 @@ from typing import Any
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import GetLayer, NetDict, Network
 from returnn.util.errors import ConfigError
-from returnn.util.nested import iter_nested
+from returnn.util.python.nested import iter_nested
 
 MakeNetwork = Callable[..., Network]
 _WORDS = {"search": True, "no_search": False}  # behind "extra.", and what it says of choices

@@ -26,7 +26,7 @@ def all_layers(net: Network, more: Sequence[LayerBase] = ()) -> list[LayerBase]:
     :param more: layers which are not found by name
     :return: the layers of this network and of all networks inside of them, each once
     """
-    found: list[LayerBase] = [layer for layer in more if layer.params]
+    found: list[LayerBase] = [layer for layer in more if layer.own_params]
     for layer in own_layers(net):
         if layer in found:
             continue
@@ -49,15 +49,22 @@ def used_targets(net: Network) -> set[str]:
     return {target for target in targets if not target.startswith("layer:")}
 
 
-def latest_choice(sources: Sequence[LayerBase]) -> Any:
-    """:return: the latest choice that the layers depend on, None without search"""
+def latest_choice(sources: Sequence[LayerBase], *, seen: dict[LayerBase, Any] | None = None, stream: Any = None) -> Any:
+    """
+    :param sources: layers
+    :param seen: is filled: the choice of each layer that was looked at, or None
+    :param stream: is told about each layer that was looked at
+    :return: the latest choice that the layers depend on, None without search
+    """
+    seen = {} if seen is None else seen
     todo = list(sources)
-    seen: set[int] = set()
     while todo:
         layer = todo.pop(0)
-        if id(layer) in seen:
+        if layer in seen:
             continue
-        seen.add(id(layer))
+        seen[layer] = layer.search_choices
+        if stream is not None:
+            print(f"  {layer.get_absolute_name()!r}: {layer.search_choices or 'no choice'}", file=stream)
         if layer.search_choices is not None:
             return layer.search_choices
         todo += layer.get_dep_layers()

@@ -48,6 +48,8 @@ class LayerPaths:
         net = self.net
         if name == "data" or name.startswith("data:"):
             return self._data_layer(name)
+        if self.place.view_around is not None:
+            return self.place.view_around(self._layer_around(name))
         if name == ":i":
             return self.step.info()
         if name.startswith("extra.") and ":" in name:
@@ -75,6 +77,16 @@ class LayerPaths:
                 return subnet.construct_layer(subnet.layers_desc, rest)
         layer = net.construct_layer(net_dict, first, get_layer=get_layer, add_layer=add_layer)
         return self._sub_layer(layer, name, rest)
+
+    def _layer_around(self, name: str) -> LayerBase:
+        """:return: layer of the network around by its name there, to which "base:" may be added"""
+        outer = self.net.parent_net
+        assert outer is not None
+        rest = name.removeprefix("base:")
+        if not rest.startswith(("base:", "data", "prev:")) and rest.partition("/")[0] not in outer.layers_desc:
+            rest = name
+        with naming_as_written(self.net, name.removesuffix(rest), rest):
+            return outer.construct_layer(outer.layers_desc, rest)
 
     def _subnetwork(self, name: str, desc: dict[str, Any]) -> Network | None:
         """:return: the network inside of a layer, if its layers can be made one by one; the layer need not exist"""

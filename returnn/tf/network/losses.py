@@ -12,6 +12,7 @@ from returnn.tf.layers.core.loss_holder import LossHolder, total_of
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.network.data import NetworkData
 from returnn.tf.network.layer_lists import subnets_without_layer
+from returnn.tf.util.collectives import share_of_constraints
 
 
 class NetworkLosses:
@@ -73,7 +74,7 @@ class NetworkLosses:
         """Computes losses and totals, once."""
         if self.objective is None:
             self.by_name, self.total, self.total_constraints = self.initialized(with_total=True)
-            self.objective = total_of([self.total, self.total_constraints])
+            self.objective = total_of([self.total, share_of_constraints(self.total_constraints)])
 
     def fetches(
         self,

@@ -13,6 +13,7 @@ from returnn.config import get_global_config
 from returnn.tensor import Dim
 from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.layer_dims import DimsOfLayers
 from returnn.tf.layers.core.network_protocol import GetLayer, InnerNetwork, NetDict
 from returnn.tf.layers.search.beam import Beams
 from returnn.tf.network import layer_lists
@@ -31,7 +32,7 @@ from returnn.tf.network.run import NetworkRun
 from returnn.tf.network.scopes import layer_creation_scope, network_scope
 from returnn.tf.network.step import StepOfLoop
 from returnn.tf.network.subnet_access import Subnetwork
-from returnn.util.user_code import prepare_for_user_code
+from returnn.util.python.user_code import prepare_for_user_code
 
 
 class TFNetwork(DocumentedNetwork):
@@ -107,7 +108,9 @@ class TFNetwork(DocumentedNetwork):
         self.random = numpy.random.RandomState(self.rnd_seed)
         self.beams: Beams = outer.beams if outer else Beams()
         # The same layer in an extra network may have other lengths.
-        self.dims_of_layers: dict[Any, Any] = outer.dims_of_layers if outer and extra_parent_net is None else {}
+        self.dims_of_layers: DimsOfLayers = (
+            outer.dims_of_layers if outer and extra_parent_net is None else DimsOfLayers()
+        )
         self.float_dtype: str = outer.float_dtype if outer else float_dtype_of_config(self.get_config())
         self.extern_data = extern_data if extern_data is not None else self._make_extern_data()
         self.layers: dict[str, LayerBase] = {}
@@ -125,6 +128,7 @@ class TFNetwork(DocumentedNetwork):
             more_times=self.over_rec_time_dim_subs,
             control_flow=control_flow_ctx,
             layer_options=inner.layer_options if inner else None,
+            view_around=inner.view_around if inner else None,
         )
         self.step = StepOfLoop(self, self.place, outer.step if outer else None, inner.frame if inner else None)
         self.data = NetworkData(self, self.step, outer.data.root if outer else None)

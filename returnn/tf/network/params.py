@@ -13,10 +13,11 @@ import tensorflow as tf
 from returnn.tensor import Tensor
 from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, run_custom_post_inits
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.layer_params import saved_params
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.structure.subnetwork import SubnetworkLayer
 from returnn.tf.network.place import NetworkPlace
-from returnn.tf.util.variables import VariableAssigner
+from returnn.tf.util.parameters.variables import VariableAssigner
 from returnn.util.errors import ConfigError, check_known, nearest_hint
 
 tf1 = tf.compat.v1
@@ -100,14 +101,14 @@ class NetworkParams:
         """:return: all parameters, each once, in the order of the names of their layers"""
         params: list[Any] = []
         for layer in self.net.get_all_layers_deep():
-            params += [param for _, param in sorted(layer.params.items()) if not _is_in(param, params)]
+            params += [param for _, param in sorted(layer.own_params.items()) if not _is_in(param, params)]
         return params
 
     def all_saved(self) -> list[Any]:
         """:return: all variables that go into checkpoints"""
         params: list[Any] = []
         for layer in self.net.get_all_layers_deep():
-            found = [p for _, p in sorted(layer.get_saveable_params_dict().items())]
+            found = [p for _, p in sorted(saved_params(layer, layer.own_params).items())]
             params += [param for param in found if not _is_in(param, params)]
         return params + [var for var in self.extra_saved if not _is_in(var, params)]
 
@@ -121,11 +122,19 @@ class NetworkParams:
         return sum(int(numpy.prod(param.shape.as_list())) for param in self.all())
 
     def values_by_layer(self, session: Any) -> dict[str, dict[str, numpy.ndarray]]:
-        """:return: values, by layer and name"""
-        values = {
-            layer.get_absolute_name(): layer.get_param_values_dict(session) for layer in self.net.get_all_layers_deep()
+        """:return: values, by layer and name; layers with others inside have the values of all of them"""
+        return {
+            layer.get_absolute_name(): values
+            for layer in self.net.get_all_layers_shallow()
+            if (values := layer.get_param_values_dict(session))
         }
-        return {name: params for name, params in values.items() if params}
+
+    def values_by_inner_layer(self, session: Any) -> dict[str, dict[str, numpy.ndarray]]:
+        """:return: values, by the layer that they belong to, whatever it is inside of, and name"""
+        params: dict[str, dict[str, Any]] = {}
+        for layer in self.net.get_all_layers_deep():
+            params.setdefault(layer.get_absolute_name(), {}).update(saved_params(layer, layer.own_params))
+        return session.run({name: own for name, own in params.items() if own})  # type: ignore[no-any-return]
 
     def set_values(self, values_dict: Mapping[str, Any], ignore_non_existing: bool = False, **kwargs: Any) -> None:
         """
@@ -164,7 +173,7 @@ class NetworkParams:
             is_selected = hidden_layer_selection is None or layer.get_absolute_name() in hidden_layer_selection
             is_selected = with_output if layer.is_output_layer() else is_selected
             if is_selected and global_trainable is not False:
-                selected.update(param.name for param in layer.params.values())
+                selected.update(param.name for param in layer.own_params.values())
         self._not_selected.clear()
         self._not_selected.update(param.name for param in self.all() if param.name not in selected)
 
@@ -224,7 +233,7 @@ def _set_load_on_init(layer: SubnetworkLayer) -> None:
         known = inspect.signature(CustomCheckpointLoader).parameters
         check_known("option", name, known, where=f"{layer.where()}: option 'load_on_init'")
     prefix = options.setdefault("params_prefix", layer.get_absolute_name_scope_prefix())
-    params = [param for param in layer.all_params.values() if param.op.name.startswith(prefix)]
+    params = [param for param in layer.params.values() if param.op.name.startswith(prefix)]
     CustomCheckpointLoader(**{"saveable_params": params, **options}).set_as_custom_init()
 
 

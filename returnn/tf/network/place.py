@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from returnn.tensor import Dim
@@ -27,6 +27,7 @@ class NetworkPlace:
         more_times: set[Dim],
         control_flow: ControlFlowContext | None,
         layer_options: Mapping[str, Any] | None,
+        view_around: Callable[[Any], LayerBase] | None,
     ) -> None:
         """
         :param parent: of the network of the layer around
@@ -40,6 +41,8 @@ class NetworkPlace:
         :param more_times: dims of loops inside of this network
         :param control_flow: the loop or branch
         :param layer_options: of the layer around, that hold for all layers inside; None in the network of a loop
+        :param view_around: function from a layer of the network around to what is seen of it here. Then names here are
+            those of the network around, and "base:" does not count this one
         """
         self.parent = parent
         self.beside = beside
@@ -50,6 +53,7 @@ class NetworkPlace:
         self.over_time = over_time
         self.more_times = more_times
         self.layer_options = layer_options
+        self.view_around = view_around
         self._name_prefix = name_prefix
         self._scope_prefix = scope_prefix
         self.own_control_flow = control_flow

@@ -17,7 +17,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.util.errors import ConfigError
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 _MAX_STATES = 100_000
 

@@ -168,7 +168,7 @@ SHARED = {
 @pytest.mark.parametrize("desc", SHARED.values(), ids=SHARED)
 def test_all_parameters_of_a_layer_can_be_shared(desc):
     net = Net({"first": desc, "output": {**desc, "reuse_params": "first"}}, train_flag=True)
-    first, second = (net.net.get_layer(name).all_params for name in ("first", "output"))
+    first, second = (net.net.get_layer(name).params for name in ("first", "output"))
     assert {name: param.name for name, param in second.items()} == {name: param.name for name, param in first.items()}
     assert len(net.net.get_params_list()) == len(first)
     numpy.testing.assert_array_equal(*net.run("first", "output"))

@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.config.option_types import annotation_of, fits
 from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.options.layer_options import check_options, options_of, public_options_of
-from returnn.tf.layers.options.option_types import annotation_of, fits
 from returnn.tf.layers.options.registry import (
     get_layer_class,
     get_layer_class_name_list,

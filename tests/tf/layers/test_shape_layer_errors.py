@@ -121,15 +121,22 @@ def test_unknown_axis_names_its_option(name, option):
         construct(net)
 
 
-def test_window_in_a_loop_sees_only_the_past():
-    window = {"class": "window", "window_size": 3, "window_right": 1, "from": "data:source"}
-    loop = {"class": "rec", "from": "data", "unit": {"output": window}}
-    with pytest.raises(ConfigError, match="in a loop, a window has the frames up to the current one"):
+FROM_PAST = {"pre": {"class": "combine", "kind": "add", "from": ["data:source", "prev:output"]}}
+
+
+@pytest.mark.parametrize(
+    "options", [{"window_right": 1}, {"window_left": 0}, {"window_right": 0, "stride": 2}], ids=str
+)
+def test_window_in_a_loop_sees_only_the_past(options):
+    window = {"class": "window", "window_size": 3, "from": "pre", **options}
+    output = {"class": "reduce", "mode": "sum", "axis": "stag:window", "from": "window"}
+    loop = {"class": "rec", "from": "data", "unit": {**FROM_PAST, "window": window, "output": output}}
+    with pytest.raises(ConfigError, match="frame by frame, a window has the frames up to the current one"):
         LayerNet({"loop": loop})
 
 
 def test_cumsum_in_a_loop_cannot_be_reversed():
-    cumsum = {"class": "cumsum", "reverse": True, "from": "data:source"}
-    loop = {"class": "rec", "from": "data", "unit": {"output": cumsum}, "optimize_move_layers_out": False}
-    with pytest.raises(ConfigError, match="option 'reverse' is not possible frame by frame"):
+    cumsum = {"class": "cumsum", "reverse": True, "from": "pre"}
+    loop = {"class": "rec", "from": "data", "unit": {**FROM_PAST, "output": cumsum}}
+    with pytest.raises(ConfigError, match="option 'reverse': in a loop, frame by frame, those to come are not known"):
         LayerNet({"loop": loop})

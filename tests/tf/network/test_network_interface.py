@@ -33,7 +33,7 @@ def net():
 
 def test_parameters_from_one_network_to_another(net):
     serialized = net.net.get_params_serialized(net.session)
-    assert set(serialized.values_dict) == {"norm", "hidden", "block/in", "block/output", "output"}
+    assert set(serialized.values_dict) == {"norm", "hidden", "block", "output"}
     serialized.values_dict["output"]["b"] = numpy.arange(5.0)
     other = ConfigNet(TEXT)
     with other.graph.as_default():

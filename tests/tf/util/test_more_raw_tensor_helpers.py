@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.util import basic
-from returnn.tf.util.param_split import parts_of_dim
+from returnn.tf.util.parameters.param_split import parts_of_dim
 from returnn.util.errors import ConfigError
 from returnn.util.sig_proc import GammatoneFilterbank, greenwood_function, inv_greenwood_function
 

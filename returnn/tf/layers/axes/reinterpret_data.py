@@ -112,11 +112,8 @@ class ReinterpretDataLayer(_ConcatInputLayer):
     def _with_roles(self, out: Tensor, roles: dict[str, int]) -> Tensor:
         if "batch" in roles and roles["batch"] != out.batch_dim_axis:
             out = self._with_batch_axis(out, roles["batch"])
-        if "time" in roles:
-            out.time_dim_axis = roles["time"]
-        if "feature" in roles:
-            out.feature_dim_axis = roles["feature"]
-        return out
+        dims = {f"{role}_dim": out.dims[axis] for role, axis in roles.items() if role in ("time", "feature")}
+        return out.copy_with_roles(**dims)
 
     def _with_batch_axis(self, out: Tensor, axis: int) -> Tensor:
         """:return: out, where another axis is the batch"""
@@ -149,9 +146,7 @@ class ReinterpretDataLayer(_ConcatInputLayer):
         if sparse_dim is out.sparse_dim:
             return out
         out = rf.set_sparse_dim(out, sparse_dim)
-        if sparse_dim is not None:
-            out.feature_dim_axis = None
-        return out
+        return out if sparse_dim is None else out.copy_with_roles(feature_dim=None)
 
     def _sparse_dim(self, given: Any) -> Dim:
         if isinstance(given, Dim):

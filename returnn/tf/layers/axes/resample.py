@@ -39,8 +39,8 @@ class ShiftAxisLayer(_ConcatInputLayer):
         :param amount: in frames, negative for the left
         :param pad: keep the size of the axis: put `pad_value` where nothing is
         :param pad_value: number or layer
-        :param adjust_size_info: with `pad`: the lengths grow by the amount, within the size of the axis; otherwise they
-            stay as they are, and so does the dim
+        :param adjust_size_info: with `pad`: the lengths change by the amount, within the size of the axis, which stays;
+            otherwise they stay as they are, and so does the dim
         """
         super().__init__(**kwargs)
         self.axis = axis
@@ -54,8 +54,7 @@ class ShiftAxisLayer(_ConcatInputLayer):
         axis = self.dim_of(source, self.axis, option="axis")
         if not self.amount:
             return source
-        is_shorter = self.adjust_size_info and self.amount < 0 and axis.size is None
-        if not self.pad or is_shorter:
+        if not self.pad:
             start, end = (0, -self.amount) if self.amount > 0 else (-self.amount, None)
             return rf.slice(source, axis=axis, start=start, end=end)[0]
         return self._padded(source, axis, self._out_dim_of(axis))
@@ -75,8 +74,10 @@ class ShiftAxisLayer(_ConcatInputLayer):
         if not self.adjust_size_info or axis.size is not None:
             return axis
         dim = self.new_dim("shifted", kind=axis.kind)
+        dim.bounded_by = padded_dim(axis)
         if dim.dyn_size is None:
-            dim.dyn_size_ext = rf.combine_bc(axis.get_size_tensor() + self.amount, "min", axis.get_dim_value_tensor())
+            shifted = rf.maximum(axis.get_size_tensor() + self.amount, 0)
+            dim.dyn_size_ext = rf.combine_bc(shifted, "min", axis.get_dim_value_tensor())
         return dim
 
 

@@ -88,12 +88,9 @@ class ExpandDimsLayer(_ConcatInputLayer):
             dim = self.new_dim_beside("expand-dims", dim, source.dims, kind=kind)
         out = rf.expand_dim(source, dim)
         out = out.copy_move_axis(out.get_axis_from_description(dim), self._place(source, is_feature))
-        axis = out.get_axis_from_description(dim)
         if is_feature:
-            out.feature_dim_axis = axis
-        elif not had_time and isinstance(self.axis, str):
-            out.time_dim_axis = axis
-        return out
+            return out.copy_with_roles(feature_dim=dim)
+        return out if had_time or not isinstance(self.axis, str) else out.copy_with_roles(time_dim=dim)
 
     def _place(self, source: Tensor, is_feature: bool) -> int:
         if isinstance(self.axis, int):

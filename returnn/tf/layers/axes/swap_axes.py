@@ -44,8 +44,7 @@ class SwapAxesLayer(_ConcatInputLayer):
             return _with_last_static_as_feature(out)
         if out.dims[feature_axis].dimension is None:
             return _with_last_static_as_feature(out, always=True)
-        out.feature_dim_axis = feature_axis
-        return out
+        return out.copy_with_roles(feature_dim=out.dims[feature_axis])
 
 
 class TransposeLayer(_ConcatInputLayer):
@@ -64,9 +63,7 @@ class TransposeLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims in another order"""
         out = self.transpose(source, self.get_perm_int(source))
-        if source.feature_dim is not None:
-            out.feature_dim = source.feature_dim
-        return out
+        return out if source.feature_dim is None else out.copy_with_roles(feature_dim=source.feature_dim)
 
     def get_perm_int(self, source: Tensor) -> dict[int, int]:
         """:return: `perm` with numbers of axes"""

@@ -64,10 +64,10 @@ class WindowLayer(_ConcatInputLayer):
         """:return: [..., T', W, F]"""
         axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
         window_dim = self.window_dim or self.new_dim_beside("window", self.window_size, source.dims)
-        if axis not in source.dims or is_frame:
-            self._check_only_past()
-        if is_frame:
+        if is_frame and self._is_only_past():
             return self._past_of_frame(source, window_dim)
+        if is_frame:
+            return self._of_frame_with_later_ones(source, window_dim)
         source = rf.expand_to(source, [axis])
         left, right = self.window_left, self.window_right
         out, new_dim = rf.window(
@@ -94,12 +94,28 @@ class WindowLayer(_ConcatInputLayer):
         self.new_state("past", rf.slice(out, axis=window_dim, start=1, out_dim=past)[0])
         return out
 
-    def _check_only_past(self) -> None:
-        if self.window_right or self.padding != "same" or self.stride != 1:
+    def looks_ahead(self) -> bool:
+        """:return: whether there is more in it than the frames up to each one"""
+        return not self._is_only_past()
+
+    def _is_only_past(self) -> bool:
+        right = self.window_right or 0
+        if self.window_right is None and self.window_left is not None:
+            right = self.window_size - 1 - self.window_left
+        return right == 0 and self.padding == "same" and self.stride == 1
+
+    def _of_frame_with_later_ones(self, frame: Tensor, window_dim: Dim) -> Tensor:
+        """
+        :return: template of the window of a frame
+        :raises ConfigError: with values, as only all frames at once have it
+        """
+        if self.padding != "same" or self.stride != 1 or rf.get_selected_backend() != "template":
             raise ConfigError(
-                f"{self.where()}: in a loop, a window has the frames up to the current one.\n"
-                "  Only window_right=0, padding='same' and stride=1 are possible."
+                f"{self.where()}: in a loop, frame by frame, a window has the frames up to the current one.\n"
+                "  Only window_right=0, padding='same' and stride=1 are possible, and window_right above 0 if nothing\n"
+                "  that it depends on needs the frame before, as it is made for all frames at once then."
             )
+        return rf.expand_dim(frame, window_dim)
 
 
 class FoldLayer(LayerBase):

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level import side_effects
+from returnn.tf.layers.core.mean_of_frames import NUM_FRAMES, check_not_in_loop, keep_for_mean, means_of_frames
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -72,12 +74,21 @@ class LayerBatchNorm:
             version=_default(param_version, 2, 0),
             masked=_is_masked(self, data, masked_time),
         )
+        norm.declare_update()
         output = norm.normalized()
         if use_std:
             output = output * norm.parameter("gamma", gamma_init)
         if use_shift:
             output = output + norm.parameter("beta", beta_init)
         return output.copy_transpose(data.dims)
+
+    def update_running_values(self: LayerBase, frames: dict[str, Tensor], time_dim: Dim) -> None:
+        """Changes the running mean and variance, by the mean over all frames of a loop. See `LayerRec.after_loop`."""
+        own = {key: x for key, x in frames.items() if key == NUM_FRAMES or key in self.own_params}
+        for name, value in means_of_frames(self, own, time_dim).items():
+            variable = self.own_params[name]
+            assign = variable.assign(tf.reshape(value.raw_tensor, variable.shape), read_value=False)
+            self.network.register_post_control_dependencies([assign])
 
 
 @dataclass(frozen=True)
@@ -165,19 +176,43 @@ class _BatchNorm:
             for r, b, name in zip(running, batch, ("mean", "variance"), strict=True)
         ]
 
+    def declare_update(self) -> None:
+        """Says what a frame of a loop keeps, while dims are inferred."""
+        train_flag = rf.get_run_ctx().train_flag
+        if rf.get_selected_backend() == "template" and self._is_updated_in_loop(
+            not self.only_in_training or train_flag
+        ):
+            feature = self.data.feature_dim
+            assert feature is not None
+            for name in ("mean", "variance"):
+                keep_for_mean(self.layer, self._full_name(name), Tensor(name, [feature], self.data.dtype))
+
+    def _is_updated_in_loop(self, update: bool | Tensor) -> bool:
+        return update is not False and self.layer.is_in_frame()
+
     def _updated_one(self, running: Tensor, batch: Tensor, update: bool | Tensor, name: str) -> Tensor:
         new = running + rf.stop_gradient(batch - running) * self.momentum
         if isinstance(update, Tensor):
             new = rf.where(update, new, running)
-        variable = self.layer.params[self._full_name(name)]
-        assign = variable.assign(tf.reshape(new.raw_tensor, variable.shape), read_value=False)
-        if self.delay and not tf.compat.v1.get_default_graph().building_function:
-            self.layer.network.register_post_control_dependencies([assign])
+        if self._is_updated_in_loop(update):
+            keep_for_mean(self.layer, self._full_name(name), new)
+            return running if self.delay else new
+        variable = self.layer.own_params[self._full_name(name)]
+
+        def assign() -> tf.Operation:
+            return variable.assign(tf.reshape(new.raw_tensor, variable.shape), read_value=False)
+
+        if tf.compat.v1.get_default_graph().building_function:
+            check_not_in_loop(self.layer)
+            side_effects.write(variable, assign)  # the condition sees to it that it runs
+            return running if self.delay else new
+        changed = assign()
+        self.layer.network.register_post_control_dependencies([changed])  # nothing may need the new value
+        if self.delay:
             return running
-        used = running if self.delay else new
-        with tf.control_dependencies([assign]):
-            used.raw_tensor = tf.identity(used.raw_tensor)
-        return used
+        with tf.control_dependencies([changed]):
+            new.raw_tensor = tf.identity(new.raw_tensor)
+        return new
 
 
 def _default(given: Any, new: Any, old: Any) -> Any:

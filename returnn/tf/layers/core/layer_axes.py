@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
 from returnn.tensor.tensor_axes import describes_any_number
+from returnn.tf.layers.core.layer_dims import Description, LayerDims
 from returnn.tf.layers.core.merged_lengths import dim_in_place_of
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_errors import naming_option
@@ -26,7 +27,33 @@ class LayerAxes:
     remembered for all frames.
     """
 
-    _num_descriptions = 0
+    def new_dim(
+        self: LayerBase,
+        key: str,
+        size: int | None = None,
+        *,
+        kind: Any = Dim.Types.Spatial,
+        auto_generated: bool | None = None,
+        vocab: Any = None,
+    ) -> Dim:
+        """
+        :param key: what it is for, such as "window"
+        :param size: None if dynamic
+        :param kind: of the dim
+        :param auto_generated: whether dims of the same size and kind are equal to it. Default: if it has a fixed size
+        :param vocab: labels
+        :return: a dim that belongs to this layer: the same one in each run of `compute`
+        """
+        name = f"{self.get_absolute_name()}:{key}"
+        auto_generated = size is not None if auto_generated is None else auto_generated
+        return self.own_dims.made(
+            key, size, lambda: Dim(size, name=name, kind=kind, auto_generated=auto_generated, vocab=vocab)
+        )
+
+    @property
+    def own_dims(self: LayerBase) -> LayerDims:
+        """The dims that belong to this layer, in all networks where it is made."""
+        return self.network.dims_of_layers.of(self.get_absolute_name())
 
     def dims_of(
         self: LayerBase, source: Tensor, axes: Any, *, option: str | None = None, optional: bool = False
@@ -41,19 +68,26 @@ class LayerAxes:
         :raises DimError: if a description fits no dim of the source
         """
         with naming_option(option):
-            return self._dims_of(source, axes, optional=optional)
+            return self._dims_of(source, axes, option=option, optional=optional)
 
-    def _dims_of(self: LayerBase, source: Tensor, axes: Any, *, optional: bool = False) -> list[Dim]:
+    def _dims_of(
+        self: LayerBase, source: Tensor, axes: Any, *, option: str | None, optional: bool = False
+    ) -> list[Dim]:
         axes = self._as_in(source, axes)
         loop_networks = [net for net in self.network.get_network_hierarchy() if _is_in_loop(net)]
         if not loop_networks:
             return find_dims(source, axes, optional=optional)
-        store = self.network.dims_of_layers
-        key = (self.get_absolute_name(), "axes", self._num_descriptions)
-        self._num_descriptions += 1
-        if not self.sees_all_frames or key not in store:
-            store[key] = find_dims(source, axes, optional=optional)
-        return list(store[key])
+        description = self._new_description(option, axes)
+        described = self.own_dims.described
+        if not self.sees_all_frames or description not in described:
+            described[description] = find_dims(source, axes, optional=optional)
+        return list(described[description])
+
+    def _new_description(self: LayerBase, option: str | None, axes: Any) -> Description:
+        parts = axes if isinstance(axes, (list, tuple)) else [axes]
+        key = option, tuple(axis if isinstance(axis, (str, int)) else "dim" for axis in parts)
+        self._asked_for[key] += 1
+        return Description(*key, number=self._asked_for[key])
 
     def _as_in(self: LayerBase, source: Tensor, axes: Any) -> Any:
         """:return: descriptions, where a dim whose lengths are over a merged dim in the source is what it is there"""
@@ -75,7 +109,7 @@ class LayerAxes:
         :raises DimError: if it describes no dim of the source, or several
         """
         with naming_option(option):
-            dims = self._dims_of(source, axis)
+            dims = self._dims_of(source, axis, option=option)
             if len(dims) == 1:
                 return dims[0]
             if not dims:
@@ -182,7 +216,7 @@ class LayerAxes:
         """
         new = self.new_dim(key, dim.size, kind=dim.kind, auto_generated=False)
         if new.size is None and new.dyn_size is None:
-            new.dyn_size_ext = dim.dyn_size_ext
+            new.take_lengths_of(dim)
         return new
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -107,6 +108,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         _network: Network | None = None,
         _name: str | None = None,
         _src_common_search_choices: Any = None,
+        _loss_left_out: Any = None,
     ) -> None:
         """
         :param name: name in its network
@@ -116,7 +118,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         :param out_dim: feature dim of the output
         :param out_type: what the output looks like, as options for `Tensor`; or a function that returns a template,
             with arguments such as `sources`, `network`, `name`, `n_out` and `target`
-        :param out_shape: promise about the dims of the output, see `Tensor.verify_out_shape`
+        :param out_shape: promise about the dims of the output: a set of all of them
         :param sources: the layers that `from` names
         :param in_dim: which dim of the source is the feature dim
         :param target: key of the data which the loss compares with; or "layer:name"
@@ -153,6 +155,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         :param _network: same as `network`
         :param _name: same as `name`
         :param _src_common_search_choices: the search that all sources belong to
+        :param _loss_left_out: class of the loss, where the network wants none
         """
         self.name = name
         self.network = network
@@ -164,7 +167,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         self.state_templates: dict[str, Any] = {}
         self.new_states: dict[str, Tensor] = {}
         self.search_choices: Any = None
-        self.params: dict[str, Any] = {}
+        self.own_params: dict[str, Any] = {}
         self.saveable_param_replace: dict[Any, Any] = {}
         self.stats: dict[str, Any] = {}
         self.in_dim = in_dim
@@ -173,6 +176,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         self._target_layers = _target_layers or {}
         self.size_target = size_target
         self.loss = loss
+        self._loss_left_out = _loss_left_out
         self.reuse_params = reuse_params
         self.name_scope = name_scope
         self.param_device = param_device
@@ -202,6 +206,7 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         self.post_init_hooks: list[Callable[[], None]] = []
         self._src_common_search_choices = _src_common_search_choices
         self._n_out, self._out_dim, self._out_type, self._out_shape = n_out, out_dim, out_type, out_shape
+        self._asked_for: Counter[tuple[str | None, tuple[str | int, ...]]] = Counter()  # see `LayerAxes`
         self.kwargs: dict[str, Any] = {}
 
     @property
@@ -229,32 +234,6 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
         return [source.output for source in self.sources]
 
     # What `compute` can use.
-
-    def new_dim(
-        self,
-        key: str,
-        size: int | None = None,
-        *,
-        kind: Any = Dim.Types.Spatial,
-        auto_generated: bool | None = None,
-        vocab: Any = None,
-    ) -> Dim:
-        """
-        :param key: what it is for, such as "window"
-        :param size: None if dynamic
-        :param kind: of the dim
-        :param auto_generated: whether dims of the same size and kind are equal to it. Default: if it has a fixed size
-        :param vocab: labels
-        :return: a dim that belongs to this layer: the same one in each run of `compute`
-        """
-        store = self.network.dims_of_layers
-        full_key = (self.get_absolute_name(), key, size)
-        if full_key not in store:
-            if auto_generated is None:
-                auto_generated = size is not None
-            name = f"{self.get_absolute_name()}:{key}"
-            store[full_key] = Dim(size, name=name, kind=kind, auto_generated=auto_generated, vocab=vocab)
-        return store[full_key]
 
     def output_feature_dim(self, default: Dim | int | None = None) -> Dim:
         """
@@ -324,7 +303,17 @@ class LayerBase(LayerParams, LayerLosses, LayerRec, LayerAxes, LayerBatchNorm, m
             output = self.batch_norm(output, **self._batch_norm_options())
             self.output_before_activation = None
         check_output(self, output, declared)
+        self._note_maker(output)
         return output
+
+    def _note_maker(self, output: Tensor) -> None:
+        """A dim that is computed from others has no name of its own. A description finds it by those who did that."""
+        before = [dim for source in self.sources for dim in source.output.dims]
+        for dim in output.dims:
+            if dim.is_derived() and dim not in before:
+                dim.makers = (*(name for old in before if old not in output.dims for name in old.makers), self.name)
+            elif dim.is_derived() and not dim.makers:
+                dim.makers = next((old.makers for old in before if old == dim), ())
 
     def _batch_norm_options(self) -> dict[str, Any]:
         options = dict(self.use_batch_norm) if isinstance(self.use_batch_norm, dict) else {}
@@ -565,7 +554,7 @@ class WrappedInternalLayer(InternalLayer):
         """
         super().__init__(**kwargs)
         self.base_layer = base_layer
-        self.params = base_layer.params
+        self.own_params = base_layer.params
         self.search_choices = base_layer.search_choices
         self.output_before_activation = None
 

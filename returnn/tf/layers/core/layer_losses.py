@@ -6,14 +6,15 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from returnn.config.option_types import check_type
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import UndefinedSource
-from returnn.tf.layers.options.option_types import check_type
 from returnn.tf.layers.options.registry import get_loss_class
 from returnn.util.errors import ConfigError
+from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
     from returnn.tf.layers.core.layer_base import LayerBase
@@ -24,6 +25,7 @@ class LayerLosses:
 
     target: str | None
     targets: list[str] | None
+    _loss_left_out: type[Loss] | None
 
     def get_target_value(self: LayerBase, target: str | None = None) -> Tensor | None:
         """
@@ -54,7 +56,8 @@ class LayerLosses:
         dim = None if target is None else target.feature_dim_or_sparse_dim
         if dim is None:
             return None
-        return self.loss.get_auto_output_layer_dim(dim) if self.loss is not None else dim
+        loss = self.loss or self._loss_left_out  # the parameters are the same with the loss and without
+        return loss.get_auto_output_layer_dim(dim) if loss is not None else dim
 
     @classmethod
     def _transform_targets_and_loss(
@@ -83,6 +86,8 @@ class LayerLosses:
             options["scale"] = scale
         if (only_on_non_search and network.search_flag) or not network.wants_loss(d.get("target"), loss_class):
             d["loss"] = None
+            if d.get("n_out", NotSpecified) is NotSpecified and d.get("out_dim") is None:
+                d["_loss_left_out"] = loss_class
             return
         loss_class.transform_config_dict(options, network=network, get_layer=get_layer)
         d["loss"] = make_loss(loss_class, options, network=network, where=where)

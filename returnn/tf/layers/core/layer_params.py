@@ -15,17 +15,17 @@ from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.layers.core.name_scope import scope_of_params
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.reuse_params import ReuseParams
-from returnn.tf.util.assign import assign_values
-from returnn.tf.util.initializers import get_initializer
-from returnn.tf.util.param_noise import with_param_noise
-from returnn.tf.util.param_split import (
+from returnn.tf.util.parameters.assign import assign_values
+from returnn.tf.util.parameters.initializers import get_initializer
+from returnn.tf.util.parameters.param_noise import with_param_noise
+from returnn.tf.util.parameters.param_split import (
     copy_with_new_split_axes,
     get_param_axes_split_info,
     parts_of_dim,
     set_param_axes_split_info,
     transform_param_axes_split_info_to_new_shape,
 )
-from returnn.tf.util.regularization import spatial_smoothing_of_output
+from returnn.tf.util.parameters.regularization import spatial_smoothing_of_output
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ tf1 = tf.compat.v1
 class LayerParams:
     """The part of `LayerBase` about parameters."""
 
-    params: dict[str, Any]
+    own_params: dict[str, Any]
     reuse_params: ReuseParams | None
 
     @property
@@ -46,9 +46,9 @@ class LayerParams:
         return bool(self.params)
 
     @property
-    def all_params(self) -> dict[str, Any]:
-        """Parameters by name; of layers inside of this one, by path."""
-        return self.params
+    def params(self) -> dict[str, Any]:
+        """Parameters by name; of layers inside of this one, by path. See `own_params`, which are without those."""
+        return self.own_params
 
     def parameter(
         self: LayerBase,
@@ -65,7 +65,7 @@ class LayerParams:
         """
         :param name: such as "W"
         :param dims: its axes, in the order of the variable
-        :param initial: initializer or number, see `returnn.tf.util.initializers.get_initializer`
+        :param initial: initializer or number, see `returnn.tf.util.parameters.initializers.get_initializer`
         :param dtype: of the values; default: the default dtype of floats
         :param trainable: whether training changes it; default: as the layer says
         :param saveable: whether it goes into checkpoints
@@ -178,7 +178,7 @@ class LayerParams:
         if name is None:
             full_name, prefix = param.op.name, self.get_absolute_name_scope_prefix()
             name = full_name[len(prefix) :] if full_name.startswith(prefix) else full_name.rsplit("/", 1)[-1]
-        self.params[name] = param
+        self.own_params[name] = param
         if saveable is False:
             self.saveable_param_replace[param] = None
         if custom_update is not None:
@@ -196,10 +196,9 @@ class LayerParams:
         """:return: whether training changes a parameter, as far as this layer and those around say"""
         return (self.trainable if given is None else given) and self.network.params.are_trainable
 
-    def get_saveable_params_dict(self) -> dict[str, Any]:
+    def get_saveable_params_dict(self: LayerBase) -> dict[str, Any]:
         """:return: parameters by name that go into checkpoints"""
-        replace = self.saveable_param_replace  # type: ignore[attr-defined]
-        return {k: replace.get(p, p) for k, p in self.params.items() if replace.get(p, p) is not None}
+        return saved_params(self, self.params)
 
     @classmethod
     def _transform_reuse_params(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
@@ -264,12 +263,12 @@ class LayerParams:
 
     def get_params_l2_norm(self) -> Any:
         """:return: raw scalar, the sum of squares of all parameters, also of those of layers inside of this one"""
-        return 2 * sum(tf.nn.l2_loss(param) for param in self.all_params.values())
+        return 2 * sum(tf.nn.l2_loss(param) for param in self.params.values())
 
     def get_constraints_value(self: LayerBase) -> Any:
         """:return: raw scalar, what is added to the loss for the parameters and the output; 0 if nothing"""
         constraints: Any = 0
-        if self.L2 and self.all_params:
+        if self.L2 and self.params:
             constraints += self.L2 * self.get_params_l2_norm()
         if self.spatial_smoothing:
             constraints += self.spatial_smoothing * self.get_output_spatial_smoothing_energy()
@@ -278,7 +277,7 @@ class LayerParams:
         return constraints
 
     def get_output_spatial_smoothing_energy(self: LayerBase) -> Any:
-        """:return: raw scalar, see `returnn.tf.util.regularization.spatial_smoothing_energy`"""
+        """:return: raw scalar, see `returnn.tf.util.parameters.regularization.spatial_smoothing_energy`"""
         return spatial_smoothing_of_output(self.output)
 
     def get_darc1(self: LayerBase) -> Any:
@@ -298,15 +297,29 @@ def params_in_scope(layer: LayerBase) -> dict[str, Any]:
         the layer; those that come from elsewhere, by the names that they would have
     """
     prefix = layer.get_absolute_name_scope_prefix()
-    found = dict(layer.params)
+    found = dict(layer.own_params)
     for inner in [inner for net in layer.get_sub_networks() for inner in net.get_all_layers_deep()]:
-        for key, param in inner.params.items():
+        for key, param in inner.own_params.items():
             name = param.op.name
             if not name.startswith(prefix):
                 name = inner.get_absolute_name_scope_prefix() + key
             if not any(param is other for other in found.values()):
                 found[name.removeprefix(prefix)] = param
     return found
+
+
+def saved_params(layer: LayerBase, params: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    :param layer: the layer
+    :param params: some of its parameters
+    :return: those that go into checkpoints
+    """
+    replace = dict(layer.saveable_param_replace)
+    for net in layer.get_sub_networks():
+        for inner in net.get_all_layers_deep():
+            replace.update(inner.saveable_param_replace)
+    found = {name: replace.get(param, param) for name, param in params.items()}
+    return {name: param for name, param in found.items() if param is not None}
 
 
 def _with_priorities(dims: Sequence[Dim]) -> list[Dim]:

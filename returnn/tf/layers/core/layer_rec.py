@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 
 from returnn.frontend import get_selected_backend
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.hidden_state import select_state, side_by_side
-from returnn.tf.layers.core.step_state import StateTemplate
+from returnn.tf.layers.core.step_state import ForAfterLoop, StateTemplate
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
     from returnn.tf.layers.core.layer_base import LayerBase
+    from returnn.tf.layers.core.loss_holder import LossHolder
 
 
 class LayerRec:
@@ -21,6 +22,7 @@ class LayerRec:
 
     works_on_sequences: ClassVar[bool] = True  # the same for all frames at once as frame by frame, so it can move out
     is_one_block: ClassVar[bool] = False  # layers inside of it are computed where it is
+    hides_layers: ClassVar[bool] = False  # these are not there for others
     selects_frames: ClassVar[bool] = False  # for all frames at once, the output only has some of them
     restores_frames: ClassVar[bool] = False  # the way back from there
     takes_frames: ClassVar[bool] = False  # in a frame of the loop, it sees that frame of its source alone
@@ -43,12 +45,56 @@ class LayerRec:
         """:return: a reason why it has to be inside of the loop, "" if there is none"""
         return ""
 
+    def looks_ahead(self) -> bool:
+        """:return: whether it needs frames behind its own one, so that it cannot be inside of a loop over them"""
+        return False
+
     def new_state(self: LayerBase, key: str, value: Tensor) -> None:
         """
         :param key: which part of the state
         :param value: after this frame
         """
         self.new_states[key] = value
+
+    def is_in_frame(self: LayerBase) -> bool:
+        """:return: whether it is computed for a single frame, inside of a loop, so that values are of no use outside"""
+        frame = self.network.step.innermost_frame()
+        return frame is not None and frame.is_single
+
+    def batch_of_frame(self: LayerBase) -> Dim | None:
+        """:return: the batch dim, if it is computed for a single frame of a loop; otherwise None"""
+        return self.network.step.batch_dims()[0] if self.is_in_frame() else None
+
+    def keep_for_after_loop(self: LayerBase, key: str, value: Tensor) -> None:
+        """
+        Inside of a loop, also on templates: keeps a value of this frame for `after_loop`.
+
+        :param key: says which one
+        :param value: its dims are the same in all frames
+        """
+        self.state_templates[key] = StateTemplate(value.copy_template(), ForAfterLoop())
+        self.new_states[key] = value
+
+    def after_loop(self: LayerBase, frames: dict[str, Tensor], time_dim: Dim) -> None:
+        """
+        Called after the loop that the layer is in.
+
+        :param frames: {time_dim, ...} each: what `keep_for_after_loop` got in all frames, by key
+        :param time_dim: of the loop
+        """
+        self.update_running_values(frames, time_dim)
+
+    def losses_after_loop(self) -> list[LossHolder]:
+        """:return: losses that came about inside of this layer in all frames of the loop that it is in"""
+        return []
+
+    def constraints_after_loop(self) -> Any:
+        """:return: raw scalar: the same of constraints"""
+        return 0
+
+    def layers_after_loop(self) -> list[LayerBase]:
+        """:return: layers whose constraints are part of that"""
+        return []
 
     @classmethod
     def get_rec_initial_extra_outputs(cls, batch_dim: Any, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:

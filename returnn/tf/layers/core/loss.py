@@ -32,6 +32,7 @@ class Loss:
     class_name: ClassVar[str | tuple[str, ...] | None] = None
     recurrent: ClassVar[bool] = False  # whether it is about sequences, not single frames
     need_target: ClassVar[bool] = True
+    has_perplexity: ClassVar[bool] = False  # it is the negative log probability of the target
 
     def __init__(
         self,
@@ -193,6 +194,8 @@ class Loss:
 
     def reduce(self, value: Tensor) -> Any:
         """:return: raw sum over all valid frames, or what `reduce_func` makes of them"""
+        if self._reduce_func == self.sum_of_sequences:
+            return self.sum_of_sequences(value)
         if self._reduce_func is not None:
             raw = value.get_placeholder_flattened() if self.use_flatten_frames else value.raw_tensor
             return self._reduce_func(raw)
@@ -220,7 +223,16 @@ class Loss:
         if not axes:
             return value.raw_tensor
         mode = "mean" if normalize else "sum"
-        return rf.reduce(value, mode=mode, axis=axes).copy_as_batch_major().raw_tensor
+        return rf.reduce(value, mode=mode, axis=axes, use_mask=_has_own_lengths(value)).raw_tensor
+
+    def sum_of_sequences(self, loss: Tensor | Any) -> Any:
+        """
+        :param loss: one value per frame
+        :return: raw tensor (B,): the sum of each sequence. As `reduce_func`, it also gets values [B, T, ...]
+        """
+        if isinstance(loss, Tensor) and loss.dtype == "bool":
+            loss = rf.cast(loss, "float32")
+        return self.reduce_to_batch(loss, normalize=False)
 
     def get_normalization_factor(self) -> Any:
         """:return: raw scalar, by which the sum becomes a mean: 1 / number of valid frames"""
@@ -240,6 +252,19 @@ class Loss:
         count = rf.num_elements_of_shape(dims)
         count = count.raw_tensor if isinstance(count, Tensor) else count
         return tf.math.reciprocal(tf.maximum(tf.cast(count, tf.float32), 1.0))
+
+    def num_frames_of_sequences(self, batch: Dim) -> Any:
+        """
+        :param batch: the batch dim
+        :return: raw (B,): the number of valid frames of each sequence; a scalar for all of them together, if the factor
+            by which a sum becomes a mean is not about frames
+        """
+        others = [dim for dim in self.dims_of_frames() if dim != batch]
+        given = self.custom_norm_factor is not None or self.custom_inv_norm_factor is not None
+        if given or len(others) == len(self.dims_of_frames()):
+            return tf.math.reciprocal(tf.cast(self.get_normalization_factor(), tf.float32))
+        ones = rf.ones([batch, *others], dtype="float32")
+        return (rf.reduce_sum(ones, axis=others) if others else ones).raw_tensor
 
     def dims_of_frames(self) -> list[Dim]:
         """:return: the dims which count as frames: batch, and all with sequences of different lengths"""

@@ -12,6 +12,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_errors import naming_layer
+from returnn.tf.util.collectives import norm_factor_of_all
 
 if TYPE_CHECKING:
     from returnn.tf.layers.core.layer_base import LayerBase
@@ -126,7 +127,9 @@ class LossHolder:
             return None
         if not (isinstance(scale, (int, float)) and scale == 1):
             value = value * tf.cast(scale, value.dtype)
-        return value * tf.cast(self.get_norm_factor(), value.dtype) if self.loss.use_normalized_loss else value
+        if not self.loss.use_normalized_loss:
+            return value
+        return value * tf.cast(norm_factor_of_all(tf.convert_to_tensor(self.get_norm_factor())), value.dtype)
 
     def copy_new_base(
         self,
@@ -153,11 +156,11 @@ class LossHolder:
 
     def get_loss_value_per_pos(self) -> Any:
         """:return: raw loss of each frame, as the loss gives it to `reduce_func`"""
-        return self._with_reduce(lambda x: x).get_loss_value()
+        return self.with_reduce(lambda x: x).get_loss_value()
 
     def get_error_value_per_pos(self) -> Any:
         """:return: raw error of each frame, as the loss gives it to `reduce_func`"""
-        return self._with_reduce(lambda x: x).get_error_value()
+        return self.with_reduce(lambda x: x).get_error_value()
 
     def get_normalized_loss_value_per_seq(self) -> Any:
         """:return: raw (B,): mean loss of each sequence"""
@@ -168,10 +171,11 @@ class LossHolder:
         return self._per_seq("error")
 
     def _per_seq(self, what: str) -> Any:
-        holder = self._with_reduce(lambda raw: self.loss.reduce_to_batch(raw, normalize=True))
+        holder = self.with_reduce(lambda raw: self.loss.reduce_to_batch(raw, normalize=True))
         return holder._values[what]
 
-    def _with_reduce(self, reduce_func: Callable[[Any], Any]) -> LossHolder:
+    def with_reduce(self, reduce_func: Callable[[Any], Any]) -> LossHolder:
+        """:return: the same loss, where this function sums up the frames"""
         return LossHolder(
             name=self.name,
             loss=self.loss,

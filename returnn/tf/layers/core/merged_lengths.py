@@ -8,6 +8,7 @@ becomes another dim. Where the merged dim is split into B and H again, it is T a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import returnn.frontend as rf
@@ -16,6 +17,13 @@ from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
     from returnn.tf.layers.core.layer_base import LayerBase
+
+
+@dataclass(frozen=True)
+class InPlaceOf:
+    """What is known of a dim: it has the same frames as this one, with lengths over other dims."""
+
+    dim: Dim
 
 
 def merge_dims(
@@ -69,7 +77,8 @@ def with_lengths(layer: LayerBase, out: Tensor, old_dims: Sequence[Dim], change:
         new_dim = layer.new_dim(f"{dim.name}:frames", kind=dim.kind)
         if new_dim.dyn_size is None:
             new_dim.dyn_size_ext = change(lengths)
-        layer.network.dims_of_layers["same frames as", new_dim] = dim
+            new_dim.bounded_by = dim if dim.can_be_longer_in_memory() else None
+        layer.network.dims_of_layers.note(new_dim, InPlaceOf(dim))
         out, _ = rf.replace_dim(out, in_dim=dim, out_dim=new_dim)
     return out
 
@@ -92,6 +101,7 @@ def _original_of(layer: LayerBase, dim: Dim, out: Tensor) -> Dim | None:
 def _originals_of(layer: LayerBase, dim: Dim | None) -> list[Dim]:
     """:return: the dims with the same frames which this one is in place of, the last one first"""
     found = []
-    while (dim := layer.network.dims_of_layers.get(("same frames as", dim))) is not None:
+    while dim is not None and (fact := layer.network.dims_of_layers.find(dim, InPlaceOf)) is not None:
+        dim = fact.dim
         found.append(dim)
     return found

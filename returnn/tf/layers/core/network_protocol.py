@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.batch_info import BatchInfo
+from returnn.tf.layers.core.layer_dims import DimsOfLayers
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -38,6 +39,7 @@ class InnerNetwork:
     over_time: Dim | None = None  # of the loop of which it is all frames at once
     layer_options: Mapping[str, Any] | None = None  # that hold for all layers inside, such as `trainable`
     only_template: bool | None = None  # its layers only infer dims; default: as around
+    view_around: Callable[[Any], AnyLayer] | None = None  # names are those of the network around, so seen
 
 
 class LoopStep(Protocol):
@@ -122,7 +124,7 @@ class Network(Protocol):
     only_template: bool  # there are no values: layers are made to infer dims alone
     float_dtype: str
     beams: Any  # returnn.tf.layers.search.beam.Beams
-    dims_of_layers: dict[Any, Any]
+    dims_of_layers: DimsOfLayers
 
     @property
     def parent_net(self) -> Network | None:
@@ -174,6 +176,9 @@ class Network(Protocol):
 
     def get_default_output_layer(self, must_exist: bool = True) -> AnyLayer | None:
         """:return: the output layer"""
+
+    def get_all_layers_shallow(self) -> list[AnyLayer]:
+        """:return: the layers of this network, each once"""
 
     def get_all_layers_deep(self) -> list[AnyLayer]:
         """:return: the layers of this network and of all networks inside of them"""

@@ -21,7 +21,7 @@ def with_dims_of_param(
     :return: [dims...]: value; where dims differ, they stand for each other by their order and size
     """
     if set(value.dims) == set(dims) and not by_order:
-        return value.copy_transpose(dims)
+        return value.copy_compatible_to_dims(dims, add_dims=False)  # a dim can be there twice, with two priorities
     sizes, wanted = [dim.dimension for dim in value.dims], [dim.dimension for dim in dims]
     if sizes != wanted:
         raise ConfigError(f"{layer.where()}: {given.where()} is {value}, but {wanted} is needed.")

@@ -14,8 +14,10 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
+import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Tensor
+from returnn.tf.frontend_low_level import TFBackend
 from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
@@ -23,7 +25,7 @@ from returnn.tf.layers.user_code.out_type import template_of_user_code
 from returnn.tf.util.activations import RAW_ACTIVATIONS
 from returnn.tf.util.error_text import error_text
 from returnn.util.errors import ConfigError
-from returnn.util.user_code import names_in_expressions, prepare_for_user_code
+from returnn.util.python.user_code import names_in_expressions, prepare_for_user_code
 
 
 def call_user_code(
@@ -61,8 +63,16 @@ def call_user_code(
         if as_data:
             return data
         if enforce_batch_major:
-            return data.copy_as_batch_major().raw_tensor
-        return broadcast_raw(fitting[i], layout_for(fitting[i])) if auto_convert else data.raw_tensor
+            return handed_out(data.copy_as_batch_major().raw_tensor)
+        return handed_out(broadcast_raw(fitting[i], layout_for(fitting[i])) if auto_convert else data.raw_tensor)
+
+    known: list[Any] = []
+
+    def handed_out(raw: Any) -> Any:
+        """:return: raw; in a loop, each time as another one, as TensorFlow's graph optimizer fails on x + x there"""
+        is_again = any(raw is x for x in known) and raw.dtype.is_floating and raw.graph.building_function
+        known.append(raw)
+        return tf.compat.v1.placeholder_with_default(raw, raw.shape) if is_again else raw
 
     def layout_for(x: Tensor) -> Tensor:
         """:return: with the axes that x gets: those of all sources; or of the output, if it has fewer, and all of x"""
@@ -122,7 +132,8 @@ def broadcast_raw(x: Tensor, common: Tensor) -> Any:
 def _names_in_eval() -> dict[str, Any]:
     """:return: what an expression can use: TensorFlow, our helpers for raw tensors, activation functions"""
     prepare_for_user_code()
-    modules = {"tf": tf, "tf_compat": tf.compat, "numpy": numpy, "np": numpy}
+    modules: dict[str, Any] = {"tf": tf, "tf_compat": tf.compat, "numpy": numpy, "np": numpy, "rf": rf}
+    modules["backend"] = TFBackend
     return {**RAW_ACTIVATIONS, **names_in_expressions(), **modules}
 
 

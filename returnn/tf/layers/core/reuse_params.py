@@ -157,7 +157,7 @@ class ReuseParams:
             raw = output.copy_compatible_to_dims_raw(self.shape or output.dims)
             return tf.ensure_shape(raw, shape)
         try:
-            params = self.reuse_layer.all_params
+            params = self.reuse_layer.params
         except LayerNeedsItself:  # it needs the layer that takes its parameters: the first of both makes them
             scope = self._reuse_layer.scope_of_params()
             if scope is None:

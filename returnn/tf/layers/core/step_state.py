@@ -18,6 +18,14 @@ class StateTemplate:
     is_hidden_state: bool = False  # others can ask for it. Otherwise the class of the layer says for which parts
 
 
+class ForAfterLoop:
+    """The initial value of a state that no frame reads. All frames of it go to `LayerBase.after_loop`."""
+
+    def __call__(self) -> int:
+        """:return: what there is before the first frame"""
+        return 0
+
+
 class LayerNeedsItself(ConfigError):
     """A layer is asked for while it is being made."""
 
@@ -32,3 +40,9 @@ class FramesNotKept(ConfigError):
 
 class UndefinedSource(ConfigError):
     """The template of a layer is not known yet; whoever asked for it may do without it, in this round."""
+
+    @property
+    def is_about_past(self) -> bool:
+        """Whether all of it comes from an unknown past, and nothing from a layer which may be wrong."""
+        cause = self.__cause__
+        return cause is None or (isinstance(cause, UndefinedSource) and cause.is_about_past)

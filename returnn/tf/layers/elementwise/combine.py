@@ -15,7 +15,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.option_values import value_like
 from returnn.tf.layers.core.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses
-from returnn.tf.layers.elementwise.outer_product import outer_product_warning
+from returnn.tf.layers.elementwise.outer_product import feature_product_warning, outer_product_warning
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.behavior_version import BehaviorVersion
@@ -117,6 +117,8 @@ class CombineLayer(LayerBase):
 
     def _eval(self, sources: Sequence[Tensor]) -> Tensor:
         assert self.eval is not None
+        if self.matches_by_size:
+            self.warning = feature_product_warning(self, with_common_dims(self, sources))
         return call_user_code(self, self.eval, sources, names=self.eval_locals)
 
     def _combined_output_loss(self) -> Tensor:

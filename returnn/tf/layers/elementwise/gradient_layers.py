@@ -14,7 +14,7 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.util.grad import scaled_gradient
-from returnn.tf.util.meta_losses import MetaLosses
+from returnn.tf.util.losses.meta_losses import MetaLosses
 from returnn.util.errors import ConfigError
 
 

@@ -11,6 +11,7 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.option_values import value_like, value_of
 from returnn.tf.layers.core.step_state import UndefinedSource
+from returnn.tf.layers.elementwise.outer_product import feature_product_warning
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.util.errors import ConfigError
 
@@ -82,4 +83,5 @@ class SwitchLayer(LayerBase):
         dtype = next((x.dtype for x in (true_value, false_value) if isinstance(x, Tensor)), "")
         values = [value_like(value, dtype) for value in (true_value, false_value)]
         operands = with_common_dims(self, [condition, *values])
+        self.warning = feature_product_warning(self, operands)
         return rf.where(*operands, allow_broadcast_all_sources=True)

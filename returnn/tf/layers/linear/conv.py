@@ -24,6 +24,13 @@ AxisOption = str | Dim
 PerAxis = int | Sequence[int]
 
 
+def _default_spatial_dims(source: Tensor, number: int) -> list[Dim]:
+    """:return: all spatial dims. If these are more, those of sequences, as for a window over time with more dims"""
+    dims = [source.dims[axis] for axis in source.get_spatial_batch_axes()]
+    dynamic = [dim for dim in dims if dim.is_dynamic_seq_length()]
+    return dynamic if len(dims) > number == len(dynamic) else dims
+
+
 class SpatialLayer(_ConcatInputLayer):
     """Base class of layers with a window that moves along one to three dims. All other dims are like batch dims."""
 
@@ -43,7 +50,7 @@ class SpatialLayer(_ConcatInputLayer):
             given = [given] if isinstance(given, (str, Dim)) else given
             dims = [self.dim_of(source, axis, option="in_spatial_dims") for axis in given]
         else:
-            dims = [source.dims[axis] for axis in source.get_spatial_batch_axes()]
+            dims = _default_spatial_dims(source, number)
         if len(dims) != number:
             raise ConfigError(
                 f"{self.where()}: the window has {number} dim{'' if number == 1 else 's'}, but there are {len(dims)} "

@@ -14,7 +14,7 @@ from returnn.tf.layers.loop.graph import LoopGraph
 from returnn.tf.layers.loop.infer import InferredLoop, build_graph, infer
 from returnn.tf.layers.loop.inputs import LoopInputs
 from returnn.tf.layers.loop.plan import LoopPlan, check_plan, make_plan
-from returnn.tf.layers.loop.prev_layer import hidden_state_names, make_prev_template
+from returnn.tf.layers.loop.prev_layer import hidden_state_names, make_prev_template, make_stand_in
 from returnn.tf.layers.loop.time_step import TimeStep, parse
 
 
@@ -34,8 +34,7 @@ class CompiledLoop:
     def output_template(self) -> Tensor:
         """:return: [T, ...]: template of the output"""
         out = self.frames_template("output")
-        out.time_dim_axis = 0
-        return out
+        return out.copy_with_roles(time_dim=out.dims[0])
 
     def frames_template(self, path: str) -> Tensor:
         """:return: [T, ...]: what all frames of a layer of the time step look like from outside"""
@@ -56,7 +55,7 @@ def compile_loop(inputs: LoopInputs) -> CompiledLoop:
     :raises ConfigError: if the time step cannot be understood, or its dims contradict each other
     """
     step = parse(inputs)
-    inferred = infer(inputs, step, partial(make_prev_template, step))
+    inferred = infer(inputs, step, partial(make_prev_template, step), make_stand_in)
     graph = build_graph(inputs, step, inferred)
     plan = make_plan(inputs.name, graph, optimize=inputs.optimize)
     check_plan(plan, graph)

@@ -8,6 +8,7 @@ arrays. Layers after the loop are computed for all frames at once again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from returnn.tensor import Tensor
@@ -29,6 +30,7 @@ class EmittedLoop:
     inside: StepFrame | None  # None if there is nothing inside of the loop
     after: SequenceFrame
     beam: Beam | None  # the hypotheses at the end; None without search in the loop
+    informed: Sequence[LayerBase] = ()  # layers in the loop which know all frames, see `LayerBase.after_loop`
 
     @property
     def networks(self) -> list[Network]:
@@ -66,4 +68,4 @@ def emit(compiled: CompiledLoop) -> EmittedLoop:
     output = after.make("output").output
     if finished is None:
         return EmittedLoop(output, before, None, after, None)
-    return EmittedLoop(output, before, finished.frame, after, finished.beam)
+    return EmittedLoop(output, before, finished.frame, after, finished.beam, finished.informed)

@@ -18,6 +18,7 @@ from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
     from returnn.tf.layers.core.layer_base import LayerBase
+    from returnn.tf.layers.core.network_protocol import Network
 
 EdgeKind = Literal["same", "prev", "data", "base"]
 
@@ -35,6 +36,8 @@ class Edge:
 
 class Frame:
     """Base class: notes what is used. The stages of the compiler decide what "prev:" and moved layers are."""
+
+    is_single = True  # otherwise it is all frames at once
 
     def __init__(self, prefix: str) -> None:
         """
@@ -54,6 +57,14 @@ class Frame:
 
     def moved_layer(self, path: str) -> LayerBase | None:
         """:return: this frame of a layer that is computed elsewhere; None if it is to be made here"""
+        return None
+
+    def make_stand_in(self, network: Network, name: str) -> LayerBase | None:
+        """
+        :param network: with the layer
+        :param name: of a layer which cannot be made, as not all is known of what it uses
+        :return: what others can take in its place for now; None if there is nothing
+        """
         return None
 
     def step_data(self, key: str, data: Any) -> Any:

@@ -25,6 +25,8 @@ Read = Callable[[Any], Tensor]  # function from the number of a frame, a raw sca
 class SequenceFrame(Frame):
     """All frames at once: what is computed before or after the loop."""
 
+    is_single = False
+
     def __init__(
         self,
         compiled: CompiledLoop,

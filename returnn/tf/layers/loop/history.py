@@ -26,6 +26,7 @@ class NoFrames:
     template: Tensor
     axis: Dim  # has size 0
     after_loop: Callable[[Tensor, Dim], None] | None = None  # function of the frames {..., T} and T
+    grown: Dim | None = None  # the same with the frame of the step
 
     def __call__(self) -> Tensor:
         """:return: [dims of template], without beam, as all hypotheses begin in the same way"""
@@ -60,7 +61,7 @@ def with_past(
     before.dyn_size_ext = step
     out_dim.dyn_size_ext = step + 1
     template = frame.copy_template()._insert_dim(before, len(frame.dims))
-    past = layer.previous_state(key, template, initial=NoFrames(template, before, after_loop))
+    past = layer.previous_state(key, template, initial=NoFrames(template, before, after_loop, out_dim))
     one = layer.new_dim("frame", 1, auto_generated=False)
     out, _ = rf.concat((past, before), (rf.expand_dim(frame, one), one), out_dim=out_dim, allow_broadcast=True)
     layer.new_state(key, rf.replace_dim(out, in_dim=out_dim, out_dim=before)[0])
@@ -76,5 +77,10 @@ def all_with_past(frames: Tensor, *, axis: Dim, out_dim: Dim) -> Tensor:
     :param out_dim: the growing dim. It gets the lengths [axis]
     :return: {..., out_dim}, without `axis`
     """
-    out_dim.dyn_size_ext = frame_numbers(axis) + 1
+    out_dim.dyn_size_ext = lengths_in_steps(axis)
     return rf.replace_dim(frames, in_dim=axis, out_dim=out_dim)[0]
+
+
+def lengths_in_steps(axis: Dim) -> Tensor:
+    """:return: [axis], int32: how many frames each step of the loop over this dim sees"""
+    return frame_numbers(axis) + 1

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MAX_ROUNDS = 10
 
 
-MakePrevLayer = Callable[[Network, str, Tensor], "LayerBase"]
+MakeLayer = Callable[[Network, str, Tensor], "LayerBase"]  # from a network for one frame, a name, and a template
 
 
 @dataclass(frozen=True)
@@ -45,28 +45,33 @@ class InferredLoop:
     prev_beam: Dim | None = None  # the same in the frame before
 
 
-def infer(inputs: LoopInputs, step: TimeStep, make_prev_layer: MakePrevLayer) -> InferredLoop:
+def infer(
+    inputs: LoopInputs, step: TimeStep, make_prev_layer: MakeLayer, make_stand_in_layer: MakeLayer
+) -> InferredLoop:
     """
     :param inputs: the loop
     :param step: its layers, of which those that are wanted, and all that they need, are looked at
     :param make_prev_layer: function of a network for one frame, the path of a layer, and what it looked like in the
         frame before: the layer that "prev:" means
+    :param make_stand_in_layer: function of a network, a name, and a template: a layer of this name that looks like it
     :raises ConfigError: if the templates contradict each other, or the layer "end" is no condition
     """
     prev: Mapping[str, Tensor] = {}
     prev_beam: Dim | None = None
     guesses_by_sources = False
     for _ in range(_MAX_ROUNDS):
-        frame = _TemplateFrame(inputs, step, prev, prev_beam, make_prev_layer, guesses_by_sources)
+        frame = _TemplateFrame(
+            inputs, step, prev, prev_beam, make_prev_layer, make_stand_in_layer if guesses_by_sources else None
+        )
         try:
             with backend_ctx("template"):
                 frame.make(step.wanted)
-        except UndefinedSource:
+            inferred = frame.inferred()
+        except UndefinedSource as exc:
             if guesses_by_sources:
-                raise
+                raise _find_first_cause(exc) from exc
             guesses_by_sources = True
             continue
-        inferred = frame.inferred()
         is_stable = inferred.prev_beam is prev_beam and all(
             _is_same(template, prev.get(path)) for path, template in inferred.prev.items()
         )
@@ -144,6 +149,7 @@ def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, time_dim: Dim)
         mask=_mask_of(layer),
         restores_frames=layer.restores_frames,
         sees_frames=layer.takes_frames or layer.targets is not None,
+        looks_ahead=layer.looks_ahead(),
         is_one_block=layer.is_one_block,
     )
 
@@ -172,13 +178,15 @@ class _TemplateFrame(Frame):
         step: TimeStep,
         prev: Mapping[str, Tensor],
         prev_beam: Dim | None,
-        make_prev_layer: MakePrevLayer,
-        guesses_by_sources: bool,
+        make_prev_layer: MakeLayer,
+        make_stand_in_layer: MakeLayer | None,
     ) -> None:
         """
         :param prev: what layers looked like in the last round, by path: now they are those of the frame before
         :param prev_beam: the beam of these
-        :param guesses_by_sources: whether to take that a layer looks like its sources, if nothing else helps
+        :param make_prev_layer: see `infer`
+        :param make_stand_in_layer: see `infer`. With it, a layer is taken to look like its sources, or as its options
+            say, if nothing else helps
         """
         super().__init__(inputs.prefix)
         self.inputs = inputs
@@ -187,7 +195,7 @@ class _TemplateFrame(Frame):
         self.prev = prev
         self.prev_beam = prev_beam
         self.make_prev_layer = make_prev_layer
-        self.guesses_by_sources = guesses_by_sources
+        self.make_stand_in_layer = make_stand_in_layer
         self.asked_for_prev: list[str] = []
         source = None if inputs.source is None else template_of_frame(inputs.source, inputs.time_dim)
         with backend_ctx("template"):
@@ -207,10 +215,7 @@ class _TemplateFrame(Frame):
             except UndefinedSource:
                 undefined.append(name)
         for name in undefined:  # another one may have made known what was missing
-            try:
-                self._construct(name)
-            except UndefinedSource as exc:
-                raise _find_first_cause(exc) from exc
+            self._construct(name)
 
     def inferred(self) -> InferredLoop:
         """:return: what this round found, which the next one takes as the frame before"""
@@ -273,6 +278,14 @@ class _TemplateFrame(Frame):
             template = self._guess(path)
         return self.make_prev_layer(self.network, path, template)
 
+    def make_stand_in(self, network: Network, name: str) -> LayerBase | None:
+        """:return: layer that looks as the options of this one say, whatever it uses, if nothing else helps"""
+        path = network.step.path_of(name)
+        if self.make_stand_in_layer is None or path is None:
+            return None
+        guess = _guess_from_options(self.network, path, self.descriptions)
+        return None if guess is None else self.make_stand_in_layer(network, name, guess)
+
     def output_before(self, path: str) -> Tensor | None:
         """:return: template of the output in the frame before; None in the first round"""
         return self.prev.get(path)
@@ -318,7 +331,7 @@ class _TemplateFrame(Frame):
             guess = self._guess_by_construction(path)
         if guess is None:
             guess = self._guess_by_initial_output(path)
-        if guess is None and self.guesses_by_sources:
+        if guess is None and self.make_stand_in_layer is not None:
             guess = self._guess_by_sources(path, seen=set())
         if guess is None:
             raise UndefinedSource(
@@ -342,7 +355,8 @@ class _TemplateFrame(Frame):
             if source in seen or not describe(source, self.descriptions):
                 continue
             seen.add(source)
-            guess = _guess_from_options(self.network, source, self.descriptions)
+            guess = None if self.is_under_construction(source) else self._guess_by_construction(source)
+            guess = _guess_from_options(self.network, source, self.descriptions) if guess is None else guess
             guess = self._guess_by_sources(source, seen) if guess is None else guess
             if guess is not None:
                 return guess

@@ -125,6 +125,4 @@ def reverse_frames(x: Tensor, time_dim: Dim) -> Tensor:
     """:return: each sequence from its last frame to the first; as it is if it does not have this dim"""
     if time_dim not in x.dims:
         return x
-    out = rf.reverse_sequence(x, axis=time_dim)
-    out.feature_dim = x.feature_dim
-    return out
+    return rf.reverse_sequence(x, axis=time_dim).copy_with_roles(feature_dim=x.feature_dim)

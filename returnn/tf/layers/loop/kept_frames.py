@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import tensorflow as tf
+
 import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.core.step_state import ForAfterLoop
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.final_state import KeptFrames, last_frame
 from returnn.tf.layers.loop.history import NoFrames
@@ -17,6 +20,7 @@ from returnn.tf.layers.loop.kept_state import KeptInitial, is_word
 from returnn.tf.layers.loop.prev_layer import hidden_state_names
 from returnn.tf.layers.search.beam import as_beam_of_frame_before
 from returnn.tf.util.activations import OutputWithActivation
+from returnn.util.errors import ConfigError
 
 _TAKEN_OVER = (
     "loss",
@@ -56,6 +60,7 @@ class Kept:
 
     layers: Mapping[str, KeptLayer]  # by path
     states: Mapping[str, Mapping[str, Tensor]]  # templates of parts of hidden states, by path and name
+    growing: Sequence[Dim]  # dims that have one more entry in each step. Frames are as long as the last one
 
 
 def choose_kept(compiled: CompiledLoop) -> Kept:
@@ -73,7 +78,26 @@ def choose_kept(compiled: CompiledLoop) -> Kept:
             template = act.before if is_before else layer.output
             layers[path] = KeptLayer(path, layer, _template_to_keep(compiled, template), is_before)
     states = {path: _choose_states(compiled, path) for path in inside if inferred.states.get(path)}
-    return Kept(layers, {path: parts for path, parts in states.items() if parts})
+    growing = _growing_dims(compiled)
+    if not compiled.inputs.has_known_length:
+        for path, kept in layers.items():
+            _check_same_size(compiled.inputs.prefix + path, kept.template, growing)
+    return Kept(layers, {path: parts for path, parts in states.items() if parts}, growing)
+
+
+def _growing_dims(compiled: CompiledLoop) -> tuple[Dim, ...]:
+    """:return: the dims that have one more entry in each step"""
+    initial = [state.initial for states in compiled.inferred.states.values() for state in states.values()]
+    return tuple(dict.fromkeys(x.grown for x in initial if isinstance(x, NoFrames) and x.grown is not None))
+
+
+def _check_same_size(name: str, template: Tensor, growing: Sequence[Dim]) -> None:
+    found = next((dim for dim in template.dims if dim in growing), None)
+    if found is not None:
+        raise ConfigError(
+            f"layer {name!r}: has {found}, which grows in each step, so its frames are not known outside of a loop\n"
+            "  whose layer 'end' decides about its length. Reduce this dim in the loop."
+        )
 
 
 def _find_used(compiled: CompiledLoop) -> set[str]:
@@ -101,7 +125,7 @@ def _choose_states(compiled: CompiledLoop, path: str) -> dict[str, Tensor]:
     return {
         key: _template_to_keep(compiled, state.template)
         for key, state in states.items()
-        if (is_asked_for and key in names) or isinstance(state.initial, KeptInitial)
+        if (is_asked_for and key in names) or isinstance(state.initial, (KeptInitial, ForAfterLoop))
     }
 
 
@@ -116,6 +140,21 @@ def _template_to_keep(compiled: CompiledLoop, template: Tensor) -> Tensor:
     batch = [dim for dim in template.dims if dim.is_batch_dim()]
     order = [*batch, beam.dim]
     return template.copy_template().copy_transpose([*order, *(d for d in template.dims if d not in order)])
+
+
+def with_size_of_last(raw: Any, template: Tensor, growing: Sequence[Dim], num_frames: Any) -> Any:
+    """
+    :param raw: of a frame
+    :param template: of that
+    :param growing: dims that have one more entry in each step
+    :param num_frames: of the loop
+    :return: raw, with zeros where later frames have more
+    """
+    if not any(dim in growing for dim in template.dims):
+        return raw
+    sizes = tf.shape(raw)
+    missing = [num_frames - sizes[axis] if dim in growing else 0 for axis, dim in enumerate(template.dims)]
+    return tf.pad(raw, [[0, size] for size in missing])
 
 
 def raw_to_keep(compiled: CompiledLoop, x: Tensor, template: Tensor) -> Any:
@@ -156,6 +195,27 @@ def finish_states(
             if isinstance(value, KeptInitial):
                 value.keep(last_frame(frames, compiled.inputs.time_dim, initial[path][key]))
     return states
+
+
+def take_those_for_layers(
+    compiled: CompiledLoop, states: dict[str, dict[str, Tensor]], layers: Mapping[str, LayerBase]
+) -> list[LayerBase]:
+    """
+    Hands to layers what they kept of all frames.
+
+    :param compiled: the loop
+    :param states: what is kept, by path and name. Those are taken out which are no states
+    :param layers: in a frame, by path
+    :return: layers which got something
+    """
+    found = []
+    for path, parts in states.items():
+        templates = compiled.inferred.states[path]
+        taken = {key: parts.pop(key) for key in list(parts) if isinstance(templates[key].initial, ForAfterLoop)}
+        if taken:
+            layers[path].after_loop(taken, compiled.inputs.time_dim)
+            found.append(layers[path])
+    return found
 
 
 def give_all_frames(compiled: CompiledLoop, states: Mapping[str, Mapping[str, Any]]) -> None:
@@ -211,7 +271,7 @@ def as_layer(
     )
     for name in _TAKEN_OVER:
         setattr(layer, name, getattr(kept.layer, name))
-    layer.params = dict(step_layer.all_params)  # for those who share them
+    layer.own_params = dict(step_layer.params)  # for those who share them
     layer.final_state = step_layer.final_state
     layer.output_before_activation = act
     layer.kwargs = {"only_on_eval": kept.layer.only_on_eval}

@@ -10,10 +10,11 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.frames import SequenceFrame, StepFrame
 from returnn.tf.layers.loop.initial import InitialOutput, initial_value
-from returnn.tf.layers.loop.kept_frames import raw_to_keep
+from returnn.tf.layers.loop.kept_frames import KeptLayer, raw_to_keep, with_size_of_last
 from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables
 from returnn.tf.layers.loop.time_axis import new_array
 from returnn.tf.layers.search.beam import as_beam_of_frame_before
@@ -53,7 +54,7 @@ def make_initial_variables(layout: LoopLayout, before: SequenceFrame, states: St
     if prev_beam is not None:
         # There is one hypothesis, in the first place; the others cannot be continued.
         is_first = rf.compare(rf.range_over_dim(prev_beam), "==", 0)
-        scores = _raw(rf.where(is_first, 0.0, float("-inf")), layout.hypotheses)
+        scores = _raw(rf.cast(rf.where(is_first, 0.0, float("-inf")), "float32"), layout.hypotheses)
         src_beams = new_array(Tensor("src_beams", dims=layout.hypotheses, dtype="int32"), size)
     return LoopVariables(
         i=tf.constant(0, dtype=tf.int32),
@@ -100,7 +101,7 @@ def make_next_variables(layout: LoopLayout, frame: StepFrame, variables: LoopVar
             for path, templates in layout.states.items()
         },
         kept={
-            path: variables.kept[path].write(i, raw_to_keep(compiled, kept.value_of_frame(layers[path]), kept.template))
+            path: variables.kept[path].write(i, _frame_to_keep(layout, kept, layers[path]))
             for path, kept in layout.kept.layers.items()
         },
         kept_states={
@@ -117,6 +118,12 @@ def make_next_variables(layout: LoopLayout, frame: StepFrame, variables: LoopVar
         scores=scores,
         src_beams=src_beams,
     )
+
+
+def _frame_to_keep(layout: LoopLayout, kept: KeptLayer, layer: LayerBase) -> tf.Tensor:
+    """:return: raw (B, K, ...)"""
+    raw = raw_to_keep(layout.compiled, kept.value_of_frame(layer), kept.template)
+    return with_size_of_last(raw, kept.template, layout.kept.growing, layout.length.most)
 
 
 def _next_ends(

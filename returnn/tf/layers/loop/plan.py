@@ -69,11 +69,23 @@ def make_plan(name: str, graph: LoopGraph, *, optimize: bool = True) -> LoopPlan
             graph = _kept_inside(graph, mixing)
             placements = _placements(graph)
     else:
-        reason = "option optimize_move_layers_out=False"
-        placements = {path: Placement(path, "inside", reason) for path in graph.nodes}
+        placements = _inside_where_possible(graph, "option optimize_move_layers_out=False")
     for path, block in members.items():
         placements[path] = Placement(path, placements[block].place, f"inside of {block!r}")
     return LoopPlan(name, placements)
+
+
+def _inside_where_possible(graph: LoopGraph, reason: str) -> dict[str, Placement]:
+    """:return: all layers inside, but those which look ahead, and what these need, or what needs these"""
+    placements = {path: Placement(path, "inside", reason) for path in graph.nodes}
+    ahead = [path for path, node in graph.nodes.items() if node.looks_ahead]
+    moved_out = _placements(graph) if ahead else {}
+    for path in ahead:
+        needed = _closure(graph, path, {}, "")
+        users = [other for other in graph.nodes if path in _closure(graph, other, {}, "")]
+        for other in {"before": needed, "after": users, "inside": []}[moved_out[path].place]:
+            placements[other] = moved_out[other]
+    return placements
 
 
 def _kept_inside(graph: LoopGraph, reasons: Mapping[str, str]) -> LoopGraph:

@@ -64,3 +64,13 @@ def make_prev_template(step: TimeStep, network: Network, path: str, template: Te
         state_names=hidden_state_names(step, path),
         state_before=lambda _name: template.copy_template(),
     )
+
+
+def make_stand_in(network: Network, name: str, template: Tensor) -> InternalLayer:
+    """
+    :param network: for a frame of a loop, in which dims are inferred
+    :param name: of a layer in there which cannot be made yet
+    :param template: what it may look like
+    :return: what others can use in its place
+    """
+    return InternalLayer(name=name, network=network, output=template)

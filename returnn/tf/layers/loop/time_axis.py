@@ -87,13 +87,30 @@ def stacked(array: tf.TensorArray, template: Tensor, time_dim: Dim, *, length: A
     :param length: only so many frames
     :return: [time_dim, ...]
     """
-    raw = array.stack()
+    raw = _stacked_raw(array, template)
     if length is not None:
         raw = raw[:length]
     out = template._insert_dim(time_dim, 0)
     raw.set_shape(out.batch_shape)
     out.raw_tensor = raw
     return out
+
+
+def _stacked_raw(array: tf.TensorArray, template: Tensor) -> tf.Tensor:
+    """
+    :param array: of frames
+    :param template: of a frame
+    :return: raw, (number of frames, ...). If there are none, the shape of a frame is that which its dims have outside
+    """
+    if array.flow.dtype != tf.variant or not all(dim.size is not None or dim.is_batch_dim() for dim in template.dims):
+        return array.stack()
+    if any(dim.size is None and dim.dyn_size is None for dim in template.dims):
+        return array.stack()
+    return tf.raw_ops.TensorListStack(
+        input_handle=array.flow,
+        element_shape=tf.convert_to_tensor([dim.get_dim_value() for dim in template.dims], tf.int32),
+        element_dtype=tf.as_dtype(template.dtype),
+    )
 
 
 def shifted(x: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:

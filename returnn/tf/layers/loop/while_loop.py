@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,9 +13,17 @@ import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.loop.blocks import members_of_blocks
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.frames import Read, SequenceFrame, StepFrame, make_reads
-from returnn.tf.layers.loop.kept_frames import as_layer, choose_kept, finish_states, give_all_frames
+from returnn.tf.layers.loop.history import lengths_in_steps
+from returnn.tf.layers.loop.kept_frames import (
+    as_layer,
+    choose_kept,
+    finish_states,
+    give_all_frames,
+    take_those_for_layers,
+)
 from returnn.tf.layers.loop.loop_length import find_length
 from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables, make_layout
 from returnn.tf.layers.loop.next_frame import make_initial_states, make_initial_variables, make_next_variables
@@ -32,6 +40,7 @@ class FinishedLoop:
     layers: Mapping[str, LayerBase]  # those that are kept, for all frames, by path
     frame: StepFrame  # the last one that was made
     beam: Beam | None  # the hypotheses at the end; None without search
+    informed: Sequence[LayerBase]  # layers of that frame which know all frames, see `LayerBase.after_loop`
 
 
 def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
@@ -60,7 +69,10 @@ def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
             frames.raw_tensor = frames.raw_tensor[: time_dim.get_dim_value()]
         return frames
 
+    for dim in kept.growing:
+        dim.dyn_size_ext = lengths_in_steps(time_dim)
     states = finish_states(compiled, kept, final.kept_states, stack_frames, initial)
+    informed = take_those_for_layers(compiled, states, body.last_frame.layers)
     give_all_frames(compiled, final.states)
     layers = {
         path: as_layer(
@@ -73,7 +85,7 @@ def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
         )
         for path, kept_layer in kept.layers.items()
     }
-    return FinishedLoop(layers, body.last_frame, beam)
+    return FinishedLoop(layers, body.last_frame, beam, informed)
 
 
 class _Body:
@@ -89,8 +101,10 @@ class _Body:
         variables = LoopVariables(**values)
         compiled = self.layout.compiled
         self._frame = StepFrame(compiled, self.reads, variables, self.layout.hypotheses)
+        of_blocks = members_of_blocks(compiled.graph)  # which the layer makes that they are inside of
         for path in compiled.plan.at("inside"):
-            self._frame.make(path)
+            if path not in of_blocks or not compiled.inferred.layers[of_blocks[path]].hides_layers:
+                self._frame.make(path)
         return make_next_variables(self.layout, self._frame, variables).as_dict()
 
     @property
@@ -108,7 +122,7 @@ def _iterate(layout: LoopLayout, body: _Body, variables: LoopVariables) -> LoopV
     shapes = layout.shapes_of(variables)
 
     def cond(*values: Any) -> Any:
-        return _goes_on(layout, dict(zip(names, values, strict=True)))
+        return goes_on(layout, dict(zip(names, values, strict=True)))
 
     def step(*values: Any) -> list[Any]:
         before = dict(zip(names, values, strict=True))
@@ -138,11 +152,11 @@ def _unroll(layout: LoopLayout, body: _Body, values: dict[str, Any], num: int) -
         with tf.control_dependencies([tf.debugging.assert_less_equal(length.most, num, message=message)]):
             values["i"] = tf.identity(values["i"])
     for _ in range(num):
-        values = tf.cond(_goes_on(layout, values), partial(body, values), partial(dict, values))
+        values = tf.cond(goes_on(layout, values), partial(body, values), partial(dict, values))
     return LoopVariables(**values)
 
 
-def _goes_on(layout: LoopLayout, values: Mapping[str, Any]) -> Any:
+def goes_on(layout: LoopLayout, values: Mapping[str, Any]) -> Any:
     """:return: raw bool scalar: whether there is another frame"""
     most = layout.length.most
     goes_on = None if most is None else values["i"] < most

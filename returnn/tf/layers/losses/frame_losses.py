@@ -24,6 +24,7 @@ class CrossEntropyLoss(Loss):
 
     class_name = "ce"
     need_target = True
+    has_perplexity = True
 
     def __init__(
         self,

@@ -12,8 +12,8 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.values.length import raw_lengths
 from returnn.tf.sprint import get_sprint_automata_for_batch_op, get_sprint_loss_and_error_signal
-from returnn.tf.util.fsa import fsa_of_edges, posteriors
 from returnn.tf.util.grad import loss_with_error_signal
+from returnn.tf.util.losses.fsa import fsa_of_edges, posteriors
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.errors import ConfigError
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.linear.linear import LinearLayer
-from returnn.tf.util.sampled_softmax import compute_sampled_logits
+from returnn.tf.util.losses.sampled_softmax import compute_sampled_logits
 from returnn.util.errors import ConfigError, check_known
 
 _SAMPLERS: dict[str, Any] = {

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from returnn.tf.layers.options.option_types import DTYPES, allows_none, annotation_of, check_type, params_in_docstring
+from returnn.config.option_types import DTYPES, allows_none, annotation_of, check_type, params_in_docstring
+from returnn.tf.layers.options.past import hint_for_option
 from returnn.util.errors import ConfigError, check_known, nearest_hint
-from returnn.util.nested import map_nested
+from returnn.util.python.nested import map_nested
 
 _INTERNAL = {"self", "name", "network", "output", "sources", "rec_previous_layer"}
 _NOT_SOURCES = {"network", "_network", "rec_previous_layer"}
@@ -86,6 +87,9 @@ def check_options(layer_class: type, given: Mapping[str, Any], *, where: str) ->
     options = options_of(layer_class)
     for name, value in given.items():
         if name not in options:
+            instead = hint_for_option(str(getattr(layer_class, "layer_class", None)), name)
+            if instead is not None:
+                raise ConfigError(f"{where}: the option {name!r} is no more.\n  Instead: {instead}.")
             hint = nearest_hint(name, public_options_of(layer_class))
             raise ConfigError(f"{where}: there is no option {name!r}.\n  {hint}")
         if name not in _INTERNAL:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from returnn.config.current import MODULE_NAME
+from returnn.tf.layers.options.past import current_class, hint_for_class
 from returnn.util.errors import ConfigError, nearest_hint
 
 _layer_classes: dict[str, Any] = {}
@@ -94,8 +95,13 @@ def _look_up(name: Any, classes: dict[str, Any], kind: str) -> Any:
     if isinstance(name, type):
         return name
     if name not in classes:
+        name = current_class(name)
+    if name not in classes:
         _load_all()
     if name not in classes:
+        instead = hint_for_class(name)
+        if instead is not None:
+            raise ConfigError(f"the {kind} {name!r} is no more.\n  Instead: {instead}.")
         hint = nearest_hint(name, classes) if isinstance(name, str) else f"Got {name!r}."
         raise ConfigError(f"there is no {kind} {name!r}.\n  {hint}")
     return classes[name]

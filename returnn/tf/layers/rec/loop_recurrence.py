@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import returnn.frontend as rf
@@ -12,6 +13,7 @@ from returnn.log import log
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
 from returnn.tf.layers.core.frames_of_target import check_of_lengths
+from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import FramesNotKept
@@ -52,7 +54,6 @@ class LoopRecurrence:
     """
 
     needs_source = False
-    has_parameters_of_layer = False
 
     def __init__(self, layer: RecurrentLayer, options: LoopOptions) -> None:
         """
@@ -63,6 +64,7 @@ class LoopRecurrence:
         self.options = options
         self.compiled: CompiledLoop | None = None
         self.emitted: EmittedLoop | None = None
+        self._losses_of_frame = InnerLosses({"unit": options.unit}, layer.batch_of_frame())  # in a loop around
 
     def compute(self, source: Tensor | None) -> Tensor:
         """:return: output of the loop over the subnetwork"""
@@ -71,7 +73,9 @@ class LoopRecurrence:
         inputs = self._inputs(source, offset)
         self.compiled = compile_loop(inputs)
         if not has_values:
-            return self._with_out_dim(self.compiled.output_template())
+            output = self._with_out_dim(self.compiled.output_template())
+            self._losses_of_frame.declare(self.layer, output)
+            return output
         if self.layer.network.get_config().options.debug_rec_layer:
             print(self.compiled.plan, file=log.v1)
         self.emitted = emit(self.compiled)
@@ -82,7 +86,15 @@ class LoopRecurrence:
             offset.count(inputs.time_dim.get_dim_value())
         if inputs.has_known_length and not self.layer.network.search_flag:
             self._check_lengths_of_targets(inputs)
-        return self._with_out_dim(inputs.in_order(self.emitted.output))
+        output = self._with_out_dim(_time_beside_batch(inputs.in_order(self.emitted.output), inputs.time_dim))
+        self._give_losses_to_loop_around(output)
+        return output
+
+    def _give_losses_to_loop_around(self, output: Tensor) -> None:
+        losses = self._losses_of_frame
+        if losses.has_any and losses.batch is not None:
+            get_losses = partial(self.get_losses, None)
+            losses.take(self.layer, output, losses.computed("unit", self.layer, get_losses, self.get_constraints_value))
 
     def _inputs(self, source: Tensor | None, offset: StepOffset | None) -> LoopInputs:
         layer, options = self.layer, self.options
@@ -130,9 +142,7 @@ class LoopRecurrence:
             return output
         if inner in output.dims:
             return rf.replace_dim(output, in_dim=inner, out_dim=given)[0]
-        output = output.copy()
-        output.sparse_dim = given
-        return output
+        return output.copy_with_roles(sparse_dim=given)
 
     def _check_lengths_of_targets(self, inputs: LoopInputs) -> None:
         layer, root = self.layer, self.layer.network.get_root_network()
@@ -236,6 +246,11 @@ class LoopRecurrence:
 
     # Losses and constraints of the layers of the time step.
 
+    @property
+    def losses_of_frame(self) -> InnerLosses:
+        """What a frame of a loop around has of them."""
+        return self._losses_of_frame
+
     def get_losses(self, reduce_func: Callable[[Any], Any] | None) -> list[Any]:
         """
         :return: losses of the layers of the time step, named by their path; in search without those that would compare
@@ -245,6 +260,11 @@ class LoopRecurrence:
         for layer in self.get_sub_layers():
             if self._has_frames_of_target(layer):
                 losses += layer.get_losses_initialized(reduce_func=reduce_func)
+        informed = () if self.emitted is None else self.emitted.informed
+        inside = [loss for layer in informed for loss in layer.losses_after_loop()]
+        if inside and reduce_func is not None:
+            raise ConfigError(f"{self.layer.where()}: of {inside[0].name!r}, only the sum over all frames is known.")
+        losses += inside
         known = {id(loss.get_layer()) for loss in losses}
         for loss in self._losses_of_moved_subnetworks(reduce_func):
             if id(loss.get_layer()) not in known:
@@ -281,8 +301,20 @@ class LoopRecurrence:
     def get_constraints_value(self) -> Any:
         """:return: raw scalar, for the layers of the time step"""
         total = sum(layer.get_constraints_value() for layer in self.get_sub_layers())
-        inside = None if self.emitted is None else self.emitted.inside
-        for layer in () if inside is None else inside.network.get_all_layers_deep():
-            if layer.L2 and layer.all_params:
+        if self.emitted is None or self.emitted.inside is None:
+            return total
+        known = {id(inner) for layer in self.emitted.informed for inner in layer.layers_after_loop()}
+        for layer in self.emitted.inside.network.get_all_layers_deep():
+            if layer.L2 and layer.params and id(layer) not in known:
                 total += layer.L2 * layer.get_params_l2_norm()
-        return total
+        return total + sum(layer.constraints_after_loop() for layer in self.emitted.informed)
+
+
+def _time_beside_batch(output: Tensor, time_dim: Dim) -> Tensor:
+    """
+    Code that sees raw values expects frames and sequences on the first two axes. What is computed for all frames at
+    once, such as a product of matrices, may have the frames elsewhere.
+    """
+    if time_dim not in output.dims or output.dims.index(time_dim) < 2 or output.raw_tensor is None:
+        return output
+    return output.copy_transpose([time_dim, *(dim for dim in output.dims if dim is not time_dim and dim != time_dim)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
 from returnn.tf.layers.core.sources import concat_sources
+from returnn.tf.layers.core.step_state import ForAfterLoop
 from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value
 from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.layers.values.constant import zeros_like_template
@@ -47,7 +49,7 @@ class MaskedComputationLayer(LayerBase):
         """
         :param mask: [B, T], bool; inside of a loop [B]
         :param unit: options of the other layer, as in a net dict. There, "data" are the frames that are left, and
-            "base:layer" is a layer next to this one
+            "base:layer" is a layer next to this one, also in a network inside of it
         :param masked_from: [B, T', ...]: the frames that are left, where they are known already. Then source and mask
             are not looked at
         :param in_spatial_dim: T. Default: the time dim of the mask; without one, the dim of the loop
@@ -60,6 +62,7 @@ class MaskedComputationLayer(LayerBase):
         self.in_spatial_dim = in_spatial_dim
         self.out_spatial_dim = out_spatial_dim
         self._inner: LayerBase | None = None
+        self._views: dict[LayerBase, LayerBase] = {}  # of layers around that the other layer uses
         self._mask_of_frame: Tensor | None = None
 
     @classmethod
@@ -112,11 +115,8 @@ class MaskedComputationLayer(LayerBase):
         if is_frame:
             return self._output_of_frame(source, self.mask.output)
         mask = rf.expand_to(self.mask.output, [axis])
-        source = rf.expand_to(source, mask.dims)
         out_dim = self.out_spatial_dim or self.mask.new_dim("masked")  # the same for all layers with this mask
-        selected, _ = rf.masked_select(source, mask=mask, dims=[axis], out_dim=out_dim)
-        selected = selected.copy_with_roles(feature_dim=source.feature_dim, time_dim=out_dim)
-        return self._computed(selected, out_dim)
+        return self._computed(_selected(source, mask, axis, out_dim), out_dim)
 
     def _computed(self, data: Tensor, loop_dim: Dim | None) -> Tensor:
         """
@@ -133,6 +133,7 @@ class MaskedComputationLayer(LayerBase):
             scope_prefix=outer.get_absolute_name_scope_prefix(),
             over_time=loop_dim if self.sees_all_frames else None,
             layer_options={"trainable": self.trainable, "reuse_params": self.reuse_params},
+            view_around=functools.partial(self._view, loop_dim=loop_dim if self.sees_all_frames else None),
         )
         net = outer.construction.make_network_inside(inner)
         net.layers["data"] = _FramesThatAreLeft(
@@ -151,14 +152,32 @@ class MaskedComputationLayer(LayerBase):
         return self._inner.output
 
     def _dependencies(self) -> list[LayerBase]:
-        return [layer for layer in (*self.sources, self.mask, self.masked_from) if layer is not None]
+        return [layer for layer in (*self.sources, self.mask, self.masked_from, *self._views) if layer is not None]
+
+    def _view(self, layer: LayerBase, *, loop_dim: Dim | None) -> LayerBase:
+        """
+        :param layer: of the network around
+        :param loop_dim: see `_computed`
+        :return: what the other layer sees of it: in all frames at once, those that are left
+        """
+        if layer not in self._views:
+            self._views[layer] = layer if loop_dim is None else self._frames_left_of(layer, loop_dim)
+        return self._views[layer]
+
+    def _frames_left_of(self, layer: LayerBase, loop_dim: Dim) -> LayerBase:
+        assert self.mask is not None
+        axis, _ = self.sequence_dim_of(self.mask.output, self.in_spatial_dim or "T", option="in_spatial_dim")
+        if axis not in layer.output.dims:
+            return layer
+        selected = _selected(layer.output, rf.expand_to(self.mask.output, [axis]), axis, loop_dim)
+        return _FramesThatAreLeft(name=layer.name, network=self.network, output=selected, computed_from=[layer])
 
     # Inside of a loop.
 
     def _output_of_frame(self, source: Tensor, mask: Tensor) -> Tensor:
         """:return: output of the other layer where the mask is true, otherwise of the last frame where it was"""
         source = rf.expand_to(source, mask.dims)  # each has its own state
-        output = self._computed(source, None)
+        output = self._computed(self._valid_labels(source, mask), None)
         self._mask_of_frame = mask
         for layer in (self.inner_layer, *self._layers_inside()):
             self._keep_where_masked(layer)
@@ -170,12 +189,24 @@ class MaskedComputationLayer(LayerBase):
         self.new_state("masked output", out)
         return out
 
+    def _valid_labels(self, source: Tensor, mask: Tensor) -> Tensor:
+        """:return: where the mask is false, the first label: it may be one there that the other layer does not know"""
+        if source.sparse_dim is None:
+            return source
+        beams = self.network.beams
+        latest = beams.latest([source, mask], where=self.where())
+        source, mask = beams.translate(source, latest), beams.translate(mask, latest)
+        valid = rf.where(mask, source, rf.zeros_like(source), allow_broadcast_all_sources=True)
+        return valid.copy_with_roles(sparse_dim=source.sparse_dim)
+
     def _keep_where_masked(self, layer: LayerBase) -> None:
         for key, value in layer.new_states.items():
-            template = layer.state_templates[key].template
-            layer.new_states[key] = self._chosen(
-                value, layer.previous_state(key, template, initial=layer.state_templates[key].initial)
-            )
+            state = layer.state_templates[key]
+            if isinstance(state.initial, ForAfterLoop):
+                before = rf.zeros_like(value)
+            else:
+                before = layer.previous_state(key, state.template, initial=state.initial)
+            layer.new_states[key] = self._chosen(value, before)
         frame = self.network.step.innermost_frame()
         path = frame.path_of(layer.get_absolute_name())
         before = frame.output_before(path) if layer is not self.inner_layer else None
@@ -195,6 +226,23 @@ class MaskedComputationLayer(LayerBase):
         return [layer for net in self.inner_layer.get_sub_networks() for layer in net.get_all_layers_deep()]
 
     # What the other layer has is what this one has.
+
+    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
+        """See `LayerBase.after_loop`."""
+        super().after_loop(frames, time_dim)
+        self.inner_layer.after_loop(frames, time_dim)
+
+    def losses_after_loop(self) -> list[Any]:
+        """:return: those inside of the other layer"""
+        return self.inner_layer.losses_after_loop()
+
+    def constraints_after_loop(self) -> Any:
+        """:return: raw scalar, for what is inside of the other layer"""
+        return self.inner_layer.constraints_after_loop()
+
+    def layers_after_loop(self) -> list[LayerBase]:
+        """:return: the same layers as those of the other layer"""
+        return self.inner_layer.layers_after_loop()
 
     def has_hidden_state(self) -> bool:
         """:return: whether the other layer has one"""
@@ -235,9 +283,22 @@ class MaskedComputationLayer(LayerBase):
         return super().get_constraints_value() + self.inner_layer.get_constraints_value()
 
     @property
-    def all_params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, Any]:
         """Parameters of the other layer."""
-        return self.inner_layer.all_params
+        return self.inner_layer.params
+
+
+def _selected(x: Tensor, mask: Tensor, axis: Dim, out_dim: Dim) -> Tensor:
+    """
+    :param x: [axis, ...]
+    :param mask: [B, axis]
+    :param axis: all frames
+    :param out_dim: those that are left
+    :return: [B, out_dim, ...]
+    """
+    x = rf.expand_to(x, mask.dims)
+    selected, _ = rf.masked_select(x, mask=mask, dims=[axis], out_dim=out_dim)
+    return selected.copy_with_roles(feature_dim=x.feature_dim, time_dim=out_dim)
 
 
 class UnmaskLayer(LayerBase):

@@ -20,6 +20,7 @@ from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 from returnn.tf.layers.rec.subnetwork_cell import _SubnetworkRecCell
 from returnn.tf.layers.rec.unit_recurrence import UnitOptions, UnitRecurrence, find_unit_class
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
+from returnn.tf.layers.rec.units.cudnn_params import lstm_block_of_cudnn
 from returnn.tf.layers.rec.units.registry import get_unit_class
 from returnn.util.errors import ConfigError
 
@@ -164,6 +165,18 @@ class RecLayer(RecurrentLayer):
         with naming_option("axis"):
             return find_time_dim(self.network, source, self.axis)
 
+    @staticmethod
+    def convert_cudnn_canonical_to_lstm_block(
+        reader: Any, prefix: str, target: str = "lstm_block_wrapper/"
+    ) -> dict[str, Any]:
+        """
+        :param reader: of a checkpoint of TensorFlow 1, `tf.train.load_checkpoint`
+        :param prefix: name scope of an LSTM of cuDNN with one layer and one direction, e.g. "layer2/rec/"
+        :param target: name scope below that for the LSTM block, e.g. "lstm_block_wrapper/"
+        :return: its kernel and bias, by name
+        """
+        return lstm_block_of_cudnn(reader, prefix, target)
+
     # What is inside.
 
     def get_sub_layer(self, layer_name: str) -> LayerBase | None:
@@ -179,8 +192,8 @@ class RecLayer(RecurrentLayer):
         return self.recurrence.get_sub_networks()
 
     @property
-    def all_params(self) -> dict[str, Any]:
-        """Parameters by name; of the layers of the time step, as "rec/layer/W"."""
+    def params(self) -> dict[str, Any]:
+        """Parameters by name; of the layers of the time step, as "layer/W"."""
         return params_in_scope(self)
 
     def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
@@ -190,6 +203,23 @@ class RecLayer(RecurrentLayer):
     def get_constraints_value(self) -> Any:
         """:return: raw scalar, for this layer and those of the time step"""
         return super().get_constraints_value() + self.recurrence.get_constraints_value()
+
+    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
+        """See `LayerBase.after_loop`. It got the losses of the time step, as a loop in a loop."""
+        super().after_loop(frames, time_dim)
+        self.recurrence.losses_of_frame.set_frames(frames, time_dim)
+
+    def losses_after_loop(self) -> list[Any]:
+        """:return: losses of the layers of the time step"""
+        return self.recurrence.losses_of_frame.holders(self, None)
+
+    def constraints_after_loop(self) -> Any:
+        """:return: raw scalar, for the layers of the time step"""
+        return self.recurrence.losses_of_frame.constraints()
+
+    def layers_after_loop(self) -> list[LayerBase]:
+        """:return: the layers of the time step"""
+        return [layer for net in self.get_sub_networks() for layer in net.get_all_layers_deep()]
 
     def get_dep_layers(self) -> list[LayerBase]:
         """:return: what the output is computed from: sources, and layers that the time step uses as "base:..." """

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from returnn.tensor import Tensor
+from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.compile import CompiledLoop
@@ -28,12 +29,12 @@ class Recurrence(Protocol):
         """The same in the graph."""
 
     @property
-    def needs_source(self) -> bool:
-        """Whether it cannot do without a source."""
+    def losses_of_frame(self) -> InnerLosses:
+        """What a frame of a loop around has of the losses inside."""
 
     @property
-    def has_parameters_of_layer(self) -> bool:
-        """Whether the parameters of the layer are those of the recurrence, and not of layers inside of it."""
+    def needs_source(self) -> bool:
+        """Whether it cannot do without a source."""
 
     def compute(self, source: Tensor | None) -> Tensor:
         """

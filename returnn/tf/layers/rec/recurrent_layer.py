@@ -76,8 +76,7 @@ class RecurrentLayer(_ConcatInputLayer):
 
     def get_absolute_name_scope_prefix(self) -> str:
         """:return: name scope of the parameters of the layer"""
-        in_unit = self.recurrence.has_parameters_of_layer and self._names_parameters_in_unit
-        return self.scope_of_unit() if in_unit else super().get_absolute_name_scope_prefix()
+        return self.scope_of_unit() if self._names_parameters_in_unit else super().get_absolute_name_scope_prefix()
 
     def scope_of_unit(self) -> str:
         """

@@ -34,6 +34,16 @@ class _SubnetworkRecCell:
         return self.compiled.inputs.time_dim
 
     @property
+    def parent_rec_layer(self) -> LayerBase:
+        """The layer that loops."""
+        return self.compiled.inputs.layer
+
+    @property
+    def parent_net(self) -> Network:
+        """The network around the loop."""
+        return self.parent_rec_layer.network
+
+    @property
     def net_dict(self) -> dict[str, Any]:
         """Options of the layers of the time step, by name."""
         return dict(self.compiled.inputs.unit)

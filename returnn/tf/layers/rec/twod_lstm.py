@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.frontend_low_level.twod_lstm_scan import POOLINGS, pool_source_axis, twod_lstm_scan
+from returnn.tf.frontend_low_level.kernels.twod_lstm_scan import POOLINGS, pool_source_axis, twod_lstm_scan
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.rec.units.sequence_frames import common_dims
 from returnn.util.errors import ConfigError, check_known
@@ -18,7 +18,7 @@ from returnn.util.errors import ConfigError, check_known
 class TwoDLSTMLayer(LayerBase):
     """
     LSTM over two axes: each target frame goes over all source frames, and sees what the one before it saw there. See
-    `returnn.tf.frontend_low_level.twod_lstm_scan`.
+    `returnn.tf.frontend_low_level.kernels.twod_lstm_scan`.
 
     Two sources: source [S, ..., F_s], and target [T, ..., F_t], or one frame of it inside of a loop. Output
     [T, ..., F], pooled over the source. Parameters `W` [F_s + F_t, 5 F], `b` [5 F], and the recurrent `V_h` along the

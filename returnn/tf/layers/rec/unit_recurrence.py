@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop import kept_state
@@ -29,13 +30,12 @@ class _Scanned:
 
     frames: SequenceFrames
     feature: Dim
-    initial: dict[str, tf.Tensor]
     states: dict[str, tf.Tensor]  # (T, N, F)
+    last_state: Callable[[str], tf.Tensor]  # (N, F), by name
 
     def last(self, name: str) -> Tensor:
         """:return: [others..., F]: state after the last frame"""
-        raw = self.frames.last(self.states[name], self.initial[name])
-        return from_matrix(raw, self.frames.others, self.feature)
+        return from_matrix(self.last_state(name), self.frames.others, self.feature)
 
     def all_frames(self, name: str) -> Tensor:
         """:return: [time, others..., F]: state after each frame"""
@@ -61,7 +61,6 @@ class UnitRecurrence:
     """A unit, over all frames or in a single step. See `Recurrence`."""
 
     needs_source = True
-    has_parameters_of_layer = True
     compiled = None  # there is no loop over layers
     emitted = None
 
@@ -116,11 +115,11 @@ class UnitRecurrence:
             dims = [time_dim, *others] if is_loop else others
             self._parts = {name: _template(dims, unit.out_dim) for name in initial}
             return _template([time_dim, *others], unit.out_dim, has_time=True)
-        frames = SequenceFrames(time_dim, others, backward=self.options.backward)
+        by_kernel = unit.has_kernel and self.options.num_unrolled is None
+        frames = SequenceFrames(time_dim, others, backward=self.options.backward, by_kernel=by_kernel)
         x = frames.flat(unit.project(frames.in_order(source)))
         before = {name: as_matrix(value, others, unit.out_dim) for name, value in initial.items()}
-        output, states = unit.scan(x, tuple(before.values()), num_unrolled=self.options.num_unrolled)
-        self._scanned = _Scanned(frames, unit.out_dim, before, dict(zip(before, states, strict=True)))
+        output, self._scanned = (_scan_by_kernel if by_kernel else _scan)(unit, x, before, frames, self.options)
         for name, kept in self._kept.items():
             kept.keep(self._scanned.last(name))
         return frames.unflat(output, unit.out_dim)
@@ -264,6 +263,11 @@ class UnitRecurrence:
         """:return: none"""
         return []
 
+    @property
+    def losses_of_frame(self) -> InnerLosses:
+        """A unit has none."""
+        return InnerLosses({})
+
     def get_sub_networks(self) -> list[Network]:
         """:return: none"""
         return []
@@ -295,6 +299,26 @@ def find_unit_class(layer: RecurrentLayer, unit: Any, unit_opts: dict[str, Any])
     return unit_class
 
 
+def _scan(
+    unit: RecUnit, x: tf.Tensor, before: dict[str, tf.Tensor], frames: SequenceFrames, options: UnitOptions
+) -> tuple[tf.Tensor, _Scanned]:
+    """:return: output (T, N, F), and the states"""
+    output, states = unit.scan(x, tuple(before.values()), num_unrolled=options.num_unrolled)
+    by_name = dict(zip(before, states, strict=True))
+    return output, _Scanned(frames, unit.out_dim, by_name, lambda name: frames.last(by_name[name], before[name]))
+
+
+def _scan_by_kernel(
+    unit: RecUnit, x: tf.Tensor, before: dict[str, tf.Tensor], frames: SequenceFrames, options: UnitOptions
+) -> tuple[tf.Tensor, _Scanned]:
+    """:return: like `_scan`"""
+    output, states, last = unit.scan_by_kernel(
+        x, tuple(before.values()), lengths=frames.lengths(), backward=options.backward
+    )
+    last_by_name = dict(zip(before, last, strict=True))
+    return output, _Scanned(frames, unit.out_dim, dict(zip(before, states, strict=True)), last_by_name.__getitem__)
+
+
 def _feature_axis(source: Tensor) -> Dim:
     """:return: the feature dim; for sparse data, any that is none of its axes"""
     dim = source.feature_dim_or_sparse_dim
@@ -304,9 +328,7 @@ def _feature_axis(source: Tensor) -> Dim:
 
 def _template(dims: list[Dim], feature: Dim, *, has_time: bool = False) -> Tensor:
     out = Tensor("state", dims=[*dims, feature], dtype=rf.get_default_float_dtype(), feature_dim=feature)
-    if has_time:
-        out.time_dim_axis = 0
-    return out
+    return out.copy_with_roles(time_dim=out.dims[0]) if has_time else out
 
 
 def _as_tensor(value: Any) -> Any:

@@ -41,6 +41,10 @@ class CumsumLayer(_ConcatInputLayer):
         """:return: a reason, if the sum begins with something"""
         return "begins with its initial output" if self._initial_output not in (None, 0) else ""
 
+    def looks_ahead(self) -> bool:
+        """:return: whether it adds up what is behind each frame"""
+        return self.reverse
+
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims"""
         axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
@@ -59,8 +63,13 @@ class CumsumLayer(_ConcatInputLayer):
 
     def _next(self, frame: Tensor) -> Tensor:
         """:return: the sum with this frame of the loop"""
+        if self.reverse and rf.get_selected_backend() == "template":
+            return frame.copy_template()  # it can be for all frames at once
         if self.reverse:
-            raise ConfigError(f"{self.where()}: option 'reverse' is not possible frame by frame.")
+            raise ConfigError(
+                f"{self.where()}: option 'reverse': in a loop, frame by frame, those to come are not known.\n"
+                "  It is possible for all frames at once, if nothing that it depends on needs the frame before."
+            )
         initial = 0 if self._initial_output is None else self._initial_output
         total = self.previous_state("state", frame, initial=initial) + frame
         self.new_state("state", total)

@@ -20,7 +20,7 @@ class BatchNormLayer(CopyLayer):
     """
     Batch normalization: mean 0 and variance 1 for each entry of the feature dim, over all other dims.
 
-    Source [..., F], output the same. See `LayerBase.batch_norm`.
+    Source [..., F], output the same. See the option `batch_norm` of all layers.
     """
 
     layer_class = "batch_norm"

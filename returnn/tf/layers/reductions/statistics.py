@@ -10,9 +10,10 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.mean_of_frames import NUM_FRAMES, keep_for_mean, means_of_frames
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.reductions.reduce import ReduceLayer
-from returnn.tf.util.custom_update import CustomUpdateExpAverage
+from returnn.tf.util.parameters.custom_update import CustomUpdateExpAverage
 from returnn.util.errors import ConfigError
 
 Axes = str | Dim | Sequence[Any]
@@ -67,15 +68,25 @@ class AccumulateMeanLayer(ReduceLayer):
         """:return: [F]"""
         mean = super().compute(source)
         running = self.parameter("mean_1", list(mean.dims), initial=self._initial(mean), noise=False)
-        if running.raw_tensor is not None and self.params:
+        if self.batch_of_frame() is not None and self.network.train_flag is not False:
+            others = [dim for dim in source.dims if dim not in (*mean.dims, self.batch_of_frame())]
+            keep_for_mean(self, "mean", rf.reduce_mean(source, axis=others) if others else source)
+        elif running.raw_tensor is not None and self.own_params:
             self._update_by(mean.raw_tensor)
         return running
 
+    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
+        """See `LayerBase.after_loop`."""
+        super().after_loop(frames, time_dim)
+        own = {key: x for key, x in frames.items() if key in ("mean", NUM_FRAMES)}
+        if self.own_params and "mean" in own:
+            self._update_by(means_of_frames(self, own, time_dim)["mean"].raw_tensor)
+
     def _update_by(self, mean: tf.Tensor) -> None:
         if not tf.compat.v1.get_default_graph().building_function:
-            CustomUpdateExpAverage(average=mean, alpha=self.exp_average).set_on_var(self.params["mean_1"])
+            CustomUpdateExpAverage(average=mean, alpha=self.exp_average).set_on_var(self.own_params["mean_1"])
         elif self.network.train_flag is not False:
-            raise ConfigError(f"{self.where()}: cannot be trained frame by frame, inside of a loop or condition.")
+            raise ConfigError(f"{self.where()}: cannot be trained inside of a condition, or of a loop in a loop.")
 
     def _initial(self, mean: Tensor) -> float:
         if self.initial_value is not None:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tensor.batch_info import SearchBeam
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,10 +40,23 @@ class Beams:
 
     def __init__(self) -> None:
         self._beams: dict[Dim, Beam] = {}
+        self._choices: dict[SearchBeam, Any] = {}
 
     def register(self, beam: Beam) -> None:
         """Adds a beam, or replaces what was known of it."""
         self._beams[beam.dim] = beam
+
+    def name_choices(self, name: SearchBeam, choices: Any) -> None:
+        """
+        :param name: name and size of a beam
+        :param choices: what it comes from, `SearchChoices`
+        """
+        self._choices[name] = choices
+
+    def choices_named(self, name: SearchBeam) -> Any:
+        """:return: what a beam with this name and size comes from, as far as it is known here"""
+        layers = [beam.choice for beam in self._beams.values() if beam.choice is not None]
+        return self._choices.get(name) or choices_with_name(layers, name)
 
     def new_beam(self, choice: LayerBase, size: int) -> Beam:
         """:return: beam that a layer makes, whose hypotheses continue the latest ones among its sources"""
@@ -119,6 +133,16 @@ class Beams:
         if x.feature_dim is not None and x.feature_dim in out.dims:
             out = out.copy_with_roles(feature_dim=x.feature_dim)
         return out
+
+
+def choices_with_name(layers: Iterable[LayerBase], name: SearchBeam) -> Any:
+    """
+    :param layers: layers, some of which have choices
+    :param name: name and size of a beam
+    :return: the choices that it comes from, None if it is from none of the layers
+    """
+    choices = (layer.search_choices for layer in layers if layer.search_choices is not None)
+    return next((each for each in choices if each.get_beam_info() == name), None)
 
 
 def as_beam_of_frame_before(x: Tensor, prev_beam: Dim | None) -> Tensor:

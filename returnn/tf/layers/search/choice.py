@@ -208,7 +208,8 @@ class ChoiceLayer(BaseChoiceLayer):
         base_beam = beams.latest([*sources, *explicit], where=self.where())
         is_first = base_beam is None or base_beam.choice is None  # choice of this step
         base = frame.scores_before() if is_first else base_beam.scores  # [B, beam]
-        scores = [log_scores(self, i, source) for i, source in enumerate(sources)]
+        # Those so far are float32, in networks of any dtype.
+        scores = [rf.cast(log_scores(self, i, source), "float32") for i, source in enumerate(sources)]
         if base is None:
             return self._first_guess(scores, base_beam)
         check_sources(self)

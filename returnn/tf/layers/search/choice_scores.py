@@ -45,7 +45,7 @@ def fixed_if_ended(layer: ChoosingLayer, scores: Tensor, ended: Tensor) -> Tenso
     is_first = rf.compare(rf.range_over_dim(scores.feature_dim), "==", 0)
     # Where there are fewer hypotheses than the beam is large, -inf adds none in frames that other sequences have.
     score_of_others = _SCORE_OF_OTHERS if layer.network.get_config().options.search_depends_on_batch else -math.inf
-    fixed = rf.where(is_first, 0.0, score_of_others)
+    fixed = rf.cast(rf.where(is_first, 0.0, score_of_others), scores.dtype)
     out = rf.where(ended, fixed, scores, allow_broadcast_all_sources=True)
     return out.copy_with_roles(feature_dim=scores.feature_dim)
 

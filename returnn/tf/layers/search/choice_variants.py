@@ -80,9 +80,8 @@ def _of_each_from_one_on(layer: ChoosingLayer, scores: Tensor, dim: Dim, base: B
     pairs = zip(
         _best_of_all(layer, scores, dim, base, beam_dim), _of_each(layer, scores, dim, base, beam_dim), strict=True
     )
-    result = [rf.where(is_first, first, later, allow_broadcast_all_sources=True) for first, later in pairs]
-    result[1].sparse_dim, result[2].sparse_dim = base.dim, dim
-    return result[0], result[1], result[2]
+    best, source, index = (rf.where(is_first, first, later, allow_broadcast_all_sources=True) for first, later in pairs)
+    return best, source.copy_with_roles(sparse_dim=base.dim), index.copy_with_roles(sparse_dim=dim)
 
 
 def _with_target(layer: ChoosingLayer, scores: Tensor, candidates: Candidates, base: Beam, beam_dim: Dim) -> Selection:

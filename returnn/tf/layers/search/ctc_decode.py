@@ -15,8 +15,8 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.search.choice_scores import log_scores
 from returnn.tf.util import ken_lm
-from returnn.util.ctc_search import CtcSearch, LmScore, SpelledWords
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.numbers.ctc_search import CtcSearch, LmScore, SpelledWords
 
 _INPUT_TYPES = ("prob", "log_prob", "logits")
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.search.beam import Beam
-from returnn.tf.layers.search.choice import BaseChoiceLayer
+from returnn.tf.layers.search.choice import BaseChoiceLayer, ChoiceLayer
 from returnn.tf.layers.search.search_choices import SearchChoices
+from returnn.tf.layers.user_code.beam_axis import BeamAxis
 from returnn.util.errors import ConfigError
 
 
@@ -52,9 +53,10 @@ class DecideLayer(BaseChoiceLayer):
         :return: [B, ...]: of the best hypothesis; the decision, None if there are no hypotheses
         """
         owner = owner or src
-        if owner.network.beams.of(src.output) is None:
-            return src.output, None
-        result = _decided(owner, src.output, length_normalization=length_normalization)
+        source = _with_beam(src)
+        if owner.network.beams.of(source) is None:
+            return source, None
+        result = _decided(owner, source, length_normalization=length_normalization)
         result = result.copy(name=name or (output.name if output is not None else f"{src.name}_decided"))
         return result, SearchChoices(owner=owner, beam_size=1, is_decided=True)
 
@@ -90,7 +92,11 @@ class DecideKeepBeamLayer(BaseChoiceLayer):
 
 
 class ChoiceGetBeamScoresLayer(LayerBase):
-    """Scores of the hypotheses: [B, beam], log space."""
+    """
+    Scores of the hypotheses: [B, beam], log space.
+
+    Of a choice of values, with the input type "regression", there is one hypothesis, whose score is 0: [B].
+    """
 
     layer_class = "choice_get_beam_scores"
 
@@ -99,8 +105,18 @@ class ChoiceGetBeamScoresLayer(LayerBase):
         return "reads the search of the step"
 
     def compute(self, source: Tensor) -> Tensor:
-        """:return: [B, beam]"""
+        """:return: [B, beam], or [B]"""
+        if self.network.beams.of(source) is None and _chooses_values(self.sources[0]):
+            return rf.zeros([dim for dim in source.dims if dim.is_batch_dim()], dtype="float32")
         return scores_of(self, source, _beam_of(self, source))
+
+
+def _chooses_values(layer: LayerBase) -> bool:
+    """:return: whether it is a choice of values, or a loop whose output is one"""
+    compiled = getattr(layer, "compiled", None)
+    if compiled is not None:
+        return _chooses_values(compiled.inferred.layers["output"])
+    return isinstance(layer, ChoiceLayer) and layer.search and layer.input_type == "regression"
 
 
 class ChoiceGetSrcBeamsLayer(LayerBase):
@@ -151,6 +167,21 @@ class SplitBatchBeamLayer(BaseChoiceLayer):
                 new_dim.dyn_size_ext, _ = rf.replace_dim(time_dim.dyn_size_ext, in_dim=beam.dim, out_dim=dim)
                 out = rf.replace_dim(out, in_dim=time_dim, out_dim=new_dim)[0]
         return out
+
+
+def _with_beam(layer: LayerBase) -> Tensor:
+    """:return: output of a layer; of one that is complete, batch and beam are one axis, which is split again"""
+    beam = layer.network.beams.of_merged(layer.output.get_batch_dim_tag()) if layer.output.have_batch_axis() else None
+    if beam is None:
+        return layer.output
+    axis = BeamAxis(batch_dim, beam.dim)
+    with_lengths = [dim for dim in layer.output.dims if axis.both in getattr(dim.dyn_size_ext, "dims", ())]
+    output = axis.split(layer.output)
+    for dim in with_lengths:
+        lengths = axis.split(dim.dyn_size_ext)
+        new = Dim(None, name=dim.name, dyn_size_ext=lengths)
+        output = _with_time_dim(output, dim, new)
+    return output
 
 
 def _decided(layer: LayerBase, source: Tensor, *, length_normalization: bool) -> Tensor:

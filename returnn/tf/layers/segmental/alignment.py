@@ -12,7 +12,7 @@ from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.values.length import raw_lengths
 from returnn.tf.sprint import get_sprint_automata_for_batch_op
-from returnn.tf.util.fsa import Fsa, best_paths, ctc_fsa, fsa_of_edges, posteriors, staircase_fsa
+from returnn.tf.util.losses.fsa import Fsa, best_paths, ctc_fsa, fsa_of_edges, posteriors, staircase_fsa
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.errors import ConfigError, check_known
 

@@ -59,7 +59,7 @@ class Windows:
         self = cls(source.get_batch_dim_tag(), layer.dim_of(source, "T"), windows, layer.new_dim("frames", None), size)
         windows.dyn_size_ext = Tensor("num_windows", dims=(), dtype="int32")
         self.frames.dyn_size_ext = Tensor("window_lengths", dims=[windows], dtype="int32")
-        layer.network.dims_of_layers["windows", windows] = self
+        layer.network.dims_of_layers.note(windows, self)
         return self
 
     def cut(self, source: Tensor) -> Tensor:
@@ -147,11 +147,11 @@ class UnsegmentInputLayer(_ConcatInputLayer):
         return output
 
     def _windows_of(self, source: Tensor) -> Windows:
-        store = self.network.dims_of_layers
-        known = next((dim for dim in source.dims if ("windows", dim) in store), None)
-        if known is None:
-            raise ConfigError(f"{self.where()}: the source {source} does not come from a layer 'segment_input'.")
-        return store["windows", known]
+        for dim in source.dims:
+            windows = self.network.dims_of_layers.find(dim, Windows)
+            if windows is not None:
+                return windows
+        raise ConfigError(f"{self.where()}: the source {source} does not come from a layer 'segment_input'.")
 
 
 class FillUnusedMemoryLayer(_ConcatInputLayer):
@@ -179,10 +179,7 @@ class SwapTimeFeatureLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: {...}: dims of the source"""
         time, feature = self.dim_of(source, "T"), self.feature_dim_of(source)
-        output = source.copy()
-        output.feature_dim_axis = output.dims.index(time)
-        output.time_dim_axis = output.dims.index(feature)
-        return output
+        return source.copy_with_roles(feature_dim=time, time_dim=feature)
 
 
 class FlattenTimeLayer(_ConcatInputLayer):

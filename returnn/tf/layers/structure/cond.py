@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.layer_params import params_in_scope
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
 from returnn.tf.layers.options.layer_options import layers_in_options
-from returnn.tf.layers.structure.cond_losses import CondLosses
 from returnn.util.errors import ConfigError
 
 
@@ -27,6 +27,8 @@ class CondLayer(NoSourcesLayer):
 
     layer_class = "cond"
     recurrent = True
+    is_one_block = True
+    hides_layers = True
 
     def __init__(
         self,
@@ -53,7 +55,10 @@ class CondLayer(NoSourcesLayer):
         self.true_layer: _Branch = true_layer
         self.false_layer: _Branch = false_layer
         self._made: dict[str, LayerBase] = {}
-        self._losses = CondLosses({"true_layer": true_layer.options, "false_layer": false_layer.options})
+        self._losses = InnerLosses(
+            {"true_layer": true_layer.options, "false_layer": false_layer.options},
+            batch=self.batch_of_frame(),
+        )
 
     @classmethod
     def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
@@ -63,14 +68,28 @@ class CondLayer(NoSourcesLayer):
             if key in d and not isinstance(d[key], _Branch):
                 d[key] = _resolve(d[key], name or d["_name"], network, get_layer, option=key)
 
+    def must_be_in_loop(self) -> str:
+        """:return: a reason, if another layer may be computed in each frame"""
+        condition = self.condition.layer
+        if condition is not None and condition.layer_class in ("constant", "train_flag"):
+            return ""
+        frame = self.network.step.innermost_frame()
+        is_outside = condition is not None and frame.path_of(condition.get_absolute_name()) is None
+        return "" if is_outside else "decides in each frame"
+
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: output of one of both"""
         if rf.get_selected_backend() == "template" or not self._losses.has_any:
-            return self._choose(lambda _, layer: layer.output)
-        if self.network.step.innermost_frame() is not None:
-            raise ConfigError(f"{self.where()}: its layers cannot have losses or regularization inside of a loop.")
-        output, losses = self._choose(lambda key, layer: (layer.output, self._losses.computed(key, layer)))
-        self._losses.set_values(losses)
+            output = self._choose(lambda _, layer: layer.output)
+            self._losses.declare(self, output)
+            return output
+
+        def computed(key: str, layer: LayerBase) -> tuple[Tensor, dict[str, Tensor]]:
+            values = self._losses.computed(key, layer, layer.get_losses_initialized, layer.get_constraints_value)
+            return layer.output, values
+
+        output, values = self._choose(computed)
+        self._losses.take(self, output, values)
         return output
 
     def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
@@ -81,12 +100,29 @@ class CondLayer(NoSourcesLayer):
         """:return: raw scalar, for this layer and those inside"""
         return super().get_constraints_value() + self._losses.constraints()
 
+    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
+        """See `LayerBase.after_loop`."""
+        super().after_loop(frames, time_dim)
+        self._losses.set_frames(frames, time_dim)
+
+    def losses_after_loop(self) -> list[Any]:
+        """:return: losses of the layers inside"""
+        return self._losses.holders(self, None)
+
+    def constraints_after_loop(self) -> Any:
+        """:return: raw scalar, for the layers inside"""
+        return self._losses.constraints()
+
+    def layers_after_loop(self) -> list[LayerBase]:
+        """:return: the layers inside, of which it has the constraints"""
+        return [layer for net in self.get_sub_networks() for layer in net.get_all_layers_deep()]
+
     def get_dep_layers(self) -> list[LayerBase]:
         """:return: the condition, and what both layers depend on"""
         return [layer for branch in (self.condition, self.true_layer, self.false_layer) for layer in branch.layers()]
 
     @property
-    def all_params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, Any]:
         """Parameters of both layers."""
         return params_in_scope(self)
 
@@ -128,7 +164,7 @@ class CondLayer(NoSourcesLayer):
         if rf.get_selected_backend() != "template":
             self._made[key] = layer
             prefix = self.get_absolute_name_scope_prefix()
-            self.params.update((param.op.name.removeprefix(prefix), param) for param in layer.params.values())
+            self.own_params.update((param.op.name.removeprefix(prefix), param) for param in layer.params.values())
         return layer
 
     def _check_same(self, yes: Tensor, no: Tensor) -> None:

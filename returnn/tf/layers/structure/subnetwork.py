@@ -46,10 +46,9 @@ class SubnetworkLayer(LayerBase):
         :param concat_sources: "data" is all sources, joined in their feature dim; otherwise they are "data:0", "data:1"
         :param load_on_init: checkpoint that the parameters inside start from; or options of `CustomCheckpointLoader`
         :param dropout: on the joined sources, in training
-        :param dropout_noise_shape: see `_ConcatInputLayer`
+        :param dropout_noise_shape: see the layer `linear`
         """
         super().__init__(**kwargs)
-        self.subnetwork = subnetwork
         self.concat_sources = concat_sources
         self.load_on_init = load_on_init
         self.dropout = dropout
@@ -58,8 +57,8 @@ class SubnetworkLayer(LayerBase):
             self.reuse_params.note_use()
             if not self.network.only_template:
                 print(f"{self.where()}: option 'reuse_params': the layers inside have own parameters.", file=log.v3)
-        net = self.network.construction.make_subnetwork(self.name, _subnet_options(self), layer=self)
-        self._net = net
+        net = self.network.construction.make_subnetwork(self.name, _subnet_options(self, subnetwork), layer=self)
+        self.subnetwork = net
         net.construct_from_dict(subnetwork)
         self._inner_output = net.get_default_output_layer()
         self.output_before_activation = self._inner_output.output_before_activation
@@ -90,15 +89,15 @@ class SubnetworkLayer(LayerBase):
 
     def get_sub_layer(self, layer_name: str) -> LayerBase | None:
         """:return: layer inside"""
-        return self._net.construct_layer(self._net.layers_desc, layer_name)
+        return self.subnetwork.construct_layer(self.subnetwork.layers_desc, layer_name)
 
     def get_sub_networks(self) -> list[Any]:
         """:return: the network inside"""
-        return [self._net]
+        return [self.subnetwork]
 
     def get_sub_layers(self) -> list[LayerBase]:
         """:return: layers inside"""
-        return list(self._net.layers.values())
+        return list(self.subnetwork.layers.values())
 
     def get_dep_layers(self) -> list[LayerBase]:
         """:return: the layer "output" inside, and the sources"""
@@ -107,14 +106,14 @@ class SubnetworkLayer(LayerBase):
     def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
         """:return: its own loss, and those of the layers inside, named by their path"""
         losses = super().get_losses_initialized(reduce_func=reduce_func)
-        inner, _, _ = self._net.get_losses_initialized(reduce_func=reduce_func)
+        inner, _, _ = self.subnetwork.get_losses_initialized(reduce_func=reduce_func)
         for loss in inner.values():
             loss.name = f"{self.name}/{loss.name}"
         return [*losses, *inner.values()]
 
     def get_constraints_value(self) -> Any:
         """:return: raw scalar, for this layer and those inside"""
-        return super().get_constraints_value() + self._net.get_constraints()
+        return super().get_constraints_value() + self.subnetwork.get_constraints()
 
     def has_hidden_state(self) -> bool:
         """:return: whether the layer "output" inside has one"""
@@ -125,7 +124,7 @@ class SubnetworkLayer(LayerBase):
         return self._inner_output.hidden_state_parts()
 
     @property
-    def all_params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, Any]:
         """Parameters of all layers inside, such as "layer/W"."""
         return params_in_scope(self)
 
@@ -143,10 +142,10 @@ def subnetwork_sources(options: dict[str, Any], sources: list[LayerBase]) -> dic
     return {"data": joined}
 
 
-def _subnet_options(layer: SubnetworkLayer) -> dict[str, Any]:
+def _subnet_options(layer: SubnetworkLayer, subnetwork: dict[str, Any]) -> dict[str, Any]:
     return {
         "sources": layer.sources,
-        "subnetwork": layer.subnetwork,
+        "subnetwork": subnetwork,
         "concat_sources": layer.concat_sources,
         "dropout": layer.dropout,
         "dropout_noise_shape": layer.dropout_noise_shape,

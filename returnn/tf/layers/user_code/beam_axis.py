@@ -78,6 +78,7 @@ class BeamAxis:
             merged = Dim(None, name=dim.name or str(dim), kind=dim.kind)
             dims = [self.batch, self.beam]
             merged.dyn_size_ext = rf.merge_dims(self._with_both(lengths), dims=dims, out_dim=self.both)[0]
+            merged.bounded_by = dim if dim.can_be_longer_in_memory() else None
             self._merged_dims[dim] = merged
         return self._merged_dims[dim]
 

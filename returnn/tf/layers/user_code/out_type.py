@@ -29,9 +29,8 @@ def template_of_user_code(layer: LayerBase, sources: Sequence[LayerBase], names:
     tensors = [source.output for source in sources]
     common = Tensor.get_common_data(with_common_dims(layer, tensors), name=layer.name)
     assert common is not None
-    common = common.copy_template(dtype=tensors[0].dtype)
+    common = common.copy_template(dtype=tensors[0].dtype).copy_with_roles(sparse_dim=tensors[0].sparse_dim)
     common.version = 1
-    common.sparse_dim = tensors[0].sparse_dim
     if callable(layer._out_type):
         return _by_function(layer, common, sources, names)
     options = dict(layer._out_type or {})
@@ -52,9 +51,7 @@ def _with_options_for_frames(layer: LayerBase, common: Tensor, options: Mapping[
     axis = common.dims.index(loop_dim)
     frame = _with_options(layer, common.copy_template_excluding_axis(axis), options)
     axis = min(axis, len(frame.dims))
-    out = frame._insert_dim(loop_dim, axis)
-    out.time_dim_axis = axis
-    return out
+    return frame._insert_dim(loop_dim, axis).copy_with_roles(time_dim=loop_dim)
 
 
 def call_out_type(function: Any, *, name: str, where: str, **options: Any) -> Tensor:
@@ -88,13 +85,16 @@ def _by_function(layer: LayerBase, common: Tensor, sources: Sequence[LayerBase],
         **names,
     )
     # The function makes its dims anew in each call, but a layer has the same ones in each.
-    store, key = layer.network.dims_of_layers, (layer.get_absolute_name(), "out_type", common.dims)
-    dims = store.setdefault(key, _dims_of_function(out, common))
-    axes = {"time_dim_axis": out.time_dim_axis, "feature_dim_axis": out.feature_dim_axis}
-    template = Tensor(layer.name, dims=dims, dtype=out.dtype, sparse_dim=out.sparse_dim, version=1)
-    for role, axis in axes.items():
-        setattr(template, role, axis)
-    return template
+    dims = layer.own_dims.of_out_type.setdefault(common.dims, _dims_of_function(out, common))
+    return Tensor(
+        layer.name,
+        dims=dims,
+        dtype=out.dtype,
+        sparse_dim=out.sparse_dim,
+        time_dim_axis=out.time_dim_axis,
+        feature_dim_axis=out.feature_dim_axis,
+        version=1,
+    )
 
 
 def _dims_of_function(out: Tensor, common: Tensor) -> list[Dim]:
@@ -129,17 +129,13 @@ def _with_options(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) 
         dims = _dims_of_shape(layer, common, options)
     elif sparse and not common.sparse and common.feature_dim_axis is not None:
         dims.pop(common.feature_dim_axis)
-    out = Tensor(layer.name, dims=dims, dtype=dtype, version=1)
-    if sparse:
-        out.sparse_dim = options.get("sparse_dim") or common.sparse_dim
-        if dim is not None and (out.sparse_dim is None or out.sparse_dim.dimension != dim):
-            out.sparse_dim = layer.output_feature_dim(dim)
-    elif "shape" in options and explicit is None:
-        out.feature_dim_axis = _last_static_axis(dims, options)
-    for name in ("time_dim_axis", "feature_dim_axis"):
-        if name in options:
-            setattr(out, name, options[name])
-    return out
+    sparse_dim = (options.get("sparse_dim") or common.sparse_dim) if sparse else None
+    if sparse and dim is not None and (sparse_dim is None or sparse_dim.dimension != dim):
+        sparse_dim = layer.output_feature_dim(dim)
+    axes = {name: options[name] for name in ("time_dim_axis", "feature_dim_axis") if name in options}
+    if not sparse and "shape" in options and explicit is None:
+        axes.setdefault("feature_dim_axis", _last_static_axis(dims, options))
+    return Tensor(layer.name, dims=dims, dtype=dtype, sparse_dim=sparse_dim, version=1, **axes)
 
 
 def _with_batch_axis(common: Tensor, batch_axis: int | None) -> Tensor:
@@ -185,11 +181,6 @@ def _last_static_axis(dims: Sequence[Dim], options: Mapping[str, Any]) -> int | 
 
 def _with_feature_dim(common: Tensor, dim: Dim) -> Tensor:
     axis = common.feature_dim_axis
-    if axis is None:
-        out = common._insert_dim(dim, len(common.dims))
-        out.feature_dim_axis = len(common.dims)
-    else:
-        out = common.copy_template_replace_dim_tag(axis, dim)
-        out.feature_dim_axis = axis
-    out.sparse_dim = None
-    return out
+    is_new = axis is None
+    out = common._insert_dim(dim, len(common.dims)) if is_new else common.copy_template_replace_dim_tag(axis, dim)
+    return out.copy_with_roles(feature_dim=dim, sparse_dim=None)

@@ -58,9 +58,7 @@ def _changed(source: Tensor, feature: Dim | None, *, is_sparse: bool, dtype: str
         dims = [dim for i, dim in enumerate(source.dims) if i != axis]
         return Tensor(source.name, dims=dims, sparse_dim=feature, dtype=dtype or "int32", version=1)
     if feature is not None and axis is not None:
-        source = source.copy_template_replace_dim_tag(axis, feature)
-        source.feature_dim_axis = axis
+        source = source.copy_template_replace_dim_tag(axis, feature).copy_with_roles(feature_dim=feature)
     elif feature is not None:
-        source = source._insert_dim(feature, len(source.dims))
-        source.feature_dim_axis = len(source.dims) - 1
+        source = source._insert_dim(feature, len(source.dims)).copy_with_roles(feature_dim=feature)
     return source.copy_template(dtype=dtype)

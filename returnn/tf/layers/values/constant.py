@@ -96,12 +96,10 @@ class ConstantLayer(NoSourcesLayer):
             array = numpy.array(self.value, dtype=object if dtype == "string" else dtype)
             output = rf.convert_to_tensor(array, dims=static, dtype=dtype)
             output = rf.expand_dims(output, [dim for dim in dims if dim.is_batch_dim()])
-            output.sparse_dim = self.sparse_dim
+            output = output.copy_with_roles(sparse_dim=self.sparse_dim)
         else:
             output = rf.full(dims=dims, fill_value=self.value, dtype=dtype, sparse_dim=self.sparse_dim)
-        if self.feature_dim is not None:
-            output.feature_dim = self.feature_dim
-        return output
+        return output if self.feature_dim is None else output.copy_with_roles(feature_dim=self.feature_dim)
 
     def _dims(self) -> list[Dim]:
         sizes = numpy.shape(self.value) if self.shape is None else self.shape

@@ -8,12 +8,10 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 
-_LENGTHS = "lengths of"
-
 
 def dim_of_lengths(layer: LayerBase) -> Dim | None:
     """:return: the dim whose lengths are the output of the layer, None if it is not a `LengthLayer`"""
-    return layer.network.dims_of_layers.get((layer.get_absolute_name(), _LENGTHS))
+    return layer.own_dims.lengths_of
 
 
 def raw_lengths(dim: Dim, batch: Dim) -> Any:
@@ -54,7 +52,7 @@ class LengthLayer(LayerBase):
         """:return: the lengths"""
         dim = source.sparse_dim if self.axis == "sparse_dim" else None
         dim = dim or self.dim_of(source, self.axis, option="axis")
-        self.network.dims_of_layers[self.get_absolute_name(), _LENGTHS] = dim
+        self.own_dims.lengths_of = dim
         out = rf.cast(dim.get_size_tensor(), self.dtype)
         if self.add_time_axis:
             time = self.new_dim("time", 1)

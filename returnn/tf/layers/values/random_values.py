@@ -14,7 +14,7 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
 from returnn.tf.layers.core.option_values import value_of
 from returnn.tf.layers.values.variables import VariableLayer
-from returnn.tf.util.random_state import ALGORITHMS, read_and_move_on, state_size
+from returnn.tf.util.parameters.random_state import ALGORITHMS, read_and_move_on, state_size
 from returnn.util.errors import ConfigError, check_known
 
 Number = int | float

@@ -73,15 +73,15 @@ class VariableLayer(NoSourcesLayer):
             dtype=self.dtype,
             saveable=None if self.saveable else False,
         )
-        if self.non_critical_for_restore and self.params:
-            self.params[self.param_name]._returnn_non_critical_for_restore = True
+        if self.non_critical_for_restore and self.own_params:
+            self.own_params[self.param_name]._returnn_non_critical_for_restore = True
         if self.add_time_axis:
             value = rf.expand_dim(value, self.new_dim("time", 1))
         return rf.expand_dim(value, batch_dim) if self.add_batch_axis else value
 
     def variable(self) -> tf.Variable:
         """:return: the variable"""
-        return self.params[self.param_name]
+        return self.own_params[self.param_name]
 
     def like_variable(self, layer: LayerBase, given: LayerBase) -> Tensor:
         """

@@ -59,3 +59,36 @@ def test_numbers_that_are_too_small(desc, words):
     with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
         construct({"output": {**desc, "from": "data"}})
     assert str(info.value) == f"layer 'output' (class '{desc['class']}'): {words}"
+
+
+SHORTER = {"class": "shift_axis", "axis": "T", "amount": -1, "from": "data"}
+AFTER_SHIFT = {
+    "linear": {"class": "linear", "n_out": 3, "activation": "tanh", "from": "shifted"},
+    "mean": {"class": "reduce", "mode": "mean", "axis": "T", "from": "shifted"},
+    "attention": {"class": "self_attention", "num_heads": 1, "total_key_dim": 2, "n_out": 2, "from": "shifted"},
+    "conv": {"class": "conv", "filter_size": (3,), "padding": "valid", "n_out": 2, "from": "shifted"},
+    "chunks": {"class": "split_dims", "axis": "T", "dims": (-1, 2), "from": "shifted"},
+    "lstm": {"class": "rec", "unit": "lstm", "direction": -1, "n_out": 3, "from": "shifted"},
+    "loop": {"class": "rec", "unit": {"output": {"class": "cumsum", "from": "data:source"}}, "from": "shifted"},
+    "flat": {"class": "flatten_batch", "from": "shifted"},
+    "more": {"class": "postfix_in_time", "postfix": 2.0, "from": "shifted"},
+    "softmax": {"class": "softmax_over_spatial", "from": "shifted"},
+}
+
+
+def test_axis_that_is_longer_than_its_sequences_changes_none_of_their_frames():
+    lengths = {f"length of {name}": {"class": "length", "from": name} for name in ("shifted", "conv", "chunks", "more")}
+    nets = [LayerNet({"shifted": shift, **AFTER_SHIFT, **lengths}) for shift in (SHORTER, {**SHORTER, "pad": False})]
+    with nets[0].graph.as_default():
+        values = nets[0].net.get_param_values_dict(nets[0].session)
+    with nets[1].graph.as_default():
+        nets[1].net.set_param_values_by_dict(values, session=nets[1].session)
+    longer, exact = (net.run(batch_of()) for net in nets)
+    assert longer["shifted"].shape[1] == exact["shifted"].shape[1] + 1 == max(LENGTHS)
+    assert longer["length of shifted"].tolist() == [length - 1 for length in LENGTHS]
+    for name, expected in exact.items():
+        both = longer[name], expected
+        if name not in ("mean", "flat") and not name.startswith("length"):
+            frames = exact.get(f"length of {name}", exact["length of shifted"])
+            both = tuple(numpy.concatenate([x[:size] for x, size in zip(out, frames, strict=True)]) for out in both)
+        numpy.testing.assert_allclose(*both, rtol=1e-4, err_msg=name)

@@ -8,7 +8,7 @@ from returnn.log import log
 from returnn.tf.engine import Engine
 from returnn.tf.inspection.config_check import check_config
 from returnn.util.behavior_version import BehaviorVersion
-from returnn.util.warn_once import forget_shown
+from returnn.util.system.warn_once import forget_shown
 
 EXTERN_DATA = {"data": {"dim": 9, "shape": (None, 9)}}
 
@@ -44,8 +44,8 @@ def warnings_of(net_dict, capsys):
     engine.init_network_from_config()
     engine.finalize()
     lines = [line for line in capsys.readouterr().out.splitlines() if "outer product" in line]
-    begins = [line.partition("all dims")[0] for line in lines]  # behind that, layers outside of loops have all frames
-    assert begins == [f"WARNING: {text}".partition("all dims")[0] for text in warnings]
+    begins = [line.partition(" dims: ")[0] for line in lines]  # behind that, layers outside of loops have all frames
+    assert begins == [f"WARNING: {text}".partition(" dims: ")[0] for text in warnings]
     return warnings
 
 
@@ -60,6 +60,42 @@ def test_warning_of_an_outer_product(options, in_loop, capsys):
     meant = {**options, "from": ["a", "b"], "allow_broadcast_all_sources": True}
     assert warnings_of(network(meant, in_loop=in_loop), capsys) == []
     assert warnings_of(network({**options, "from": ["a", "c"]}, in_loop=in_loop), capsys) == []
+
+
+SUM = {"class": "eval", "eval": "source(0) + source(1)", "from": ["a", "b"]}
+CHOICE = {"class": "switch", "condition": "is_large", "true_from": "a", "false_from": "b"}
+IS_LARGE = {"class": "compare", "kind": "greater", "value": 0, "from": "a"}
+
+
+def with_condition(layer, *, in_loop):
+    """:return: `network`, with a condition for `switch`"""
+    net_dict = network(layer, in_loop=in_loop)
+    (net_dict["output"]["unit"] if in_loop else net_dict)["is_large"] = IS_LARGE
+    return net_dict
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (SUM, {**SUM, "from": ["a", "c"]}),
+        (SUM, {**SUM, "allow_broadcast_all_sources": True}),
+        ({**SUM, "class": "combine", "kind": "eval"}, {**SUM, "eval": "tf.nn.relu(source(0))", "from": "a"}),
+        (CHOICE, {**CHOICE, "false_from": "c"}),
+        (CHOICE, {**CHOICE, "false_from": 0}),
+    ],
+)
+def test_expressions_and_choices_with_other_feature_dims(wrong, right, in_loop, capsys):
+    (warning,) = warnings_of(with_condition(wrong, in_loop=in_loop), capsys)
+    name = "output/x" if in_loop else "x"
+    assert f"layer {name!r} (class {wrong['class']!r}): an outer product, as no source has all feature dims" in warning
+    assert warnings_of(with_condition(right, in_loop=in_loop), capsys) == []
+
+
+def test_an_expression_that_says_its_output_is_no_mistake(capsys):
+    product = {**SUM, "eval": "tf.reduce_sum(source(0) * source(1), axis=-1)", "out_type": {"dim": 4}}
+    report = check_config(Config({"extern_data": EXTERN_DATA, "network": network(product, in_loop=False)}))
+    assert [text for text in report.warnings if "outer product" in text] == []
 
 
 def test_a_frame_beside_what_the_loop_has_not_is_none(capsys):

@@ -61,3 +61,19 @@ def test_dims_that_the_config_promises_are_those_of_all_sources():
     for promise in ({"allow_broadcast_all_sources": True}, {"out_shape": {a, b}}):
         net = LayerNet({**net_dict, "x": {**net_dict["x"], **promise}}, fetch=("x",))
         assert set(net.outputs["x"].dims) == {a, b}
+
+
+def test_a_source_twice_in_a_loop():
+    """The graph optimizer of TensorFlow fails on `x + x` there, if x is `matmul + bias`."""
+    linear = {
+        "class": "linear",
+        "from": ["data:source", "prev:sum"],
+        "n_out": 3,
+        "activation": None,
+        "is_output_layer": True,
+    }
+    unit = {"x": linear, "sum": {"class": "eval", "from": "x", "eval": "source(0) + source(0)"}}
+    unit["output"] = {"class": "copy", "from": "sum"}
+    found = LayerNet({"loop": {"class": "rec", "from": "data", "unit": unit}}, fetch=("loop", "loop/x")).run(BATCH)
+    assert found["loop"].any()
+    numpy.testing.assert_allclose(found["loop"], 2 * found["loop/x"], rtol=1e-5)

@@ -62,3 +62,39 @@ def test_dims_that_a_window_cannot_move_along(axes, words):
     assert first.startswith("layer 'output' (class 'conv'): option 'in_spatial_dims': the window cannot move along ")
     assert words in first
     assert "Possible are dims other than the batch and the feature dim." in second
+
+
+def test_a_window_of_one_dim_moves_over_time_if_there_are_more_dims():
+    split = {"class": "split_dims", "axis": "F", "dims": (3, 2), "from": "data"}
+    nets = {}
+    for name, layer in (
+        ("conv", {**CONV, "name_scope": "w"}),
+        ("pool", {"class": "pool", "mode": "max", "pool_size": 2}),
+    ):
+        nets[name] = {**layer, "from": "split"}
+        nets[f"{name}_given"] = {**nets[name], "in_spatial_dims": ["T"]}
+    result = LayerNet({"split": split, **nets}).run(batch_of())
+    for name in ("conv", "pool"):
+        assert 3 in result[name].shape
+        numpy.testing.assert_array_equal(result[name], result[f"{name}_given"])
+
+
+def test_dims_of_pooling_are_found_by_the_layers_that_made_them():
+    pool = {"class": "pool", "mode": "max", "pool_size": 2, "padding": "same"}
+    net = {
+        "lstm0_pool": {**pool, "from": "data"},
+        "above": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "lstm0_pool"},
+        "second": {**pool, "from": "above"},
+        "of_first": {"class": "reduce", "mode": "mean", "axes": "stag:lstm", "from": "above"},
+        "of_second": {"class": "reduce", "mode": "mean", "axes": "stag:lstm0_pool", "from": "second"},
+        "of_time": {"class": "reduce", "mode": "mean", "axes": "T", "from": "second"},
+    }
+    result = LayerNet(net).run(batch_of())
+    assert result["of_first"].ndim == 2
+    numpy.testing.assert_array_equal(result["of_second"], result["of_time"])
+    with (
+        tf.Graph().as_default(),
+        rf.backend_ctx("tf"),
+        pytest.raises(ConfigError, match="there is no axis 'stag:lstm'"),
+    ):
+        construct({**net, "output": {**net["of_first"], "from": "data"}})

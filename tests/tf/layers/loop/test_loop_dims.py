@@ -68,3 +68,42 @@ def test_out_type_of_code_in_a_loop_is_about_a_frame(code, out_type, shape):
     assert inside.shape == (3, 6, *shape)
     for b, length in enumerate(lengths):
         numpy.testing.assert_array_equal(inside[b, :length], outside[b, :length])
+
+
+ATTENTION = {
+    "energy": {
+        "class": "dot", "from": ["base:encoder", "query"], "red1": "F", "red2": "F", "var1": "T", "var2": None,
+        "add_var2_if_empty": False,
+    },
+    "weights": {"class": "softmax_over_spatial", "from": "energy"},
+    "att": {"class": "generic_attention", "weights": "weights", "base": "base:encoder"},
+    "output": linear(["att", "data:source"]),
+}  # fmt: skip
+
+
+def attention_loop(**layers):
+    return {"encoder": linear("data"), "output": {"class": "rec", "from": "data", "unit": {**ATTENTION, **layers}}}
+
+
+def test_attention_whose_query_is_made_of_the_attention_before():
+    data, lengths = sequences()
+    net = RecurrentNet(attention_loop(query=linear("prev:att")))
+    assert net.variables["output/rec/query/W"].shape.as_list() == [4, 4]
+    given = RecurrentNet(attention_loop(query=linear("prev:att"), att={**ATTENTION["att"], "n_out": 4}))
+    numpy.testing.assert_array_equal(net.run(data, lengths).output, given.run(data, lengths).output)
+
+
+def test_a_window_of_weights_which_begins_where_the_weights_before_say():
+    layers = {
+        "query": linear("prev:output"),
+        "best": {"class": "reduce", "mode": "argmax", "axes": "T", "from": "prev:weights", "initial_output": 0},
+        "start": {"class": "eval", "from": "best", "eval": "source(0)", "out_type": {"sparse": False, "dim": None}},
+        "weights": {**ATTENTION["weights"], "window_start": "start", "window_size": 1, "is_output_layer": True},
+    }
+    data, lengths = sequences()
+    weights = RecurrentNet(attention_loop(**layers), fetch=("output/weights",)).run(data, lengths).out["output/weights"]
+    assert weights.shape[1:] == (data.shape[1], data.shape[1])
+    for b, length in enumerate(lengths):
+        expected = numpy.zeros(data.shape[1])
+        expected[0] = 1  # weights before the first frame are zero, the first one is the best, and stays it
+        numpy.testing.assert_allclose(weights[b, :length], [expected] * length)

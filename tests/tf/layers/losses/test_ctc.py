@@ -6,8 +6,10 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.config import Config, global_config_ctx
+from returnn.tf.network import TFNetwork
+from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
-from tests.tf.layers.layer_net import LENGTHS, batch_of, construct
+from tests.tf.layers.layer_net import EXTERN_DATA, LENGTHS, batch_of, construct
 
 tf1 = tf.compat.v1
 LABELS = {"class": "slice", "axis": "T", "slice_end": 2, "from": "data:ids"}
@@ -73,3 +75,14 @@ def test_sequences_without_alignment(behavior_version, zero_infinity, by_config)
         softmax = numpy.exp(x[:length]) / numpy.exp(x[:length]).sum(axis=-1, keepdims=True)
         numpy.testing.assert_allclose(grad[:length], softmax, rtol=1e-4, atol=1e-5)
         assert not grad[length:].any()
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_parameters_do_not_depend_on_whether_the_loss_is_computed(train):
+    layer = {"class": "softmax", "from": "data", "loss": "ctc", "target": "ids"}
+    with tf.Graph().as_default():
+        BehaviorVersion.set(1)
+        network = TFNetwork(config=Config({"extern_data": EXTERN_DATA}), train_flag=train, eval_flag=train)
+        network.construct_from_dict({"output": layer})
+    labels = network.extern_data.data["ids"].sparse_dim
+    assert network.get_layer("output").output.dim == labels.dimension + 1

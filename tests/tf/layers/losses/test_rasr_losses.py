@@ -51,8 +51,9 @@ def assert_equal_losses(actual, expected):
     tf.nest.map_structure(lambda a, b: numpy.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), actual, expected)
 
 
-@pytest.mark.parametrize("layer_class", ["softmax", "linear"])
-def test_loss_of_rasr_and_its_gradient(opts, layer_class):
+@pytest.mark.parametrize(("layer_class", "config"), [("softmax", ""), ("linear", ""), ("softmax", "--visit")])
+def test_loss_of_rasr_and_its_gradient(opts, layer_class, config):
+    opts["sprintConfigStr"] += f" {config}"
     softmax = {"class": layer_class, "activation": "softmax" if layer_class == "linear" else None, "n_out": 5}
     softmax = {key: value for key, value in softmax.items() if value}
     zeros = {"class": "eval", "eval": "source(0) * 0", "from": "data:ids"}
@@ -86,6 +87,28 @@ def test_the_layer_has_the_automata_of_rasr_as_well(opts):
     assert_equal_losses(actual, expected)
 
 
+def test_a_question_in_two_halves(opts):
+    scores = numpy.log(numpy.full([4, 5], 0.2, dtype="float32"))
+    with contextlib.closing(SprintInstancePool(opts)) as pool:
+        instance = pool.get_free_instance()
+        instance.get_loss_and_error_signal__send("seq2", 4, scores)
+        assert pool.get_free_instance() is not instance
+        name, loss, error_signal = instance.get_loss_and_error_signal__read()
+        assert not instance.is_calculating
+        assert not instance.get_loss_and_error_signal__have_data()
+    assert (name, error_signal.shape) == ("seq2", (4, 5))
+    numpy.testing.assert_allclose(loss, -scores[:, 0].sum(), rtol=1e-5)
+
+
+def test_a_rasr_that_visits_another_segment(opts):
+    scores = numpy.zeros([2, 5], dtype="float32")
+    with contextlib.closing(SprintInstancePool({**opts, "sprintConfigStr": "--visit"})) as pool:
+        with pytest.raises(UserError, match="cannot answer 'export_allophone_state_fsa_by_segment_name'"):
+            pool.get_automata_for_batch(["seq0"])
+        with pytest.raises(UserError, match=r"RASR has \d frames, there are 2 outputs"):
+            pool.get_batch_loss_and_error_signal(scores[:, None], [2], ["seq0"])
+
+
 def test_automata_of_a_batch_are_one_behind_the_other(opts):
     with contextlib.closing(SprintInstancePool(opts)) as pool:
         edges, weights, start_end = pool.get_automata_for_batch([b"seq0", "seq1"])
@@ -116,3 +139,10 @@ def test_what_goes_wrong_is_explained(opts, change, error, words):
     assert len(str(info.value).splitlines()) <= 5
     for word in words:
         assert word in str(info.value)
+
+
+def test_a_network_is_constructed_without_the_program():
+    opts = {"sprintExecPath": "/no/nn-trainer", "sprintConfigStr": "--x", "numInstances": 1}
+    loss = {"class": "softmax", "n_out": 5, "loss": "fast_bw", "loss_opts": {"sprint_opts": opts}}
+    with pytest.raises(tf.errors.OpError, match="there is no program '/no/nn-trainer'"):
+        value_and_gradient(loss)  # when it runs

@@ -12,6 +12,7 @@ from returnn.tf.layers.rec import (
     VanillaLSTMCell,
     ZoneoutLSTMCell,
 )
+from returnn.tf.layers.rec.units.blocksparse import BlocksparseLSTMCell, block_mask
 from returnn.tf.native_op import NativeLstm2, NativeLstmCell, NativeLstmLowMemCell, RecSeqCellOp
 from returnn.tf.util.lstm_state import LSTMStateTuple
 from returnn.util.errors import ConfigError
@@ -152,10 +153,47 @@ def test_cell_with_another_size_is_an_error():
     )
 
 
-@pytest.mark.parametrize("unit", ["blocksparselstm", "BlocksparseMultiplicativeMultistepLSTM"])
-def test_there_are_no_blocksparse_kernels(unit):
+def test_there_are_no_blocksparse_kernels():
     with tf.Graph().as_default(), pytest.raises(ConfigError, match="needs the kernels of the package 'blocksparse'"):
-        construct(one(unit))
+        construct(one("BlocksparseMultiplicativeMultistepLSTM"))
+
+
+@pytest.mark.parametrize("option", ["block_size", "connectivity"])
+def test_options_of_block_sparse_weights(option):
+    with tf.Graph().as_default(), pytest.raises(ConfigError, match=f"option '{option}' has to be at least 1, got 0"):
+        construct(one("blocksparselstm", unit_opts={option: 0}))
+
+
+@pytest.mark.parametrize(("num_in", "num_out", "size", "connectivity"), [(8, 12, 4, 1), (7, 5, 2, 3), (3, 4, 32, 5)])
+def test_block_sparse_weights_have_so_many_blocks(num_in, num_out, size, connectivity):
+    mask = block_mask(num_in, num_out, size, connectivity, numpy.random.RandomState(1))
+    assert mask.shape == (num_in, num_out)
+    for column in range(0, num_out, size):
+        part = mask[:, column : column + size]
+        assert (part == part[:, :1]).all()
+        blocks = [part[row : row + size, 0] for row in range(0, num_in, size)]
+        assert all(block.all() == block.any() for block in blocks)
+        assert sum(block.all() for block in blocks) == min(connectivity, len(blocks))
+
+
+def test_a_block_sparse_lstm_takes_the_parameters_of_a_native_one():
+    random = numpy.random.RandomState(3)
+    values = {"W": random.normal(size=[3, 16]), "W_re": random.normal(size=[4, 16]), "b": random.normal(size=[16])}
+    values = {name: value.astype("float32") for name, value in values.items()}
+    x, c, h = (random.normal(size=[2, n]).astype("float32") for n in (3, 4, 4))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        cell = BlocksparseLSTMCell(4, block_size=2, connectivity=1)
+        output, _ = cell(cell.get_input_transformed(tf.constant(x)), (tf.constant(c), tf.constant(h)))
+        cell.load_params_from_native_lstm(values, session)
+        actual = session.run(output)
+        with pytest.raises(ConfigError, match="the native LSTM has no 'W'"):
+            cell.load_params_from_native_lstm({"b": values["b"]}, session)
+    for name, seed in (("W", 1), ("W_re", 2)):
+        source, num_in = numpy.random.RandomState(seed), values[name].shape[0]
+        values[name] = values[name] * numpy.concatenate([block_mask(num_in, 4, 2, 1, source) for _ in range(4)], axis=1)
+    j, i, f, o = numpy.split(x @ values["W"] + values["b"] + h @ values["W_re"], 4, axis=-1)
+    new_c = c / (1 + numpy.exp(-f)) + numpy.tanh(j) / (1 + numpy.exp(-i))
+    numpy.testing.assert_allclose(actual, numpy.tanh(new_c) / (1 + numpy.exp(-o)), rtol=1e-4)
 
 
 # Cells over whole sequences.

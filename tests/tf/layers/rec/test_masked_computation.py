@@ -193,3 +193,69 @@ def test_sub_layers_keep_their_last_frame(other):
         found = RecurrentNet(net_dict, fetch=("output/inner",)).run(data, lengths).out["output/inner"]
         results.append(valid(found, lengths))
     numpy.testing.assert_allclose(*results, atol=1e-6)
+
+
+LAYERS_AROUND = {
+    "in a network": {
+        "class": "subnetwork",
+        "from": "data",
+        "subnetwork": {"output": {**LSTM, "from": ["data", "base:beside"]}},
+    },
+    "of the frame before": {
+        "class": "subnetwork",
+        "from": "data",
+        "subnetwork": {"output": {**LSTM, "from": ["data", "base:prev:beside"]}},
+    },
+    "in the layer": {**LINEAR, "from": ["data", "base:beside"]},
+    "of another mask": {
+        "class": "subnetwork",
+        "from": "data",
+        "subnetwork": {"output": {**LSTM, "from": "base:other"}},
+    },
+}
+
+
+@pytest.mark.parametrize("unit", LAYERS_AROUND.values(), ids=LAYERS_AROUND)
+def test_layers_of_the_loop_around_are_seen_in_the_frames_that_are_left(unit):
+    data, lengths = sequences(max_len=8)
+    results = []
+    for move in (False, True):
+        net_dict = masked_net(unit, optimize_move_layers_out=move)
+        layers = net_dict["output"]["unit"]
+        layers["beside"] = {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data:source"}
+        layers["mask2"] = {"class": "compare", "kind": "less", "value": 0.5, "from": "number"}
+        layers["other_masked"] = {"class": "masked_computation", "mask": "mask2", "from": "beside", "unit": LSTM}
+        layers["other"] = {"class": "unmask", "mask": "mask2", "from": "other_masked"}
+        net = RecurrentNet(net_dict)
+        assert bool(net.net.get_layer("output").compiled.plan.at("inside")) is not move
+        results.append(valid(net.run(data, lengths).output, lengths))
+    numpy.testing.assert_allclose(*results, atol=1e-5)
+
+
+def test_layers_from_outside_of_the_loop_are_seen_as_a_whole():
+    attention = {
+        "energy": {"class": "dot", "from": ["base:base:memory", "data"], "reduce": "F"},
+        "weights": {"class": "softmax_over_spatial", "from": "energy", "axis": "T"},
+        "output": {"class": "generic_attention", "weights": "weights", "base": "base:base:memory"},
+    }
+    unit = {"class": "subnetwork", "from": "data", "subnetwork": attention}
+    data, lengths = sequences(max_len=8)
+    net_dict = masked_net(unit)
+    net_dict["memory"] = {"class": "copy", "from": "data"}
+    out = RecurrentNet(net_dict).run(data, lengths)
+    assert out.output.shape[:2] == data.shape[:2]
+
+
+def test_labels_that_are_masked_out_need_not_be_known():
+    code = "tf.where(source(0) > 0., 1, 9)"
+    labels = {
+        "label": {"class": "eval", "from": "number", "eval": code, "out_type": {"dtype": "int32"}},
+        "known": {"class": "reinterpret_data", "from": "label", "set_sparse": True, "set_sparse_dim": 3},
+    }
+    unit = {"class": "linear", "activation": None, "with_bias": False, "from": "data", "n_out": 4}
+    net_dict = masked_net(unit, read_in_loop=True)
+    net_dict["output"]["unit"].update(labels)
+    net_dict["output"]["unit"]["masked"]["from"] = "known"
+    net_dict["output"]["optimize_move_layers_out"] = False
+    data, lengths = sequences(max_len=8)
+    assert numpy.isfinite(RecurrentNet(net_dict).run(data, lengths).output).all()

@@ -226,6 +226,10 @@ UNIT_OPTIONS = {
         "global_norm_joined": (True, {"global_norm": False}), "per_gate_norm": (True, {"global_norm": False}),
         "cell_norm": False, "cell_norm_in_output": False, "hidden_norm": True, "variance_epsilon": 0.1,
     },
+    "blocksparselstm": {
+        "forget_bias": 0.5, "block_size": (2, {"connectivity": 1}), "connectivity": (1, {"block_size": 2}),
+        "seed": (3, {"block_size": 2, "connectivity": 1}), "trainable": False,
+    },
     "nativelstm": {"forget_bias": 0.5},
     "nativelstm2": {
         "forget_bias": 0.5, "rec_weight_dropout": 0.5,
@@ -347,4 +351,4 @@ def names_of_inputs(node):
 
 def attributes_of(node):
     """:return: values of the attributes which count: no names of functions, nothing that follows from the inputs"""
-    return [str(node.attr[name]) for name in ("value", "seed", "seed2", "axis") if name in node.attr]
+    return [str(node.attr[name]) for name in ("value", "seed", "seed2", "axis", "backward") if name in node.attr]

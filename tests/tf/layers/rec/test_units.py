@@ -14,6 +14,7 @@ VARIANTS = {
     ],
     "zoneoutlstm": [{"zoneout_factor_cell": 0.2, "zoneout_factor_output": 0.1}],
     "nativelstm2": [{"forget_bias": 1.0}],
+    "blocksparselstm": [{"block_size": 2, "connectivity": 1}],
     "basicrnn": [{"activation": "relu"}],
     "rhn": [{"depth": 2}],
 }

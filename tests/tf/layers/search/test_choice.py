@@ -63,6 +63,22 @@ def test_regression_takes_the_source_and_in_training_the_target(search):
         numpy.testing.assert_array_equal(found["output"][0][b, :n], wanted[b, :n])
 
 
+def test_a_choice_of_values_has_the_score_0():
+    unit = {
+        "x": {"class": "linear", "from": ["data:source", "prev:output"], "n_out": 2},
+        "output": {"class": "choice", "from": "x", "input_type": "regression", "beam_size": 1, "initial_output": 0},
+        "scores": {"class": "choice_get_beam_scores", "from": "output", "is_output_layer": True},
+    }
+    net_dict = {
+        "output": {"class": "rec", "from": "data", "unit": unit},
+        "scores": {"class": "choice_get_beam_scores", "from": "output", "is_output_layer": True},
+    }
+    data, lengths = inputs()
+    found = SearchNet(net_dict, fetch=("scores", "output/scores")).run(data=(data, lengths))
+    numpy.testing.assert_array_equal(found["scores"][0], numpy.zeros(len(lengths)))
+    numpy.testing.assert_array_equal(found["output/scores"][0], numpy.zeros(data.shape[:2]))
+
+
 def test_prob_scale_scales_the_scores():
     for entry, model in zip(*hypotheses(choice={"prob_scale": 0.5}), strict=True):
         for sequence, score in entry:

@@ -7,8 +7,8 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.config import Config
 from returnn.tf.network import TFNetwork
-from returnn.util.ctc_search import CtcSearch
 from returnn.util.errors import ConfigError
+from returnn.util.numbers.ctc_search import CtcSearch
 
 tf1 = tf.compat.v1
 ARPA = """

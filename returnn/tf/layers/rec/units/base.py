@@ -6,7 +6,7 @@ input of all frames at once, and computes one step. In between, everything is a 
 counts all that the frames have beside time and feature. What dims those are, and the order of the frames, is up to the
 layer.
 
-A unit with a faster way to go over all frames overrides `scan`.
+A unit with a faster way to go over all frames overrides `scan`, or has a kernel: `has_kernel`, `scan_by_kernel`.
 
 Without a layer, a unit is a cell that can be called on raw tensors, as `BaseRNNCell` says.
 """
@@ -23,7 +23,7 @@ import returnn.frontend as rf
 from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import raw_random
-from returnn.tf.frontend_low_level.frame_loop import loop_over_frames
+from returnn.tf.frontend_low_level.kernels.frame_loop import loop_over_frames
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.layers.rec.units.cell_owner import CellOwner
 from returnn.tf.layers.rec.units.rnn_cell_base import BaseRNNCell
@@ -49,6 +49,7 @@ class WeightInits:
 class RecUnit(BaseRNNCell):
     """The mathematics of one recurrent step. See the head of this module."""
 
+    unit_names: ClassVar[tuple[str, ...]] = ()  # by which configs name it, in lower case
     state_names: ClassVar[tuple[str, ...]] = ("c", "h")  # one name alone: the state is no tuple
     hidden_state_names: ClassVar[tuple[str, ...]] = ()  # parts that configs do not see; 0 before the first frame
     output_state: int | None = None  # the part of the state which the output is, if it is one
@@ -166,6 +167,24 @@ class RecUnit(BaseRNNCell):
         _, values = loop_over_frames(body, [x], state, sizes, back_prop=back_prop, num_unrolled=num_unrolled)
         states = values[: len(state)]
         return values[self.output_state if self.output_state is not None else -1], states
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether `scan_by_kernel` can be used, with the options as they are."""
+        return False
+
+    def scan_by_kernel(
+        self, x: tf.Tensor, state: State, *, lengths: tf.Tensor | None, backward: bool
+    ) -> tuple[tf.Tensor, State, State]:
+        """
+        :param x: (T, N, P), projected input, with any values behind the ends of sequences
+        :param state: before the first frame
+        :param lengths: (N,), int32; None: all T
+        :param backward: from the last frame of each sequence to the first
+        :return: output (T, N, n_out), 0 behind the ends; each part of the state after each frame, (T, N, n_out), and
+            after the last one, (N, n_out)
+        """
+        raise NotImplementedError
 
     # What units are made of.
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 from returnn.frontend import get_default_float_dtype, get_run_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
-from returnn.tf.util.initializers import get_initializer
-from returnn.tf.util.param_split import parts_of_dim, set_param_axes_split_info
+from returnn.tf.util.parameters.initializers import get_initializer
+from returnn.tf.util.parameters.param_split import parts_of_dim, set_param_axes_split_info
 
 tf1 = tf.compat.v1
 

@@ -34,6 +34,8 @@ class LayerNormVariantsLSTMCell(RecUnit):
     Parameters `W_ff` [F_in, 4 F] and `W_re` [F, 4 F], or `with_concat` both in one as `W_ff_re`.
     """
 
+    unit_names = ("layernormvariantslstm",)
+
     output_state = 1
 
     def __init__(

@@ -28,9 +28,12 @@ class LSTMCell(FusedLstm):
     """
     LSTM, with options for peephole connections and a projection of the output (Sak et al. 2014).
 
-    Parameters `lstm_cell/kernel` and `lstm_cell/bias`, see the head of this module; `lstm_cell/w_f_diag`, `w_i_diag`,
-    `w_o_diag`: [F] for peepholes; `lstm_cell/projection/kernel`: [F, F] for the projection.
+    Parameters `lstm_cell/kernel` [F_in + F, 4 F] and `lstm_cell/bias` [4 F], with the gates in the order i, j, f, o;
+    `lstm_cell/w_f_diag`, `w_i_diag`, `w_o_diag`: [F] for peepholes; `lstm_cell/projection/kernel`: [F, F] for the
+    projection.
     """
+
+    unit_names = ("standardlstm",)
 
     default_scope = "lstm_cell"
     transforms_input = False
@@ -108,8 +111,16 @@ class LSTMCell(FusedLstm):
     @property
     def is_plain(self) -> bool:
         """Whether none of the options is used that change the formula."""
-        no_clip = self.cell_clip is None and (self.projection is None or self.proj_clip is None)
-        return not self.peepholes and self.projection is None and no_clip and self.activation is tf.tanh
+        return not self.peepholes and self._is_plain_but_for_peepholes
+
+    @property
+    def _is_plain_but_for_peepholes(self) -> bool:
+        return self.projection is None and self.cell_clip is None and self.activation is tf.tanh
+
+    @property
+    def has_kernel(self) -> bool:
+        """See `RecUnit.has_kernel`."""
+        return self._is_plain_but_for_peepholes and super().has_kernel
 
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""
@@ -166,7 +177,13 @@ class LSTMCell(FusedLstm):
 
 
 class BasicLSTMCell(LSTMCell):
-    """LSTM. Parameters `basic_lstm_cell/kernel` and `basic_lstm_cell/bias`, see the head of this module."""
+    """
+    LSTM without peephole connections.
+
+    Parameters `basic_lstm_cell/kernel` and `basic_lstm_cell/bias`, see `LSTMCell`.
+    """
+
+    unit_names = ("basiclstm",)
 
     default_scope = "basic_lstm_cell"
 
@@ -205,6 +222,8 @@ class ZoneoutLSTMCell(LSTMCell):
     was; otherwise, the state is the expected value of that. Parameters as those of `LSTMCell`.
     """
 
+    unit_names = ("zoneoutlstm",)
+
     def __init__(
         self,
         num_units: int,
@@ -235,6 +254,7 @@ class ZoneoutLSTMCell(LSTMCell):
         self.seeds = [self.layer.network.random_seed() for _ in self.factors]
 
     is_plain = False  # each frame goes through `step`
+    has_kernel = False
 
     def _with_options(
         self, z_j: tf.Tensor, z_i: tf.Tensor, z_f: tf.Tensor, z_o: tf.Tensor, c: tf.Tensor, h: tf.Tensor

@@ -11,13 +11,16 @@ Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import raw_random
-from returnn.tf.frontend_low_level.lstm_scan import lstm_gates, lstm_scan
+from returnn.tf.frontend_low_level.kernels.lstm_scan import lstm_gates, lstm_scan
+from returnn.tf.frontend_low_level.kernels.native import has_operations
+from returnn.tf.frontend_low_level.kernels.native_lstm import native_lstm
 from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops, reorder_gates
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix
 from returnn.util.errors import ConfigError
@@ -30,6 +33,7 @@ class FusedLstm(RecUnit):
     weights: Tensor | None  # [in_dim, gates]
     rec_weights: tf.Tensor  # (F, 4 F)
     b: Tensor | None  # [gates], with the forget bias
+    peepholes: Sequence[tf.Tensor] = ()  # of the gates i, f, o, (F,) each
 
     def project(self, source: Tensor) -> Tensor:
         """See `RecUnit.project`."""
@@ -60,9 +64,32 @@ class FusedLstm(RecUnit):
         c, h = lstm_scan(x, self.rec_weights, *state)
         return h, (c, h)
 
+    @property
+    def has_kernel(self) -> bool:
+        """See `RecUnit.has_kernel`."""
+        return has_operations(rf.get_default_float_dtype())
+
+    def scan_by_kernel(
+        self, x: tf.Tensor, state: State, *, lengths: tf.Tensor | None, backward: bool
+    ) -> tuple[tf.Tensor, State, State]:
+        """See `RecUnit.scan_by_kernel`."""
+        peepholes = tf.stack(self.peepholes) if self.peepholes else None
+        frames = native_lstm(x, self.rec_weights, *state, lengths=lengths, backward=backward, peepholes=peepholes)
+        return frames.h, (frames.c, frames.h), (frames.last_c, frames.last_h)
+
 
 class NativeLstm2(FusedLstm):
     """LSTM with input, forget and output gate, without peepholes. Parameters `W`, `W_re` and `b`."""
+
+    unit_names: ClassVar[tuple[str, ...]] = (
+        "cudnnlstm",
+        "lstm",
+        "lstme",
+        "lstmblock",
+        "lstmblockfused",
+        "lstmp",
+        "nativelstm2",
+    )
 
     has_optional_projection = True
 
@@ -121,6 +148,8 @@ class NativeLstmCell(NativeLstm2):
     LSTM as "nativelstm2". Of its state, only `c` is seen from outside; `h` is 0 before the first frame.
     """
 
+    unit_names = ("nativelstm",)
+
     state_names = ("c",)
     hidden_state_names = ("h",)
 
@@ -135,6 +164,8 @@ class NativeLstmCell(NativeLstm2):
 class VanillaLSTMCell(NativeLstm2):
     """LSTM with input, forget and output gate, without peepholes. Parameters `W`, `W_re` and `b`."""
 
+    unit_names = ("vanillalstm",)
+
     has_optional_projection = False
 
     def __init__(self, num_units: int) -> None:
@@ -146,6 +177,8 @@ class VanillaLSTMCell(NativeLstm2):
 
 class NativeLstmLowMemCell(FusedLstm):
     """LSTM as "nativelstm2", with one parameter `W` [F_in + F, 4 F] for both `W` and `W_re`."""
+
+    unit_names = ("nativelstmlowmem",)
 
     def make_parameters(self) -> None:
         """See `RecUnit.make_parameters`."""

@@ -9,7 +9,6 @@ from typing import Any
 from returnn.tf.layers.options.layer_options import options_of
 from returnn.tf.layers.rec.units.base import RecUnit
 from returnn.tf.layers.rec.units.blocksparse import (
-    BlocksparseCell,
     BlocksparseLSTMCell,
     BlocksparseMultiplicativeMultistepLSTMCell,
 )
@@ -23,31 +22,26 @@ from returnn.tf.layers.rec.units.native_lstm import (
 )
 from returnn.tf.layers.rec.units.raw_cell import RawCellUnit, unit_of_raw_cell
 from returnn.tf.layers.rec.units.rhn import RHNCell
+from returnn.tf.layers.rec.units.seq_cells import RecSeqCellOp
 from returnn.tf.layers.rec.units.simple_cells import BasicRNNCell, GRUCell
-from returnn.tf.native_op import RecSeqCellOp
 from returnn.util.errors import ConfigError, check_known, nearest_hint
 
-_UNITS: dict[str, type[RecUnit]] = {
-    "basiclstm": BasicLSTMCell,
-    "basicrnn": BasicRNNCell,
-    "blocksparselstm": BlocksparseLSTMCell,
-    "blocksparsemultiplicativemultisteplstm": BlocksparseMultiplicativeMultistepLSTMCell,
-    "cudnnlstm": NativeLstm2,
-    "gru": GRUCell,
-    "layernormvariantslstm": LayerNormVariantsLSTMCell,
-    "lstm": NativeLstm2,
-    "lstme": NativeLstm2,
-    "lstmblock": NativeLstm2,
-    "lstmblockfused": NativeLstm2,
-    "lstmp": NativeLstm2,
-    "nativelstm": NativeLstmCell,
-    "nativelstm2": NativeLstm2,
-    "nativelstmlowmem": NativeLstmLowMemCell,
-    "rhn": RHNCell,
-    "standardlstm": LSTMCell,
-    "vanillalstm": VanillaLSTMCell,
-    "zoneoutlstm": ZoneoutLSTMCell,
-}
+_CLASSES = (
+    BasicLSTMCell,
+    BasicRNNCell,
+    BlocksparseLSTMCell,
+    BlocksparseMultiplicativeMultistepLSTMCell,
+    GRUCell,
+    LayerNormVariantsLSTMCell,
+    LSTMCell,
+    NativeLstm2,
+    NativeLstmCell,
+    NativeLstmLowMemCell,
+    RHNCell,
+    VanillaLSTMCell,
+    ZoneoutLSTMCell,
+)
+_UNITS: dict[str, type[RecUnit]] = {name: unit for unit in _CLASSES for name in unit.unit_names}
 _AS_CELL = dict.fromkeys(("cudnnlstm", "lstm", "lstmblock", "lstmblockfused", "lstme", "lstmp"), LSTMCell)
 _INTERNAL = ("self", "num_units")
 
@@ -96,4 +90,4 @@ def check_unit_opts(unit_class: type[RecUnit], opts: dict[str, Any], *, where: s
 
 def unit_names() -> list[str]:
     """:return: all names of units that there are kernels for"""
-    return sorted(name for name, unit in _UNITS.items() if not issubclass(unit, BlocksparseCell))
+    return sorted(name for name, unit in _UNITS.items() if unit is not BlocksparseMultiplicativeMultistepLSTMCell)

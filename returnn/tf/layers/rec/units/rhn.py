@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
+from returnn.tf.frontend_low_level.kernels.native import has_operations, scan_by_kernel
 from returnn.tf.layers.rec.units.base import RecUnit, State
 
 
@@ -21,6 +22,8 @@ class RHNCell(RecUnit):
 
     Parameters `W` [F_in, 2 F], `b` [2 F], `rhn_cell/depth_0/W` [F, 2 F] and so on.
     """
+
+    unit_names = ("rhn",)
 
     state_names = ("state",)
     output_state = 0
@@ -88,6 +91,20 @@ class RHNCell(RecUnit):
             z_h, z_t = tf.split(z + x if i == 0 else z, 2, axis=-1)
             output = output + tf.sigmoid(z_t) * (tf.tanh(z_h) - output)
         return output, (output,)
+
+    @property
+    def has_kernel(self) -> bool:
+        """See `RecUnit.has_kernel`."""
+        return self.depth > 0 and has_operations(rf.get_default_float_dtype())
+
+    def scan_by_kernel(
+        self, x: tf.Tensor, state: State, *, lengths: tf.Tensor | None, backward: bool
+    ) -> tuple[tf.Tensor, State, State]:
+        """See `RecUnit.scan_by_kernel`."""
+        once = self.once(tf.shape(x)[1])
+        inputs = {"weights": tf.stack(self.rec_weights), "h0": state[0], "mask": once[0] if once else None}
+        results = scan_by_kernel("rhn", x, inputs, lengths=lengths, backward=backward)
+        return results["h"], (results["h"],), (results["last_h"],)
 
     def _initial_bias(self, transform_bias: float | None) -> Any:
         if transform_bias is None:

@@ -2,7 +2,8 @@
 From tensors with named dims to the matrices that units work on, and back.
 
 A unit sees frames (T, N, F): all dims beside time and feature are one axis. For the backward direction, the frames of
-each sequence are put into reverse order, within its own length; frames behind its end stay where they are.
+each sequence are put into reverse order, within its own length; frames behind its end stay where they are. A kernel
+knows lengths and directions itself: for it, frames stay as they are.
 """
 
 from __future__ import annotations
@@ -41,15 +42,17 @@ def from_matrix(raw: tf.Tensor, dims: Sequence[Dim], feature: Dim) -> Tensor:
 class SequenceFrames:
     """How the frames of sequences lie: time, what else there is, and lengths."""
 
-    def __init__(self, time_dim: Dim, others: Sequence[Dim], *, backward: bool) -> None:
+    def __init__(self, time_dim: Dim, others: Sequence[Dim], *, backward: bool, by_kernel: bool = False) -> None:
         """
         :param time_dim: to go over
         :param others: all dims beside time and feature, in the order in which they make up N
         :param backward: from the last frame of each sequence to the first
+        :param by_kernel: a kernel goes over them
         """
         self.time_dim = time_dim
         self.others = list(others)
-        self.backward = backward
+        self.by_kernel = by_kernel
+        self.is_reversed = backward and not by_kernel
 
     def lengths(self) -> tf.Tensor | None:
         """:return: (N,), int32; None if all sequences are equally long"""
@@ -69,7 +72,7 @@ class SequenceFrames:
         if self.time_dim.need_masking():
             x = x.copy_masked(0, dims=[self.time_dim])
         x = x.copy_compatible_to_dims([self.time_dim, *self.others, *rest], unbroadcast=True)
-        if self.backward:
+        if self.is_reversed:
             x.raw_tensor = self._reversed(x.raw_tensor)
         return x
 
@@ -89,11 +92,12 @@ class SequenceFrames:
         dims = [self.time_dim, *self.others, feature]
         if len(self.others) != 1:
             raw = tf.reshape(raw, [dim.get_dim_value() for dim in dims])
-        if self.backward:
+        if self.is_reversed:
             raw = self._reversed(raw)
         out = Tensor("frames", dims=dims, dtype=raw.dtype.name, feature_dim=feature, raw_tensor=raw)
-        out.time_dim_axis = 0
-        return out.copy_masked(0, dims=[self.time_dim]) if self.time_dim.need_masking() else out
+        out = out.copy_with_roles(time_dim=self.time_dim)
+        is_masked = self.by_kernel or not self.time_dim.need_masking()
+        return out if is_masked else out.copy_masked(0, dims=[self.time_dim])
 
     def last(self, frames: tf.Tensor, initial: tf.Tensor) -> tf.Tensor:
         """

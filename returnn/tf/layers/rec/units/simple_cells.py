@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
+from returnn.tf.frontend_low_level.kernels.native import has_operations, scan_by_kernel
 from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops
 from returnn.tf.util.activations import get_activation_function
 
@@ -61,6 +62,8 @@ class BasicRNNCell(_OutputIsState):
     Parameters `basic_rnn_cell/kernel` [F_in + F, F], `basic_rnn_cell/bias` [F].
     """
 
+    unit_names = ("basicrnn",)
+
     default_scope = "basic_rnn_cell"
 
     def make_parameters(self) -> None:
@@ -90,6 +93,8 @@ class GRUCell(_OutputIsState):
     Parameters `gru_cell/gates/kernel` [F_in + F, 2 F], `gru_cell/gates/bias` [2 F], `gru_cell/candidate/kernel`
     [F_in + F, F], `gru_cell/candidate/bias` [F].
     """
+
+    unit_names = ("gru",)
 
     default_scope = "gru_cell"
 
@@ -131,6 +136,19 @@ class GRUCell(_OutputIsState):
         candidate = self.activation(x_candidate + tf.matmul(r * before, self.rec_weights))
         output = candidate + u * (before - candidate)
         return output, (output,)
+
+    @property
+    def has_kernel(self) -> bool:
+        """See `RecUnit.has_kernel`."""
+        return self.activation is tf.tanh and has_operations(rf.get_default_float_dtype())
+
+    def scan_by_kernel(
+        self, x: tf.Tensor, state: State, *, lengths: tf.Tensor | None, backward: bool
+    ) -> tuple[tf.Tensor, State, State]:
+        """See `RecUnit.scan_by_kernel`."""
+        inputs = {"gate_weights": self.rec_gate_weights, "weights": self.rec_weights, "h0": state[0]}
+        results = scan_by_kernel("gru", x, inputs, lengths=lengths, backward=backward)
+        return results["h"], (results["h"],), (results["last_h"],)
 
     def _side_by_side(self, gates: Tensor, candidate: Tensor) -> Tensor:
         from_both = outside_of_loops(lambda a, b: tf.concat([a, b], axis=-1), gates.raw_tensor, candidate.raw_tensor)

@@ -1,10 +1,11 @@
-"""Losses and regularization of the two layers of a "cond"."""
+"""Losses and regularization inside of a "cond", and of a loop in a loop."""
 
 import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
+from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.linear.linear import LinearLayer
 from returnn.util.errors import ConfigError
 from tests.tf.layers.test_common_options import LINEAR, Net
@@ -70,17 +71,91 @@ def test_losses_of_the_same_name_with_other_scales():
         results(cond(True, LOSS, {**LOSS, "loss_scale": 2.0}))
 
 
-def test_no_losses_inside_of_a_loop():
-    layers = [{**LOSS, "from": "data:source"}, {**NO_LOSS, "from": "data:source"}]
-    unit = {**cond(True, *layers, source="data:source"), "output": {"class": "copy", "from": "layer"}}
-    with pytest.raises(ConfigError, match="cannot have losses or regularization inside of a loop"):
-        Net({"output": {"class": "rec", "from": "data", "unit": unit}}, train_flag=True)
+def frames(desc):
+    """:return: the same layer, whose source is that of a loop"""
+    return {**desc, "from": "data:source"}
+
+
+def in_loop(*layers, condition="tf.equal(source(0) % 2, 0)", **options):
+    """:return: a loop over a condition of the number of the frame"""
+    is_true = {"class": "eval", "from": ":i", "eval": condition, "out_type": {"dtype": "bool"}}
+    unit = {"is_true": is_true, **cond(True, *map(frames, layers)), "output": {"class": "copy", "from": "layer"}}
+    unit["is_true"] = is_true
+    return {"loop": {"class": "rec", "from": "data", "unit": unit, "is_output_layer": True, **options}}
+
+
+SUM = {**LOSS, "loss_opts": {}, "loss_scale": 1.0}  # of all frames
+
+
+@pytest.mark.parametrize("layer", [SUM, {**INSIDE, "subnetwork": {**INSIDE["subnetwork"], "aux": SUM}}])
+def test_in_a_loop_those_of_all_frames_in_which_it_is_computed(layer):
+    even, odd, both = (results(in_loop(*layers)) for layers in ((layer, NO_LOSS), (NO_LOSS, layer), (layer, layer)))
+    outside = results({"layer": {**layer, "name_scope": "loop/rec/layer", "is_output_layer": True}})
+    (name,) = even[0]
+    assert name == f"loop/{next(iter(outside[0]))}"
+    assert even[1] + odd[1] == pytest.approx(both[1], rel=1e-5) == pytest.approx(outside[1], rel=1e-5)
+    assert min(abs(even[1]), abs(odd[1])) > 1e-3
+    assert even[2] == odd[2] == pytest.approx(outside[2], rel=1e-5)  # of parameters, once
+
+
+def test_in_a_loop_it_is_normalized_by_the_number_of_these_frames():
+    layer = {**LOSS, "loss": TwoPerFrame, "loss_scale": 1.0}
+    _, total, _ = results(in_loop(layer, NO_LOSS, condition="tf.equal(source(0), 1)"))
+    assert total == pytest.approx(2.0)
+    _, total, constraints = results(in_loop(layer, NO_LOSS, condition="source(0) > 99"))
+    assert (total, constraints) == (0.0, 0.0)
+
+
+def test_in_a_loop_not_of_all_frames_at_once():
+    with pytest.raises(ConfigError, match="cannot have 'darc1' or 'spatial_smoothing' in a loop"):
+        results(in_loop({**LINEAR, "darc1": 0.1}, NO_LOSS))
+
+
+def test_losses_in_a_loop_in_a_loop():
+    """The inner loop, which is the same in each frame of the other one, counts as often as there are frames."""
+    layer = {**SUM, "from": "data:source"}
+    inner = {
+        "class": "rec",
+        "from": "base:data",
+        "unit": {"layer": layer, "output": {"class": "copy", "from": "layer"}},
+    }
+    unit = {"inner": inner, "mean": {"class": "reduce", "mode": "mean", "axis": "T", "from": "inner"}}
+    unit["output"] = {"class": "combine", "kind": "add", "from": ["mean", "prev:output"]}
+    losses, total, constraints = results(
+        {"loop": {"class": "rec", "from": "data", "unit": unit, "is_output_layer": True}}
+    )
+    outside = {**SUM, "loss": TimesLength, "name_scope": "loop/rec/inner/rec/layer", "is_output_layer": True}
+    _, expected, expected_constraints = results({"layer": outside})
+    assert list(losses) == ["loop/inner/layer"]
+    assert total == pytest.approx(expected, rel=1e-5)
+    assert constraints == pytest.approx(expected_constraints, rel=1e-5)
 
 
 def test_parameters_of_the_same_name_in_other_scopes_are_all_there():
     net = Net(cond(True, LINEAR, NO_LOSS)).net
     names = ["layer/W", "layer/b", "plain/W", "plain/b"]
     assert sorted(param.op.name for param in net.get_params_list()) == names
+
+
+class TwoPerFrame(Loss):
+    """2 for each frame."""
+
+    class_name = "two_per_frame"
+    need_target = False
+
+    def value_per_frame(self):
+        return rf.reduce_mean(self.output * 0.0 + 2.0, axis=self.output.feature_dim)
+
+
+class TimesLength(Loss):
+    """Each frame counts as often as its sequence has frames."""
+
+    class_name = "times_length"
+    need_target = False
+
+    def value_per_frame(self):
+        lengths = rf.cast(self.output.get_time_dim_tag().get_size_tensor(), "float32")
+        return rf.reduce_sum(self.output, axis=self.output.feature_dim) * lengths
 
 
 class TwoLosses(LinearLayer):

@@ -9,7 +9,7 @@ import numpy
 import pytest
 import tensorflow as tf
 
-from returnn.tf.util.fsa import best_paths, ctc_fsa, fsa_of_edges, posteriors, staircase_fsa
+from returnn.tf.util.losses.fsa import best_paths, ctc_fsa, fsa_of_edges, posteriors, staircase_fsa
 
 TARGETS, TARGET_LENGTHS, LENGTHS, BLANK = [[0, 0, 1], [2, 1, 0]], [2, 2], [4, 3], 3
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
-from returnn.tf.util.initializer_classes import (
+from returnn.tf.util.parameters.initializer_classes import (
     GammatoneFilterbankInitializer,
     VarianceScalingNonZero,
     load_txt_file_initializer,

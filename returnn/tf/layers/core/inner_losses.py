@@ -1,0 +1,207 @@
+"""
+Losses and regularization of what is inside of a layer, where they can only be handed out as values: of the two layers
+of a "cond", which count if the layer is computed; of a loop in a loop, which count in each frame of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.loss_holder import LossHolder
+from returnn.tf.layers.core.losses_of_frames import (
+    PARTS,
+    behind,
+    check_number,
+    losses_of_sequences,
+    num_losses,
+    sum_of_frames,
+    templates_of_frame,
+    values_of_frame,
+)
+from returnn.util.errors import ConfigError
+
+_REGULARIZATION = ("L2", "darc1", "spatial_smoothing")
+
+
+class InnerLosses:
+    """
+    What the losses inside of a layer are.
+
+    How many values are handed out is known before. So there is a place for each loss that the options of an inner layer
+    may have; in those of one that is not computed is a zero. A value is known by its name, such as
+    "true_layer 0 error"; the regularization by "true_layer".
+    """
+
+    def __init__(self, options: Mapping[str, Mapping[str, Any] | None], batch: Dim | None = None) -> None:
+        """
+        :param options: of inner layers, such as those of a "cond" by "true_layer" and "false_layer"; None for one that
+            exists already
+        :param batch: the batch dim, in a frame of a loop
+        """
+        self.batch = batch
+        self._num = {key: num_losses(desc) for key, desc in options.items()}
+        self._regularized = [key for key, desc in options.items() if _is_regularized(desc, _REGULARIZATION)]
+        self._output_is_regularized = any(_is_regularized(desc, _REGULARIZATION[1:]) for desc in options.values())
+        self._holders: dict[str, list[LossHolder]] = {}
+        self._values: dict[str, list[dict[str, Any]]] = {}  # raw scalars, of each loss
+        self._constraints: list[Any] = []  # raw scalars
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there may be losses or regularization."""
+        return bool(self._regularized) or any(self._num.values())
+
+    def declare(self, layer: LayerBase, output: Tensor) -> None:
+        """
+        Says what a frame of a loop will hand out, while dims are inferred.
+
+        :param layer: which the losses are inside of
+        :param output: of the layer
+        :raises ConfigError: if the regularization is about all frames
+        """
+        if not self.has_any or not self._is_kept(layer, output):
+            return
+        if self._output_is_regularized:
+            raise ConfigError(
+                f"{layer.where()}: layers inside of it cannot have 'darc1' or 'spatial_smoothing' in a loop, as these\n"
+                "  are about all frames of a layer, which are not kept. 'L2' and losses are possible."
+            )
+        assert self.batch is not None
+        parts = {key: templates_of_frame(num, self.batch) for key, num in self._num.items()}
+        constraints = {key: Tensor("constraints", (), "float32") for key in self._regularized}
+        for name, template in {**_named(parts), **constraints}.items():
+            layer.keep_for_after_loop(name, template)
+
+    def take(self, layer: LayerBase, output: Tensor, values: Mapping[str, Tensor]) -> None:
+        """
+        Takes what was handed out.
+
+        :param layer: which the losses are inside of
+        :param output: of the layer
+        :param values: by name
+        """
+        if self.batch is None:
+            self._set_values(values)
+        elif self._is_kept(layer, output):
+            for name, value in values.items():
+                layer.keep_for_after_loop(name, value)
+
+    def _is_kept(self, layer: LayerBase, output: Tensor) -> bool:
+        """:return: whether it is a frame of a loop, and no target would be compared with hypotheses of a search"""
+        return self.batch is not None and not layer.network.beams.has_hypotheses(output)
+
+    def computed(
+        self, key: str, layer: LayerBase, losses: Callable[[], Sequence[LossHolder]], constraints: Callable[[], Any]
+    ) -> dict[str, Tensor]:
+        """
+        :param key: of the inner layer that is computed
+        :param layer: for errors
+        :param losses: function that gives its losses
+        :param constraints: function that gives its regularization, a raw scalar
+        :return: values to hand out, by name: scalars; in a frame of a loop [batch]
+        """
+        holders = list(losses()) if self._num[key] else []
+        check_number(layer, holders, self._num[key])
+        self._holders[key] = holders = holders if self.batch is None else losses_of_sequences(holders)
+        parts = {}
+        for other, num in self._num.items():
+            of_branch = holders if other == key else []
+            parts[other] = (
+                _scalars(of_branch, num) if self.batch is None else values_of_frame(of_branch, num, self.batch)
+            )
+        regularization = {other: _scalar(constraints() if other == key else None) for other in self._regularized}
+        return {**_named(parts), **regularization}
+
+    def _set_values(self, values: Mapping[str, Tensor]) -> None:
+        for key, num in self._num.items():
+            names = [{part: f"{key} {i} {part}" for part in PARTS} for i in range(num)]
+            raw = [{part: values[name].raw_tensor for part, name in parts.items()} for parts in names]
+            self._values[key] = [{**parts, "norm_factor": parts["frames"]} for parts in raw]
+        self._constraints = [values[key].raw_tensor for key in self._regularized]
+
+    def set_frames(self, frames: Mapping[str, Tensor], time_dim: Dim) -> None:
+        """
+        Takes what was handed out in all frames of a loop. Parameters count once, if they are used in some.
+
+        :param frames: {time_dim, batch} or {time_dim}, by name
+        :param time_dim: of the loop
+        """
+        for key, num in self._num.items():
+            parts = [{part: frames[f"{key} {i} {part}"] for part in PARTS} for i in range(num)]
+            self._values[key] = [sum_of_frames(x, time_dim) for x in parts]
+        in_some = [rf.reduce_max(frames[key], axis=time_dim, use_mask=False) for key in self._regularized]
+        self._constraints = [value.raw_tensor for value in in_some]
+
+    def constraints(self) -> Any:
+        """:return: raw scalar"""
+        return sum(self._constraints)
+
+    def holders(self, layer: LayerBase, reduce_func: Callable[[Any], Any] | None) -> list[LossHolder]:
+        """
+        :param layer: which they are inside of
+        :param reduce_func: has to be None
+        :return: the losses, with their values; those of the same name are one
+        """
+        found: dict[str, LossHolder] = {}
+        for key, holders in self._holders.items():
+            for inner, values in zip(holders, self._values[key], strict=False):
+                holder = behind(layer, inner, values)
+                same = found.get(holder.name)
+                found[holder.name] = holder if same is None else _sum_of(layer, same, holder)
+        if found and reduce_func is not None:
+            raise ConfigError(f"{layer.where()}: the losses inside are only known as their sum over all frames.")
+        return list(found.values())
+
+
+def _named(parts: Mapping[str, list[dict[str, Tensor]]]) -> dict[str, Tensor]:
+    """:return: the values of all losses, by name"""
+    return {
+        f"{key} {i} {part}": value
+        for key, losses in parts.items()
+        for i, values in enumerate(losses)
+        for part, value in values.items()
+    }
+
+
+def _scalars(holders: list[LossHolder], num: int) -> list[dict[str, Tensor]]:
+    """:return: for each loss, its parts; in place of the number of frames, the factor by which it becomes a mean"""
+    found = [(loss.get_loss_value(), loss.get_error_value(), loss.get_norm_factor()) for loss in holders]
+    nothing = (None, None, None)
+    return [dict(zip(PARTS, map(_scalar, x), strict=True)) for x in [*found, *[nothing] * (num - len(found))]]
+
+
+def _sum_of(layer: LayerBase, a: LossHolder, b: LossHolder) -> LossHolder:
+    """:return: both as one. Outside of loops, one of them is zero"""
+    if (a.loss.scale, a.loss.use_normalized_loss) != (b.loss.scale, b.loss.use_normalized_loss):
+        raise ConfigError(f"{layer.where()}: the losses {a.name!r} of both layers need the same 'scale' and norm.")
+    pairs = [(x.get_loss_value(), x.get_error_value()) for x in (a, b)]
+    value, error = [x if y is None else y if x is None else x + y for x, y in zip(*pairs, strict=True)]
+    num_frames = sum(tf.math.divide_no_nan(1.0, x.get_norm_factor()) for x in (a, b))
+    return LossHolder(
+        name=a.name,
+        loss=a.loss,
+        layer_output=layer.output,
+        layer=layer,
+        network=layer.network,
+        loss_value=value,
+        error_value=error,
+        norm_factor=tf.math.divide_no_nan(1.0, num_frames),
+        only_on_eval=a.get_only_on_eval(),
+    )
+
+
+def _scalar(value: Any) -> Tensor:
+    raw = tf.cast(0.0 if value is None else value, tf.float32)
+    return Tensor("loss", dims=(), dtype="float32", raw_tensor=raw)
+
+
+def _is_regularized(desc: Any, options: tuple[str, ...]) -> bool:
+    if not isinstance(desc, Mapping):
+        return False
+    return any(desc.get(option) for option in options) or any(_is_regularized(x, options) for x in desc.values())
