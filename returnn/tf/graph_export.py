@@ -1,34 +1,37 @@
-"""The graph of a network as a file, to be run by TensorFlow alone, without this toolkit."""
+"""
+The graph of a network as a file, to be run by TensorFlow alone, without this toolkit.
+
+Where it has native kernels, TensorFlow has to load their library first. With `RETURNN_NATIVE=0`, it has none.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+import returnn.frontend as rf
 from returnn.config import Config
+from returnn.engine.graph_formats import GRAPH_FORMATS
 from returnn.engine.net_dicts import NetDicts
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.tensor import Tensor, batch_dim
-from returnn.tf.engine.built_network import create_network
-from returnn.tf.engine.graph_ops import ops_before
+from returnn.tf.engine.session.built_network import create_network
+from returnn.tf.engine.session.graph_ops import ops_before
+from returnn.tf.frontend_low_level.kernels.native import library_of
+from returnn.tf.layers.loop.step_graph import StepGraph, make_step_graph
+from returnn.tf.layers.rec.loop_recurrence import LoopRecurrence
 from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, TargetNotAvailable, require_available
 from returnn.tf.network import ExternData, TFNetwork
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.atomic_file import write_atomic
 
 tf1 = tf.compat.v1
-
-GRAPH_FORMATS = {
-    ".pb": "graph, binary",
-    ".pbtxt": "graph, as text",
-    ".meta": "meta graph, binary",
-    ".metatxt": "meta graph, as text",
-}
 
 _COLLECTIONS = tuple(
     getattr(tf1.GraphKeys, name)
@@ -57,6 +60,14 @@ class GraphMode:
         return self.eval_flag or self.train_flag is not False
 
 
+@dataclass(frozen=True)
+class StepOf:
+    """A loop of which one step is wanted."""
+
+    layer: str
+    counts_in_graph: bool  # whether the number of the step is a variable, rather than a placeholder
+
+
 @dataclass
 class ExportedGraph:
     """A graph, and the names of the tensors that somebody outside needs."""
@@ -66,15 +77,35 @@ class ExportedGraph:
     inputs: dict[str, str] = field(default_factory=dict)  # what it is -> name of the tensor
     outputs: dict[str, str] = field(default_factory=dict)
     params: list[str] = field(default_factory=list)  # names of all variables that a checkpoint has
+    step: StepGraph | None = None  # of a loop, if that is wanted
+
+    @property
+    def library(self) -> str | None:
+        """File of the native kernels that the graph needs, if it does."""
+        definition = self.graph.as_graph_def()
+        nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+        return library_of({node.op for node in nodes})
 
     def __str__(self) -> str:
         lines = [f"input {name}: {tensor}" for name, tensor in self.inputs.items()]
         lines += [f"output {name}: {tensor}" for name, tensor in self.outputs.items()]
+        if self.step is not None:
+            lines += [f"init {self.step.init_op}", f"step {self.step.step_op}", f"number of the step {self.step.i}"]
+            lines += [f"state {name}: {variable}" for name, variable in self.step.state_vars.items()]
+            lines += [f"output of the step {name}: {tensor}" for name, tensor in self.step.outputs.items()]
+        if self.library:
+            lines.append(f"kernels, to be loaded by tf.load_op_library before the graph: {self.library}")
         return "\n".join([*lines, f"{len(self.graph.get_operations())} operations, {len(self.params)} parameters"])
 
 
 def build_graph(
-    config: Config, mode: GraphMode, *, epoch: int = 1, device: str = "cpu", summaries_name: str | None = None
+    config: Config,
+    mode: GraphMode,
+    *,
+    epoch: int = 1,
+    device: str = "cpu",
+    summaries_name: str | None = None,
+    step_of: StepOf | None = None,
 ) -> ExportedGraph:
     """
     Without losses, targets are only among the inputs if the wanted output cannot be computed without them, such as that
@@ -85,10 +116,13 @@ def build_graph(
     :param epoch: whose network
     :param device: "cpu" or "gpu"
     :param summaries_name: of a tensor with all summaries, which is added
+    :param step_of: a loop, of which one step is added
     :raises ConfigError: if the network is wrong
     """
     check_known("device", device, ("cpu", "gpu"), where="option 'device'")
-    options = {"epoch": epoch, "device": device, "summaries_name": summaries_name}
+    if config.opt_typed_value("search_depends_on_batch") is None:
+        config.set("search_depends_on_batch", False)  # as for the task `search`
+    options = {"epoch": epoch, "device": device, "summaries_name": summaries_name, "step_of": step_of}
     try:
         return _build_graph(config, mode, with_targets=mode.has_losses, **options)
     except TargetNotAvailable:
@@ -98,7 +132,14 @@ def build_graph(
 
 
 def _build_graph(
-    config: Config, mode: GraphMode, *, with_targets: bool, epoch: int, device: str, summaries_name: str | None
+    config: Config,
+    mode: GraphMode,
+    *,
+    with_targets: bool,
+    epoch: int,
+    device: str,
+    summaries_name: str | None,
+    step_of: StepOf | None,
 ) -> ExportedGraph:
     graph = tf.Graph()
     with graph.as_default(), tf.device(f"/device:{device.upper()}:0"):
@@ -124,12 +165,27 @@ def _build_graph(
             exported.outputs["update of the parameters"] = updater.get_optim_op().name
         if summaries_name:
             exported.outputs["summaries"] = tf1.summary.merge_all(name=summaries_name).name
+        if step_of is not None:
+            exported.step = _make_step(network, step_of)
         _add_inputs(exported)
     return exported
 
 
+def _make_step(network: TFNetwork, step_of: StepOf) -> StepGraph:
+    layer = network.get_layer(step_of.layer)
+    recurrence = getattr(layer, "recurrence", None)
+    if not isinstance(recurrence, LoopRecurrence):
+        raise ConfigError(f"layer {step_of.layer!r}: is no loop over layers of its own, so there are no steps.")
+    assert recurrence.compiled is not None
+    assert recurrence.emitted is not None
+    with rf.backend_ctx("tf"):
+        return make_step_graph(recurrence.compiled, recurrence.emitted.before, counts_in_graph=step_of.counts_in_graph)
+
+
 def write_graph(exported: ExportedGraph, filename: str) -> None:
     """
+    Native kernels that the graph needs are copied beside it, into a file with the suffix ".kernels.so".
+
     :param exported: from `build_graph`
     :param filename: the suffix is one of `GRAPH_FORMATS`
     :raises ConfigError: if it is another one
@@ -147,6 +203,8 @@ def write_graph(exported: ExportedGraph, filename: str) -> None:
             else exported.graph.as_graph_def(add_shapes=True)
         )
     write_atomic(filename, str(proto) if suffix.endswith("txt") else proto.SerializeToString())
+    if exported.library:
+        write_atomic(f"{filename}.kernels.so", Path(exported.library).read_bytes())
 
 
 def _extern_data(config: Config, *, with_targets: bool) -> ExternData:
@@ -175,7 +233,8 @@ def _output_option(mode: GraphMode) -> str:
 
 def _add_inputs(exported: ExportedGraph) -> None:
     """All data that some output depends on."""
-    names = exported.outputs.values()
+    step = exported.step
+    names = [*exported.outputs.values(), *(() if step is None else (step.init_op, *step.outputs.values()))]
     batch_size = batch_dim.dyn_size
     given = () if batch_size is None else (batch_size.op,)
     needed = ops_before([exported.graph.as_graph_element(name) for name in names], given=given)

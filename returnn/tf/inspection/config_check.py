@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from returnn.config import Config
-from returnn.config.option_check import inspect_options, unsupported_text
+from returnn.config.option_check import inspect_options, unread_text, unsupported_text
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.data import dataset_names, dataset_option, load_dataset
+from returnn.engine.data import dataset_names, dataset_option, load_dataset, load_first_sequence
 from returnn.engine.net_diff import is_same_net
 from returnn.tf.engine.engine import Engine
 from returnn.tf.inspection.losses import may_have_loss
@@ -145,7 +145,7 @@ def _check_options(config: Config, report: ConfigReport) -> None:
     for error in [*map(unsupported_text, options.unsupported), *options.wrong]:
         report.add_error(error)
     if options.unread:
-        report.warnings.append(f"options that nobody reads: {', '.join(options.unread)}")
+        report.warnings.append(unread_text(options.unread))
     report.looked_at.append("options")
 
 
@@ -199,6 +199,11 @@ def _check_data(config: Config, report: ConfigReport) -> None:
         report.looked_at.append(f"data {name!r}")
         if report.networks and dataset is not None:
             _check_dims_of_data(name, dataset, report.networks[0].network.extern_data, used_keys, report)
+        if dataset is not None:
+            try:
+                load_first_sequence(dataset)
+            except (UserError, OSError) as exc:
+                report.add_error(f"data {name!r}: {error_text(exc)}")
 
 
 def _check_dims_of_data(

@@ -11,7 +11,7 @@ from typing import Any
 
 from returnn.util.errors import ConfigError
 from returnn.util.files.atomic_file import open_atomic, write_atomic
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 
 CHAR_WIDTH = 0.6  # of the size of the font, which is one with letters of equal width
 _FONT = "DejaVu Sans Mono, Menlo, Consolas, monospace"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from rich.console import Console
 
 from returnn.config import Config
+from returnn.engine.data import describe_data
 from returnn.log import log
 from returnn.tf.inspection.config_check import ConfigReport, check_config, for_search, net_dicts_by_epoch
 from returnn.tf.inspection.drawing import draw_network
 from returnn.tf.inspection.loop_text import loop_text
 from returnn.tf.inspection.report import NetReport, inspect_network
 from returnn.tf.inspection.table import print_table, table_text
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.system.terminal import is_tty
 
 
@@ -24,6 +26,8 @@ def check(config: Config) -> None:
 
     :raises ConfigError: if there are errors, so that the exit status says so
     """
+    with contextlib.suppress(UserError):  # about a data set, which the check finds as well
+        describe_data(config)
     report = check_config(config)
     _show_networks(report)
     for warning in report.warnings:
@@ -46,6 +50,7 @@ def explain(config: Config) -> None:
     :raises ConfigError: if there is an error in the network
     """
     mode = config.options.explain_mode
+    describe_data(config)
     report = _network_to_explain(config, mode)
     loops = [found.loop for found in report.layers if found.loop is not None]
     for loop in loops:

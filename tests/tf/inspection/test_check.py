@@ -109,11 +109,11 @@ def test_all_independent_errors_are_found():
 
 
 def test_what_a_run_would_refuse_is_an_error():
-    assert errors_of(use_horovod=True, train_in_eval=True, learning_rate="x", window=-1) == [
+    assert errors_of(update_batch_size=5, train_in_eval=True, learning_rate="x", window=-1) == [
         "option 'train_in_eval' is not supported: evaluation does not change parameters; put that data into 'train', "
         "with 'CombinedDataset'.",
-        "option 'use_horovod' is not supported: training in several processes is not there: each of them would train a "
-        "model of its own.",
+        "option 'update_batch_size' is not supported: updates come after each batch; 'accum_grad_multiple_step' lets "
+        "them wait.",
         "option 'learning_rate': got 'x', but expected a number of at least 0.\n"
         "  The learning rate, where nothing else decides. Default: 1.0.",
         "option 'window': got -1, but expected an integer from 0.\n"
@@ -182,6 +182,16 @@ def test_data_that_does_not_fit():
     assert error.startswith("data 'train': extern_data: 'data' [B,")
     assert error.endswith("but the dataset has 'data' as dense data of dim 9.")
     assert errors_of(**config, check_data=False) == []
+
+
+def test_words_that_the_vocabulary_lacks(tmp_path):
+    (tmp_path / "text").write_text("a man\na women\n")
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["a", "men"], "unknown_label": None}
+    config = options(dev={"class": "LmDataset", "corpus_file": str(tmp_path / "text"), "orth_vocab": vocab})
+    assert errors_of(**config)[-1] == (
+        "data 'dev': LmDataset 'dev': sequence 'line-0': vocabulary (class 'Vocabulary'): there is no label 'man', and"
+        f" no 'unknown_label' is set.\n  Did you mean 'men'?\n  File: {tmp_path}/text, line 1"
+    )
 
 
 def test_data_that_is_not_there():

@@ -1,0 +1,32 @@
+"""Operations that no layer class does as the frontend does them. Each is an expression in a layer of class "eval"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from returnn.tf.frontend_layers.recording import record_expression
+
+_OPERATIONS = (
+    "clip_by_value", "lerp", "is_finite", "is_infinite", "is_neg_infinite", "safe_log",
+    "reshape", "flip_no_mask", "pad", "masked_scatter", "scatter", "search_sorted", "sort",
+    "make_complex", "complex_as_real", "real_as_complex",
+    "conv", "transposed_conv", "pool", "stft", "lstm",
+    "ctc_loss", "ctc_best_path", "edit_distance", "random_choice_with_replacement",
+)  # fmt: skip
+
+
+def _expression(operation: str) -> Any:
+    def compute(cls: type, *args: Any, **kwargs: Any) -> Any:
+        return record_expression(operation, *args, **kwargs)
+
+    compute.__name__ = operation
+    compute.__doc__ = f"""See `Backend.{operation}`."""
+    return classmethod(compute)
+
+
+class ExpressionLayers:
+    """For their meaning see `returnn.frontend._backend.Backend`."""
+
+
+for _operation in _OPERATIONS:
+    setattr(ExpressionLayers, _operation, _expression(_operation))

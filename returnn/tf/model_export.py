@@ -1,0 +1,173 @@
+"""
+A trained model as one file or folder that runs without this toolkit: frozen graph, SavedModel.
+
+Both begin with a frozen graph: variables are constants, and the size of the batch is that of the data. Inputs are the
+data keys and, for lengths of sequences, `KEY:size1`, (batch,), in frames; outputs are `NAME` and `NAME:size1`. Batches
+and sequences can be of any size, also in a search, whose loop is part of the graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from returnn.config import Config
+from returnn.engine.model_formats import MODEL_FORMATS
+from returnn.tf.checkpoint import read_values
+from returnn.tf.graph_export import ExportedGraph, GraphMode, build_graph
+from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.files.atomic_file import write_atomic
+
+tf1 = tf.compat.v1
+
+_BATCH_SIZE = "size of the batch"
+_LENGTHS = re.compile(r"(.+), lengths of axis (\d+)")
+_NATIVE = "RETURNN_NATIVE"
+
+
+@dataclass(frozen=True)
+class FrozenModel:
+    """A graph without variables."""
+
+    graph_def: Any
+    inputs: Mapping[str, str]  # what it is -> name of the tensor
+    outputs: Mapping[str, str]
+
+    def __str__(self) -> str:
+        lines = [f"input {name}: {tensor}" for name, tensor in self.inputs.items()]
+        return "\n".join([*lines, *(f"output {name}: {tensor}" for name, tensor in self.outputs.items())])
+
+
+def freeze(config: Config, checkpoint: str, mode: GraphMode, *, epoch: int = 1) -> FrozenModel:
+    """
+    :param config: with the network
+    :param checkpoint: name without suffix
+    :param mode: what the graph is for
+    :param epoch: whose network
+    :raises ConfigError: if the network is wrong, or the checkpoint is of another one
+    """
+    with _without_kernels():
+        exported = build_graph(config, mode, epoch=epoch)
+    values = read_values(checkpoint)
+    missing = next((name for name in exported.params if name not in values), None)
+    if missing is not None:
+        raise ConfigError(f"checkpoint {checkpoint!r}: there is no {missing!r}, which the network has.")
+    with exported.graph.as_default(), tf1.Session() as session:
+        for name in exported.params:
+            variable = exported.graph.get_operation_by_name(name)
+            shape = tf.TensorShape(variable.get_attr("shape"))
+            if not shape.is_compatible_with(values[name].shape):
+                raise ConfigError(
+                    f"checkpoint {checkpoint!r}: {name!r} has the shape {values[name].shape}, but {tuple(shape)} in the"
+                    " network."
+                )
+            session.run(tf.raw_ops.AssignVariableOp(resource=variable.outputs[0], value=values[name]))
+        output_ops = [tensor.partition(":")[0] for tensor in exported.outputs.values()]
+        graph_def = exported.graph.as_graph_def()
+        constant = tf1.graph_util.convert_variables_to_constants(session, graph_def, output_ops)
+    return _with_own_batch_size(exported, constant)
+
+
+def _with_own_batch_size(exported: ExportedGraph, graph_def: Any) -> FrozenModel:
+    """:return: where the size of the batch comes from the data, rather than from an input"""
+    names = {node.name for node in graph_def.node}
+    inputs = {name: x for name, x in exported.inputs.items() if x.partition(":")[0] in names}
+    batch_size = inputs.pop(_BATCH_SIZE, None)
+    lengths = [name for name in inputs if _LENGTHS.fullmatch(name)]
+    source = next(iter([*lengths, *inputs]), None)
+    if source is None:
+        raise ConfigError("the network depends on no data, so there is nothing to put into it.")
+    with tf.Graph().as_default() as graph:
+        placeholders = {}
+        for name, tensor in inputs.items():
+            old = exported.graph.get_tensor_by_name(tensor)
+            placeholders[tensor] = tf1.placeholder(old.dtype, old.shape, name=_op_name(name))
+        input_map: dict[str, Any] = dict(placeholders)
+        if batch_size is not None:
+            input_map[batch_size] = tf.shape(placeholders[inputs[source]])[0]
+        wanted = list(exported.outputs.values())
+        found = tf1.import_graph_def(graph_def, input_map=input_map, return_elements=wanted, name="")
+        outputs = {
+            _short(name): tf.identity(x, name=f"outputs/{_op_name(name)}")
+            for name, x in zip(exported.outputs, found, strict=True)
+        }
+        return FrozenModel(
+            graph.as_graph_def(),
+            {_short(name): placeholders[tensor].name for name, tensor in inputs.items()},
+            {name: x.name for name, x in outputs.items()},
+        )
+
+
+def _short(name: str) -> str:
+    """:return: "data:size1" for "data, lengths of axis 1" """
+    match = _LENGTHS.fullmatch(name)
+    return f"{match[1]}:size{match[2]}" if match else name
+
+
+def _op_name(name: str) -> str:
+    """:return: "data_size1" for "data, lengths of axis 1" """
+    return re.sub(r"[^\w.]", "_", _short(name))
+
+
+@contextlib.contextmanager
+def _without_kernels() -> Iterator[None]:
+    """Whoever runs the model has not our kernels."""
+    before = os.environ.get(_NATIVE)
+    os.environ[_NATIVE] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_NATIVE]
+        else:
+            os.environ[_NATIVE] = before
+
+
+def write_model(model: FrozenModel, path: str, kind: str) -> None:
+    """
+    :param model: from `freeze`
+    :param path: of the new file or folder
+    :param kind: one of `MODEL_FORMATS`
+    :raises UserError: if it is there already
+    """
+    check_known("format", kind, MODEL_FORMATS, where="option '--format'")
+    if os.path.exists(path):
+        raise UserError(f"{path!r} exists already.\n  Remove it, or choose another name.")
+    _WRITE[kind](model, path)
+
+
+def _write_frozen(model: FrozenModel, path: str) -> None:
+    write_atomic(path, model.graph_def.SerializeToString())
+
+
+def _write_saved_model(model: FrozenModel, path: str) -> None:
+    aside = f"{path}.{os.getpid()}.tmp"
+    try:
+        with _session(model) as (session, inputs, outputs):
+            tf1.saved_model.simple_save(session, aside, inputs, outputs)
+        os.rename(aside, path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _session(model: FrozenModel) -> Iterator[tuple[Any, dict[str, Any], dict[str, Any]]]:
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        tf1.import_graph_def(model.graph_def, name="")
+        tensors = [
+            {name: graph.get_tensor_by_name(x) for name, x in part.items()} for part in (model.inputs, model.outputs)
+        ]
+        yield session, *tensors
+
+
+_WRITE: Mapping[str, Callable[[FrozenModel, str], None]] = {
+    "frozen": _write_frozen,
+    "saved_model": _write_saved_model,
+}
