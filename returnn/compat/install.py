@@ -11,8 +11,8 @@ from typing import Any
 
 from returnn.compat.module_names import install_old_submodules, install_old_top_level_modules
 from returnn.compat.tensorflow_names import install_old_tensorflow_names
-from returnn.util.completion import when_complete
-from returnn.util.user_code import register_for_user_code
+from returnn.util.python.completion import when_complete
+from returnn.util.python.user_code import register_for_user_code
 
 
 def install() -> None:
@@ -20,6 +20,7 @@ def install() -> None:
     install_old_submodules()
     register_for_user_code(_prepare, _names_in_expressions)
     when_complete("returnn.tensor", _complete_tensor_classes)
+    when_complete("returnn.tf.layers.options.past", _install_old_net_dicts)
 
 
 def _prepare() -> None:
@@ -31,6 +32,11 @@ def _complete_tensor_classes() -> None:
     importlib.import_module(
         "returnn.compat.tensor.install"
     ).complete_tensor_classes()  # late, as `import returnn` is fast
+
+
+def _install_old_net_dicts() -> None:
+    past = importlib.import_module("returnn.tf.layers.options.past")  # late, for the same reason
+    importlib.import_module("returnn.compat.net_dicts").install(past.PAST)
 
 
 def _names_in_expressions() -> Mapping[str, Any]:

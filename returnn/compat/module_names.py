@@ -24,6 +24,7 @@ OLD_MODULE_NAMES = {
     "DebugHelpers": "returnn.compat.util.debug_helpers",
     "EngineBase": "returnn.engine.base",
     "EngineBatch": "returnn.engine.batch",
+    "Fsa": "returnn.util.fsa",
     "GeneratingDataset": "returnn.datasets.generating",
     "HDFDataset": "returnn.datasets.hdf",
     "HyperParamTuning": "returnn.tf.hyper_param_tuning",
@@ -31,6 +32,7 @@ OLD_MODULE_NAMES = {
     "LmDataset": "returnn.datasets.lm",
     "Log": "returnn.log",
     "MetaDataset": "returnn.datasets.meta",
+    "NativeOp": "returnn.native_op",
     "NormalizationData": "returnn.datasets.normalization_data",
     "NumpyDumpDataset": "returnn.datasets.numpy_dump",
     "Pretrain": "returnn.pretrain",
@@ -39,11 +41,13 @@ OLD_MODULE_NAMES = {
     "SprintControl": "returnn.sprint.control",
     "SprintDataset": "returnn.datasets.sprint",
     "SprintErrorSignals": "returnn.sprint.error_signals",
+    "SprintInterface": "returnn.sprint.interface",
     "SprintExternInterface": "returnn.sprint.extern_interface",
     "StereoDataset": "returnn.datasets.stereo",
     "TFCompat": "returnn.tf.compat",
     "TFDataPipeline": "returnn.tf.data_pipeline",
     "TFEngine": "returnn.tf.engine",
+    "TFDistributed": "returnn.tf.distributed",
     "TFHorovod": "returnn.tf.horovod",
     "TFKenLM": "returnn.tf.util.ken_lm",
     "TFNativeOp": "returnn.tf.native_op",
@@ -54,21 +58,12 @@ OLD_MODULE_NAMES = {
     "TFNetworkSigProcLayer": "returnn.tf.layers.signal_processing",
     "TFSprint": "returnn.tf.sprint",
     "TFUpdater": "returnn.tf.updater",
+    "TaskSystem": "returnn.util.task_system",
     "TFUtil": "returnn.tf.util.basic",
     "Util": "returnn.util.basic",
     "better_exchook": "returnn.util.better_exchook",
     "rnn": "returnn.__main__",
 }
-
-# What was known by these names, and what there is now.
-NOT_THERE = {
-    ("Fsa", "util.fsa"): "layers and losses make automata by themselves, see `rnn.py --help fast_bw`",
-    ("NativeOp", "native_op"): "`returnn.tf.native_op` has the operations, but not as code to be compiled elsewhere",
-    ("SprintInterface", "sprint.interface"): "RASR cannot be the main program; see `rnn.py --help ExternSprintDataset`",
-    ("TFDistributed", "tf.distributed"): "a training is one process",
-    ("TaskSystem", "util.task_system"): "Python's own `multiprocessing` does this",
-}
-_NOT_THERE = {name: text for names, text in NOT_THERE.items() for name in names}
 
 
 class _SameModuleLoader(importlib.abc.Loader):
@@ -100,9 +95,6 @@ class _OldNamesFinder(importlib.abc.MetaPathFinder):
         if not fullname.startswith(self.prefix):
             return None
         old_name = fullname.removeprefix(self.prefix)
-        if old_name in _NOT_THERE:
-            text = f"there is no module {fullname!r} any more: {_NOT_THERE[old_name]}"
-            raise ModuleNotFoundError(text, name=fullname)
         name = OLD_MODULE_NAMES.get(old_name)
         return importlib.machinery.ModuleSpec(fullname, _SameModuleLoader(name)) if name else None
 

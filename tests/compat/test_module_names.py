@@ -56,13 +56,6 @@ def test_there_is_a_module_behind_each_old_name(name):
     assert importlib.util.find_spec(OLD_MODULE_NAMES[name]) is not None
 
 
-@pytest.mark.parametrize("name", ["Fsa", "returnn.Fsa", "returnn.util.fsa"])
-def test_what_is_there_instead_of_a_module_that_is_gone(name):
-    install_old_top_level_modules()
-    with pytest.raises(ModuleNotFoundError, match=f"there is no module '{name}' any more: layers and losses make"):
-        importlib.import_module(name)
-
-
 IMPORTS = """
 from Pretrain import WrapEpochValue, pretrainFromConfig
 from TFUtil import where_bc, Data, DimensionTag, OpCodeCompiler, nd_indices, tile_transposed, get_shape, safe_log

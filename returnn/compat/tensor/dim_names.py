@@ -92,7 +92,7 @@ class DimOldNames(Dim):
         self._expression = other._expression
         self._key_cache = (-1, None)
         if other.size is None and other.dyn_size_ext is not None:
-            self.dyn_size_ext = other.dyn_size_ext
+            self.take_lengths_of(other)
 
     @property
     def derived_from_op(self) -> dim_math.Sum | None:
@@ -142,7 +142,9 @@ class DimOldNames(Dim):
         setattr(x, _TAG_ATTRIBUTE, self)
         if self.size is None and not same_as_before and (self.dyn_size_ext is None or self.dyn_size is None):
             backend = backend_of_raw(x)
-            dims = operations().batch_dims_for_raw(backend.get_ndim_raw(x))
+            if backend.get_ndim_raw(x) > 1:
+                raise DimError(f"dim {self.name!r}: lengths have one axis, that of the batch, or none, not {x}.")
+            dims = (batch_dim,) * backend.get_ndim_raw(x)
             self.dyn_size_ext = operations().convert_to_tensor(x, dims=dims, name=f"{self.name}:lengths")
         return self
 

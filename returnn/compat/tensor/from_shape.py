@@ -83,43 +83,54 @@ def accept_old_forms(init: Callable[..., None]) -> Callable[..., None]:
                 version=2 if version is None else version,
             )
             return
-        old = {option: kwargs.pop(option) for option in list(kwargs) if option not in _OPTIONS_OF_TENSOR}
-        time_dim_axis = kwargs.pop("time_dim_axis", NotSpecified)
-        placeholder = old.pop("placeholder", None)
-        is_old_form = _is_shape_form(old)
-        if dims is None or is_old_form:
-            described = dims_from_shape(
-                name,
-                dims=dims,
-                sparse_dim=sparse_dim,
-                time_dim_axis=time_dim_axis,
-                feature_dim_axis=feature_dim_axis,
-                vocab=kwargs.get("vocab"),
-                **old,
-            )
-            dims, sparse_dim = described.dims, described.sparse_dim
-            version = 1 if version is None else version
-        init(
-            self,
-            name,
-            dims,
-            dtype,
-            sparse_dim=sparse_dim,
-            feature_dim=feature_dim,
-            feature_dim_axis=feature_dim_axis,
-            time_dim_axis=time_dim_axis,
-            raw_tensor=placeholder if raw_tensor is None else raw_tensor,
-            version=2 if version is None else version,
-            **kwargs,
-        )
-        if old.get("size_placeholder"):
-            self.size_placeholder = old["size_placeholder"]  # type: ignore[attr-defined]
-        if old.get("auto_create_placeholders"):
-            self.create_placeholders()
-        if placeholder is not None or old.get("auto_create_placeholders"):
-            take_batch_size_from(self)
+        options = {"sparse_dim": sparse_dim, "feature_dim": feature_dim, "feature_dim_axis": feature_dim_axis, **kwargs}
+        _init_by_old_forms(self, init, name, dims, dtype, raw_tensor=raw_tensor, version=version, **options)
 
     return init_with_old_forms
+
+
+def _init_by_old_forms(
+    tensor: Tensor,
+    init: Callable[..., None],
+    name: str,
+    dims: Sequence[Dim] | None,
+    dtype: str | None,
+    *,
+    raw_tensor: Any,
+    version: int | None,
+    **options: Any,
+) -> None:
+    known = ("sparse_dim", "feature_dim", "feature_dim_axis", *_OPTIONS_OF_TENSOR)
+    old = {option: options.pop(option) for option in list(options) if option not in known}
+    placeholder = old.pop("placeholder", None)
+    is_old_form = _is_shape_form(old)
+    if dims is None or is_old_form:
+        described = dims_from_shape(
+            name,
+            dims=dims,
+            sparse_dim=options["sparse_dim"],
+            time_dim_axis=options.get("time_dim_axis", NotSpecified),
+            feature_dim_axis=options["feature_dim_axis"],
+            vocab=options.get("vocab"),
+            **old,
+        )
+        dims, options["sparse_dim"] = described.dims, described.sparse_dim
+        version = 1 if version is None else version
+    init(
+        tensor,
+        name,
+        dims,
+        dtype,
+        raw_tensor=placeholder if raw_tensor is None else raw_tensor,
+        version=2 if version is None else version,
+        **options,
+    )
+    if old.get("size_placeholder"):
+        tensor.size_placeholder = old["size_placeholder"]  # type: ignore[attr-defined]
+    if old.get("auto_create_placeholders"):
+        tensor.create_placeholders()
+    if placeholder is not None or old.get("auto_create_placeholders"):
+        take_batch_size_from(tensor)
 
 
 def dims_from_shape(

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from returnn.compat import star_imports
 from returnn.compat.star_imports import *
+from returnn.compat.tf_util.better_repr import debug_register_better_repr
 from returnn.compat.tf_util.control_flow import (
     add_control_input,
     cond,
@@ -55,6 +56,7 @@ from returnn.compat.tf_util.devices import (
     tf_version_tuple,
 )
 from returnn.compat.tf_util.dropout import dropout
+from returnn.compat.tf_util.fetch_helper import FetchHelper
 from returnn.compat.tf_util.graph_inspect import (
     check_base_op_type_and_replace,
     copy_op,
@@ -170,21 +172,12 @@ from returnn.tf.util.cached import (
     global_queue,
     global_tensor,
 )
-from returnn.tf.util.custom_update import CustomUpdate, CustomUpdateExpAverage
 from returnn.tf.util.data import Data, DimensionTag, FeatureDim, SpatialDim
 from returnn.tf.util.grad import filter_grad_raw as filter_grad
 from returnn.tf.util.grad import scaled_gradient
-from returnn.tf.util.initializer_classes import (
-    GammatoneFilterbankInitializer,
-    VarianceScalingNonZero,
-    load_txt_file_initializer,
-    random_uniform_abs_initializer,
-    variance_scaling_non_zero_initializer,
-    xavier_initializer,
-)
-from returnn.tf.util.initializers import get_initializer
 from returnn.tf.util.labels import map_labels
-from returnn.tf.util.meta_losses import MetaLosses
+from returnn.tf.util.losses.meta_losses import MetaLosses
+from returnn.tf.util.losses.sampled_softmax import compute_sampled_logits
 from returnn.tf.util.numeric import (
     clip_by_value_with_identity_grad,
     dot,
@@ -210,16 +203,38 @@ from returnn.tf.util.numeric import (
     wrap_distribution_non_zero,
 )
 from returnn.tf.util.numeric import layer_norm as openai_layer_norm
-from returnn.tf.util.param_split import (
+from returnn.tf.util.parameters.custom_update import CustomUpdate, CustomUpdateExpAverage
+from returnn.tf.util.parameters.initializer_classes import (
+    GammatoneFilterbankInitializer,
+    VarianceScalingNonZero,
+    load_txt_file_initializer,
+    random_uniform_abs_initializer,
+    variance_scaling_non_zero_initializer,
+    xavier_initializer,
+)
+from returnn.tf.util.parameters.initializers import get_initializer
+from returnn.tf.util.parameters.param_split import (
     check_param_axes_split_info,
     copy_with_new_split_axes,
     get_param_axes_split_info,
     set_param_axes_split_info,
     transform_param_axes_split_info_to_new_shape,
 )
-from returnn.tf.util.regularization import spatial_smoothing_energy
+from returnn.tf.util.parameters.regularization import spatial_smoothing_energy
+from returnn.tf.util.parameters.variables import (
+    VariableAssigner,
+    auto_init_var,
+    get_var_update_ops,
+    get_variable_from_tensor,
+    get_variable_grad_from_update_ops,
+    get_variable_value_copy_before_update_ops,
+    init_variable_if_needed,
+    make_var_tuple,
+    var_handle_or_ref,
+    variable_scalar_summaries_dict,
+    variable_summaries,
+)
 from returnn.tf.util.safe_math import safe_exp, safe_log
-from returnn.tf.util.sampled_softmax import compute_sampled_logits
 from returnn.tf.util.shapes import (
     check_dim_equal,
     check_input_dim,
@@ -254,19 +269,6 @@ from returnn.tf.util.shapes import (
     view_as,
     where_bc,
     zeros_dyn_shape,
-)
-from returnn.tf.util.variables import (
-    VariableAssigner,
-    auto_init_var,
-    get_var_update_ops,
-    get_variable_from_tensor,
-    get_variable_grad_from_update_ops,
-    get_variable_value_copy_before_update_ops,
-    init_variable_if_needed,
-    make_var_tuple,
-    var_handle_or_ref,
-    variable_scalar_summaries_dict,
-    variable_summaries,
 )
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.native_code_compiler import NativeCodeCompiler
@@ -517,4 +519,6 @@ __all__ = [
     "wrap_distribution_non_zero",
     "xavier_initializer",
     "zeros_dyn_shape",
+    "FetchHelper",
+    "debug_register_better_repr",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorflow.python.summary.writer.event_file_writer import EventFileWriter
 
-from returnn.util.nested import deepcopy
+from returnn.util.python.nested import deepcopy
 
 
 def stop_event_writer_thread(event_writer: Any) -> None:

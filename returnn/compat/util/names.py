@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from returnn.compat.util.broadcasting import validate_broadcast_all_sources
-from returnn.compat.util.commands import (
+from returnn.compat.system.commands import (
     pip_check_is_installed,
     pip_install,
     sys_cmd_out_lines,
@@ -12,13 +11,43 @@ from returnn.compat.util.commands import (
     which,
     which_pip,
 )
+from returnn.compat.system.modules import ReportImportedDevModules, generic_import_module
+from returnn.compat.system.patched_packages import monkeyfix_glib, monkeypatch_audioread
+from returnn.compat.system.process_exec import (
+    auto_prefix_os_exec_prefix_ubuntu,
+    close_all_fds_except,
+    get_lsb_release,
+    get_patch_atfork_lib,
+    get_ubuntu_major_version,
+    is_valid_fd,
+    maybe_restart_returnn_with_atfork_patch,
+    overwrite_os_exec,
+    restart_returnn,
+)
+from returnn.compat.system.run_info import (
+    get_model_filename_postfix,
+    get_utc_start_time_filename_part,
+    log_runtime_info_to_dir,
+    should_write_to_disk,
+    start_time,
+)
+from returnn.compat.system.shared_libs import (
+    collect_proc_maps_exec_files,
+    dummy_numpy_gemm_call,
+    find_lib,
+    find_libcudart_from_runtime,
+    find_sgemm_libs_from_runtime,
+    find_sym_in_exec,
+    get_ld_paths,
+    make_dll_name,
+    parse_ld_conf_file,
+)
+from returnn.compat.util.broadcasting import validate_broadcast_all_sources
 from returnn.compat.util.dicts import CollectionReadCheckCovered, DictAsObj, DictRefKeys, FrozenDict, ObjAsDict, RefIdEq
 from returnn.compat.util.entity import Entity
 from returnn.compat.util.exceptions import OptionalNotImplementedError, traceback_clear_frames, try_and_ignore_exception
-from returnn.compat.util.export import get_global_inf_value, is_onnx_export_global
 from returnn.compat.util.fwd_compat import fwd_compatibility_rng, get_fwd_compat_kwargs
 from returnn.compat.util.hdf5 import hdf5_dimension, hdf5_group, hdf5_shape, hdf5_strings
-from returnn.compat.util.modules import ReportImportedDevModules, generic_import_module
 from returnn.compat.util.numpy_helpers import (
     class_idx_seq_to_1_of_k,
     inplace_increment,
@@ -35,25 +64,7 @@ from returnn.compat.util.pickle_file import (
     write_pickled_object,
 )
 from returnn.compat.util.pretty_print import pretty_print, set_pretty_print_as_bytes, set_pretty_print_default_limit
-from returnn.compat.util.process_exec import (
-    auto_prefix_os_exec_prefix_ubuntu,
-    close_all_fds_except,
-    get_lsb_release,
-    get_patch_atfork_lib,
-    get_ubuntu_major_version,
-    is_valid_fd,
-    maybe_restart_returnn_with_atfork_patch,
-    overwrite_os_exec,
-    restart_returnn,
-)
 from returnn.compat.util.recursion_guard import InfiniteRecursionDetected, guard_infinite_recursion
-from returnn.compat.util.run_info import (
-    get_model_filename_postfix,
-    get_utc_start_time_filename_part,
-    log_runtime_info_to_dir,
-    should_write_to_disk,
-    start_time,
-)
 from returnn.compat.util.sequences import (
     binary_search_any,
     dict_joined,
@@ -64,17 +75,6 @@ from returnn.compat.util.sequences import (
     sorted_values_from_dict,
     uniq,
     uniq_generic,
-)
-from returnn.compat.util.shared_libs import (
-    collect_proc_maps_exec_files,
-    dummy_numpy_gemm_call,
-    find_lib,
-    find_libcudart_from_runtime,
-    find_sgemm_libs_from_runtime,
-    find_sym_in_exec,
-    get_ld_paths,
-    make_dll_name,
-    parse_ld_conf_file,
 )
 from returnn.compat.util.text import (
     PY3,
@@ -100,7 +100,12 @@ from returnn.util.files.folders import (
     touch_file,
 )
 from returnn.util.files.json_text import json_remove_comments, load_json
-from returnn.util.introspect import (
+from returnn.util.native_code_compiler import NativeCodeCompiler
+from returnn.util.not_specified import NotSpecified
+from returnn.util.numbers.numbers_dict import NumbersDict
+from returnn.util.numbers.stats import Stats
+from returnn.util.onnx_export import get_global_inf_value, is_onnx_export_global
+from returnn.util.python.introspect import (
     attr_chain,
     collect_class_init_kwargs,
     collect_mandatory_class_init_kwargs,
@@ -115,11 +120,7 @@ from returnn.util.introspect import (
     try_run,
     type_attrib_mro_chain,
 )
-from returnn.util.native_code_compiler import NativeCodeCompiler
-from returnn.util.nested import deep_update_dict_values, deepcopy, is_namedtuple, make_hashable, make_seq_of_type
-from returnn.util.not_specified import NotSpecified
-from returnn.util.numbers.numbers_dict import NumbersDict
-from returnn.util.numbers.stats import Stats
+from returnn.util.python.nested import deep_update_dict_values, deepcopy, is_namedtuple, make_hashable, make_seq_of_type
 from returnn.util.system.env import (
     TheanoFlags,
     cleanup_env_var_path,
@@ -286,6 +287,8 @@ __all__ = [
     "maybe_make_dirs",
     "maybe_restart_returnn_with_atfork_patch",
     "model_epoch_from_filename",
+    "monkeyfix_glib",
+    "monkeypatch_audioread",
     "next_type_attrib_in_mro_chain",
     "obj_diff_list",
     "obj_diff_str",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 PY3 = True  # configs that also ran on Python 2 ask for it
@@ -19,17 +20,19 @@ py2_utf8_str_to_unicode = as_str
 
 def str_is_number(s: str) -> bool:
     """:return: whether `float` can read it"""
-    try:
+    with contextlib.suppress(ValueError):
         float(s)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def camel_case_to_snake_case(name: str) -> str:
-    """:return: e.g. "rec_step_info" for "RecStepInfo" """
-    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
-    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+    """
+    Each word of the name begins with an upper case letter, and several of these in a row are one word.
+
+    :return: e.g. "rec_step_info" for "RecStepInfo", "get_ctc_fsa" for "getCTCFsa"
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[^_])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def escape_c_str(s: str) -> str:

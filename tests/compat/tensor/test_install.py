@@ -15,8 +15,8 @@ import returnn.frontend as rf
 from returnn.compat.tensor.install import OLD_MEMBERS
 from returnn.compat.tensor.members import give_members, names_of_members
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.util.completion import when_complete
 from returnn.util.errors import DimError
+from returnn.util.python.completion import when_complete
 
 PACKAGE = Path(returnn.__file__).parent
 OLD_NAMES = {name for groups in OLD_MEMBERS.values() for members in groups for name in names_of_members(members)}

@@ -11,6 +11,7 @@ from returnn.util.backend_engine import BackendEngine
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.files.folders import get_hostname, get_login_username
 from returnn.util.system.machine import get_cpu_model_name
+from returnn.util.system.process_group import find_place
 from returnn.util.system.version import describe_returnn_version
 
 start_time = time.time()  # of this process, in seconds
@@ -36,9 +37,10 @@ def get_model_filename_postfix() -> str:
 
 def should_write_to_disk(config: _Config) -> bool:
     """:return: whether this process writes checkpoints and logs: of several workers, the first one does"""
-    rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMI_RANK") or os.environ.get("RANK") or 0)
-    distributed = config.options.use_horovod or config.has("torch_distributed")
-    return not config.options.dry_run and (rank == 0 or not distributed)
+    options = config.options
+    is_one_of_several = options.use_horovod or options.distributed_tf or config.has("torch_distributed")
+    place = find_place() if is_one_of_several else None
+    return not options.dry_run and (place is None or place.is_first)
 
 
 def log_runtime_info_to_dir(path: str, config: _Config) -> None:

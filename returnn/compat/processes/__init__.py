@@ -1,0 +1,1 @@
+"""Old modules about processes: managers, contexts of multiprocessing, code that is loaded again."""

@@ -1,0 +1,1 @@
+"""What asks the operating system: programs, libraries, modules, and how this process was started."""

@@ -1,0 +1,1 @@
+"""The old module TaskSystem: functions and arrays for other processes."""
