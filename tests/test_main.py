@@ -10,6 +10,7 @@ from returnn.config import get_global_config, set_global_config
 from returnn.log import log
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.python import user_code_errors
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -120,13 +121,61 @@ def test_errors_are_in_the_log_file_too(config_file, tmp_path, capsys):
     assert "error: option 'task'" in capsys.readouterr().err
 
 
-def test_other_errors_have_a_traceback_with_variables(config_file, tmp_path, capsys):
-    name = config_file(f"def broken():\n    secret = 'val' + 'ue'\n    return 1 / 0\nlog = {str(tmp_path / 'log')!r}\n")
+BROKEN = "def broken():\n    secret = 'val' + 'ue'\n    return 1 / 0\n"
+
+
+def test_errors_of_code_of_a_config_are_two_lines(config_file, capsys):
+    name = config_file(BROKEN)
     assert rnn.main(["rnn.py", name, "++task", "config:broken"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: ZeroDivisionError: division by zero\n"
+        f"  In {name}, line 4, broken. With 'log_verbosity = 5', the log has the traceback.\n"
+    )
+
+
+def test_the_log_has_a_traceback_with_variables(config_file, tmp_path):
+    name = config_file(f"{BROKEN}log = {str(tmp_path / 'log')!r}\nlog_verbosity = 5\n")
+    assert rnn.main(["rnn.py", name, "++task", "config:broken"]) == 1
+    text = (tmp_path / "log").read_text()
+    assert "ZeroDivisionError: division by zero" in text
+    assert "secret = 'value'" in text
+
+
+def test_errors_of_our_own_have_a_traceback_with_variables(config_file, monkeypatch, tmp_path, capsys):
+    def find_task(name, config):
+        secret = "val" + "ue"
+        raise RuntimeError(f"broken {len(secret)}")
+
+    monkeypatch.setattr(user_code_errors, "_NOT_OF_USERS", ("/",))
+    monkeypatch.setattr(rnn, "find_task", find_task)
+    assert rnn.main(["rnn.py", config_file("")]) == 1
     err = capsys.readouterr().err
-    assert "ZeroDivisionError: division by zero" in err
+    assert "RuntimeError: broken 5" in err
     assert "secret = 'value'" in err
-    assert "ZeroDivisionError" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(24, "Too many open files", "my/file"), "OSError: [Errno 24] Too many open files: 'my/file'"),
+        (PermissionError(13, "Permission denied", "x"), "PermissionError: [Errno 13] Permission denied: 'x'"),
+        (MemoryError(), "MemoryError: "),
+    ],
+)
+def test_what_the_machine_lacks_is_two_lines(config_file, monkeypatch, capsys, error, text):
+    def find_task(name, config):
+        raise error
+
+    def exchook(*args, **kwargs):
+        raise error  # what shows the traceback needs the same
+
+    monkeypatch.setattr(user_code_errors, "_NOT_OF_USERS", ("/",))
+    monkeypatch.setattr(rnn, "find_task", find_task)
+    monkeypatch.setattr(rnn, "better_exchook", exchook)
+    assert rnn.main(["rnn.py", config_file("")]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"error: {text}"
+    assert second.startswith(f"  In {__file__}, line ")
 
 
 def test_interrupt(config_file, capsys):

@@ -1,34 +1,11 @@
 #!/usr/bin/env python3
-"""Collects segment durations from a Bliss corpus into a Python dict file."""
+"""`returnn tool bliss-collect-seq-lens`, from a checkout."""
 
-import argparse
 import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.datasets.util.bliss import iter_bliss
-from returnn.tools.bliss_segments import duration_of
-from returnn.tools.command_line import run_tool
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("bliss_filename", nargs="+", help="Bliss corpus files, may be compressed")
-    parser.add_argument("--output", default="/dev/stdout", help="file for the dict: name of the segment to seconds")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    lines = [
-        f"{segment.name!r}: {duration_of(segment)!r},\n"
-        for filename in args.bliss_filename
-        for segment in iter_bliss(filename)
-    ]
-    with open(args.output, "w", encoding="utf8") as file:
-        file.writelines(["{\n", *lines, "}\n"])
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

@@ -1,53 +1,11 @@
 #!/usr/bin/env python3
-"""Scores hypotheses against references with the word error rate."""
+"""`returnn tool calculate-word-error-rate`, from a checkout."""
 
-import argparse
 import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.tools.command_line import init_config, open_dataset, run_tool
-from returnn.tools.dataset_dump import Selection
-from returnn.tools.seq_texts import seq_texts
-from returnn.tools.text_dict import read_text_dict
-from returnn.util.errors import UserError
-from returnn.util.files.atomic_file import write_atomic
-from returnn.util.texts.word_errors import total_word_errors
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hyps", help="Python dict file from tag to text, or to an n-best list of (score, text)")
-    parser.add_argument("--refs", help="Python dict file from tag to text. Default: texts of the dataset")
-    parser.add_argument("--config", help="file of a config, for its datasets")
-    parser.add_argument("--dataset", help="name of a dataset of the config, or a dict, which has the references")
-    parser.add_argument("--key", default="raw", help="data key of the references: raw text, or labels with names")
-    parser.add_argument("--startseq", type=int, default=0, help="first sequence of the dataset")
-    parser.add_argument("--endseq", type=int, default=-1, help="last sequence, exclusive; below 0 for all")
-    parser.add_argument("--expect_full", action="store_true", help="each reference must have a hypothesis")
-    parser.add_argument("--out", help="file for the rate alone, as a number of percent")
-    parser.add_argument("--verbosity", type=int, default=4, help="of the log, 1 to 5")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    if not args.hyps:
-        raise UserError("option '--hyps' is required: the file with the hypotheses.")
-    if bool(args.refs) == bool(args.dataset):
-        raise UserError("one of the options '--refs' and '--dataset' is required, for the references.")
-    config = init_config(args.config, verbosity=args.verbosity)
-    if args.refs:
-        references = read_text_dict(args.refs)
-    else:
-        selection = Selection(start=args.startseq, end=args.endseq if args.endseq >= 0 else None)
-        references = dict(seq_texts(open_dataset(config, args.dataset), args.key, selection))
-    errors = total_word_errors(read_text_dict(args.hyps), references, expect_full=args.expect_full)
-    print(errors)
-    if args.out:
-        write_atomic(args.out, f"{100 * errors.rate}\n")
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

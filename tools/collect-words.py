@@ -1,44 +1,11 @@
 #!/usr/bin/env python3
-"""Counts the words of a corpus, optionally against a lexicon."""
+"""`returnn tool collect-words`, from a checkout."""
 
-import argparse
 import sys
-from collections import Counter
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.datasets.util.bliss import is_bliss_file, iter_bliss
-from returnn.datasets.util.lexicon import Lexicon
-from returnn.tools.command_line import run_tool
-from returnn.util.files.text_file import iter_lines
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("input", help="Bliss corpus, or text with a sentence per line; may be compressed")
-    parser.add_argument("--dump_orth", action="store_true", help="print all texts, too")
-    parser.add_argument("--lexicon", help="Bliss lexicon; words which are not in there are marked and counted")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    known = set(Lexicon(args.lexicon).lemmas) if args.lexicon else None
-    counts: Counter[str] = Counter()
-    is_bliss = is_bliss_file(args.input)
-    for text in (segment.orth for segment in iter_bliss(args.input)) if is_bliss else iter_lines(args.input):
-        if args.dump_orth:
-            print(text.strip())
-        counts.update(text.split())
-    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        print(f"{count}\t{word}" + ("" if known is None or word in known else "\tnot in the lexicon"))
-    print(f"{counts.total()} words, {len(counts)} different ones")
-    if known is not None:
-        unknown = {word: count for word, count in counts.items() if word not in known}
-        share = sum(unknown.values()) / max(counts.total(), 1)
-        print(f"not in the lexicon: {len(unknown)} different words, {share:.2%} of all")
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

@@ -1,37 +1,11 @@
 #!/usr/bin/env python3
-"""Writes target texts of a dataset into a Python dict file."""
+"""`returnn tool dump-dataset-raw-strings`, from a checkout."""
 
-import argparse
 import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.tools.command_line import init_config, open_dataset, run_tool
-from returnn.tools.dataset_dump import Selection
-from returnn.tools.seq_texts import seq_texts
-from returnn.tools.text_dict import write_text_dict
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", help="file of a config")
-    parser.add_argument("--dataset", help="name of a dataset of the config, or a dict. Default: train")
-    parser.add_argument("--startseq", type=int, default=0, help="first sequence")
-    parser.add_argument("--endseq", type=int, default=-1, help="last sequence, exclusive; below 0 for all")
-    parser.add_argument("--key", default="raw", help="data key: raw text, or labels with names")
-    parser.add_argument("--out", required=True, help="file; compressed if it ends with .gz")
-    parser.add_argument("--verbosity", type=int, default=4, help="of the log, 1 to 5")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    dataset = open_dataset(init_config(args.config, verbosity=args.verbosity), args.dataset)
-    selection = Selection(start=args.startseq, end=args.endseq if args.endseq >= 0 else None)
-    num_seqs = write_text_dict(args.out, seq_texts(dataset, args.key, selection))
-    print(f"wrote {num_seqs} texts to {args.out}")
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

@@ -1,62 +1,11 @@
 #!/usr/bin/env python3
-"""Walks through a dataset; shows or plots its data, or computes statistics."""
+"""`returnn tool dump-dataset`, from a checkout."""
 
-import argparse
 import sys
-import time
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.tools.command_line import init_config, open_dataset, run_tool
-from returnn.tools.dataset_dump import DUMP_TYPES, Dump, Selection, default_prefix, in_words, parse_lengths, parse_tags
-from returnn.util.numbers.stats import Stats
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("returnn_config", help="file of a config, or the dict of a dataset")
-    parser.add_argument("--dataset", help="name of a dataset of the config, or a dict. Default: train")
-    parser.add_argument("--epoch", type=int, default=1, help="of the dataset")
-    parser.add_argument("--startseq", type=int, default=0, help="first sequence")
-    parser.add_argument("--endseq", type=int, help="last sequence, exclusive; below 0 for all")
-    parser.add_argument("--seqtags", type=str, help="only these: a file with a tag per line, or tags with commas")
-    parser.add_argument("--min_seq_length", help="shorter ones are left out: a number, or a dict by data key")
-    parser.add_argument("--max_seq_length", help="longer ones are left out: a number, or a dict by data key")
-    parser.add_argument("--get_num_seqs", action="store_true", help="only say how many sequences there are")
-    types = "; ".join(f"{name}: {purpose}" for name, purpose in DUMP_TYPES.items())
-    parser.add_argument("--type", default="stdout", help=types)
-    parser.add_argument("--key", default="data", help="data key for plots, lengths and statistics")
-    parser.add_argument("--stdout_limit", type=float, help="number of values above which an array is shortened")
-    parser.add_argument("--stdout_as_bytes", action="store_true", help="prints uint8 as bytes")
-    parser.add_argument("--dump_prefix", default=default_prefix("dump-dataset"), help="of files")
-    parser.add_argument("--dump_postfix", default=".txt.gz", help="of text files")
-    parser.add_argument("--stats", action="store_true", help="mean and standard deviation over all frames")
-    parser.add_argument("--dump_stats", help="the same, into files with this prefix")
-    parser.add_argument("--verbosity", type=int, default=4, help="of the log, 1 to 5")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    start = time.monotonic()
-    config = init_config(args.returnn_config, verbosity=args.verbosity)
-    dataset = open_dataset(config, args.dataset)
-    selection = Selection(
-        epoch=args.epoch, start=args.startseq, end=None if (args.endseq or 0) < 0 else args.endseq,
-        tags=parse_tags(args.seqtags), min_length=parse_lengths(args.min_seq_length),
-        max_length=parse_lengths(args.max_seq_length),
-    )  # fmt: skip
-    if args.get_num_seqs:
-        print(sum(1 for _ in selection.seqs_of(dataset)))
-        return
-    stats = Stats() if args.stats or args.dump_stats else None
-    dump = Dump(args.type, args.key, args.dump_prefix, args.dump_postfix, args.stdout_limit, args.stdout_as_bytes)
-    num_seqs = dump.run(dataset, selection, stats)
-    if stats is not None:
-        stats.dump(output_file_prefix=args.dump_stats, stream_prefix=f"data {args.key!r} ")
-    print(in_words(num_seqs, time.monotonic() - start))
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

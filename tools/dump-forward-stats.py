@@ -1,55 +1,11 @@
 #!/usr/bin/env python3
-"""Computes statistics of a layer output over a dataset."""
+"""`returnn tool dump-forward-stats`, from a checkout."""
 
-import argparse
-import os
 import sys
 
 import _setup_returnn_env  # noqa: F401
-import numpy
 
-from returnn.tools.command_line import init_config, open_dataset, run_tool
-from returnn.tools.layer_outputs import SeqOutputs, layer_outputs, reset_seq_order
-from returnn.util.errors import UserError
-from returnn.util.numbers.stats import Stats
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("returnn_config", help="file of a config")
-    parser.add_argument("--dataset", default="train", help="name of a dataset of the config, or a dict")
-    parser.add_argument("--layer", required=True, help="name, such as encoder, or output/s inside of a loop")
-    parser.add_argument("--epoch", type=int, default=1, help="of the model, and of the dataset")
-    parser.add_argument("--load", help="checkpoint, instead of the one of the epoch")
-    parser.add_argument("--stats", action="store_true", help="print them")
-    parser.add_argument("--dump_stats", help="write them to files with this prefix")
-    parser.add_argument("--reset_partition_epoch", type=int, default=1, help="parts that the dataset is cut into")
-    parser.add_argument("--reset_seq_ordering", default="sorted_reverse", help="order of the sequences")
-    parser.add_argument("--reset_epoch_wise_filter", default=None, help="None: no filter; others are not possible")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    if args.reset_epoch_wise_filter not in (None, "None"):
-        raise UserError("option '--reset_epoch_wise_filter': only None is possible.")
-    if not (args.stats or args.dump_stats):
-        raise UserError("one of the options '--stats' and '--dump_stats' is required.")
-    more = {"load": args.load, "load_epoch": args.epoch} if args.load else {}
-    config = init_config(args.returnn_config, verbosity=1, **more)
-    dataset = open_dataset(config, args.dataset)
-    reset_seq_order(dataset, partition_epoch=args.reset_partition_epoch, seq_ordering=args.reset_seq_ordering)
-    stats = Stats()
-
-    def collect(_tag: str, outputs: SeqOutputs) -> None:
-        value = outputs[args.layer]
-        stats.collect(value if value.ndim else numpy.expand_dims(value, 0))
-
-    layer_outputs(config, dataset, [args.layer], collect, epoch=None if args.load else args.epoch)
-    stats.dump(output_file_prefix=args.dump_stats, stream_prefix=f"{args.layer}: ")
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

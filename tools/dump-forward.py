@@ -1,42 +1,11 @@
 #!/usr/bin/env python3
-"""Prints layer outputs for sequences of a dataset."""
+"""`returnn tool dump-forward`, from a checkout."""
 
-import argparse
-import os
 import sys
 
 import _setup_returnn_env  # noqa: F401
-import numpy
 
-from returnn.tools.command_line import init_config, open_dataset, run_tool
-from returnn.tools.layer_outputs import SeqOutputs, layer_outputs, seq_range
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("returnn_config", help="file of a config: its data 'train', its output layer")
-    parser.add_argument("--epoch", type=int, default=1, help="of the dataset, and of the model")
-    parser.add_argument("--startseq", type=int, default=0, help="first sequence")
-    parser.add_argument("--endseq", type=int, default=10, help="last sequence, exclusive; below 0 for all")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    config = init_config(args.returnn_config, verbosity=1)
-    layer = config.options.forward_output_layer
-    end = args.endseq if args.endseq >= 0 else None
-    dataset = seq_range(open_dataset(config), epoch=args.epoch, start=args.startseq, end=end)
-
-    def show(tag: str, outputs: SeqOutputs) -> None:
-        value = outputs[layer]
-        with numpy.printoptions(threshold=1000, linewidth=120, precision=5):
-            print(f"{tag}: {layer} {value.dtype}{list(value.shape)}\n{value}")
-
-    layer_outputs(config, dataset, [layer], show, epoch=args.epoch)
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

@@ -1,37 +1,11 @@
 #!/usr/bin/env python3
-"""Prints the content of a pickle file."""
+"""`returnn tool dump-pickle`, from a checkout."""
 
-import argparse
-import gzip
-import pickle
 import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.tools.command_line import run_tool
-from returnn.util.errors import UserError
-from returnn.util.files.restricted_pickle import load_plain_pickle
-from returnn.util.pprint import pprint
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", help="may be compressed by gzip")
-    parser.add_argument("--trusted", action="store_true", help="also objects of any class; runs the code in the file")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    try:
-        opener = gzip.open if args.file.endswith(".gz") else open
-        with opener(args.file, "rb") as file:
-            content = pickle.load(file) if args.trusted else load_plain_pickle(file.read(), where=args.file)
-    except (OSError, pickle.UnpicklingError, EOFError, AttributeError, ImportError) as exc:
-        raise UserError(f"file {args.file!r}: cannot be loaded: {exc}.") from exc
-    pprint(content)
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

@@ -1,44 +1,11 @@
 #!/usr/bin/env python3
-"""Picks the best epoch(s) by the scores in a learning rate file."""
+"""`returnn tool get-best-model-epoch`, from a checkout."""
 
-import argparse
-import os
 import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.engine.learning_rate_file import read_learning_rate_file
-from returnn.tools.best_epochs import best_epochs
-from returnn.tools.command_line import init_config, run_tool
-from returnn.util.errors import UserError
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--learning-rate-file", help="default: that of the config")
-    parser.add_argument("--config", help="file of a config")
-    parser.add_argument("--key", help="score to compare, such as dev_error. Default: dev_error, or dev_score, ...")
-    parser.add_argument("--n", type=int, default=5, help="number of epochs, the best first")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    if not (args.learning_rate_file or args.config):
-        raise UserError("one of the options '--learning-rate-file' and '--config' is required.")
-    filename = args.learning_rate_file
-    if not filename:
-        filename = init_config(args.config, verbosity=2).value("learning_rate_file", None)
-        if not filename:
-            raise UserError(f"config {args.config!r}: there is no option 'learning_rate_file'.")
-    if not os.path.exists(filename):
-        raise UserError(f"learning rate file {filename!r} does not exist.")
-    scores = {epoch: data.error for epoch, data in read_learning_rate_file(filename).items()}
-    key, ranked = best_epochs(scores, args.key)
-    for epoch in ranked[: args.n]:
-        print(f"epoch {epoch}: {key} {scores[epoch][key]}")
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

@@ -1,47 +1,11 @@
 #!/usr/bin/env python3
-"""Scores hypotheses by references: word error rate, character error rate, BLEU; shows alignments."""
+"""`returnn tool score`, from a checkout."""
 
-import argparse
 import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.tools.command_line import init_config, open_dataset, run_tool
-from returnn.tools.dataset_dump import Selection
-from returnn.tools.seq_texts import seq_texts
-from returnn.tools.text_files import read_pair
-from returnn.util.errors import UserError
-from returnn.util.texts.text_scores import METRICS, check_metrics, score_lines
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("hyps", help="file of a search, in any of its formats, or lines of text")
-    parser.add_argument("refs", nargs="?", help="the same with references. Default: texts of the dataset")
-    parser.add_argument("--config", help="file of a config, for its datasets")
-    parser.add_argument("--dataset", help="name of a dataset of the config, or a dict, which has the references")
-    parser.add_argument("--key", default="classes", help="data key of the references in the dataset")
-    parser.add_argument("--metric", nargs="+", default=["wer"], help=f"some of: {', '.join(METRICS)}")
-    parser.add_argument("--per_seq", action="store_true", help="also the scores of each sequence")
-    parser.add_argument("--alignment", action="store_true", help="also the words of each sequence, below each other")
-    parser.add_argument("--verbosity", type=int, default=2, help="of the log, 1 to 5")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    check_metrics(args.metric, where="option '--metric'")
-    if bool(args.refs) == bool(args.dataset):
-        raise UserError("a file with references is required, or the option '--dataset', and not both.")
-    references = None
-    if args.dataset:
-        config = init_config(args.config, verbosity=args.verbosity)
-        references = dict(seq_texts(open_dataset(config, args.dataset), args.key, Selection()))
-    hyps, refs = read_pair(args.hyps, references if references is not None else args.refs)
-    for line in score_lines(hyps, refs, args.metric, per_seq=args.per_seq, with_alignment=args.alignment):
-        print(line)
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

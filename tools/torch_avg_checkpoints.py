@@ -1,33 +1,11 @@
 #!/usr/bin/env python3
-"""Averages the parameters of several PyTorch checkpoints."""
+"""`returnn tool torch-avg-checkpoints`, from a checkout."""
 
-import argparse
 import sys
 
 import _setup_returnn_env  # noqa: F401
 
-from returnn.tools.command_line import run_tool
-from returnn.torch.checkpoint_file import average_checkpoint_files, write_checkpoint_file
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--checkpoints", nargs="+", required=True, help="files, or parts of their names")
-    parser.add_argument("--prefix", default="", help="before each name")
-    parser.add_argument("--postfix", default="", help="behind each name, such as .pt")
-    parser.add_argument("--separator", default=",", help="between names in one argument")
-    parser.add_argument("--output_path", required=True, help="the new file")
-    return parser
-
-
-def main(args: argparse.Namespace) -> None:
-    """Does the work."""
-    parts = [part for text in args.checkpoints for part in text.split(args.separator) if part]
-    filenames = [f"{args.prefix}{part}{args.postfix}" for part in parts]
-    write_checkpoint_file(average_checkpoint_files(filenames), args.output_path)
-    print(f"wrote {args.output_path}: the mean of {', '.join(filenames)}")
-
+from returnn.tools.registry import run_script
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main, make_parser()))
+    sys.exit(run_script(__file__))

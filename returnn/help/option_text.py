@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import re
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import Any
 
 import returnn
 from returnn.config.option import Option, OptionTable
+from returnn.config.option_types import params_in_docstring
 from returnn.config.options import OPTIONS, TABLES, options_of_table
 from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
+from returnn.help.class_outline import outline_of
 from returnn.help.class_text import OPTION_COLUMNS, rows_text
-from returnn.tf.layers.options.option_types import params_in_docstring
 
 
 def options_text(width: int) -> str:
@@ -82,7 +82,7 @@ def _sources() -> dict[str, str]:
 
 def _keys_text(path: str, width: int) -> str:
     module, _, name = path.partition(":")
-    cls = getattr(importlib.import_module(module), name)
+    cls = outline_of(module, name)
     meanings = {**params_in_docstring(cls), **params_in_docstring(cls.__init__)}
     rows = []
     for key, parameter in inspect.signature(cls).parameters.items():

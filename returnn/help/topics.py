@@ -1,18 +1,10 @@
-"""
-What `--help NAME` finds: options of the config, descriptions of axes, and classes.
-
-TensorFlow takes seconds to import, so it is done only for names which a class of layers, losses, units or optimizers
-has, or else nothing at all.
-"""
+"""What `--help NAME` finds: options of the config, descriptions of axes, and classes. It needs no TensorFlow."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
-from pathlib import Path
 
-import returnn
 from returnn.config.options import OPTIONS
 from returnn.config.options.training import LearningRateOptions
 from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
@@ -21,10 +13,11 @@ from returnn.datasets.util import vocabulary
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.engine.learning_rate_control import learning_rate_control_names, learning_rate_control_type
 from returnn.help.class_text import Kind, rows_text
+from returnn.help.mentioned import mentioned_text
+from returnn.help.network_classes import COMMON, NETWORK_KINDS, common_options_text, network_class_text
 from returnn.help.option_text import option_text, options_text, table_text
 from returnn.tensor import tensor_axes
-
-_TENSORFLOW_HELP = "returnn.tf.inspection.class_help"
+from returnn.util.errors import ConfigError, nearest_hint
 
 
 def _vocabularies() -> dict[str, type]:
@@ -33,12 +26,13 @@ def _vocabularies() -> dict[str, type]:
 
 
 KINDS = {
+    **NETWORK_KINDS,
     "datasets": Kind("data set", known_dataset_classes, get_dataset_class),
     "vocabularies": Kind("vocabulary", lambda: sorted(_vocabularies()), lambda name: _vocabularies()[name]),
     "audio_features": Kind("features", lambda: ["ExtractAudioFeatures"], lambda name: ExtractAudioFeatures),
     "learning_rate_controls": Kind("learning rate control", learning_rate_control_names, learning_rate_control_type),
 }
-LISTS = ("options", "axis", *KINDS)
+LISTS = (*KINDS, "options", "axis")
 
 
 def help_text(name: str, *, width: int) -> str:
@@ -52,24 +46,38 @@ def help_text(name: str, *, width: int) -> str:
         return options_text(width)
     if name == "axis":
         return _axis_text(width)
+    if name == COMMON:
+        return common_options_text(width)
     if name in KINDS:
         return KINDS[name].listing(width)
     about_option = option_text(name, width)
     found = [about_option] if about_option else []
     found += [_class_text(kind, name, width) for kind, cls in KINDS.items() if name in set(cls.names())]
-    if not found or _may_be_class_for_tensorflow(name):
-        more = importlib.import_module(_TENSORFLOW_HELP)
-        if not found or name in more.known_names():
-            found.append(more.class_help(name, width=width, other_names=_names_without_tensorflow()))
-    return "\n\n".join(found)
+    if not found:
+        found = [text for text in [mentioned_text(name, width)] if text]
+    if not found:
+        raise ConfigError(f"--help: there is nothing of the name {name!r}.\n  {_hint(name)}Lists: {', '.join(LISTS)}.")
+    if len(found) == 1:
+        return found[0]
+    return "\n\n".join([f"{len(found)} things have the name {name!r}.", *map(_with_heading, found)])
 
 
-def _names_without_tensorflow() -> list[str]:
-    classes = [name for kind in KINDS.values() for name in kind.names()]
-    return [*OPTIONS, *UNSUPPORTED, *NEEDLESS, *LISTS, *classes]
+def _with_heading(text: str) -> str:
+    """:return: with the first line underlined"""
+    first, separator, rest = text.partition("\n")
+    return f"{first}\n{'-' * len(first)}{separator}{rest}"
+
+
+def _hint(name: str) -> str:
+    """:return: the nearest names, in a line; empty if none is near"""
+    classes = [known for kind in KINDS.values() for known in kind.names()]
+    hint = nearest_hint(name, sorted({COMMON, *OPTIONS, *UNSUPPORTED, *NEEDLESS, *LISTS, *classes}))
+    return f"{hint}\n  " if hint.startswith("Did") else ""
 
 
 def _class_text(kind: str, name: str, width: int) -> str:
+    if kind in NETWORK_KINDS:
+        return network_class_text(kind, name, width)
     if kind != "learning_rate_controls":
         return KINDS[kind].help_of(name, width)
     cls = KINDS[kind].get_class(name)
@@ -82,15 +90,3 @@ def _axis_text(width: int) -> str:
     before, table, after = re.split(r"((?:^\|.*\n)+)", inspect.cleandoc(tensor_axes.__doc__ or ""), flags=re.MULTILINE)
     rows = [[cell.strip().replace("`", "") for cell in line.strip("| \n").split(" | ")] for line in table.splitlines()]
     return f"{before.strip()}\n\n{rows_text(rows[0], rows[2:], width)}\n\n{after.strip()}"
-
-
-def _may_be_class_for_tensorflow(name: str) -> bool:
-    """:return: whether the source code declares a class under this name, as far as one can see without importing it"""
-    words = re.escape(name.replace("_", ""))
-    declares = re.compile(
-        rf"""(?:layer_class|class_name) = ["']{re.escape(name)}["']|^class {words}(?:Optimizer|Layer|Loss)?\b""",
-        re.IGNORECASE | re.MULTILINE,
-    )
-    root = Path(returnn.__file__).parent / "tf"
-    folders = [root / "layers", root / "optimizers"]
-    return any(declares.search(file.read_text("utf8")) for folder in folders for file in folder.rglob("*.py"))

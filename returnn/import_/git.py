@@ -20,7 +20,7 @@ from returnn.import_.common import InvalidVersion, logger, package_path
 from returnn.util.errors import UserError
 from returnn.util.files.file_lock import LockFile
 from returnn.util.system.version import git_commit_date
-from returnn.util.warn_once import warn_once
+from returnn.util.system.warn_once import warn_once
 
 _VERSION = re.compile(r"(\d{8}(?:\d{6})?)-([0-9a-f]{7,40})")
 

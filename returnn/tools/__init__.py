@@ -1,1 +1,1 @@
-"""What the scripts in the folder `tools` do, and what they have in common."""
+"""What the scripts in the folder `tools` do: one module each in `commands`, and what these have in common."""

@@ -1,7 +1,8 @@
 """
-What the scripts in `tools` have in common: errors, the config, the data set that they are about.
+What all tools have in common: errors, the config, the data set and the files that they are about.
 
-A config can also be the dict of a data set, or what `init_dataset` takes as text, such as "file.hdf".
+What a tool is about, a config or a file, can be its first argument or an option. A config can also be the dict of a
+data set, or what `init_dataset` takes as text, such as "file.hdf". `++option value` sets options of the config.
 """
 
 from __future__ import annotations
@@ -33,8 +34,12 @@ def run_tool(
     :param argv: by default those of the process
     :return: exit status; 1 after an error of the user, which is shown in a line
     """
-    args = parser.parse_args(argv)
+    given, config_options = _split_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(given)
+    args.config_options = config_options
     try:
+        if config_options and not hasattr(args, "config"):
+            raise UserError(f"{' '.join(config_options)}: this tool has no config that could have an option.")
         return main(args) or 0
     except UserError as exc:
         log.print_error(f"error: {exc}")
@@ -46,18 +51,80 @@ def run_tool(
     return 1
 
 
-def init_config(text: str | None, *, verbosity: int = 4, **options: Any) -> Config:
+def add_config(parser: argparse.ArgumentParser, name: str | None = None, *, help: str) -> None:
     """
-    :param text: file of a config; or the dict of a data set, or its name as `init_dataset_via_str` takes it, which is
-        the data set of the config then
+    Adds the option `--config`.
+
+    :param parser: gets it
+    :param name: the config can also be the first argument, of this name
+    :param help: a sentence
+    """
+    add_file(parser, name, "--config", help=help)
+
+
+def add_dataset(parser: argparse.ArgumentParser, *, help: str = "Default: train") -> None:
+    """Adds the option `--dataset`; `help` says more about it."""
+    parser.add_argument("--dataset", help=f"name of a dataset of the config, or a dict, or a HDF file. {help}")
+
+
+def add_file(parser: argparse.ArgumentParser, name: str | None, option: str, *, help: str) -> None:
+    """
+    Adds a file that can be given by an option or as an argument without one.
+
+    :param parser: gets both
+    :param name: of the argument; None: there is only the option
+    :param option: such as "--file_name"
+    :param help: a sentence
+    """
+    dest = option.lstrip("-").replace("-", "_")
+    if name is not None:
+        parser.add_argument(f"{dest}_argument", nargs="?", metavar=name, help=help)
+    parser.add_argument(option, dest=dest, help=help if name is None else f"the same as {name}")
+
+
+def file_of(args: argparse.Namespace, option: str) -> str | None:
+    """
+    :param args: of a tool
+    :param option: of `add_file`
+    :return: the file, however it was given; None if it was not
+    :raises UserError: if it was given twice
+    """
+    dest = option.lstrip("-").replace("-", "_")
+    by_option, by_argument = getattr(args, dest), getattr(args, f"{dest}_argument", None)
+    if by_option is not None and by_argument is not None:
+        raise UserError(f"option {option!r}: {by_option!r} and {by_argument!r} are given. One of them is enough.")
+    return by_option if by_option is not None else by_argument
+
+
+def required_file_of(args: argparse.Namespace, option: str, *, what: str) -> str:
+    """
+    :param args: see `file_of`
+    :param option: see `file_of`
+    :param what: it is
+    :raises UserError: if it was not given, or twice
+    """
+    given = file_of(args, option)
+    if given is None:
+        raise UserError(f"{what} is required: as the first argument, or with {option!r}.")
+    return given
+
+
+def init_config(args: argparse.Namespace, *, verbosity: int = 4, is_required: bool = False, **options: Any) -> Config:
+    """
+    :param args: of the tool. The config is a file; or the dict of a data set, or its name as `init_dataset_via_str`
+        takes it, which is the data set of the config then
     :param verbosity: of the log
+    :param is_required: whether there has to be a config
     :param options: win over those of the config
     :return: the global config
     :raises UserError: if it cannot be read
     """
+    text = required_file_of(args, "--config", what="a config") if is_required else file_of(args, "--config")
     is_config = text is not None and not _is_dataset(text)
     rnn.init_config(
-        text if is_config else None, extra_updates={"log": ["stdout"], "log_verbosity": [verbosity], **options}
+        text if is_config else None,
+        args.config_options,
+        extra_updates={"log": ["stdout"], "log_verbosity": [verbosity], **options},
     )
     rnn.init_log()
     config = get_global_config()
@@ -86,6 +153,12 @@ def open_dataset(config: Config, name: str | None = None) -> Dataset:
         known = [option for option in ("train", *dataset_names(config)) if config.opt_typed_value(option, None)]
         raise UserError(f"the config has no data set {name or 'train'!r}.\n  {nearest_hint(name or 'train', known)}")
     return dataset
+
+
+def _split_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """:return: arguments of the tool; from the first `++option` on, those of the config"""
+    num = next((i for i, arg in enumerate(argv) if arg.startswith("++")), len(argv))
+    return list(argv[:num]), list(argv[num:])
 
 
 def _as_dict(text: str) -> Any:

@@ -19,7 +19,7 @@ from returnn.util.files.atomic_file import open_atomic
 from returnn.util.files.text_file import iter_lines
 from returnn.util.numbers.numbers_dict import NumbersDict
 from returnn.util.numbers.stats import Stats
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
 from returnn.util.system.debug_shell import debug_shell
 from returnn.util.texts.human_readable import hms
 

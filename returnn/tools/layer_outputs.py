@@ -13,8 +13,7 @@ from returnn.datasets.static import StaticDataset
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.tensor import TensorDict
-from returnn.tf.engine.engine import Engine
-from returnn.tf.engine.forward_callback import forward_with_callback
+from returnn.util.python.optional_import import import_part
 
 NetDict = dict[str, Any]
 SeqOutputs = Mapping[str, numpy.ndarray]  # by name of the layer; [time, ..., feature] without padding
@@ -28,6 +27,8 @@ def layer_outputs(
     *,
     epoch: int | None = None,
     is_search: bool = False,
+    train_flag: bool = False,
+    change_net: Callable[[NetDict], NetDict] = lambda net_dict: net_dict,
 ) -> None:
     """
     :param config: of a trained model
@@ -36,18 +37,24 @@ def layer_outputs(
     :param process_seq: gets tag and outputs of each sequence
     :param epoch: whose parameters; default: the newest, or what the config says
     :param is_search: whether choices search; of hypotheses, the best one counts
+    :param train_flag: whether dropout and the like are on
+    :param change_net: changes options of layers
     :raises UserError: if there is no such layer or model
     """
     if epoch is not None:
         config.set("load_epoch", epoch)
     config.set("task", "forward")  # so that a model is loaded
-    engine = Engine(config)
+    if train_flag:
+        config.set("eval_use_train_flag", True)
+    engine = import_part("returnn.tf.engine").Engine(config)
     engine.use_eval_flag = False
     engine.use_search_flag = is_search
     names = {f"dumped_output_{i}": layer for i, layer in enumerate(layers)}
-    engine.init_network_from_config(net_dict_post_proc=lambda net_dict: _with_copies(net_dict, names, is_search))
+    engine.init_network_from_config(net_dict_post_proc=lambda net: _with_copies(change_net(net), names, is_search))
     try:
-        forward_with_callback(engine.session, dataset=dataset, callback=_Callback(names, process_seq))
+        forward = import_part("returnn.tf.engine.outputs.forward_callback").forward_with_callback
+        callback = _Callback(names, process_seq)
+        forward(engine.session, dataset=dataset, callback=callback, train_flag=train_flag, layers=names)
     finally:
         engine.finalize()
 

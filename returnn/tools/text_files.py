@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from returnn.engine.hypothesis_files import best_hypothesis, read_hypotheses, words_of
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import read_text
+from returnn.util.texts.text_scores import without_end
 
 Texts = dict[str, str]
 
 
-def read_pair(hyps: str, refs: str | Mapping[str, str]) -> tuple[Texts, Texts]:
+def read_pair(hyps: str, refs: str | Mapping[str, str], *, end: str | None = None) -> tuple[Texts, Texts]:
     """
     :param hyps: file of a search, with tags (formats "py", "py-words", "json"), or lines of text
     :param refs: file like that, or texts by tag
+    :param end: label at the end of sequences, which is left out
     :return: both by tag. Lines of text belong to the lines of the other file, or to the sequences in their order.
         Subwords are put together
     :raises UserError: if there is another number of lines
@@ -28,7 +30,8 @@ def read_pair(hyps: str, refs: str | Mapping[str, str]) -> tuple[Texts, Texts]:
         found = _by_line(lines, names, hyps)
     if wanted is None:
         wanted = _by_line(_lines(str(refs)), list(found), str(refs))
-    return ({tag: words_of(text) for tag, text in texts.items()} for texts in (found, wanted))  # type: ignore[return-value]
+    found, wanted = (without_end(texts, end) for texts in (found, wanted))
+    return tuple({tag: words_of(text) for tag, text in texts.items()} for texts in (found, wanted))  # type: ignore[return-value]
 
 
 def _with_tags(filename: str) -> Texts | None:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from returnn.util.bpe import StandardBytePairEncoder
-from returnn.util.bpe_learning import codes_text, learn_bpe
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
-from returnn.util.optional_import import import_optional
+from returnn.util.python.optional_import import import_optional
+from returnn.util.texts.bpe_learning import codes_text, learn_bpe
 
 END, UNKNOWN = "</s>", "<unk>"
 _SPECIAL = [END, UNKNOWN]
@@ -85,7 +85,7 @@ def _written(prefix: str, labels: Sequence[str], **options: Any) -> dict[str, An
     """:return: options of a vocabulary, whose sequences end with label 0"""
     text = "[\n" + "".join(f"{label!r},\n" for label in [*_SPECIAL, *labels]) + "]\n"
     write_atomic(f"{prefix}.vocab", text)
-    return {"vocab_file": f"{prefix}.vocab", **options, "seq_postfix": [0]}
+    return {"vocab_file": f"{prefix}.vocab", **options, "eos_label": END, "seq_postfix": [0]}
 
 
 def _most_frequent(counts: Counter[str], size: int | None) -> list[str]:

@@ -1,3 +1,4 @@
+import inspect
 import os
 import re
 import subprocess
@@ -10,10 +11,14 @@ import pytest
 import returnn
 from returnn.config.options import OPTIONS
 from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
+from returnn.datasets.core.seq_order import KNOWN_SEQ_ORDERINGS
+from returnn.datasets.util.text_post_process import _FACTORIES, _FUNCTIONS
 from returnn.help.class_text import first_sentence
+from returnn.help.network_classes import NETWORK_KINDS
 from returnn.help.option_text import option_text, readers_of
 from returnn.help.reference import OPTIONS_PAGE, options_page
 from returnn.help.topics import KINDS, help_text
+from returnn.tf.layers.options.layer_options import options_of
 from returnn.util.errors import ConfigError
 
 ROOT = Path(returnn.__file__).parent.parent
@@ -32,15 +37,14 @@ def test_all_options_are_listed():
 def test_each_option_is_explained(name):
     text = option_text(name, 100)
     assert text.startswith(f"option {name!r}")
-    if name != "use_horovod":
-        assert OPTIONS[name].purpose in text
-        assert OPTIONS[name].kind.expected in text
+    assert OPTIONS[name].purpose in text
+    assert OPTIONS[name].kind.expected in text
 
 
 def test_an_option():
     assert help_text("num_epochs", width=100) == (
         "option 'num_epochs'\n\nThe last epoch.\n\nvalues:  an integer from 0\ndefault: 5\n"
-        "read by: returnn/engine/epochs.py"
+        "read by: returnn/engine/epochs.py, returnn/sprint/interface.py"
     )
 
 
@@ -52,9 +56,34 @@ def test_an_option_that_is_a_dict_has_its_keys():
 
 
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.keys_of])
-def test_keys_of_options_that_are_dicts(name):
-    keys = help_text(name, width=100).partition("\nkey ")[2]
-    assert len(keys.splitlines()) > 2
+def test_each_key_of_options_that_are_dicts_has_a_meaning(name):
+    header, *rows = help_text(name, width=1000).partition("keys of the dict:\n\n")[2].splitlines()
+    assert len(rows) > 2
+    for row in rows:
+        assert len(row) > header.index("meaning"), row
+
+
+def test_what_help_refers_to_has_help_too():
+    names = [*OPTIONS, "LayerBase", *(name for kind in KINDS.values() for name in kind.names())]
+    mentioned = {}
+    for name in names:
+        text = help_text(name, width=10_000)
+        assert "this module" not in text, name
+        for other in re.findall(r"[Ss]ee `([^`]+)`", text):
+            if f"\n{other} " not in text:  # it is not another option there
+                mentioned.setdefault(other, name)
+    assert {"seq_order", "ReuseParams", "LSTMCell", "get_post_processor_function"} <= mentioned.keys()
+    for other, name in mentioned.items():
+        assert help_text(other, width=100).count("\n") > 1, name
+
+
+def test_things_that_help_refers_to():
+    assert help_text("ReuseParams", width=100).startswith(
+        "class 'ReuseParams' of returnn.tf.layers.core.reuse_params\n"
+    )
+    assert [name for name in KNOWN_SEQ_ORDERINGS if f"`{name}" not in help_text("seq_order", width=100)] == []
+    assert all(name in help_text("get_post_processor_function", width=100) for name in [*_FUNCTIONS, *_FACTORIES])
+    assert help_text("returnn.datasets.util.vocab_file", width=100) == help_text("vocab_file", width=100)
 
 
 def test_options_without_a_reader():
@@ -67,7 +96,7 @@ def test_options_without_a_reader():
 
 
 def test_readers_that_go_over_names():
-    assert readers_of("gradient_clip") == ["returnn/tf/updater/gradient_options.py"]
+    assert readers_of("maximize_grad_norm") == ["returnn/tf/updater/gradient_options.py"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,7 +105,7 @@ def test_all_classes_have_a_whole_sentence(kind):
     for name in KINDS[kind].names():
         sentence = first_sentence(KINDS[kind].get_class(name))
         assert re.fullmatch(r"\S.{8,}\.", sentence), name
-        assert f"\n{name} " in listed
+        assert f"\n{name.removesuffix('optimizer')} " in listed
 
 
 def test_descriptions_of_axes():
@@ -90,6 +119,7 @@ def test_descriptions_of_axes():
     [
         ("Vocabulary", "seq_postfix"),
         ("BytePairEncoding", "bpe_file"),
+        ("SentencePieces", "add_eos"),
         ("ExtractAudioFeatures", "window_len"),
         ("newbob", "newbob_relative_error_threshold"),
         ("HDFDataset", "use_cache_manager"),
@@ -101,11 +131,32 @@ def test_classes(name, part):
     assert f"\n{part} " in text
 
 
+@pytest.mark.parametrize("name", KINDS["vocabularies"].names())
+def test_vocabularies_accept_what_help_shows(name):
+    cls = KINDS["vocabularies"].get_class(name)
+    options = options_of(cls)
+    cls._check_options(dict.fromkeys(set(options) - {"self"}))
+    assert ("vocab_file" in options) == (name not in ("SentencePieces", "HuggingFaceTokenizer", "Utf8ByteTargets"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind in sorted(KINDS.keys() - NETWORK_KINDS.keys()) for name in KINDS[kind].names()],
+)
+def test_further_options_are_handed_on_to_the_base(kind, name):
+    """As `--help` shows the options of the base, then."""
+    cls = KINDS[kind].get_class(name)
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    for further in [param.name for param in parameters if param.kind is param.VAR_KEYWORD]:
+        assert f"**{further}" in inspect.getsource(cls.__init__).partition("super().__init__(")[2]
+
+
 def test_name_of_an_option_and_of_a_layer_has_both():
     text = help_text("window", width=110)
-    assert text.startswith("option 'window'")
-    assert "layer class 'window'" in text
+    assert text.startswith("2 things have the name 'window'.\n\noption 'window'\n---------------\n\n")
+    assert "\n\nlayer class 'window'\n--------------------\n\n" in text
     assert "optimizer 'adam'" in help_text("adam", width=110)
+    assert "---" not in help_text("softmax_over_spatial", width=110)
 
 
 def test_unknown_name_suggests_options_too():
@@ -113,7 +164,9 @@ def test_unknown_name_suggests_options_too():
         help_text("bacth_size", width=80)
 
 
-@pytest.mark.parametrize("name", ["batch_size", "options", "axis", "Vocabulary", "newbob", "datasets", ""])
+@pytest.mark.parametrize(
+    "name", ["", "batch_size", "attention_plot", "options", "axis", "ReuseParams", "linear", *KINDS]
+)
 def test_help_is_quick_and_imports_no_tensorflow(name):
     code = (
         "import sys; from returnn.__main__ import main; "

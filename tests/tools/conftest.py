@@ -1,7 +1,6 @@
 """Scripts of the folder `tools`, run in this process."""
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 
 import pytest
@@ -9,21 +8,15 @@ import pytest
 from returnn.config import set_global_config
 from returnn.log import log
 from returnn.tools.command_line import run_tool
+from returnn.tools.registry import tool_modules
 from returnn.util.behavior_version import BehaviorVersion
 
 TOOLS = Path(__file__).parent.parent.parent / "tools"
 
 
 def load_tool(name):
-    """:return: the module of a script"""
-    sys.path.insert(0, str(TOOLS))
-    try:
-        spec = importlib.util.spec_from_file_location(f"tool_{name.replace('-', '_')}", TOOLS / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(TOOLS))
-    return module
+    """:return: the module of a tool"""
+    return importlib.import_module(tool_modules()[name.replace("_", "-")])
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """Scripts about corpora and lexica."""
 
+import string
+
 import pytest
 
 from returnn.datasets.util.lexicon import Lexicon
@@ -86,3 +88,42 @@ def test_words(tool, bliss, tmp_path):
     out = tool("collect-words", bliss, "--lexicon", lexicon)[1]
     assert "1\tnew\tnot in the lexicon\n" in out
     assert out.endswith("not in the lexicon: 1 different words, 20.00% of all\n")
+
+
+def test_symbols(tool, bliss, tmp_path):
+    out = tmp_path / "symbols"
+    bliss.write_text(BLISS.replace("new", "(n3w)"))
+    none = ["--add_numbers", 0, "--add_lower_alphabet", 0, "--add_upper_alphabet", 0]
+    status, shown, err = tool("collect-orth-symbols", bliss, "--output", out, *none)
+    assert (status, err) == (0, "")
+    assert shown.startswith("6\tl\n4\to\n")
+    assert shown.endswith("3 texts, 0 left out; 27 symbols, 12 different ones\ntime: 0:00:04\n")
+    assert out.read_text() == " \n3\nd\ne\nh\nl\nn\no\nr\nw\n"
+    tool("collect-orth-symbols", bliss, "--output", out, "--remove_symbols", "( A")
+    assert set(out.read_text().splitlines()) == {*string.digits, *string.ascii_letters, ")"} - {"A"}
+
+
+def test_symbols_of_some_texts(tool, bliss, tmp_path):
+    shown = tool("collect-orth-symbols", bliss, "--max_seq_frame_len", 100, "--dump_orth_syms")[1]
+    assert shown.startswith("h e l l o\n2\tl\n")
+    assert "1 texts, 2 left out; " in shown
+    shown = tool("collect-orth-symbols", bliss, "--max_seq_frame_len", 75, "--frame_time", 20)[1]
+    assert "3 texts, 0 left out; " in shown
+    options = ["--filter_orth_sym", "nh", "--filter_orth_syms_seq", "o w", "--max_seq_orth_len", 9]
+    shown = tool("collect-orth-symbols", bliss, *options, "--collect_time", 0)[1]
+    assert shown.startswith("found symbol: hello\nfound symbol: new world\n")
+    assert "time" not in shown
+    text = tmp_path / "text"
+    text.write_text("hello world\n")
+    shown = tool("collect-orth-symbols", text, *options[:4])[1]
+    assert shown.startswith("found symbol: hello world\nfound sequence: hello world\n")
+    assert "time" not in shown
+    assert tool("collect-orth-symbols", text, "--max_seq_frame_len", 75)[2] == (
+        f"error: option '--max_seq_frame_len': '{text}' is text, and says nothing about time.\n"
+    )
+    assert tool("collect-orth-symbols", bliss, "--frame_time", 0)[2] == (
+        "error: option '--frame_time': 0 is no time; expected 1 or more milliseconds.\n"
+    )
+    bliss.write_text(BLISS.replace('end="5"', 'end="inf"'))
+    assert tool("collect-orth-symbols", bliss)[2].startswith("error: Bliss segment 'c/1A/b': has no 'end'")
+    assert tool("collect-orth-symbols", bliss, "--collect_time", 0)[0] == 0

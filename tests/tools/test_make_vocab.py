@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from returnn.datasets.util.vocabulary import Vocabulary
-from returnn.util.bpe_learning import learn_bpe, merged
+from returnn.util.texts.bpe_learning import learn_bpe, merged
 
 LINES = [
     "the cat sat on the mat",

@@ -1,11 +1,14 @@
 """Scripts that run a network."""
 
+from pathlib import Path
+
 import numpy
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
 import returnn.__main__ as rnn
+from returnn.tf.frontend_low_level.kernels.native import get_operations
 from returnn.util.backend_engine import BackendEngine
 
 tf1 = tf.compat.v1
@@ -107,6 +110,25 @@ def _import(filename, suffix):
         tf1.import_graph_def(tf1.GraphDef.FromString(filename.read_bytes()), name="")
     else:
         tf1.train.import_meta_graph(text_format.Parse(filename.read_bytes(), tf1.MetaGraphDef()))
+
+
+def test_kernels_of_a_graph_are_written_beside_it(tool, tmp_path, monkeypatch):
+    if get_operations() is None:
+        pytest.skip("there is no compiler")
+    config = tmp_path / "lstm.config"
+    layer = {"class": "rec", "unit": "nativelstm2", "n_out": 3, "from": "data"}
+    config.write_text(
+        f"#!rnn.py\nextern_data = {{'data': {{'dim': 2}}}}\nnetwork = {{'output': {layer}}}\n", encoding="utf8"
+    )
+    for is_wanted in (True, False):
+        monkeypatch.setenv("RETURNN_NATIVE", str(int(is_wanted)))
+        file = tmp_path / f"{is_wanted}.pb"
+        status, out, err = tool("compile_tf_graph", config, "--output_file", file, "--verbosity", 1)
+        library = tmp_path / f"{is_wanted}.pb.kernels.so"
+        assert (status, err, library.exists()) == (0, "", is_wanted)
+        assert ("kernels, to be loaded by tf.load_op_library before the graph: " in out) == is_wanted
+    monkeypatch.setenv("RETURNN_NATIVE", "1")
+    assert (tmp_path / "True.pb.kernels.so").read_bytes() == Path(get_operations().filename).read_bytes()
 
 
 def test_a_graph_for_training(tool, config):

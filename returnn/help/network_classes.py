@@ -1,0 +1,89 @@
+"""
+What can stand in a network by a name: layers, losses, units, optimizers.
+
+All of it follows from the classes: their docstrings, and the signatures of `__init__`, as they are in the source code.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from returnn.help.class_outline import outline_of, outlines_with
+from returnn.help.class_text import (
+    OPTION_COLUMNS,
+    Kind,
+    class_text,
+    option_row,
+    options_table,
+    public_options,
+    rows_text,
+)
+from returnn.tf.layers.options.layer_options import options_of, public_options_of
+
+COMMON = "LayerBase"  # stands for the options that all layers have
+_LAYERS = "returnn.tf.layers"
+_BASES = {  # what they declare, all classes of the kind have
+    "layers": (f"{_LAYERS}.core.layer_base", COMMON),
+    "losses": (f"{_LAYERS}.core.loss", "Loss"),
+    "units": (f"{_LAYERS}.rec.units.base", "RecUnit"),
+}
+_OF_NET_DICTS = {
+    "class": "name of the layer class",
+    "from": "the layers to take as input: a name, or a list; 'data' is the input of the network",
+    "loss_opts": "options of the loss",
+    "loss_scale": "the loss counts so much in the total loss",
+    "loss_only_on_non_search": "no loss in beam search",
+}
+
+
+@functools.cache
+def classes_of(kind: str) -> Mapping[str, type]:
+    """
+    :param kind: "layers", "losses", "units" or "optimizers"
+    :return: outlines of all classes of that kind, by the names that a config uses
+    """
+    if kind == "layers":
+        return outlines_with("layer_class", _LAYERS)
+    if kind == "losses":
+        return outlines_with("class_name", _LAYERS)
+    if kind == "units":
+        return outlines_with("unit_names", f"{_LAYERS}.rec.units")
+    return outlines_with("optimizer_names", "returnn.tf.optimizers")
+
+
+def _kind(title: str, kind: str) -> Kind:
+    return Kind(title, lambda: sorted(classes_of(kind)), lambda name: classes_of(kind)[name])
+
+
+NETWORK_KINDS = {
+    "layers": _kind("layer class", "layers"),
+    "losses": _kind("loss", "losses"),
+    "units": _kind("unit of the layer 'rec'", "units"),
+    "optimizers": _kind("optimizer", "optimizers"),
+}
+
+
+def network_class_text(kind: str, name: str, width: int) -> str:
+    """
+    :param kind: one of `NETWORK_KINDS`
+    :param name: as in a config, e.g. "softmax", "ce", "nativelstm2", "adam"
+    :param width: of the text, in characters
+    :return: what it is for, and all options
+    """
+    common = options_of(outline_of(*_BASES[kind])) if kind in _BASES else {}
+    text = class_text(f"{NETWORK_KINDS[kind].title} {name!r}", classes_of(kind)[name], width, common=common)
+    if kind == "layers":
+        return f"{text}\n\nOptions of all layers: --help {COMMON}"
+    if kind == "losses":
+        return f"{text}\n\nOptions of all losses, in 'loss_opts':\n{options_table(public_options(common), width)}"
+    return text
+
+
+def common_options_text(width: int) -> str:
+    """:return: the options that all layers have"""
+    base = outline_of(*_BASES["layers"])
+    options = options_of(base)
+    rows = [(name, "", text) for name, text in _OF_NET_DICTS.items()]
+    rows += [option_row(options[name]) for name in public_options_of(base) if name not in _OF_NET_DICTS]
+    return f"options of all layers\n\n{rows_text(OPTION_COLUMNS, rows, width)}"

@@ -1,0 +1,1 @@
+"""The tools of the command line, a module each: `make_parser`, and `main`, which does the work."""

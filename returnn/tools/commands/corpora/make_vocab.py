@@ -1,0 +1,46 @@
+"""Makes a vocabulary from text or a dataset: words, characters, byte pair encoding, or SentencePiece."""
+
+import argparse
+from collections.abc import Iterator
+
+from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
+from returnn.tools.dataset_dump import Selection
+from returnn.tools.seq_texts import seq_texts
+from returnn.tools.vocab_training import KINDS
+from returnn.util.errors import UserError
+from returnn.util.files.text_file import iter_lines
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """:return: of the arguments"""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="It prints the options of the vocabulary, for `extern_data` and the data set. Among them, 'seq_postfix'"
+        " puts the label of the end after each text, as language models and decoders need it; leave it out for CTC.",
+    )
+    parser.add_argument("kind", choices=KINDS, help="of the labels")
+    parser.add_argument("output", help="beginning of the names of the files")
+    parser.add_argument("--text", nargs="+", help="files with a sentence per line; may be compressed")
+    add_config(parser, help="file of a config, for its datasets")
+    add_dataset(parser, help="Instead of text")
+    parser.add_argument(
+        "--key", default="raw", help="data key of the texts in the dataset: raw text, or labels with names"
+    )
+    parser.add_argument("--size", type=int, help="number of labels, with those of the end and of what is unknown")
+    return parser
+
+
+def main(args: argparse.Namespace) -> None:
+    """Does the work."""
+    if bool(args.text) == bool(args.dataset):
+        raise UserError("one of the options '--text' and '--dataset' is required, for the texts.")
+    options = KINDS[args.kind](_texts(args), args.output, args.size)
+    print(f'"vocab": {options}')
+
+
+def _texts(args: argparse.Namespace) -> Iterator[str]:
+    for file in args.text or ():
+        yield from iter_lines(file)
+    if args.dataset:
+        dataset = open_dataset(init_config(args, verbosity=1), args.dataset)
+        yield from (text for _, text in seq_texts(dataset, args.key, Selection()))

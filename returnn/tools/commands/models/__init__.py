@@ -1,0 +1,1 @@
+"""Tools for models: checkpoints, outputs, graphs."""

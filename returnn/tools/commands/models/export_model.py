@@ -1,0 +1,42 @@
+"""Exports a trained network, to be run without this toolkit: SavedModel or frozen graph."""
+
+import argparse
+import os
+
+from returnn.engine.model_formats import MODEL_FORMATS
+from returnn.engine.model_names import model_of_task
+from returnn.tools.command_line import add_config, init_config, required_file_of
+from returnn.util.errors import UserError
+from returnn.util.python.optional_import import import_part
+
+_FORMAT_OF_SUFFIX = {"": "saved_model", ".pb": "frozen"}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """:return: of the arguments"""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_config(parser, "config", help="file of a config")
+    parser.add_argument("output", help="the new file or folder; by its suffix: .pb, or none for a SavedModel")
+    parser.add_argument("--checkpoint", help="with the parameters. Default: the newest one, or 'load_epoch'")
+    formats = ", ".join(f"{name} ({what})" for name, what in MODEL_FORMATS.items())
+    parser.add_argument("--format", help=f"in place of the suffix: {formats}")
+    parser.add_argument("--search", type=int, default=0, choices=(0, 1), help="1: with beam search")
+    parser.add_argument("--verbosity", type=int, default=4, help="of the log, 1 to 5")
+    return parser
+
+
+def main(args: argparse.Namespace) -> None:
+    """Does the work."""
+    required_file_of(args, "--config", what="a config")
+    kind = args.format or _FORMAT_OF_SUFFIX.get(os.path.splitext(args.output)[1], "saved_model")
+    config = init_config(args, verbosity=args.verbosity, task="search" if args.search else "forward")
+    epoch, newest = model_of_task(config)
+    checkpoint = args.checkpoint or newest
+    if checkpoint is None:
+        raise UserError("option '--checkpoint' is required, as the config has no model yet.")
+    graph = import_part("returnn.tf.graph_export")
+    export = import_part("returnn.tf.model_export")
+    mode = graph.GraphMode(train_flag=False, search_flag=bool(args.search))
+    model = export.freeze(config, checkpoint, mode, epoch=epoch or 1)
+    export.write_model(model, args.output, kind)
+    print(f"{model}\nwrote {args.output}: {MODEL_FORMATS[kind]}")

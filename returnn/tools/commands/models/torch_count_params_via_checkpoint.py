@@ -1,0 +1,27 @@
+"""Counts the parameters in a PyTorch checkpoint."""
+
+import argparse
+
+from returnn.tools.command_line import add_file, required_file_of
+from returnn.util.python.optional_import import import_part
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """:return: of the arguments"""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_file(parser, "checkpoint", "--file_name", help="file")
+    parser.add_argument("--ignore-prefix", nargs="*", default=[], help="leave out names that begin with one of these")
+    return parser
+
+
+def main(args: argparse.Namespace) -> None:
+    """Does the work."""
+    file = import_part("returnn.torch.checkpoint_file")
+    content = file.load_checkpoint_file(required_file_of(args, "--file_name", what="a checkpoint"), mmap=True)
+    tensors = dict(file.iter_tensors(file.model_of(content)))
+    counted = {
+        name: tensor.numel() for name, tensor in tensors.items() if not name.startswith(tuple(args.ignore_prefix))
+    }
+    for name, size in counted.items():
+        print(f"{name}: {size:,}")
+    print(f"{len(counted)} tensors, {sum(counted.values()):,} parameters")

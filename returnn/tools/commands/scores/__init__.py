@@ -1,0 +1,1 @@
+"""Tools for scores of hypotheses."""

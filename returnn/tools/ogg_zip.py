@@ -1,0 +1,229 @@
+"""
+An archive of `OggZipDataset`: the list of texts, and their audio. The recordings are segments of a Bliss corpus, or the
+files of a folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import wave
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+
+from returnn.datasets.util.audio_file import decode_audio
+from returnn.datasets.util.bliss import BlissSegment
+from returnn.datasets.util.rasr_archive import FileArchive, FileArchiveBundle
+from returnn.tools.bliss_segments import duration_of, recording_of
+from returnn.util.errors import UserError
+from returnn.util.files.atomic_file import open_atomic
+from returnn.util.files.text_file import iter_lines
+from returnn.util.python.optional_import import import_optional
+
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same for all, so that the same corpus gives the same archive
+AUDIO_SUFFIXES = (".wav", ".ogg", ".flac", ".mp3")
+MakeAudio = Callable[[BlissSegment, str], str]  # segment, file without suffix -> file with its audio
+
+
+@dataclass(frozen=True)
+class FfmpegOptions:
+    """How the program encodes. 0 and None: as it is in the source, or as the program chooses."""
+
+    codec: str | None = None  # libsndfile 1.2, which reads the archive, does not know FLAC in Ogg as ffmpeg writes it
+    loglevel: str = "info"
+    sample_rate: int = 0
+    num_channels: int = 0
+
+    def as_args(self) -> list[str]:
+        """:return: for the command line, without those of the log"""
+        args = ["-acodec", self.codec] if self.codec else []
+        args += ["-ar", str(self.sample_rate)] if self.sample_rate else []
+        return [*args, "-ac", str(self.num_channels)] if self.num_channels else args
+
+
+def write_ogg_zip(
+    segments: Iterable[BlissSegment], filename: str, *, make_audio: MakeAudio | None, folder: str
+) -> tuple[int, float]:
+    """
+    :param segments: their names are the tags
+    :param filename: of the archive, complete or as it was before
+    :param make_audio: None: the archive has texts alone
+    :param folder: for the audio files, before they are in the archive
+    :return: how many segments there are, and their seconds
+    :raises UserError: if there are none, or something is wrong with one
+    """
+    found = list(segments)
+    if not found:
+        raise UserError("there are no segments in the corpus, or none that are wanted.")
+    _check_names(found)
+    files: Sequence[str | None] = [None] * len(found)
+    if make_audio is not None:
+        paths = [os.path.join(folder, str(i)) for i in range(len(found))]
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            files = list(pool.map(make_audio, found, paths))
+    entries = [_entry(segment, file) for segment, file in zip(found, files, strict=True)]
+    name = os.path.basename(filename).removesuffix(".zip")
+    with open_atomic(filename, "wb") as out, zipfile.ZipFile(out, "w") as archive:
+        text = "[\n" + "".join(f"{entry!r},\n" for entry in entries) + "]\n"
+        archive.writestr(zipfile.ZipInfo(f"{name}.txt", _ZIP_DATE), text, zipfile.ZIP_DEFLATED)
+        for entry, file in zip(entries, files, strict=True):
+            if file is not None:
+                archive.writestr(zipfile.ZipInfo(f"{name}/{entry['file']}", _ZIP_DATE), Path(file).read_bytes())
+    return len(entries), sum(float(entry["duration"]) for entry in entries)
+
+
+def segments_of_folder(folder: str, text: str) -> list[BlissSegment]:
+    """
+    :param folder: with audio files, also in folders below it
+    :param text: file with a line for each recording that is wanted: its file without suffix, and what is said
+    :return: whole files, in the order of the text
+    :raises UserError: if a line has no file, or several
+    """
+    files: dict[str, list[str]] = {}
+    for path in sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES):
+        files.setdefault(path.relative_to(folder).with_suffix("").as_posix(), []).append(str(path))
+    if not files:
+        raise UserError(f"there is no audio file ({', '.join(AUDIO_SUFFIXES)}) in {folder!r}.")
+    segments = []
+    for line_nr, line in enumerate(iter_lines(text), start=1):
+        name, orth = [*line.split(maxsplit=1), "", ""][:2]
+        found = files.get(name, [])
+        if len(found) != 1:
+            several = f"has several files: {', '.join(found)}."
+            none = f"has no audio file.\n  There are {len(files)} in {folder!r}, such as that of {next(iter(files))!r}."
+            raise UserError(f"{text}, line {line_nr}: the recording {name!r} {several if found else none}")
+        segments.append(BlissSegment(name=name, audio=found[0], start=0.0, end=None, orth=orth.strip()))
+    return segments
+
+
+def segment_by_ffmpeg(corpus: str, options: FfmpegOptions) -> MakeAudio:
+    """
+    :param corpus: its file; audio that is not found as it is named there is looked for beside it
+    :param options: of the program
+    :return: cuts a segment out of its recording
+    """
+
+    def make(segment: BlissSegment, path: str) -> str:
+        end = [] if segment.end is None else ["-t", str(duration_of(segment))]
+        source = ["-ss", str(segment.start), *end, "-i", _audio_file(segment, corpus)]
+        return _encode(source, f"{path}.ogg", options, segment)
+
+    return make
+
+
+def whole_recording(corpus: str, segments: Iterable[BlissSegment]) -> MakeAudio:
+    """
+    :param corpus: see `segment_by_ffmpeg`
+    :param segments: all
+    :return: takes the file of a recording as it is
+    :raises UserError: if a recording has several segments
+    """
+    recordings: set[str] = set()
+    for segment in segments:
+        recording = recording_of(segment)
+        if recording in recordings or segment.start > 0:
+            raise UserError(
+                f"option '--no_conversion': segment {segment.name!r} is a part of its recording, which has to be cut."
+            )
+        recordings.add(recording)
+    return lambda segment, _path: _audio_file(segment, corpus)
+
+
+def segment_of_cache(
+    archive: FileArchive | FileArchiveBundle, options: FfmpegOptions, *, sample_rate: int, frame_rate: int
+) -> MakeAudio:
+    """
+    :param archive: by name of the segment, samples of 16 bits: one per frame, or all of a frame
+    :param options: of the program
+    :param sample_rate: samples per second
+    :param frame_rate: frames per second, if all samples of a frame are together
+    :return: encodes the samples of a segment
+    """
+
+    frame_size = sample_rate // frame_rate
+
+    def make(segment: BlissSegment, path: str) -> str:
+        if not archive.has_entry(segment.name):
+            raise UserError(f"option '--sprint_cache': there is no entry {segment.name!r}.")
+        _, samples = archive.read(segment.name, "feat")
+        values = numpy.asarray(samples)
+        if values.shape[1] not in (1, frame_size):
+            raise UserError(
+                f"option '--sprint_cache': entry {segment.name!r} has {values.shape[1]} values per frame. With "
+                f"{sample_rate} samples and {frame_rate} frames per second, {frame_size} are expected, or 1."
+            )
+        with wave.open(f"{path}.wav", "wb") as file:
+            file.setparams((1, 2, sample_rate, 0, "NONE", ""))
+            file.writeframes(numpy.clip(values.round(), -(2**15), 2**15 - 1).astype("<i2").tobytes())
+        return _encode(["-i", f"{path}.wav"], f"{path}.ogg", options, segment)
+
+    return make
+
+
+def _check_names(segments: Iterable[BlissSegment]) -> None:
+    names: set[str] = set()
+    for segment in segments:
+        if segment.name in names:
+            raise UserError(f"the corpus has several segments {segment.name!r}.")
+        names.add(segment.name)
+
+
+def _entry(segment: BlissSegment, file: str | None) -> dict[str, str | float]:
+    is_known = file is None or segment.end is not None
+    entry: dict[str, str | float] = {
+        "text": segment.orth,
+        "duration": duration_of(segment) if is_known else _seconds_of(str(file)),
+        "seq_name": segment.name,
+    }
+    return entry if file is None else {**entry, "file": f"{segment.name}{os.path.splitext(file)[1]}"}
+
+
+def _seconds_of(file: str) -> float:
+    audio, rate = decode_audio(Path(file).read_bytes(), name=file)
+    return round(len(audio) / rate, 6)
+
+
+def _audio_file(segment: BlissSegment, corpus: str) -> str:
+    if segment.audio is None:
+        raise UserError(f"Bliss segment {segment.name!r}: its recording has no 'audio'.")
+    candidates = [segment.audio, os.path.join(os.path.dirname(corpus), segment.audio)]
+    found = next((path for path in candidates if os.path.isfile(path)), None)
+    if found is None:
+        raise UserError(f"Bliss segment {segment.name!r}: the audio file {segment.audio!r} does not exist.")
+    return found
+
+
+def _encode(source: Sequence[str], target: str, options: FfmpegOptions, segment: BlissSegment) -> str:
+    log = ["-nostdin", "-hide_banner", "-loglevel", options.loglevel]
+    exact = ["-vn", "-map_metadata", "-1", "-fflags", "+bitexact", "-flags:a", "+bitexact"]
+    command = [find_ffmpeg(), *log, "-y", *source, *exact, *options.as_args(), target]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    text = result.stdout.decode("utf8", errors="replace").strip()
+    if result.returncode != 0:
+        last = text.splitlines()[-1] if text else f"exit status {result.returncode}"
+        raise UserError(
+            f"Bliss segment {segment.name!r}: ffmpeg failed: {last}\n  The command was: {' '.join(command)}"
+        )
+    if text:
+        print(text)
+    return target
+
+
+@functools.cache
+def find_ffmpeg() -> str:
+    """
+    :return: the program, or that of the package `imageio_ffmpeg`
+    :raises UserError: if there is none
+    """
+    found = shutil.which("ffmpeg")
+    if found is None:
+        package = import_optional("imageio_ffmpeg", needed_for="encoding audio, as there is no program 'ffmpeg'")
+        found = str(package.get_ffmpeg_exe())
+    return found

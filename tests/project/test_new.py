@@ -1,0 +1,55 @@
+"""New projects: each config passes the check, and trains."""
+
+import os
+import sys
+
+import pytest
+
+import returnn.__main__ as rnn
+from returnn.project.new import KINDS, new_project
+from returnn.util.backend_engine import BackendEngine
+
+
+@pytest.fixture(autouse=True)
+def backend():
+    before = BackendEngine.selected_engine
+    yield
+    BackendEngine.selected_engine = before
+
+
+@pytest.fixture
+def without_module():
+    """The modules of projects have the same name."""
+    yield
+    sys.modules.pop("project_data", None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_config_is_right_and_trains(kind, tmp_path, monkeypatch, without_module, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert rnn.main(["returnn", "new", "my-project", "--kind", kind]) == 0
+    assert "returnn train.config" in capfd.readouterr().out
+    monkeypatch.chdir("my-project")
+    monkeypatch.syspath_prepend(str(tmp_path / "my-project"))
+    assert rnn.main(["rnn.py", "train.config", "++task", "check"]) == 0, capfd.readouterr()
+    options = ["++num_epochs", "1", "++max_seqs", "10", "-v", "3"]
+    assert rnn.main(["rnn.py", "train.config", *options]) == 0, capfd.readouterr()
+    assert any(name.startswith("network.001") for name in os.listdir("model"))
+    if kind == "translation":  # whose loop has a loss, and so has its hypothesis in a search
+        evaluation = ["++task", "eval", "++eval_output_file_per_seq", "scores", "-v", "3"]
+        assert rnn.main(["rnn.py", "train.config", *evaluation]) == 0, capfd.readouterr()
+        assert os.path.getsize("scores")
+
+
+def test_what_is_wrong(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert rnn.main(["returnn", "new", "a", "--kind", "ct"]) == 1
+    assert capsys.readouterr().err.endswith("Did you mean 'ctc'?\n")
+    assert rnn.main(["returnn", "new", "a", "--data", "b"]) == 1
+    assert capsys.readouterr().err == "error: option '--data': there is no folder 'b'.\n"
+    assert rnn.main(["returnn", "new", "a b"]) == 1
+    assert "is no name for a folder" in capsys.readouterr().err
+    new_project("a", kind="ctc", data=str(tmp_path))
+    assert f"FOLDER = {str(tmp_path)!r}" in (tmp_path / "a" / "project_data.py").read_text()
+    assert rnn.main(["returnn", "new", "a"]) == 1
+    assert capsys.readouterr().err.startswith("error: 'a' exists already.\n")

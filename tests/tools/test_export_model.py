@@ -1,0 +1,140 @@
+"""Exported models, run by scripts without this toolkit: the same numbers."""
+
+import ast
+import runpy
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy
+import pytest
+import tensorflow as tf
+
+import returnn.__main__ as rnn
+from returnn.config import Config
+from returnn.tf.network import TFNetwork
+from returnn.util.backend_engine import BackendEngine
+from tests.tools.test_search_models import OPTIONS as SEARCH_OPTIONS
+from tests.tools.test_search_models import write_config
+
+tf1 = tf.compat.v1
+EXAMPLES = Path(__file__).parent.parent.parent / "demos" / "export"
+OPTIONS = {
+    "extern_data": {"data": {"dim": 2}, "classes": {"dim": 3, "sparse": True}},
+    "network": {
+        "conv": {
+            "class": "conv",
+            "filter_size": [3],
+            "padding": "same",
+            "n_out": 4,
+            "activation": "relu",
+            "from": "data",
+        },
+        "lstm": {"class": "rec", "unit": "nativelstm2", "n_out": 3, "direction": -1, "from": "conv"},
+        "attention": {"class": "self_attention", "num_heads": 1, "total_key_dim": 2, "n_out": 3, "from": "lstm"},
+        "output": {"class": "softmax", "from": "attention", "loss": "ce"},
+    },
+    "behavior_version": 21,
+}
+RNG = numpy.random.RandomState(1)
+DATA = RNG.normal(size=(3, 7, 2)).astype("float32")
+LENGTHS = numpy.array([7, 4, 5], "int32")
+DATA[numpy.arange(7) >= LENGTHS[:, None]] = 0.0
+
+
+def _model(folder, options):
+    """:return: config of a model with random parameters"""
+    path = write_config(folder, options)
+    assert rnn.main(["rnn.py", str(path), "++task", "initialize_model", "-v", "1"]) == 0
+    BackendEngine.selected_engine = None
+    for file in folder.glob("net.000.*"):
+        file.rename(str(file).replace(".000.", ".001."))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return _model(tmp_path_factory.mktemp("forward"), OPTIONS)
+
+
+def _run(example, model, inputs, folder):
+    """:return: what the script writes"""
+    source = (EXAMPLES / example).read_text(encoding="utf8")
+    assert "returnn" not in source.split('"""')[2]
+    numpy.savez(folder / "in.npz", **inputs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", [example, str(model), str(folder / "in.npz"), str(folder / "out.npz")])
+        tf1.reset_default_graph()
+        tf1.enable_eager_execution()  # an engine may have switched it off
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(runpy.run_path, str(EXAMPLES / example), run_name="__main__").result()
+    return dict(numpy.load(folder / "out.npz"))
+
+
+def _wanted(model):
+    """:return: (batch, time, labels), by the network itself"""
+    reader = tf.train.load_checkpoint(str(model.parent / "net.001"))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        net = TFNetwork(config=Config(OPTIONS), train_flag=False)
+        net.construct_from_dict(OPTIONS["network"])
+        for param in net.get_params_list():
+            param.load(reader.get_tensor(param.name.split(":")[0]), session)
+        data = net.extern_data.data["data"]
+        feed = {data.placeholder: DATA, data.get_sequence_lengths(): LENGTHS}
+        return session.run(net.get_default_output_layer().output.copy_as_batch_major().placeholder, feed)
+
+
+@pytest.mark.parametrize(("name", "example"), [
+    ("model", "run_saved_model.py"), ("model.pb", "run_frozen_graph.py"),
+])  # fmt: skip
+def test_exported_models_give_the_same(tool, model, tmp_path, name, example):
+    options = ["--verbosity", 1]
+    status, out, err = tool("export_model", model, tmp_path / name, *options)
+    assert (status, err) == (0, "")
+    assert "input data: " in out
+    inputs = {"data": DATA, "data:size1": LENGTHS}
+    found = _run(example, tmp_path / name, inputs, tmp_path)
+    output = found["output"]
+    if output.shape[:2] != (3, 7):
+        output = output.swapaxes(0, 1)
+    for b, length in enumerate(LENGTHS):
+        numpy.testing.assert_allclose(output[b, :length], _wanted(model)[b, :length], atol=1e-5)
+    alone = _run(example, tmp_path / name, {"data": DATA[1:2, :4], "data:size1": LENGTHS[1:2]}, tmp_path)["output"]
+    numpy.testing.assert_allclose(alone.reshape(4, 3), output[1, :4], atol=1e-5)
+
+
+def test_exported_search(tool, tmp_path):
+    model = _model(tmp_path, SEARCH_OPTIONS)
+    options = ["++task", "search", "++search_output_file", str(tmp_path / "hyps"), "++search_output_file_format", "py"]
+    options += ["++search_output_layer", "decision", "++search_data", "config:train"]
+    assert rnn.main(["rnn.py", str(model), *options, "-v", "1"]) == 0
+    BackendEngine.selected_engine = None
+    wanted = ast.literal_eval((tmp_path / "hyps").read_text())
+    options = ["--search", 1, "--verbosity", 1, "++search_output_layer", "decision"]
+    assert tool("export_model", model, tmp_path / "model", *options)[0] == 0
+    seqs = [numpy.array(seq["data"], "float32") for seq in SEARCH_OPTIONS["train"]["data"]]
+    lengths = numpy.array(list(map(len, seqs)), "int32")
+    data = numpy.stack([numpy.pad(seq, [(0, max(lengths) - len(seq)), (0, 0)]) for seq in seqs])
+    found = _run("run_saved_model.py", tmp_path / "model", {"data": data, "data:size1": lengths}, tmp_path)
+    (sizes,) = [value for name, value in found.items() if name.startswith("decision:size")]
+    labels = found["decision"] if found["decision"].shape[0] == 3 else found["decision"].T
+    assert [" ".join(map(str, row[:size])) for row, size in zip(labels, sizes, strict=True)] == list(wanted.values())
+
+
+def test_what_cannot_be_exported(tool, model, tmp_path):
+    (tmp_path / "there").mkdir()
+    assert tool("export_model", model, tmp_path / "there", "--verbosity", 1)[2] == (
+        f"error: {str(tmp_path / 'there')!r} exists already.\n  Remove it, or choose another name.\n"
+    )
+    assert tool("export_model", model, tmp_path / "a", "--format", "onnx", "--verbosity", 1)[2].startswith(
+        "error: option '--format': there is no format 'onnx'.\n"
+    )
+    other = repr({"output": {"class": "softmax", "n_out": 3, "from": "data"}})
+    assert tool("export_model", model, tmp_path / "a", "--verbosity", 1, "++network", other)[2].endswith(
+        "'output/W' has the shape (3, 3), but (2, 3) in the network.\n"
+    )
+    other = other.replace("'output'", "'out'").replace("'from'", "'is_output_layer': True, 'from'")
+    assert tool("export_model", model, tmp_path / "a", "--verbosity", 1, "++network", other)[2].endswith(
+        "there is no 'out/W', which the network has.\n"
+    )
+    none = tool("export_model", model, tmp_path / "a", "--verbosity", 1, "++model", tmp_path / "none")[2]
+    assert none == "error: option '--checkpoint' is required, as the config has no model yet.\n"

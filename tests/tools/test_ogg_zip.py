@@ -1,0 +1,233 @@
+"""Archives of audio that are made of a Bliss corpus."""
+
+import ast
+import sys
+import zipfile
+
+import numpy
+import pytest
+
+from returnn.datasets.audio import OggZipDataset
+from returnn.datasets.util.rasr_archive import FileArchive
+from returnn.tools.ogg_zip import find_ffmpeg
+from returnn.util.errors import UserError
+from tests.datasets.util.test_feature_extraction import RATE, sawtooth, wav_bytes
+
+BLISS = """<?xml version="1.0" encoding="utf8"?>
+<corpus name="c">
+  <recording name="1" audio="1.wav">
+    <segment name="a" start="0" end="0.5"><orth> hello world </orth></segment>
+    <segment name="b" start="0.75"><orth>hello</orth></segment>
+  </recording>
+  <recording name="2" audio="2.wav"><segment name="a"><orth>it's new</orth></segment></recording>
+</corpus>
+"""
+AUDIO = {"features": "raw", "peak_normalization": False}
+OPTIONS = ["--ffmpeg_acodec", "libvorbis", "--ffmpeg_loglevel", "error"]
+
+
+def louder(seconds):
+    """:return: samples that tell by how loud they are from where they come"""
+    audio = sawtooth(seconds)
+    return audio * numpy.linspace(0, 1, len(audio))
+
+
+def assert_similar(audio, wanted):
+    assert audio.shape == wanted.shape
+    assert numpy.abs(audio - wanted).mean() < 0.02
+
+
+@pytest.fixture
+def bliss(tmp_path):
+    path = tmp_path / "corpus.xml"
+    path.write_text(BLISS, encoding="utf8")
+    for name, seconds in (("1", 1.25), ("2", 0.25)):
+        (tmp_path / f"{name}.wav").write_bytes(wav_bytes(louder(seconds)))
+    return path
+
+
+@pytest.fixture
+def ffmpeg():
+    pytest.importorskip("soundfile")
+    try:
+        return find_ffmpeg()
+    except UserError as exc:
+        pytest.skip(str(exc))
+
+
+def entries(path):
+    with zipfile.ZipFile(path) as archive:
+        return ast.literal_eval(archive.read(f"{path.name.removesuffix('.zip')}.txt").decode("utf8"))
+
+
+def audio_of(path):
+    """:return: tag -> samples, as a data set reads them"""
+    dataset = OggZipDataset(path=str(path), audio=AUDIO, targets=None)
+    dataset.init_seq_order()
+    dataset.load_seqs(0, dataset.num_seqs)
+    return {dataset.get_tag(i): dataset.get_data(i, "data")[:, 0] for i in range(dataset.num_seqs)}
+
+
+def test_segments_are_cut(tool, bliss, tmp_path, ffmpeg):
+    out = tmp_path / "train.ogg.zip"
+    assert tool("bliss-to-ogg-zip", bliss, "--output", out, *OPTIONS)[::2] == (0, "")
+    assert entries(out) == [
+        {"text": "hello world", "duration": 0.5, "seq_name": "c/1/a", "file": "c/1/a.ogg"},
+        {"text": "hello", "duration": 0.5, "seq_name": "c/1/b", "file": "c/1/b.ogg"},
+        {"text": "it's new", "duration": 0.25, "seq_name": "c/2/a", "file": "c/2/a.ogg"},
+    ]
+    audio = audio_of(out)
+    wanted = {"c/1/a": louder(1.25)[: RATE // 2], "c/1/b": louder(1.25)[RATE * 3 // 4 :], "c/2/a": louder(0.25)}
+    assert list(audio) == list(wanted)
+    for tag, samples in wanted.items():
+        assert_similar(audio[tag], samples)
+    again = tmp_path / "again" / out.name
+    again.parent.mkdir()
+    assert tool("bliss-to-ogg-zip", bliss, "--output", again, *OPTIONS)[0] == 0
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_subset_with_another_sample_rate(tool, bliss, tmp_path, ffmpeg):
+    out, subset = tmp_path / "dev.zip", tmp_path / "subset"
+    subset.write_text("c/2/a\n")
+    options = ["--subset_segment_file", subset, "--ffmpeg_resample", RATE // 2, "--number_of_channels", 1]
+    status, shown, _ = tool("bliss-to-ogg-zip", bliss, "--output", out, *options, *OPTIONS, "--no_cleanup")
+    assert status == 0
+    folder, wrote = shown.splitlines()
+    assert wrote == f"wrote {out}: 1 segments, 0.000 hours"
+    with zipfile.ZipFile(out) as archive, open(f"{folder.removeprefix('converted files: ')}/0.ogg", "rb") as file:
+        assert archive.read("dev/c/2/a.ogg") == file.read()
+    dataset = OggZipDataset(path=str(out), audio={**AUDIO, "sample_rate": RATE // 2}, targets=None)
+    dataset.init_seq_order()
+    dataset.load_seqs(0, 1)
+    assert dataset.get_data(0, "data").shape == (RATE // 8, 1)
+
+
+@pytest.mark.parametrize("dim", [1, 80])
+def test_samples_of_a_cache(tool, bliss, tmp_path, ffmpeg, dim):
+    out, cache = tmp_path / "train.zip", tmp_path / "cache"
+    samples = (louder(0.5) * 2**15).astype("float32").reshape(-1, dim)
+    archive = FileArchive(str(cache), must_exists=False)
+    archive.add_feature_cache("c/1/a", samples, numpy.zeros((len(samples), 2)))
+    archive.finalize()
+    (tmp_path / "subset").write_text("c/1/a\n")
+    options = ["--output", out, "--sprint_cache", cache, *OPTIONS]
+    assert tool("bliss-to-ogg-zip", bliss, *options)[2] == (
+        "error: option '--sprint_cache': there is no entry 'c/1/b'.\n"
+    )
+    assert not out.exists()
+    options += ["--subset_segment_file", tmp_path / "subset"]
+    assert tool("bliss-to-ogg-zip", bliss, *options, "--ffmpeg_resample", 8000)[::2] == (0, "")
+    dataset = OggZipDataset(path=str(out), audio={**AUDIO, "sample_rate": 8000}, targets=None)
+    dataset.init_seq_order()
+    dataset.load_seqs(0, 1)
+    assert_similar(dataset.get_data(0, "data")[:, 0], louder(0.5))
+    if dim > 1:
+        assert tool("bliss-to-ogg-zip", bliss, *options, "--feat_sample_rate", 50)[2] == (
+            "error: option '--sprint_cache': entry 'c/1/a' has 80 values per frame. With 8000 samples and 50 frames "
+            "per second, 160 are expected, or 1.\n"
+        )
+
+
+def test_texts_alone(tool, bliss, tmp_path):
+    out = tmp_path / "train.zip"
+    bliss.write_text(BLISS.replace('start="0.75"', 'start="0.75" end="1.25"').replace('name="a">', 'name="a" end="1">'))
+    assert tool("bliss-to-ogg-zip", bliss, "--output", out, "--no_ogg")[0] == 0
+    assert [entry.get("file") for entry in entries(out)] == [None] * 3
+    dataset = OggZipDataset(
+        path=str(out), audio=None, targets={"class": "CharacterTargets", "labels": list("helo wrd'nit@")}
+    )
+    assert dataset.get_total_num_seqs() == 3
+
+
+def test_files_as_they_are(tool, bliss, tmp_path):
+    out = tmp_path / "train.zip"
+    options = ["--output", out, "--no_conversion"]
+    assert tool("bliss-to-ogg-zip", bliss, *options)[2] == (
+        "error: option '--no_conversion': segment 'c/1/b' is a part of its recording, which has to be cut.\n"
+    )
+    (tmp_path / "subset").write_text("c/2/a\n")
+    options += ["--subset_segment_file", tmp_path / "subset"]
+    assert tool("bliss-to-ogg-zip", bliss, *options)[0] == 0
+    assert entries(out) == [{"text": "it's new", "duration": 0.25, "seq_name": "c/2/a", "file": "c/2/a.wav"}]
+    numpy.testing.assert_allclose(audio_of(out)["c/2/a"], louder(0.25), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--no_ogg", "--ffmpeg_acodec", "flac"], "option '--ffmpeg_acodec': with '--no_ogg', nothing is converted."),
+        (["--no_conversion", "--sprint_cache", "x"], "option '--sprint_cache': with '--no_conversion', nothing is"),
+        (["--no_ogg"], "Bliss segment 'c/1/b': has no 'end', so its duration is not known."),
+    ],
+)
+def test_wrong_options(tool, bliss, tmp_path, options, message):
+    status, _, err = tool("bliss-to-ogg-zip", bliss, "--output", tmp_path / "x.zip", *options)
+    assert status == 1
+    assert err.startswith(f"error: {message}")
+    assert not (tmp_path / "x.zip").exists()
+
+
+def test_wrong_corpora(tool, bliss, tmp_path, ffmpeg):
+    options = ["--output", tmp_path / "x.zip", *OPTIONS]
+    (tmp_path / "2.wav").write_text("no audio")
+    err = tool("bliss-to-ogg-zip", bliss, *options)[2]
+    assert err.startswith("error: Bliss segment 'c/2/a': ffmpeg failed: ")
+    assert "\n  The command was: " in err
+    (tmp_path / "2.wav").unlink()
+    assert tool("bliss-to-ogg-zip", bliss, *options)[2] == (
+        "error: Bliss segment 'c/2/a': the audio file '2.wav' does not exist.\n"
+    )
+    bliss.write_text(BLISS.replace('name="b"', 'name="a"'))
+    assert tool("bliss-to-ogg-zip", bliss, *options)[2] == "error: the corpus has several segments 'c/1/a'.\n"
+    bliss.write_text("<corpus name='c'></corpus>")
+    assert tool("bliss-to-ogg-zip", bliss, *options)[2] == (
+        "error: there are no segments in the corpus, or none that are wanted.\n"
+    )
+
+
+def test_folder_of_files(tool, tmp_path):
+    (tmp_path / "wavs" / "sub").mkdir(parents=True)
+    for name, seconds in (("1", 1.25), ("sub/2", 0.25)):
+        (tmp_path / "wavs" / f"{name}.wav").write_bytes(wav_bytes(louder(seconds)))
+    text, out = tmp_path / "text", tmp_path / "train.zip"
+    text.write_text("sub/2 it's new\n1  hello world\n", encoding="utf8")
+    status, shown, _ = tool("make-ogg-zip", tmp_path / "wavs", text, out)
+    assert (status, shown) == (0, f"wrote {out}: 2 recordings, 0.000 hours\n")
+    assert entries(out) == [
+        {"text": "it's new", "duration": 0.25, "seq_name": "sub/2", "file": "sub/2.wav"},
+        {"text": "hello world", "duration": 1.25, "seq_name": "1", "file": "1.wav"},
+    ]
+    audio = audio_of(out)
+    assert sorted(audio) == ["1", "sub/2"]
+    numpy.testing.assert_allclose(audio["sub/2"], louder(0.25), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 hello\n2 no\n", "text, line 2: the recording '2' has no audio file.\n  There are 1 in '"),
+        ("1 hello\n\n", "text, line 2: the recording '' has no audio file."),
+        ("1 hello\n1 again\n", "the corpus has several segments '1'."),
+    ],
+)
+def test_wrong_texts_of_a_folder(tool, tmp_path, text, message):
+    (tmp_path / "wavs").mkdir()
+    arguments = [tmp_path / "wavs", tmp_path / "text", tmp_path / "x.zip"]
+    (tmp_path / "text").write_text(text)
+    assert tool("make-ogg-zip", *arguments)[2].startswith("error: there is no audio file (.wav, ")
+    (tmp_path / "wavs" / "1.wav").write_bytes(wav_bytes(louder(0.25)))
+    assert message in tool("make-ogg-zip", *arguments)[2]
+    (tmp_path / "wavs" / "1.flac").write_bytes(b"")
+    assert "the recording '1' has several files: " in tool("make-ogg-zip", *arguments)[2]
+    assert not (tmp_path / "x.zip").exists()
+
+
+def test_without_ffmpeg(tool, bliss, tmp_path, monkeypatch):
+    find_ffmpeg.cache_clear()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    status, _, err = tool("bliss-to-ogg-zip", bliss, "--output", tmp_path / "x.zip")
+    find_ffmpeg.cache_clear()
+    assert status == 1
+    assert err.startswith("error: The package 'imageio_ffmpeg' is needed for encoding audio, as there is no program ")

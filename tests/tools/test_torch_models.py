@@ -1,0 +1,139 @@
+"""Scripts that make a model of a config with PyTorch."""
+
+import numpy
+import pytest
+
+from returnn.config import Config, set_global_config
+from returnn.engine.frontend import tasks
+from returnn.util.backend_engine import BackendEngine
+
+torch = pytest.importorskip("torch")
+
+CONFIG = """#!rnn.py
+from tests.engine.frontend import small_model
+from tests.engine.frontend.small_model import *
+
+globals().update(small_model.config(__import__("pathlib").Path({folder!r})).typed_dict)
+hidden = Dim(4, name="hidden")
+step_data = {{
+    "h": {{"dims": [batch_dim, hidden], "feature_dim": hidden}},
+    "c": {{"dims": [batch_dim, hidden], "feature_dim": hidden}},
+    "encoder": {{"dims": [batch_dim, time_dim, hidden], "feature_dim": hidden}},
+}}
+
+
+def one_step(*, model, extern_data, **kwargs):
+    out_dim = model.lstm.out_dim
+    h, c = (rf.replace_dim_v2(extern_data[key], in_dim=hidden, out_dim=out_dim) for key in ("h", "c"))
+    state = rf.LstmState(h=h, c=c)
+    encoder = extern_data["encoder"]
+    weights = rf.softmax(rf.dot(encoder, extern_data["h"], reduce=encoder.feature_dim), axis=time_dim)
+    context = rf.dot(weights, encoder, reduce=time_dim)
+    context = rf.replace_dim_v2(context, in_dim=encoder.feature_dim, out_dim=model.lstm.in_dim)
+    out, state = model.lstm(context, state=state, spatial_dim=single_step_dim)
+    ctx = rf.get_run_ctx()
+    ctx.mark_as_output(model.output(out), "logits", dims=[batch_dim, classes_dim])
+    ctx.mark_as_output(state.h, "new_h", dims=[batch_dim, model.lstm.out_dim])
+    ctx.mark_as_output(state.c, "new_c", dims=[batch_dim, model.lstm.out_dim])
+
+
+def bad_step(*, model, extern_data, **kwargs):
+    def double(state):
+        return [state[0] + 1, state[1] * 2]
+
+    first = rf.reduce_max(extern_data["data"], axis=time_dim)
+    _, x = rf.while_loop(lambda state: state[0] < 3, double, [rf.constant(0, dims=()), first])
+    rf.get_run_ctx().mark_as_output(x, "x")
+
+
+from returnn.tensor import single_step_dim
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """:return: file of a config, and a checkpoint of it"""
+    folder = tmp_path_factory.mktemp("model")
+    path = folder / "my.config"
+    path.write_text(CONFIG.format(folder=str(folder)), encoding="utf8")
+    made = Config()
+    made.load_file(str(path))
+    set_global_config(made)
+    before = BackendEngine.selected_engine
+    BackendEngine.select_engine(config=made)
+    tasks.train(made)
+    BackendEngine.selected_engine = before
+    set_global_config(None)
+    return path, folder / "net.001.pt"
+
+
+def test_model_and_optimizer(tool, model):
+    path, _ = model
+    status, out, err = tool("torch_inspect_checkpoint_and_opt", path)
+    assert (status, err) == (0, "")
+    lines = [line.split()[:2] for line in out.splitlines()]
+    assert ["conv.filter", "float32[3,"] in lines
+    assert ["optimizer.conv.filter.exp_avg", "float32[3,"] in lines
+    assert out.endswith("epoch: 1\nstep: 2\noptimizer: Adam\n")
+    assert "optimizer." not in tool("torch_inspect_checkpoint_and_opt", path, "--interesting_exclude", "optimizer.")[1]
+    shown = tool("torch_inspect_checkpoint_and_opt", path, "--key", "optimizer.output.bias.step")[1]
+    assert shown == "optimizer.output.bias.step: mean 2, std 0, min 2, max 2\n2.0\n"
+    missing = tool("torch_inspect_checkpoint_and_opt", path, "++model", path.parent / "other")
+    assert missing[2] == "error: option 'model': there is no checkpoint yet.\n"
+    assert tool("torch_inspect_checkpoint_and_opt", path, "--cwd", path)[2].startswith("error: option '--cwd': ")
+
+
+@pytest.mark.parametrize("inputs", ["data", None])
+def test_onnx_of_a_whole_model(tool, model, tmp_path, inputs):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    file = tmp_path / "model.onnx"
+    options = ["--verbosity", 1, *(["--input_names", inputs] if inputs else ["--output_names", "output,best"])]
+    status, out, err = tool("torch_export_to_onnx", *model, file, *options)
+    assert (status, err) == (0, "")
+    assert "run by onnxruntime, it differs by " in out
+    session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    data = numpy.random.RandomState(1).normal(size=(4, 9, 9)).astype("float32")
+    lengths = numpy.array([9, 3, 5, 1], dtype="int32")
+    (together,) = session.run(["output"], {"data": data, "data:size1": lengths})
+    for i, length in enumerate(lengths):
+        feed = {"data": data[i : i + 1, :length], "data:size1": lengths[i : i + 1]}
+        numpy.testing.assert_allclose(session.run(["output"], feed)[0][0], together[i, :length], atol=1e-5)
+    assert ("output output:size1" in out) == (inputs is not None)
+
+
+def test_onnx_of_one_step_of_a_decoder(tool, model, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    file = tmp_path / "step.onnx"
+    options = ["--forward_step", "one_step", "--extern_data", "step_data", "--input_names", "h,c,encoder"]
+    status, _, err = tool("torch_export_to_onnx", *model, file, *options, "--verbosity", 1)
+    assert (status, err) == (0, "")
+    session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    encoder = numpy.random.RandomState(1).normal(size=(2, 6, 4)).astype("float32")
+    sizes = numpy.array([6, 2], dtype="int32")
+
+    def run(rows, frames):
+        state = {name: numpy.zeros((len(rows), 4), "float32") for name in ("h", "c")}
+        steps = []
+        for _ in range(3):
+            feed = {"encoder": encoder[rows][:, :frames], "encoder:size1": sizes[rows], **state}
+            logits, state["h"], state["c"] = session.run(["logits", "new_h", "new_c"], feed)
+            steps.append(logits)
+        return numpy.stack(steps, axis=1)
+
+    together = run([0, 1], 6)
+    numpy.testing.assert_allclose(run([1], 2)[0], together[1], atol=1e-6)
+    assert abs(together[:, 0] - together[:, 2]).max() > 1e-3
+
+
+def test_what_cannot_be_exported(tool, model, tmp_path):
+    pytest.importorskip("onnx")
+    file = tmp_path / "model.onnx"
+    error = tool("torch_export_to_onnx", *model, file, "--forward_step", "bad_step", "--verbosity", 1)[2]
+    assert "Loops and conditions over values are not possible; export one step of a decoder with its state." in error
+    assert not file.exists()
+    error = tool("torch_export_to_onnx", *model, file, "--forward_step", "no_step", "--verbosity", 1)[2]
+    assert error == "error: option 'no_step': there is no function of this name in the config.\n"
+    error = tool("torch_export_to_onnx", *model, file, "--output_names", "outputs", "--verbosity", 1)[2]
+    assert error.startswith("error: option '--output_names': there is no output 'outputs'.\n  Did you mean 'output'")

@@ -1,0 +1,78 @@
+"""The wheel has all tools. Their help, and what needs no TensorFlow, works without optional packages."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from returnn.tools.registry import tool_modules
+from tests.tools.conftest import TOOLS
+
+ROOT = TOOLS.parent
+WITHOUT_OPTIONAL_PACKAGES = """
+import importlib.abc, sys
+
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] in {optional!r}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+OPTIONAL = ("tensorflow", "keras", "torch", "matplotlib", "sentencepiece", "soundfile", "sacrebleu", "scipy", "kenlm")
+HELP_OF_ALL = """
+import contextlib, io
+from returnn.__main__ import main
+from returnn.tools.registry import tool_modules
+for name in tool_modules():
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        main(["returnn", "tool", name, "--help"])
+    print(text.getvalue().partition(chr(10))[0])
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The wheel, unpacked into a folder, beside something that hides optional packages; runs Python there."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    options = ["--no-deps", "--no-index"]
+    source = folder / "source"
+    source.mkdir()
+    for name in ("returnn", "pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        os.symlink(ROOT / name, source / name)
+    subprocess.run([*pip, "wheel", *options, "--no-build-isolation", "-w", folder, source], check=True)
+    (wheel,) = folder.glob("*.whl")
+    subprocess.run([*pip, "install", *options, "--target", folder / "site", wheel], check=True)
+    (folder / "site" / "sitecustomize.py").write_text(WITHOUT_OPTIONAL_PACKAGES.replace("{optional!r}", repr(OPTIONAL)))
+
+    def run(*args):
+        env = {**os.environ, "PYTHONPATH": str(folder / "site")}
+        return subprocess.run([sys.executable, *args], cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_help_of_all_tools(installed):
+    result = installed("-c", HELP_OF_ALL)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert [line.split()[:4] for line in lines] == [["usage:", "returnn", "tool", name] for name in tool_modules()]
+
+
+def test_tool_of_the_wheel_works(installed, tmp_path):
+    (tmp_path / "a").write_text("one two\n")
+    result = installed("-m", "returnn", "tool", "score", tmp_path / "a", tmp_path / "a")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("WER 0.00%")
+
+
+def test_missing_framework_is_said(installed):
+    result = installed("-m", "returnn", "tool", "tf-inspect-checkpoint", "net.001")
+    assert result.returncode == 1
+    assert result.stderr == "error: The package 'tensorflow' is needed for this.\n  pip install tensorflow-cpu\n"
+    result = installed("-m", "returnn", "++task", "train")
+    assert result.returncode == 1
+    assert result.stderr.endswith("The package 'tensorflow' is needed for this.\n  pip install tensorflow-cpu\n")
