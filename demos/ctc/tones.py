@@ -11,7 +11,7 @@ import numpy
 
 WORDS = {"up": (300.0, 900.0), "down": (900.0, 300.0), "high": (1500.0, 1500.0)}  # Hz, at begin and end
 _SAMPLE_RATE = 8000
-_NUM_SEQS = {"train": 60, "test": 20}
+_NUM_SEQS = {"train": 60, "test": 20}  # by default
 
 
 def words() -> list[str]:
@@ -19,10 +19,11 @@ def words() -> list[str]:
     return os.environ.get("CTC_WORDS", " ".join(WORDS)).split()
 
 
-def archive(split: str, folder: str) -> str:
+def archive(split: str, folder: str, *, num_seqs: int | None = None) -> str:
     """
     :param split: "train" or "test"
     :param folder: where it is generated
+    :param num_seqs: how many are generated
     :return: zip file for `OggZipDataset`
     """
     given = os.environ.get("CTC_DATA")
@@ -30,15 +31,15 @@ def archive(split: str, folder: str) -> str:
         return os.path.join(given, f"{split}.zip")
     filename = os.path.join(folder, f"tones-{split}.zip")
     if not os.path.exists(filename):
-        _write(filename, f"tones-{split}", split)
+        _write(filename, f"tones-{split}", split, num_seqs or _NUM_SEQS[split])
     return filename
 
 
-def _write(filename: str, name: str, split: str) -> None:
+def _write(filename: str, name: str, split: str, num_seqs: int) -> None:
     random = numpy.random.RandomState(list(_NUM_SEQS).index(split))
     entries = []
     with zipfile.ZipFile(f"{filename}.part", "w") as file:
-        for i in range(_NUM_SEQS[split]):
+        for i in range(num_seqs):
             said = [str(word) for word in random.choice(list(WORDS), size=random.randint(3, 9))]
             samples = _samples(said, random)
             file.writestr(f"{name}/{i}.wav", _wav(samples))

@@ -1,0 +1,21 @@
+"""Runs a frozen graph: python run_frozen_graph.py MODEL.pb IN.npz OUT.npz. Needs TensorFlow."""
+
+import sys
+
+import numpy
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+def run(model, inputs):
+    with open(model, "rb") as file, tf.Graph().as_default() as graph:
+        tf1.import_graph_def(tf1.GraphDef.FromString(file.read()), name="")
+        outputs = {op.name.removeprefix("outputs/"): op.outputs[0] for op in graph.get_operations()}
+        outputs = {name: x for name, x in outputs.items() if x.op.name.startswith("outputs/")}
+        with tf1.Session() as session:
+            return session.run(outputs, {f"{name.replace(':', '_')}:0": value for name, value in inputs.items()})
+
+
+if __name__ == "__main__":
+    numpy.savez(sys.argv[3], **run(sys.argv[1], numpy.load(sys.argv[2])))

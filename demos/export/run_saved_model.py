@@ -1,0 +1,16 @@
+"""Runs a SavedModel: python run_saved_model.py MODEL IN.npz OUT.npz. Needs TensorFlow."""
+
+import sys
+
+import numpy
+import tensorflow as tf
+
+
+def run(model, inputs):
+    signature = tf.saved_model.load(model).signatures["serving_default"]
+    outputs = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+if __name__ == "__main__":
+    numpy.savez(sys.argv[3], **run(sys.argv[1], numpy.load(sys.argv[2])))

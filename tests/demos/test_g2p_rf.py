@@ -1,0 +1,166 @@
+"""The G2P model as a net dict, and in Python on PyTorch and TensorFlow: loss, gradients and hypotheses are the same."""
+
+import importlib
+import math
+import os
+import sys
+
+import numpy
+import pytest
+import tensorflow as tf
+import torch
+
+import returnn.frontend as rf
+from returnn.config import Config, set_global_config
+from returnn.engine.frontend import tasks as rf_tasks
+from returnn.engine.hypothesis_files import read_hypotheses
+from returnn.engine.learning_rate_file import read_learning_rate_file
+from returnn.log import log
+from returnn.tf.engine import tasks as net_dict_tasks
+from returnn.util.backend_engine import BackendEngine
+
+DEMO = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "demos", "g2p")
+SIZES = {"embedding": 3, "encoder": 4, "decoder": 5, "attention": 3}
+ENTROPY = -(0.9 * math.log(0.9) + 0.1 * math.log(0.1 / 39))  # of targets among 40 phonemes
+LENGTHS = ((3, 4), (7, 5), (1, 2), (5, 8), (9, 3))  # of words and pronunciations
+NUM_LABELS = sum(length for _, length in LENGTHS)
+BACKENDS = ("tensorflow-net-dict", "torch", "tensorflow")
+
+
+@pytest.fixture
+def demo(monkeypatch):
+    """:return: the modules with the net dict, and with the model in Python"""
+    monkeypatch.setattr(sys, "path", [DEMO, *sys.path])
+    log.initialize(verbosity=[3])
+    before = BackendEngine.selected_engine
+    yield importlib.import_module("g2p_network"), importlib.import_module("g2p_rf")
+    set_global_config(None)
+    rf.select_backend_numpy()
+    BackendEngine.selected_engine = before
+    tf.compat.v1.reset_default_graph()
+
+
+def options(demo, backend, folder):
+    network, model = demo
+    folder.mkdir(exist_ok=True)
+    random = numpy.random.RandomState(1)
+    words = [
+        {"data": random.randint(1, 20, n).astype("int32"), "classes": random.randint(0, 30, m).astype("int32")}
+        for n, m in LENGTHS
+    ]
+    data = {"class": "StaticDataset", "data": words, "output_dim": {"data": (28, 1), "classes": (40, 1)}}
+    common = {
+        "backend": backend, "behavior_version": 30, "train": data, "dev": data, "search_data": data,
+        "default_float_dtype": "float64", "learning_rate": 1.0, "max_seqs": 100, "batch_size": 100_000,
+        "num_epochs": 1, "model": str(folder / "net"), "learning_rate_file": str(folder / "rates"), "device": "cpu",
+        "extern_data": model.EXTERN_DATA, "search_output_file": str(folder / "hypotheses.py"),
+        "search_output_file_format": "py", "task": "train",
+    }  # fmt: skip
+    if backend == BACKENDS[0]:
+        net = network.attention_network(
+            **SIZES, encoder_dropout=0.0, decoder_dropout=0.0, output_dropout=0.0, beam_size=4
+        )
+        net["output"]["unit"]["output"]["length_normalization"] = False
+        extern_data = importlib.import_module("g2p_data").EXTERN_DATA
+        return {**common, "network": net, "extern_data": extern_data, "search_output_layer": "output"}
+    return {
+        **common, "train_step": model.train_step, "forward_step": model.forward_step, "beam_size": 4,
+        "get_model": lambda **_: model.Model(**SIZES, encoder_dropout=0.0, output_dropout=0.0),
+        "length_normalization_exponent": 0.0, "search_output_layer": "output",
+    }  # fmt: skip
+
+
+def run(task, options):
+    config = Config(options)
+    set_global_config(config)
+    BackendEngine.select_engine(config=config)
+    if options["backend"] != BACKENDS[0]:
+        getattr(rf_tasks, task)(config)
+    else:
+        getattr(net_dict_tasks, "search_task" if task == "search" else task)(config)
+    tf.compat.v1.reset_default_graph()
+
+
+def in_order(x, order, wanted):
+    """:return: the last axis of x, whose gates are in an order, in another one"""
+    parts = dict(zip(order, numpy.split(x, 4, axis=-1), strict=True))
+    return numpy.concatenate([parts[gate] for gate in wanted], axis=-1)
+
+
+def as_in_python(values):
+    """:return: parameters of the net dict by the names, and in the form, of the model in Python"""
+    found = {
+        "letters.weight": values["letters/W"], "phoneme.weight": values["output/rec/phoneme/W"],
+        "enc_ctx.weight": values["enc_ctx/W"], "enc_ctx.bias": values["enc_ctx/b"],
+        "s_ctx.weight": values["output/rec/s_ctx/W"], "feedback": values["output/rec/feedback/W"][0],
+        "energy": values["output/rec/energy/W"][:, 0], "readout.weight": values["output/rec/readout/W"],
+        "readout.bias": values["output/rec/readout/b"], "prob.weight": values["output/rec/prob/W"],
+        "prob.bias": values["output/rec/prob/b"],
+    }  # fmt: skip
+    for layer in ("lstm0", "lstm1"):
+        for name in ("fw", "bw"):
+            w, w_re, b = (in_order(values[f"{layer}_{name}/rec/{p}"], "jifo", "ifjo") for p in ("W", "W_re", "b"))
+            prefix = f"{layer}.{name}"
+            found |= {f"{prefix}.ff_weight": w.T, f"{prefix}.rec_weight": w_re.T, f"{prefix}.bias": b}
+    cell = "output/rec/s/rec/lstm_cell"
+    kernel, bias = (in_order(values[f"{cell}/{name}"], "ijfo", "ifjo") for name in ("kernel", "bias"))
+    num = SIZES["decoder"]
+    bias = bias + numpy.repeat([0.0, 1.0, 0.0, 0.0], num)  # TensorFlow's cell adds 1 to the forget gate
+    return {**found, "s.ff_weight": kernel[:-num].T, "s.rec_weight": kernel[-num:].T, "s.bias": bias}
+
+
+def values_of(name, backend):
+    if backend == "torch":
+        return {key: x.numpy() for key, x in torch.load(f"{name}.pt", weights_only=True)["model"].items()}
+    reader = tf.train.load_checkpoint(str(name))
+    values = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
+    if backend == BACKENDS[0]:
+        return as_in_python(values)
+    return {key.replace("/", "."): x for key, x in values.items() if key != "global_step"}
+
+
+@pytest.mark.slow
+def test_three_backends_train_and_decode_alike(demo, tmp_path):
+    run("initialize_model", {**options(demo, BACKENDS[0], tmp_path / "begin"), "task": "initialize_model"})
+    begin = str(tmp_path / "begin" / "net.000")
+    initial = values_of(begin, BACKENDS[0])
+    torch.save({"model": {key: torch.tensor(x) for key, x in initial.items()}}, f"{begin}.pt")
+    after, scores, hypotheses = {}, {}, {}
+    for backend in BACKENDS:
+        given = options(demo, backend, tmp_path / backend)
+        source = begin if backend == BACKENDS[0] else f"{begin}.pt"
+        # One step of gradient descent with the learning rate 1: the parameters differ by the gradients.
+        run("train", {**given, "import_model_train_epoch1": source})
+        after[backend] = values_of(tmp_path / backend / "net.001", backend)
+        scores[backend] = read_learning_rate_file(given["learning_rate_file"])[1].error
+        run("search", {**given, "task": "search", "load": str(tmp_path / backend / "net.001")})
+        hypotheses[backend] = read_hypotheses(given["search_output_file"])
+    wanted = after[BACKENDS[0]]
+    for backend in BACKENDS[1:]:
+        assert set(after[backend]) == set(wanted)
+        for name, value in wanted.items():
+            assert numpy.abs(value - initial[name]).max() > 1e-7, name
+            numpy.testing.assert_allclose(after[backend][name], value, rtol=0, atol=1e-9, err_msg=name)
+        for name in ("train", "dev"):
+            # The loss of the layer leaves out the entropy of the smoothed targets, on which nothing depends. Its mean
+            # is the sum times a factor of float32.
+            score = scores[BACKENDS[0]][f"{name}_score"] / float(numpy.float32(1 / NUM_LABELS)) / NUM_LABELS + ENTROPY
+            assert scores[backend][f"{name}_score"] == pytest.approx(score, abs=1e-9)
+            assert scores[backend][f"{name}_error"] == pytest.approx(scores[BACKENDS[0]][f"{name}_error"], abs=1e-6)
+        assert_same_hypotheses(hypotheses[BACKENDS[0]], hypotheses[backend])
+
+
+def assert_same_hypotheses(one, other):
+    """
+    In the net dict, a hypothesis has the label of the end, or, at its limit, as many labels as there are steps. In
+    Python, the last step is for the end, whether or not it comes.
+    """
+    assert list(one) == list(other)
+    lengths = set()
+    for tag, hyps in one.items():
+        for (score, text), (other_score, other_text) in zip(hyps, other[tag], strict=True):
+            assert other_score == pytest.approx(score, abs=1e-5)
+            labels = text.split()
+            assert labels[:-1] == other_text.split()
+            lengths.add(len(labels))
+    assert len(lengths) > 2
