@@ -1,9 +1,11 @@
 """What all tests share."""
 
 import contextlib
+import functools
 import signal
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -45,6 +47,30 @@ def fork_server() -> Iterator[ForkServer]:
     """Starts `rnn.py`, for all tests without importing TensorFlow anew."""
     with ForkServer() as server:
         yield server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """
+    Which process or thread comes first is up to the machine and to what else it does. A test of several of them
+    runs once more if it fails, and the summary names it (RERUN); one that fails twice has failed.
+    """
+    for item in items:
+        if "fork_server" in getattr(item, "fixturenames", ()) or _starts_processes(getattr(item, "module", None)):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@functools.cache
+def _starts_processes(module: ModuleType | None) -> bool:
+    """:return: whether it, or a module of the tests from which it takes a function, works with processes"""
+    values = list(vars(module).values()) if module else []
+    names = {getattr(value, "__module__", None) for value in values} | {
+        getattr(value, "__name__", None) for value in values
+    }
+    modules = [
+        module,
+        *(sys.modules.get(name) for name in names if isinstance(name, str) and name.startswith("tests.")),
+    ]
+    return any(hasattr(each, name) for each in modules for name in ("subprocess", "multiprocessing", "socket"))
 
 
 def pytest_collectstart() -> None:
