@@ -353,6 +353,13 @@ def _run(args: Sequence[str]) -> None:
         init(command_line_options=args)
         execute_main_task()
         error_occurred = False
+    except SystemExit as exc:
+        place = last_place_of_user(exc)
+        if place is not None:
+            where = f"{place.filename}, line {place.lineno}"
+            print(f"the config has ended the run: sys.exit({exc.code!r}) in {where}", file=log.v1)
+        error_occurred = bool(exc.code)
+        raise
     finally:
         finalize(error_occurred=error_occurred)
 

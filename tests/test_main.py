@@ -184,6 +184,16 @@ def test_interrupt(config_file, capsys):
     assert capsys.readouterr().err == "interrupted\n"
 
 
+@pytest.mark.parametrize(("code", "how"), [("0", "well"), ("", "well"), ("3", "with an error")])
+def test_a_config_that_ends_the_run(config_file, code, how, capsys):
+    name = config_file(f"import sys\nlog_verbosity = 4\nsys.exit({code})\n")
+    with pytest.raises(SystemExit):
+        rnn.main(["rnn.py", name])
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"the config has ended the run: sys.exit({code or None}) in {name}, line 4"
+    assert second.startswith(f"ends {how}, elapsed ")
+
+
 def test_startup_callback(config_file, capsys):
     name = config_file(
         "task = 'nop'\ndef startup_callback(*, config, **_):\n    print('task is', config.value('task', ''))\n"

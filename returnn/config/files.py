@@ -7,6 +7,7 @@ A Python config starts with `#!`, or its name ends with `.py`; JSON starts with 
 
 from __future__ import annotations
 
+import keyword
 import os
 import traceback
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from returnn.util.files.json_text import load_json
 from returnn.util.system.py_exec import custom_exec
 
 FileType = Literal["py", "js", "txt"]
+_HOW_TO_PYTHON = "\n  A Python config begins with '#!rnn.py' in its first line, or its name ends with '.py'."
 
 
 @dataclass(frozen=True)
@@ -106,16 +108,23 @@ def parse_json(source: ConfigSource) -> dict[str, Any]:
 def parse_key_values(source: ConfigSource) -> Iterator[tuple[str, str]]:
     """
     :return: key and value of each line
-    :raises ConfigError: if a line has no value
+    :raises ConfigError: if a line has no value, or is Python
     """
     for number, line in enumerate(source.content.splitlines(), start=1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
         key, *value = line.split(None, 1)
-        if not value:
+        where = f"config {source.filename!r}, line {number}"
+        if _is_python(key, *value):
             raise ConfigError(
-                f"config {source.filename!r}, line {number}: option {key!r} has no value.\n"
-                "  Each line is 'key value'. A Python config starts with '#!rnn.py', or its name ends with '.py'."
+                f"{where}: {line!r} is Python, but the file is read as lines 'key value'.{_HOW_TO_PYTHON}"
             )
+        if not value:
+            raise ConfigError(f"{where}: option {key!r} has no value. Each line is 'key value'.{_HOW_TO_PYTHON}")
         yield key, value[0]
+
+
+def _is_python(key: str, value: str = "") -> bool:
+    """:return: whether a line is an assignment or a statement, which no line `key value` is"""
+    return "=" in key or value.startswith("=") or keyword.iskeyword(key.rstrip(":"))

@@ -12,11 +12,15 @@ whenever the model is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
+from returnn.log import log
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.files.checkpoint_files import CheckpointError
+from returnn.util.files.checkpoint_names import is_missing
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,24 @@ class PreloadedFile:
     ignore_params_prefixes: Sequence[str] = ()
     var_name_mapping: Mapping[str, str] = field(default_factory=dict)
     custom_missing_load_func: Callable[..., Any] | None = None
+
+    @property
+    def where(self) -> str:
+        """How messages begin."""
+        return _where(self.name)
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """
+        Around what opens and reads the file.
+
+        :raises ConfigError: in place of a CheckpointError, with the name of the entry
+        """
+        print(f"Load parameters from {self.filename!r} (preload_from_files {self.name!r}).", file=log.v2)
+        try:
+            yield
+        except CheckpointError as exc:
+            raise ConfigError(f"{self.where}: {exc}") from exc
 
     def is_needed(self, *, is_training: bool, has_own_checkpoint: bool) -> bool:
         """
@@ -73,7 +95,7 @@ def preloaded_files(option: Mapping[str, Mapping[str, Any]] | None, kind: type[_
 
 
 def _entry(name: str, options: Mapping[str, Any], kind: type[_FileT]) -> _FileT:
-    where = f"option 'preload_from_files': {name!r}"
+    where = _where(name)
     if not isinstance(options, Mapping) or "filename" not in options:
         raise ConfigError(f"{where} is {options!r}.\n  It has to be a dict with 'filename'.")
     known = [f.name for f in fields(kind) if f.name != "name"]
@@ -84,3 +106,21 @@ def _entry(name: str, options: Mapping[str, Any], kind: type[_FileT]) -> _FileT:
             f"{where}: 'init_for_train' is {options['init_for_train']!r}.\n  Possible: True, False, 'always'."
         )
     return kind(name=name, **options)
+
+
+def _where(name: str) -> str:
+    return f"option 'preload_from_files': {name!r}"
+
+
+def warn_of_missing_files(option: Mapping[str, Mapping[str, Any]] | None) -> None:
+    """
+    For a training: says which files are not there that other tasks will load. It is an error there.
+
+    :param option: `preload_from_files` of the config
+    """
+    for name, options in sorted((option or {}).items()):
+        if not options.get("init_for_train") and is_missing(options["filename"]):
+            log.print_warning(
+                f"{_where(name)}: checkpoint {options['filename']!r} does not exist. The training does not load it, as"
+                " 'init_for_train' is not set; search, forward and evaluation do."
+            )

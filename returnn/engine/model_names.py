@@ -7,7 +7,7 @@ import os
 from returnn.config import Config
 from returnn.engine.epochs import Epochs
 from returnn.util.errors import ConfigError
-from returnn.util.files.checkpoint_names import get_checkpoint_filepattern, model_epoch_from_filename
+from returnn.util.files.checkpoint_names import get_checkpoint_filepattern, is_missing, model_epoch_from_filename
 
 _SUFFIXES = (".index", ".pt", ".safetensors")  # of the files by which a model exists
 
@@ -73,6 +73,7 @@ def model_of_task(config: Config) -> tuple[int | None, str | None]:
     existing = existing_models(config)
     load = config.options.load
     if load:
+        check_is_there(load, option="load")
         load = get_checkpoint_filepattern(load)
         given = [epoch for epoch in (config.options.load_epoch, config.options.epoch) if epoch > 0]
         return given[0] if given else _epoch_of(load), load
@@ -87,6 +88,21 @@ def model_of_task(config: Config) -> tuple[int | None, str | None]:
         have = ", ".join(map(str, existing)) or "none"
         raise ConfigError(f"there is no model of epoch {epoch}.\n  {config.options.model!r} has: {have}.")
     return epoch, existing[epoch]
+
+
+def check_is_there(checkpoint: str, *, option: str) -> None:
+    """
+    :param checkpoint: name without suffix, or one of its files
+    :param option: that names it
+    :raises ConfigError: if there is no such file
+    """
+    if is_missing(checkpoint):
+        folder = os.path.dirname(checkpoint) or "."
+        names = sorted(get_checkpoint_filepattern(name) for name in _entries(folder) if name.endswith(_SUFFIXES))
+        what = f"has: {', '.join(names[-5:]) or 'no checkpoint'}" if os.path.isdir(folder) else "does not exist"
+        raise ConfigError(
+            f"option {option!r}: checkpoint {checkpoint!r} does not exist.\n  The folder {folder!r} {what}."
+        )
 
 
 def train_start_epoch(config: Config) -> int:

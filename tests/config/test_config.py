@@ -185,6 +185,16 @@ def test_wrong_command_lines(args, message):
         ("#!rnn.py\nimport numpy\nnumpy.zeros('a')\n", "line 3: TypeError: "),
         ("{\n  'a': 1\n}", "JSON, line 2, column 3: Expecting property name enclosed in double quotes."),
         ("task\n", "line 1: option 'task' has no value."),
+        (
+            "task nop\nbehavior_version = 30\n",
+            "line 2: 'behavior_version = 30' is Python, but the file is read",
+        ),
+        (
+            "import os\n",
+            "line 1: 'import os' is Python, but the file is read as lines 'key value'.\n  A",
+        ),
+        ("# a\nnum_epochs=3\n", "line 2: 'num_epochs=3' is Python, but"),
+        ("def f(x):\n  return x\n", "begins with '#!rnn.py' in its first line, or its name ends with '.py'."),
     ],
 )
 def test_broken_config_names_its_line(load, tmp_path, text, message):

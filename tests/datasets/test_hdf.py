@@ -195,6 +195,22 @@ def test_file_has_no_name_before_it_is_complete(tmp_path):
     assert read(tmp_path / "a.hdf").num_seqs == 1
 
 
+def test_what_a_killed_process_leaves_is_removed(tmp_path):
+    code = (
+        "import os, signal, sys; from returnn.datasets.hdf import SimpleHDFWriter;"
+        "writer = SimpleHDFWriter(sys.argv[1], dim=2); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    filename = str(tmp_path / "a.hdf")
+    subprocess.run([sys.executable, "-c", code, filename], check=False)
+    assert len(os.listdir(tmp_path)) == 1
+    with SimpleHDFWriter(filename, dim=2) as writer:
+        writer.insert_batch(np.ones((1, 3, 2), "float32"), [3], ["x"])
+        assert os.listdir(tmp_path) == [os.path.basename(writer.tmp_filename)]
+    assert os.listdir(tmp_path) == ["a.hdf"]
+    (tmp_path / "ordinary").write_text("")
+    assert os.stat(filename).st_mode == os.stat(tmp_path / "ordinary").st_mode
+
+
 def test_reading_while_writing(tmp_path):
     writer = SimpleHDFWriter(str(tmp_path / "a.hdf"), dim=2, swmr=True)
     for i in range(2):

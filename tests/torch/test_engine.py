@@ -277,6 +277,23 @@ def test_parameters_of_another_model(trained, tmp_path):
         Engine(config(tmp_path, preload_from_files=preload)).init_train_from_config()
 
 
+@pytest.mark.parametrize("ignore_missing", [False, True])
+def test_a_file_to_preload_that_is_missing(ignore_missing, tmp_path):
+    file = {"filename": "nowhere/net.001", "init_for_train": True, "ignore_missing": ignore_missing}
+    with pytest.raises(
+        ConfigError, match=r"^option 'preload_from_files': 'old': checkpoint 'nowhere/net\.001' does not exist"
+    ):
+        Engine(config(tmp_path, preload_from_files={"old": file})).init_train_from_config()
+
+
+@pytest.mark.parametrize("option", ["import_model_train_epoch1", "load"])
+def test_an_imported_model_that_is_missing(option, tmp_path):
+    with pytest.raises(
+        ConfigError, match=f"^option '{option}': checkpoint 'nowhere/net.001' does not exist.\n  The folder 'nowhere' d"
+    ):
+        tasks.train(config(tmp_path, **{option: "nowhere/net.001"}))
+
+
 def test_a_model_that_does_not_fit(trained, tmp_path):
     with pytest.raises(CheckpointError, match=r"'conv.filter'.* has the shape \[3, 9, 5\] in the model, but \[3"):
         tasks.evaluate(config(trained, task="eval", get_model=lambda **_: small_model.Model(hidden=5)))

@@ -11,9 +11,9 @@ from returnn.util.errors import UserError
 class ForgivingFile(io.FileIO):
     """Keeps the first error, and takes everything from then on. What is in it is worth nothing then."""
 
-    def __init__(self, path: str, mode: str, *, name: str) -> None:
+    def __init__(self, path: str | int, mode: str, *, name: str) -> None:
         """
-        :param path: of the file
+        :param path: of the file, or a descriptor
         :param mode: of `open`
         :param name: for errors, what the file will be called
         """

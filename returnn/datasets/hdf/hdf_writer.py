@@ -26,6 +26,7 @@ from returnn.datasets.hdf.forgiving_file import ForgivingFile
 from returnn.datasets.hdf.hdf_file import attr_digest, attr_inputPattSize, attr_seqLengths
 from returnn.log import log
 from returnn.util.errors import UserError
+from returnn.util.files.aside import mode_of_new, open_aside
 from returnn.util.files.atomic_file import sync_folder
 
 ExtraType: TypeAlias = "Mapping[str, tuple[int | None, int, str]]"
@@ -75,18 +76,18 @@ class HdfFileWriter:
                 f"HDF file {filename} exists already.\n  Remove it, or set extend_existing_file to add to it."
             )
         self.filename = filename
-        self.tmp_filename = f"{filename}.{os.getpid()}.tmp" if aside else None
-        path = self.tmp_filename or filename
-        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        os.makedirs(os.path.dirname(os.path.abspath(filename)), exist_ok=True)
+        self.tmp_filename: str | None = None
         self._raw: ForgivingFile | None = None
-        if self.tmp_filename:
+        if aside:
             exists = extend and os.path.exists(filename)
+            handle, self.tmp_filename = open_aside(filename, prefix=f"{os.path.basename(filename)}.")
             if exists:
                 shutil.copyfile(filename, self.tmp_filename)
-            self._raw = ForgivingFile(path, "r+b" if exists else "w+b", name=filename)
+            self._raw = ForgivingFile(handle, "r+b", name=filename)
             self.file = h5py.File(self._raw, "r+" if exists else "w")
         else:
-            self.file = h5py.File(path, "a" if extend else "w", libver="latest")
+            self.file = h5py.File(filename, "a" if extend else "w", libver="latest")
         self._formats: dict[str, KeyFormat] = {}
         self._buffer: dict[str, list[Array]] = {}
         self._buffered_lengths: list[list[int]] = []
@@ -227,6 +228,7 @@ class HdfFileWriter:
             self._raw.close()
         if self.tmp_filename and os.path.exists(self.tmp_filename):
             with open(self.tmp_filename, "rb") as tmp_file:
+                os.fchmod(tmp_file.fileno(), mode_of_new(self.filename))
                 os.fsync(tmp_file.fileno())
             os.replace(self.tmp_filename, self.filename)
             sync_folder(os.path.dirname(os.path.abspath(self.filename)))

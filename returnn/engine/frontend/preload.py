@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from returnn.config.preloaded_file import PreloadedFile
-from returnn.log import log
 from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.files.checkpoint_files import CheckpointError
 
@@ -28,8 +27,7 @@ class ValuesToPreload(PreloadedFile):
         :return: values of the parameters that the file is for, by their names in the model
         :raises ConfigError: if the file does not fit
         """
-        where = f"option 'preload_from_files': {self.name!r}"
-        print(f"Load parameters from {self.filename!r} (preload_from_files {self.name!r}).", file=log.v2)
+        where = self.where
         if self.checkpoint_key and self.checkpoint_key in content:
             content = content[self.checkpoint_key]
         values = {}

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Protocol
 
 from returnn.config import Config
+from returnn.config.preloaded_file import warn_of_missing_files
 from returnn.engine.learning_rate_control import LearningRateControl
-from returnn.engine.model_names import ModelNames, start_epoch_without_model, train_start_epoch
+from returnn.engine.model_names import ModelNames, check_is_there, start_epoch_without_model, train_start_epoch
 from returnn.engine.run.cleanup import cleanup_policy, superfluous_epochs
 from returnn.engine.run.processes import Processes
 from returnn.engine.run.unfinished import UnfinishedEpoch, UnfinishedFiles
@@ -98,9 +99,10 @@ class ModelFiles:
         :param config: its options `start_epoch`, `import_model_train_epoch1`, `load`
         :param may_be_unfinished: whether it can go on inside of an epoch
         :return: what the training goes on from
-        :raises ConfigError: if all models are damaged
+        :raises ConfigError: if all models are damaged, or an imported one is not there
         :raises UserError: if another process trains them
         """
+        warn_of_missing_files(config.options.preload_from_files)
         processes = self.processes
         looking = partial(
             said_if_long, f"to look for models of {self.names.model!r}", limit_s=config.options.data_wait_limit_s
@@ -144,8 +146,12 @@ class ModelFiles:
                 f"The newest: {newest.skipped[0].reason}\n  'start_epoch = 1' starts anew, and writes over them."
             )
         self.names.epochs.current = start_epoch_without_model(config)
-        imported = config.options.import_model_train_epoch1 or config.options.load
-        return ModelToLoad(filename=imported or newest.checkpoint)
+        for option in ("import_model_train_epoch1", "load"):
+            filename = getattr(config.options, option)
+            if filename:
+                check_is_there(filename, option=option)
+                return ModelToLoad(filename=filename)
+        return ModelToLoad(filename=newest.checkpoint)
 
     def _lock_for_writing(self) -> None:
         if self.lock is not None and self.are_written:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from returnn.config.preloaded_file import PreloadedFile
-from returnn.log import log
 from returnn.tf.checkpoint.load import CustomCheckpointLoader, NetworkWithLayers
 
 
@@ -29,20 +28,20 @@ def set_preloaded_values(
     found: dict[object, tf.Variable] = {}
     for file in files:
         if file.is_needed(is_training=is_training, has_own_checkpoint=has_own_checkpoint):
-            print(f"Load parameters from {file.filename!r} (preload_from_files {file.name!r}).", file=log.v2)
-            # For what the options mean, see there.
-            loader = CustomCheckpointLoader(
-                filename=file.filename,
-                saveable_params=variables,
-                params_prefix=params_prefix,
-                load_if_prefix=file.prefix,
-                ignore_missing=file.ignore_missing,
-                ignore_params=file.ignore_params,
-                ignore_params_prefixes=file.ignore_params_prefixes,
-                var_name_mapping=file.var_name_mapping,
-                network=network,
-                custom_missing_load_func=file.custom_missing_load_func,
-            )
+            with file.opened():
+                # For what the options mean, see there.
+                loader = CustomCheckpointLoader(
+                    filename=file.filename,
+                    saveable_params=variables,
+                    params_prefix=params_prefix,
+                    load_if_prefix=file.prefix,
+                    ignore_missing=file.ignore_missing,
+                    ignore_params=file.ignore_params,
+                    ignore_params_prefixes=file.ignore_params_prefixes,
+                    var_name_mapping=file.var_name_mapping,
+                    network=network,
+                    custom_missing_load_func=file.custom_missing_load_func,
+                )
             loader.set_as_custom_init()
             found.update({ref: ref.deref() for ref in loader.get_variable_value_map()})
     return list(found.values())

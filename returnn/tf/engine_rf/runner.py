@@ -162,7 +162,9 @@ class GraphRunner:
         preloaded: set[str] = set()
         for file in self._preloaded:
             if file.is_needed(is_training=is_training, has_own_checkpoint=is_own):
-                found = file.values(variables, values_by_path(read_checkpoint(file.filename)))
+                with file.opened():
+                    content = read_checkpoint(file.filename)
+                found = file.values(variables, values_by_path(content))
                 new.update({variables[name].ref(): numpy.asarray(value) for name, value in found.items()})
                 preloaded |= set(found)
         if filename is not None:

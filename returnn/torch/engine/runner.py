@@ -117,7 +117,9 @@ class TorchRunner:
         names: set[str] = set()
         for file in self._preloaded:
             if file.is_needed(is_training=is_training, has_own_checkpoint=has_own_checkpoint):
-                values = file.values(self.parameters, checkpoints.load_model_file(file.filename))
+                with file.opened():
+                    content = checkpoints.load_model_file(file.filename)
+                values = file.values(self.parameters, content)
                 set_parameters(self.parameters, values)
                 names |= set(values)
         return names

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from returnn.util.errors import UserError
+from returnn.util.files.aside import mode_of_new, open_aside
 
 _OWN_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
@@ -39,13 +40,13 @@ def open_atomic(filename: str | os.PathLike[str], mode: str = "w", **open_opts: 
             yield file
         return
     with _explain_failure(filename):
-        handle, temp_path = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=_folder(path))
+        handle, temp_path = open_aside(path)
     try:
         with _explain_failure(filename), open(handle, mode, **opts) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            os.fchmod(file.fileno(), _mode_of(path))
+            os.fchmod(file.fileno(), mode_of_new(path))
         with _explain_failure(filename):
             os.replace(temp_path, path)
             sync_folder(_folder(path))
@@ -102,15 +103,6 @@ def _is_stream(filename: str | os.PathLike[str]) -> bool:
 
 def _folder(path: str) -> str:
     return os.path.dirname(path) or "."
-
-
-def _mode_of(path: str) -> int:
-    """:return: permissions of the old file, otherwise those that a new one gets"""
-    if os.path.exists(path):
-        return os.stat(path).st_mode & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
 
 
 @contextlib.contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 
+_EXISTS_BY = ("", ".index", ".pt", ".safetensors")  # suffixes of the files by which a checkpoint exists
 _SUFFIX = re.compile(r"(\.index|\.meta|\.data-\d+-of-\d+|(\.opt)?\.pt|\.safetensors)$")
 
 
@@ -13,6 +15,24 @@ def get_checkpoint_filepattern(filepath: str) -> str:
     :return: the name of the checkpoint, e.g. "model.003"
     """
     return _SUFFIX.sub("", filepath)
+
+
+def is_missing(checkpoint: str) -> bool:
+    """:return: whether there is no checkpoint of that name, of no format. What cannot be read may be there"""
+    names = {
+        f"{name}{suffix}" for name in (checkpoint, get_checkpoint_filepattern(checkpoint)) for suffix in _EXISTS_BY
+    }
+    return all(map(_is_absent, names))
+
+
+def _is_absent(filename: str) -> bool:
+    try:
+        os.stat(filename)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return os.path.isdir(filename)
 
 
 def model_epoch_from_filename(filename: str) -> int:

@@ -283,6 +283,15 @@ def test_preloaded_parameters_win_over_the_model(tmp_path):
     engine.finalize()
 
 
+@pytest.mark.parametrize("ignore_missing", [False, True])
+def test_a_file_to_preload_that_is_missing(ignore_missing, tmp_path):
+    file = {"filename": "nowhere/net.001", "init_for_train": True, "ignore_missing": ignore_missing}
+    with pytest.raises(
+        ConfigError, match=r"^option 'preload_from_files': 'old': checkpoint 'nowhere/net\.001' does not exist"
+    ):
+        Engine(config(tmp_path, preload_from_files={"old": file})).init_train_from_config()
+
+
 def test_start_in_the_middle_of_an_epoch(tmp_path):
     train(tmp_path, start_batch=1)
     assert parameters(tmp_path / "net.001")["global_step"] == 1

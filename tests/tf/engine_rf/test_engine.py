@@ -68,6 +68,15 @@ def test_parameters_have_the_names_of_modules(trained):
     assert parameters(trained / "net.002")["global_step"] == 4
 
 
+@pytest.mark.parametrize("ignore_missing", [False, True])
+def test_a_file_to_preload_that_is_missing(ignore_missing, tmp_path):
+    file = {"filename": "nowhere/net.001", "init_for_train": True, "ignore_missing": ignore_missing}
+    with pytest.raises(
+        ConfigError, match=r"^option 'preload_from_files': 'old': checkpoint 'nowhere/net\.001' does not exist"
+    ):
+        Engine(config(tmp_path, preload_from_files={"old": file})).init_train_from_config()
+
+
 def test_a_resumed_training_ends_with_the_same_parameters(trained, tmp_path):
     tasks.train(config(tmp_path, num_epochs=1))
     tasks.train(config(tmp_path, num_epochs=2))

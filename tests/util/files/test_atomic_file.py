@@ -80,6 +80,43 @@ def test_output_of_the_process_is_no_file_to_replace(to_file, tmp_path):
     assert ((tmp_path / "out").read_text() if to_file else done.stdout) == "before\ntext\nafter\n"
 
 
+KILLED = """
+import os, signal, sys
+from returnn.util.files.atomic_file import open_atomic
+with open_atomic(sys.argv[1]) as file:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_leaves_is_removed(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert path.read_text() == "old"
+    assert len(os.listdir(tmp_path)) == 2
+    write_atomic(path, "new")
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_what_another_process_is_writing_is_not_removed(tmp_path):
+    path = tmp_path / "a"
+    code = "import sys; from returnn.util.files.atomic_file import write_atomic; write_atomic(sys.argv[1], 'theirs')"
+    with open_atomic(path) as file:
+        subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+        assert path.read_text() == "theirs"
+        file.write("ours")
+    assert path.read_text() == "ours"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_files_of_others_stay(tmp_path):
+    names = [".a.b.12345678.tmp", ".a.1234.tmp", "a.12345678.tmp", ".a.12345678"]
+    for name in names:
+        (tmp_path / name).write_text("")
+    write_atomic(tmp_path / "a", "text")
+    assert sorted(os.listdir(tmp_path)) == sorted([*names, "a"])
+
+
 def test_errors_name_the_file(tmp_path):
     with pytest.raises(UserError, match=r"cannot write the file '.*/missing/a': No such file or directory\."):
         write_atomic(tmp_path / "missing" / "a", "")
