@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.tf.layers.core.layer_losses import target_keys
+from returnn.tf.layers.core.floors.layer_core import target_keys
 from returnn.tf.layers.core.loss_holder import LossHolder, total_of
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.network.data import NetworkData

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from returnn.tensor import Tensor
 from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, run_custom_post_inits
+from returnn.tf.layers.core.floors.layer_params import saved_params
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.core.layer_params import saved_params
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.structure.subnetwork import SubnetworkLayer
 from returnn.tf.network.place import NetworkPlace

@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from returnn.frontend import backend_ctx
 from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tf.layers.core.floors.layer_rec import LayerRec
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
-from returnn.tf.layers.core.layer_rec import LayerRec
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import StateTemplate, UndefinedSource
 from returnn.tf.layers.options.layer_options import layers_in_options, map_layers, options_of

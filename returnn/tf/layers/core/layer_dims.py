@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from returnn.tensor import Dim
+from returnn.tensor import Dim, Tensor
 
 _FactT = TypeVar("_FactT")
 
@@ -63,3 +63,26 @@ class DimsOfLayers:
         fact = self._facts.get((kind, dim))
         assert fact is None or isinstance(fact, kind)
         return fact
+
+
+@dataclass(frozen=True)
+class InPlaceOf:
+    """What is known of a dim: it has the same frames as this one, with lengths over other dims."""
+
+    dim: Dim
+
+
+def dim_in_place_of(dims: DimsOfLayers, dim: Dim, source: Tensor) -> Dim:
+    """:return: the dim of the source with the frames of this dim, if the source has one, or else this dim"""
+    if dim in source.dims:
+        return dim
+    return next((own for own in source.dims if dim in originals_of(dims, own)), dim)
+
+
+def originals_of(dims: DimsOfLayers, dim: Dim | None) -> list[Dim]:
+    """:return: the dims with the same frames which this one is in place of, the last one first"""
+    found = []
+    while dim is not None and (fact := dims.find(dim, InPlaceOf)) is not None:
+        dim = fact.dim
+        found.append(dim)
+    return found

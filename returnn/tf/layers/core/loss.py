@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.frames_of_target import check_of_lengths
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_options import options_of
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.errors import ConfigError, nearest_hint
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
 
 
 class Loss:
@@ -59,7 +57,7 @@ class Loss:
         self.custom_norm_factor = custom_norm_factor
         self.custom_inv_norm_factor = custom_inv_norm_factor
         self.scale = scale
-        self.layer: LayerBase | None = None
+        self.layer: LayerTargets | None = None
         self.output: Tensor
         self.target: Tensor | None = None
         self.output_with_activation: OutputWithActivation | None = None
@@ -152,7 +150,7 @@ class Loss:
         output: Tensor,
         output_with_activation: OutputWithActivation | None = None,
         target: Tensor | None = None,
-        layer: LayerBase | None = None,
+        layer: LayerTargets | None = None,
     ) -> None:
         """
         :param output: of the layer
@@ -169,7 +167,7 @@ class Loss:
         self.target = target
         self.__dict__.pop("_flat", None)
 
-    def init_by_layer(self, layer: LayerBase, layer_output_template: Tensor | None = None) -> None:
+    def init_by_layer(self, layer: LayerTargets, layer_output_template: Tensor | None = None) -> None:
         """
         :param layer: its output is compared with its target
         :param layer_output_template: the output to use instead of the one of the layer

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from returnn.tensor import Tensor
+from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_errors import naming_layer
 from returnn.tf.util.collectives import norm_factor_of_all
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
 
 
 class LossHolder:
@@ -27,7 +25,7 @@ class LossHolder:
         loss: Loss,
         layer_output: Tensor,
         reduce_func: Callable[[Any], Any] | None = None,
-        layer: LayerBase | None = None,
+        layer: LayerTargets | None = None,
         loss_value: Any = None,
         error_value: Any = None,
         norm_factor: Any = None,
@@ -58,12 +56,12 @@ class LossHolder:
     def __repr__(self) -> str:
         return f"<LossHolder {self.name!r} {self.loss.class_name!r}>"
 
-    def init(self, layer: LayerBase) -> LossHolder:
+    def init(self, layer: LayerTargets) -> LossHolder:
         """Sets the layer, and returns itself."""
         self._layer = layer
         return self
 
-    def get_layer(self) -> LayerBase:
+    def get_layer(self) -> LayerTargets:
         """:return: the layer"""
         assert self._layer is not None
         return self._layer
@@ -134,7 +132,7 @@ class LossHolder:
     def copy_new_base(
         self,
         name: str | None = None,
-        layer: LayerBase | None = None,
+        layer: LayerTargets | None = None,
         network: Network | None = None,
         reduce_func: Callable[[Any], Any] | None = None,
     ) -> LossHolder:

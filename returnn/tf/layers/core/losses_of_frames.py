@@ -9,17 +9,15 @@ are added up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.util.errors import ConfigError
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
 
 PARTS = ("value", "error", "frames")  # of a loss: its sum, that of its error, and the number of frames
 
@@ -34,7 +32,7 @@ def num_losses(desc: Any) -> int:
     return (desc.get("loss") is not None) + sum(map(num_losses, desc.values()))
 
 
-def check_number(layer: LayerBase, losses: Sequence[LossHolder], expected: int) -> None:
+def check_number(layer: LayerTargets, losses: Sequence[LossHolder], expected: int) -> None:
     """
     :param layer: with these losses
     :param losses: all of them
@@ -116,7 +114,7 @@ def _sum_of_valid(x: Tensor, time_dim: Dim) -> tf.Tensor:
     return rf.reduce_sum(valid, axis=valid.dims, use_mask=False).raw_tensor
 
 
-def behind(layer: LayerBase, inner: LossHolder, values: Mapping[str, Any]) -> LossHolder:
+def behind(layer: LayerTargets, inner: LossHolder, values: Mapping[str, Any]) -> LossHolder:
     """
     :param layer: which the loss is inside of
     :param inner: the loss as it is inside

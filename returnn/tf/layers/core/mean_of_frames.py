@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.frontend.control_flow_ctx import get_current_control_flow_ctx
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_rec import LayerRec
 from returnn.util.errors import ConfigError
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
 
 NUM_FRAMES = "number of frames"
 
 
-def keep_for_mean(layer: LayerBase, key: str, value: Tensor) -> None:
+def keep_for_mean(layer: LayerRec, key: str, value: Tensor) -> None:
     """
     Inside of a loop, also on templates.
 
@@ -35,7 +32,7 @@ def keep_for_mean(layer: LayerBase, key: str, value: Tensor) -> None:
     layer.keep_for_after_loop(NUM_FRAMES, rf.ones([batch], dtype="float32"))
 
 
-def means_of_frames(layer: LayerBase, frames: Mapping[str, Tensor], time_dim: Dim) -> dict[str, Tensor]:
+def means_of_frames(layer: LayerRec, frames: Mapping[str, Tensor], time_dim: Dim) -> dict[str, Tensor]:
     """
     :param layer: the same
     :param frames: {time_dim, B, ...} each, by key, among what `after_loop` got
@@ -49,13 +46,13 @@ def means_of_frames(layer: LayerBase, frames: Mapping[str, Tensor], time_dim: Di
     return {key: _mean(x, frames[NUM_FRAMES], time_dim) for key, x in values.items()}
 
 
-def check_not_in_loop(layer: LayerBase) -> None:
+def check_not_in_loop(layer: LayerRec) -> None:
     """:raises ConfigError: if it is in a loop, though it is computed for all frames of another one at once"""
     if layer.network.step.is_inside():
         raise ConfigError(_no_running_mean(layer))
 
 
-def _no_running_mean(layer: LayerBase) -> str:
+def _no_running_mean(layer: LayerRec) -> str:
     return (
         f"{layer.where()}: its running mean cannot be trained inside of a loop together with a condition or another\n"
         "  loop, as it changes once in each step."

@@ -8,26 +8,16 @@ becomes another dim. Where the merged dim is split into B and H again, it is T a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_axes import LayerAxes
+from returnn.tf.layers.core.layer_dims import InPlaceOf, originals_of
 from returnn.util.not_specified import NotSpecified
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
-
-
-@dataclass(frozen=True)
-class InPlaceOf:
-    """What is known of a dim: it has the same frames as this one, with lengths over other dims."""
-
-    dim: Dim
 
 
 def merge_dims(
-    layer: LayerBase, source: Tensor, dims: Sequence[Dim], *, out_dim: Dim | None = None
+    layer: LayerAxes, source: Tensor, dims: Sequence[Dim], *, out_dim: Dim | None = None
 ) -> tuple[Tensor, Dim]:
     """
     :param layer: to which new dims belong
@@ -42,7 +32,7 @@ def merge_dims(
     return with_lengths(layer, out, dims, lambda x: rf.merge_dims(x, dims=dims, out_dim=new_dim)[0]), new_dim
 
 
-def split_dims(layer: LayerBase, source: Tensor, axis: Dim, dims: Sequence[Dim]) -> Tensor:
+def split_dims(layer: LayerAxes, source: Tensor, axis: Dim, dims: Sequence[Dim]) -> Tensor:
     """
     :param layer: to which new dims belong
     :param source: {..., axis}
@@ -57,7 +47,7 @@ def split_dims(layer: LayerBase, source: Tensor, axis: Dim, dims: Sequence[Dim])
     return with_lengths(layer, split(source), [axis], split)
 
 
-def with_lengths(layer: LayerBase, out: Tensor, old_dims: Sequence[Dim], change: Callable[[Tensor], Tensor]) -> Tensor:
+def with_lengths(layer: LayerAxes, out: Tensor, old_dims: Sequence[Dim], change: Callable[[Tensor], Tensor]) -> Tensor:
     """
     :param layer: to which new dims belong
     :param out: {...}, without `old_dims`
@@ -83,25 +73,9 @@ def with_lengths(layer: LayerBase, out: Tensor, old_dims: Sequence[Dim], change:
     return out
 
 
-def dim_in_place_of(layer: LayerBase, dim: Dim, source: Tensor) -> Dim:
-    """:return: the dim of the source with the frames of this dim, if the source has one, or else this dim"""
-    if dim in source.dims:
-        return dim
-    return next((own for own in source.dims if dim in _originals_of(layer, own)), dim)
-
-
-def _original_of(layer: LayerBase, dim: Dim, out: Tensor) -> Dim | None:
+def _original_of(layer: LayerAxes, dim: Dim, out: Tensor) -> Dim | None:
     """:return: the dim which this one is in place of, if `out` has the dims that the lengths of that one are over"""
-    for original in _originals_of(layer, dim):
+    for original in originals_of(layer.network.dims_of_layers, dim):
         if original not in out.dims and all(other in out.dims for other in original.get_size_tensor().dims):
             return original
     return None
-
-
-def _originals_of(layer: LayerBase, dim: Dim | None) -> list[Dim]:
-    """:return: the dims with the same frames which this one is in place of, the last one first"""
-    found = []
-    while dim is not None and (fact := layer.network.dims_of_layers.find(dim, InPlaceOf)) is not None:
-        dim = fact.dim
-        found.append(dim)
-    return found

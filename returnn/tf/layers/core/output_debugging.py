@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.layers.core.floors.layer_core import LayerCore
 from returnn.tf.layers.core.output_print import with_print
 
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
 
-
-def with_debugging(layer: LayerBase) -> Any:
+def with_debugging(layer: LayerCore) -> Any:
     """
     :param layer: its output has a value
     :return: raw value of the output, which is printed and checked before it is used, as config and layer say
@@ -34,7 +32,7 @@ def with_debugging(layer: LayerBase) -> Any:
     return output.raw_tensor
 
 
-def _with_check_numerics(layer: LayerBase, raw: tf.Tensor) -> tf.Tensor:
+def _with_check_numerics(layer: LayerCore, raw: tf.Tensor) -> tf.Tensor:
     message = f"layer {layer.get_absolute_name()!r} has NaN or infinite values in its output"
     if not layer.allow_inf_in_output:
         return tf.debugging.check_numerics(raw, message)

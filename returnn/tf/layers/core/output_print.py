@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from returnn.tensor import Tensor
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.floors.layer_core import LayerCore
 
 
-def print_op(layer: LayerBase, x: Tensor, *, summarize: int | None = 99, extra_print_args: Sequence[Any] = ()) -> Any:
+def print_op(layer: LayerCore, x: Tensor, *, summarize: int | None = 99, extra_print_args: Sequence[Any] = ()) -> Any:
     """
     :param layer: whose name is printed
     :param x: has a value
@@ -34,7 +32,7 @@ def print_op(layer: LayerBase, x: Tensor, *, summarize: int | None = 99, extra_p
     )
 
 
-def with_print(layer: LayerBase, x: Tensor, options: bool | dict[str, Any]) -> Any:
+def with_print(layer: LayerCore, x: Tensor, options: bool | dict[str, Any]) -> Any:
     """
     :param layer: whose output it is
     :param x: has a value

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.core.layer_axes import find_dims
+from returnn.tf.layers.core.floors.layer_axes import find_dims
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.layers.options.layer_errors import naming_option

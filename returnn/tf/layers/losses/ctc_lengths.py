@@ -5,11 +5,11 @@ from __future__ import annotations
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 
 
 def check_targets_fit(
-    layer: LayerBase, target: Tensor, target_time: Dim, frames: Dim, *, label_loop: bool, where: str, hint: str
+    layer: LayerTargets, target: Tensor, target_time: Dim, frames: Dim, *, label_loop: bool, where: str, hint: str
 ) -> tf.Operation:
     """
     :param layer: with the loss
@@ -48,6 +48,6 @@ def check_targets_fit(
     return tf.raw_ops.Assert(condition=tf.logical_not(tf.reduce_any(too_long)), data=[message])
 
 
-def _name(layer: LayerBase, batch: Dim, index: tf.Tensor) -> tf.Tensor:
+def _name(layer: LayerTargets, batch: Dim, index: tf.Tensor) -> tf.Tensor:
     """:return: tag of the sequence, or its number where the batch is merged with something else"""
     return layer.network.get_seq_tags()[index] if batch == batch_dim else tf.strings.as_string(index)

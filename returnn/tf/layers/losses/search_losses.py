@@ -7,7 +7,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.registry import get_loss_class
@@ -148,7 +148,7 @@ class ExpectedLoss(_OnHypotheses):
         return corrected + rf.stop_gradient(probability * loss - corrected)
 
 
-def _beam_of(layer: LayerBase) -> Beam | None:
+def _beam_of(layer: LayerTargets) -> Beam | None:
     """:return: the beam of the output; or the one that the layer, or those before it, decided on"""
     todo = [layer]
     for current in todo:  # grows in here

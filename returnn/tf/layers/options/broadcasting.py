@@ -8,16 +8,14 @@ size. A dim of size 1 can stand for a dim of another tensor, as raw tensors of T
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.floors.layer_core import LayerCore
 
 
-def with_common_dims(layer: LayerBase, sources: Sequence[Any], *, by_size: bool = True) -> list[Any]:
+def with_common_dims(layer: LayerCore, sources: Sequence[Any], *, by_size: bool = True) -> list[Any]:
     """
     :param layer: which does this
     :param sources: operands of an elementwise operation; what is no tensor stays as it is
@@ -56,7 +54,7 @@ def _has_fixed_size(dim: Dim) -> bool:
     return dim.size is not None and not (dim.is_batch_dim() or dim.is_beam_dim())
 
 
-def without_broadcast_dims(layer: LayerBase, sources: Sequence[Any]) -> list[Any]:
+def without_broadcast_dims(layer: LayerCore, sources: Sequence[Any]) -> list[Any]:
     """
     :param layer: which does this. The dims of loops around do not count: one frame does not have them.
     :param sources: operands of an elementwise operation; what is no tensor stays as it is

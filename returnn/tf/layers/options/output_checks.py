@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from returnn.tensor import Tensor
 from returnn.tensor.tensor_base import TensorBase
+from returnn.tf.layers.core.floors.layer_core import LayerCore
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.not_specified import NotSpecified
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
 
 _OPTIONS = {  # of `out_type`: those of a tensor, and the ways to describe its axes by sizes
     *inspect.signature(TensorBase).parameters,
@@ -27,7 +25,7 @@ _OPTIONS = {  # of `out_type`: those of a tensor, and the ways to describe its a
 }
 
 
-def check_output(layer: LayerBase, output: Tensor, declared: Tensor | None) -> None:
+def check_output(layer: LayerCore, output: Tensor, declared: Tensor | None) -> None:
     """
     :param layer: the layer
     :param output: what it computed
@@ -46,7 +44,7 @@ def check_output(layer: LayerBase, output: Tensor, declared: Tensor | None) -> N
         raise ConfigError(f"{layer.where()}: the output was said to be {declared}, but it is {output}.")
 
 
-def _check_out_type(layer: LayerBase, output: Tensor) -> None:
+def _check_out_type(layer: LayerCore, output: Tensor) -> None:
     options = layer._out_type if isinstance(layer._out_type, dict) else {}
     for key, value in options.items():
         check_known("option", key, _OPTIONS, where=f"{layer.where()}: option 'out_type'")

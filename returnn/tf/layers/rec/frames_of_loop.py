@@ -10,8 +10,8 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
+from returnn.tf.layers.core.floors.layer_core import target_keys
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.core.layer_losses import target_keys
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
 from returnn.tf.layers.structure.unavailable_data import check_value_of_target

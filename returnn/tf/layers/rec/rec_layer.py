@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_params import params_in_scope
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.core.layer_params import params_in_scope
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.prev_layer import PrevLayer

@@ -8,9 +8,9 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_params import params_in_scope
 from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.core.layer_params import params_in_scope
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
 from returnn.tf.layers.options.layer_options import layers_in_options

@@ -7,8 +7,8 @@ from typing import Any
 
 from returnn.log import log
 from returnn.tensor import Tensor
+from returnn.tf.layers.core.floors.layer_params import params_in_scope
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.core.layer_params import params_in_scope
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.sources import concat_sources_with_opt_dropout
 from returnn.util.errors import ConfigError

@@ -8,18 +8,16 @@ a `Tensor`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_axes import LayerAxes
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
 
-
-def template_of_user_code(layer: LayerBase, sources: Sequence[LayerBase], names: Mapping[str, Any]) -> Tensor:
+def template_of_user_code(layer: LayerAxes, sources: Sequence[LayerAxes], names: Mapping[str, Any]) -> Tensor:
     """
     :param layer: the layer that the code belongs to
     :param sources: its sources, as the code knows them
@@ -42,7 +40,7 @@ def template_of_user_code(layer: LayerBase, sources: Sequence[LayerBase], names:
     return _with_options_for_frames(layer, common, options) if options else common
 
 
-def _with_options_for_frames(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) -> Tensor:
+def _with_options_for_frames(layer: LayerAxes, common: Tensor, options: Mapping[str, Any]) -> Tensor:
     """:return: see `_with_options`, which is about one frame if this is all frames of a loop at once"""
     is_step = layer.network.get_inside_rec_time_dim(inside_loop=True) is not None
     loop_dim = None if is_step else layer.network.get_inside_rec_time_dim(inside_loop=False)
@@ -69,7 +67,7 @@ def call_out_type(function: Any, *, name: str, where: str, **options: Any) -> Te
     return out.copy_template(name=name)
 
 
-def _by_function(layer: LayerBase, common: Tensor, sources: Sequence[LayerBase], names: Mapping[str, Any]) -> Tensor:
+def _by_function(layer: LayerAxes, common: Tensor, sources: Sequence[LayerAxes], names: Mapping[str, Any]) -> Tensor:
     """:return: what the function says. Its batch dim, and dims without lengths, are those of the sources."""
     out = call_out_type(
         layer._out_type,
@@ -109,7 +107,7 @@ def _dims_of_function(out: Tensor, common: Tensor) -> list[Dim]:
     return dims
 
 
-def _with_options(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) -> Tensor:
+def _with_options(layer: LayerAxes, common: Tensor, options: Mapping[str, Any]) -> Tensor:
     """:return: the template that `out_type` describes; dims which it only gives the size of are those of the sources"""
     dtype = options.get("dtype") or (common.dtype if not options.get("sparse") or common.sparse else "int32")
     sparse = options.get("sparse", options.get("sparse_dim") is not None or (common.sparse and "dim" not in options))
@@ -148,7 +146,7 @@ def _with_batch_axis(common: Tensor, batch_axis: int | None) -> Tensor:
     return common.copy_template().copy_with_batch_dim_axis(batch_axis)
 
 
-def _dims_of_shape(layer: LayerBase, common: Tensor, options: Mapping[str, Any]) -> list[Dim]:
+def _dims_of_shape(layer: LayerAxes, common: Tensor, options: Mapping[str, Any]) -> list[Dim]:
     batch = [d for d in common.dims if d.is_batch_dim()]
     free = [d for d in common.dims if not d.is_batch_dim()]
     dims: list[Dim] = []

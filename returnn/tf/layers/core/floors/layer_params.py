@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import tensorflow as tf
@@ -12,6 +12,7 @@ import tensorflow as tf
 from returnn.frontend import get_default_float_dtype, get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
+from returnn.tf.layers.core.floors.layer_axes import LayerAxes
 from returnn.tf.layers.core.name_scope import scope_of_params
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.reuse_params import ReuseParams
@@ -28,13 +29,10 @@ from returnn.tf.util.parameters.param_split import (
 from returnn.tf.util.parameters.regularization import spatial_smoothing_of_output
 from returnn.util.errors import ConfigError
 
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
-
 tf1 = tf.compat.v1
 
 
-class LayerParams:
+class LayerParams(LayerAxes):
     """The part of `LayerBase` about parameters."""
 
     own_params: dict[str, Any]
@@ -51,7 +49,7 @@ class LayerParams:
         return self.own_params
 
     def parameter(
-        self: LayerBase,
+        self,
         name: str,
         dims: Sequence[Dim],
         *,
@@ -102,36 +100,36 @@ class LayerParams:
             value = with_param_noise(self, value)
         return Tensor(name, dims=dims, dtype=dtype, raw_tensor=value)
 
-    def _initializer(self: LayerBase, name: str, initial: Any, dtype: str) -> Any:
+    def _initializer(self, name: str, initial: Any, dtype: str) -> Any:
         try:
             return get_initializer(initial, seed=self.network.random_seed(), dtype=dtype)
         except ConfigError as exc:
             raise ConfigError(f"{self.where()}: initial value of the parameter {name!r}: {exc}") from exc
 
-    def parts_of(self: LayerBase, dim: Dim) -> list[int] | None:
+    def parts_of(self, dim: Dim) -> list[int] | None:
         """:return: sizes of the parts of a dim of a parameter, such as the feature dims of the joined sources"""
         joined = getattr(self, "input_data", None)
         if joined is not None and len(self.sources) > 1 and dim is joined.feature_dim:
             return [source.output.dim for source in self.sources]
         return parts_of_dim(dim)
 
-    def get_absolute_name_scope_prefix(self: LayerBase) -> str:
+    def get_absolute_name_scope_prefix(self) -> str:
         """:return: name scope of the parameters, with a "/" at the end; "" for the root"""
         outer = self.get_base_absolute_name_scope_prefix()
         return scope_of_params(self.tf_scope_name, name_scope=self.name_scope, outer=outer)
 
-    def get_base_absolute_name_scope_prefix(self: LayerBase) -> str:
+    def get_base_absolute_name_scope_prefix(self) -> str:
         """:return: name scope that the one of the layer is in"""
         return self.network.get_absolute_name_scope_prefix()
 
     @classmethod
     def cls_setup_scope(cls, name: str, name_scope: str | None = None, **_kwargs: Any) -> Any:
         """:return: context: name scope for the operations of a layer"""
-        scope = cls.cls_get_tf_scope_name(name) if name_scope is None else name_scope.strip("/")  # type: ignore[attr-defined]
+        scope = cls.cls_get_tf_scope_name(name) if name_scope is None else name_scope.strip("/")
         return tf1.name_scope(scope) if scope else contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def var_creation_scope(self: LayerBase, **kwargs: Any) -> Iterator[Any]:
+    def var_creation_scope(self, **kwargs: Any) -> Iterator[Any]:
         """Inside of it, `tf.compat.v1.get_variable` makes variables of this layer."""
         prefix = self.get_absolute_name_scope_prefix()
         getter = None
@@ -152,7 +150,7 @@ class LayerParams:
             yield stack.enter_context(tf1.variable_scope(scope, auxiliary_name_scope=False, **kwargs))
 
     def add_param(
-        self: LayerBase,
+        self,
         param: Any,
         custom_update: Any = None,
         trainable: bool | None = None,
@@ -192,11 +190,11 @@ class LayerParams:
         self.network.params.note_training(param, is_trained=self._is_trained(trainable))
         return param
 
-    def _is_trained(self: LayerBase, given: bool | None) -> bool:
+    def _is_trained(self, given: bool | None) -> bool:
         """:return: whether training changes a parameter, as far as this layer and those around say"""
         return (self.trainable if given is None else given) and self.network.params.are_trainable
 
-    def get_saveable_params_dict(self: LayerBase) -> dict[str, Any]:
+    def get_saveable_params_dict(self) -> dict[str, Any]:
         """:return: parameters by name that go into checkpoints"""
         return saved_params(self, self.params)
 
@@ -214,7 +212,7 @@ class LayerParams:
         return session.run(dict(self.get_saveable_params_dict()))  # type: ignore[no-any-return]
 
     def set_param_values_by_dict(
-        self: LayerBase,
+        self,
         values_dict: Mapping[str, numpy.ndarray],
         session: Any,
         ignore_wrong_shape: bool = False,
@@ -252,7 +250,7 @@ class LayerParams:
                     )
             assign_values(session, {param.ref(): value})
 
-    def _param_importer(self: LayerBase) -> Callable[..., Any] | None:
+    def _param_importer(self) -> Callable[..., Any] | None:
         importer = self.custom_param_importer
         if isinstance(importer, str):
             method = getattr(self, importer, None)
@@ -265,7 +263,7 @@ class LayerParams:
         """:return: raw scalar, the sum of squares of all parameters, also of those of layers inside of this one"""
         return 2 * sum(tf.nn.l2_loss(param) for param in self.params.values())
 
-    def get_constraints_value(self: LayerBase) -> Any:
+    def get_constraints_value(self) -> Any:
         """:return: raw scalar, what is added to the loss for the parameters and the output; 0 if nothing"""
         constraints: Any = 0
         if self.L2 and self.params:
@@ -276,11 +274,11 @@ class LayerParams:
             constraints += self.darc1 * self.get_darc1()
         return constraints
 
-    def get_output_spatial_smoothing_energy(self: LayerBase) -> Any:
+    def get_output_spatial_smoothing_energy(self) -> Any:
         """:return: raw scalar, see `returnn.tf.util.parameters.regularization.spatial_smoothing_energy`"""
         return spatial_smoothing_of_output(self.output)
 
-    def get_darc1(self: LayerBase) -> Any:
+    def get_darc1(self) -> Any:
         """
         :return: raw scalar: Kawaguchi et al. 2017, "Generalization in Deep Learning", regularization DARC1. It is about
             what comes before the activation function, such as the input of a softmax.
@@ -291,7 +289,7 @@ class LayerParams:
         return tf.reduce_max(tf.reduce_sum(tf.abs(flat), axis=0))
 
 
-def params_in_scope(layer: LayerBase) -> dict[str, Any]:
+def params_in_scope(layer: LayerParams) -> dict[str, Any]:
     """
     :return: parameters of a layer and of those inside of it, each once, by the names of their variables in the scope of
         the layer; those that come from elsewhere, by the names that they would have
@@ -308,7 +306,7 @@ def params_in_scope(layer: LayerBase) -> dict[str, Any]:
     return found
 
 
-def saved_params(layer: LayerBase, params: Mapping[str, Any]) -> dict[str, Any]:
+def saved_params(layer: LayerParams, params: Mapping[str, Any]) -> dict[str, Any]:
     """
     :param layer: the layer
     :param params: some of its parameters

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from returnn.config.option_types import check_type
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Tensor
+from returnn.tf.layers.core.floors.layer_core import target_keys
+from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.tf.layers.core.network_protocol import Network
@@ -16,53 +18,12 @@ from returnn.tf.layers.options.registry import get_loss_class
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
 
-
-class LayerLosses:
+class LayerLosses(LayerTargets):
     """The part of `LayerBase` about targets and losses."""
 
-    target: str | None
-    targets: list[str] | None
-    _loss_left_out: type[Loss] | None
-
-    def get_target_value(self: LayerBase, target: str | None = None) -> Tensor | None:
-        """
-        :param target: key; default: the target of the layer
-        :return: the data of this key, or the output of the layer that "layer:name" names; None if there is no target.
-            Inside of a loop, it is one frame of what has the dim of the loop
-        """
-        key = self.target if target is None else target
-        if key is None:
-            return None
-        if key in self._target_layers:
-            return self._frame_of_target(self._target_layers[key])
-        if key.startswith("layer:"):
-            return self.network.get_layer(key[len("layer:") :]).output
-        return self.network.get_extern_data(key, mark_data_key_as_used=True)
-
-    def _frame_of_target(self: LayerBase, target: LayerBase) -> Tensor:
-        frame = self.network.step.innermost_frame()
-        if frame is None or frame.path_of(target.get_absolute_name()) is not None:
-            return target.output
-        return frame.step_data(target.get_absolute_name(), target.output)
-
-    def feature_dim_from_target(self: LayerBase) -> Dim | None:
-        """:return: the feature dim that the output needs, to be compared with the target; None if it is given"""
-        if self.has_given_feature_dim:
-            return None  # and it may be that the target is not known yet
-        target = self.get_target_value()
-        dim = None if target is None else target.feature_dim_or_sparse_dim
-        if dim is None:
-            return None
-        loss = self.loss or self._loss_left_out  # the parameters are the same with the loss and without
-        return loss.get_auto_output_layer_dim(dim) if loss is not None else dim
-
     @classmethod
-    def _transform_targets_and_loss(
-        cls: type[LayerBase], d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]
-    ) -> None:
+    def _transform_targets_and_loss(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """Turns the options `loss`, `loss_opts`, `loss_scale`, `target` into a `Loss` and layers, in place."""
         where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name'))!r} (class {cls.class_name()!r})"
         _check_types(d, where)
@@ -100,7 +61,7 @@ class LayerLosses:
         output: Tensor,
         loss: Loss | None = None,
         reduce_func: Callable[[Any], Any] | None = None,
-        layer: LayerBase | None = None,
+        layer: LayerTargets | None = None,
         **kwargs: Any,
     ) -> list[LossHolder]:
         """
@@ -118,7 +79,7 @@ class LayerLosses:
         only_on_eval = kwargs.get("only_on_eval", False)
         return [LossHolder(name, loss, output, reduce_func, layer, network=network, only_on_eval=only_on_eval)]
 
-    def get_losses_initialized(self: LayerBase, reduce_func: Callable[[Any], Any] | None = None) -> list[LossHolder]:
+    def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[LossHolder]:
         """:return: all losses of the layer, ready to be computed"""
         options = {k: v for k, v in self.kwargs.items() if k not in ("name", "network", "output", "loss")}
         losses = type(self).get_losses(
@@ -132,6 +93,18 @@ class LayerLosses:
         )
         return [loss.init(self) if loss._layer is None else loss for loss in losses]
 
+    def losses_after_loop(self) -> list[LossHolder]:
+        """:return: losses that came about inside of this layer in all frames of the loop that it is in"""
+        return []
+
+    def constraints_after_loop(self) -> Any:
+        """:return: raw scalar: the same of constraints"""
+        return 0
+
+    def layers_after_loop(self) -> list[Any]:
+        """:return: layers whose constraints are part of that"""
+        return []
+
 
 _TYPES = {"target": str | list[str], "loss": str, "loss_opts": dict, "loss_scale": float}  # what a config can write
 
@@ -139,8 +112,3 @@ _TYPES = {"target": str | list[str], "loss": str, "loss_opts": dict, "loss_scale
 def _check_types(d: dict[str, Any], where: str) -> None:
     for option, annotation in _TYPES.items():
         check_type(option, d.get(option), annotation, where=where)
-
-
-def target_keys(target: str | Sequence[str] | None) -> list[str]:
-    """:return: the option `target`, which is one key or several, as list"""
-    return [target] if isinstance(target, str) else list(target or ())

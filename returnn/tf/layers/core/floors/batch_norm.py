@@ -8,29 +8,27 @@ changed over the years, see `param_version`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
+from returnn.tf.layers.core.floors.layer_rec import LayerRec
 from returnn.tf.layers.core.mean_of_frames import NUM_FRAMES, check_not_in_loop, keep_for_mean, means_of_frames
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
-
 Unset = type[NotSpecified]
 
 
-class LayerBatchNorm:
+class LayerBatchNorm(LayerRec):
     """The part of `LayerBase` about batch normalization."""
 
     def batch_norm(
-        self: LayerBase,
+        self,
         data: Tensor,
         use_shift: bool = True,
         use_std: bool = True,
@@ -82,8 +80,9 @@ class LayerBatchNorm:
             output = output + norm.parameter("beta", beta_init)
         return output.copy_transpose(data.dims)
 
-    def update_running_values(self: LayerBase, frames: dict[str, Tensor], time_dim: Dim) -> None:
-        """Changes the running mean and variance, by the mean over all frames of a loop. See `LayerRec.after_loop`."""
+    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
+        """Changes the running mean and variance, by the mean over all frames of a loop."""
+        super().after_loop(frames, time_dim)
         own = {key: x for key, x in frames.items() if key == NUM_FRAMES or key in self.own_params}
         for name, value in means_of_frames(self, own, time_dim).items():
             variable = self.own_params[name]
@@ -95,7 +94,7 @@ class LayerBatchNorm:
 class _BatchNorm:
     """One use of batch normalization."""
 
-    layer: LayerBase
+    layer: LayerRec
     data: Tensor
     use_sample: float
     force_sample: bool
@@ -221,7 +220,7 @@ def _default(given: Any, new: Any, old: Any) -> Any:
     return new if BehaviorVersion.get() >= 12 else old
 
 
-def _is_masked(layer: LayerBase, data: Tensor, given: bool | Unset) -> bool:
+def _is_masked(layer: LayerRec, data: Tensor, given: bool | Unset) -> bool:
     if given is not NotSpecified:
         return bool(given)
     if any(dim.need_masking() for dim in data.dims):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_params import LayerParams
 from returnn.tf.layers.core.hidden_state import select_state, side_by_side
 from returnn.tf.layers.core.step_state import ForAfterLoop, StateTemplate
 from returnn.util.errors import ConfigError
 
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
-    from returnn.tf.layers.core.loss_holder import LossHolder
 
-
-class LayerRec:
+class LayerRec(LayerParams):
     """The part of `LayerBase` about loops and search."""
 
     works_on_sequences: ClassVar[bool] = True  # the same for all frames at once as frame by frame, so it can move out
@@ -28,7 +25,7 @@ class LayerRec:
     takes_frames: ClassVar[bool] = False  # in a frame of the loop, it sees that frame of its source alone
     options_on_zeros: ClassVar[dict[str, Any]] = {}  # what `initial_output="apply(0)"` changes, beside the sources
 
-    def previous_state(self: LayerBase, key: str, template: Tensor, *, initial: Any = 0) -> Tensor:
+    def previous_state(self, key: str, template: Tensor, *, initial: Any = 0) -> Tensor:
         """
         :param key: which part of the state
         :param template: what it looks like
@@ -49,23 +46,23 @@ class LayerRec:
         """:return: whether it needs frames behind its own one, so that it cannot be inside of a loop over them"""
         return False
 
-    def new_state(self: LayerBase, key: str, value: Tensor) -> None:
+    def new_state(self, key: str, value: Tensor) -> None:
         """
         :param key: which part of the state
         :param value: after this frame
         """
         self.new_states[key] = value
 
-    def is_in_frame(self: LayerBase) -> bool:
+    def is_in_frame(self) -> bool:
         """:return: whether it is computed for a single frame, inside of a loop, so that values are of no use outside"""
         frame = self.network.step.innermost_frame()
         return frame is not None and frame.is_single
 
-    def batch_of_frame(self: LayerBase) -> Dim | None:
+    def batch_of_frame(self) -> Dim | None:
         """:return: the batch dim, if it is computed for a single frame of a loop; otherwise None"""
         return self.network.step.batch_dims()[0] if self.is_in_frame() else None
 
-    def keep_for_after_loop(self: LayerBase, key: str, value: Tensor) -> None:
+    def keep_for_after_loop(self, key: str, value: Tensor) -> None:
         """
         Inside of a loop, also on templates: keeps a value of this frame for `after_loop`.
 
@@ -75,26 +72,13 @@ class LayerRec:
         self.state_templates[key] = StateTemplate(value.copy_template(), ForAfterLoop())
         self.new_states[key] = value
 
-    def after_loop(self: LayerBase, frames: dict[str, Tensor], time_dim: Dim) -> None:
+    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
         """
         Called after the loop that the layer is in.
 
         :param frames: {time_dim, ...} each: what `keep_for_after_loop` got in all frames, by key
         :param time_dim: of the loop
         """
-        self.update_running_values(frames, time_dim)
-
-    def losses_after_loop(self) -> list[LossHolder]:
-        """:return: losses that came about inside of this layer in all frames of the loop that it is in"""
-        return []
-
-    def constraints_after_loop(self) -> Any:
-        """:return: raw scalar: the same of constraints"""
-        return 0
-
-    def layers_after_loop(self) -> list[LayerBase]:
-        """:return: layers whose constraints are part of that"""
-        return []
 
     @classmethod
     def get_rec_initial_extra_outputs(cls, batch_dim: Any, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:
@@ -154,7 +138,7 @@ class LayerRec:
         """:return: whether there is a state that other layers can use, see `hidden_state_parts`"""
         return False
 
-    def hidden_state_parts(self: LayerBase) -> dict[str, Tensor]:
+    def hidden_state_parts(self) -> dict[str, Tensor]:
         """
         :return: [..., F] each, by name, such as "c" and "h": state after this frame, inside of a loop; otherwise after
             the last frame
@@ -162,7 +146,7 @@ class LayerRec:
         """
         raise ConfigError(f"{self.where()}: has no hidden state.")
 
-    def get_last_hidden_state(self: LayerBase, key: int | str | None) -> Any:
+    def get_last_hidden_state(self, key: int | str | None) -> Any:
         """
         :param key: which part of the state; None or "*" for all, side by side
         :return: raw (B, F): state after the last frame
@@ -171,18 +155,18 @@ class LayerRec:
         parts = select_state(self.hidden_state_parts(), key, where=self.where())
         return side_by_side(parts).raw_tensor
 
-    def get_hidden_state(self: LayerBase) -> Any:
+    def get_hidden_state(self) -> Any:
         """:return: raw state after this frame, inside of a loop; or after the last frame. A tuple if it has parts"""
         raw = tuple(part.raw_tensor for part in self.hidden_state_parts().values())
         return raw if len(raw) > 1 else raw[0]
 
-    def get_search_choices(self: LayerBase) -> Any:
+    def get_search_choices(self) -> Any:
         """:return: the choices that the hypotheses of the output come from, None without search"""
         if self.search_choices is not None:
             return self.search_choices
         return self.network.get_search_choices(src=self)
 
-    def get_search_beam_size(self: LayerBase) -> int | None:
+    def get_search_beam_size(self) -> int | None:
         """:return: number of hypotheses, None without search"""
         beam = self.output.beam
         return None if beam is None else beam.beam_size

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
 from returnn.tensor.tensor_axes import describes_any_number
-from returnn.tf.layers.core.layer_dims import Description, LayerDims
-from returnn.tf.layers.core.merged_lengths import dim_in_place_of
+from returnn.tf.layers.core.floors.layer_core import LayerCore
+from returnn.tf.layers.core.layer_dims import Description, LayerDims, dim_in_place_of
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_errors import naming_option
 from returnn.util.errors import ConfigError, DimError
-
-if TYPE_CHECKING:
-    from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.util.not_specified import NotSpecified
 
 
-class LayerAxes:
+class LayerAxes(LayerCore):
     """
     The part of `LayerBase` about axis descriptions such as "T", "F", "static:-1", and about new dims beside others.
 
@@ -28,7 +26,7 @@ class LayerAxes:
     """
 
     def new_dim(
-        self: LayerBase,
+        self,
         key: str,
         size: int | None = None,
         *,
@@ -51,13 +49,11 @@ class LayerAxes:
         )
 
     @property
-    def own_dims(self: LayerBase) -> LayerDims:
+    def own_dims(self) -> LayerDims:
         """The dims that belong to this layer, in all networks where it is made."""
         return self.network.dims_of_layers.of(self.get_absolute_name())
 
-    def dims_of(
-        self: LayerBase, source: Tensor, axes: Any, *, option: str | None = None, optional: bool = False
-    ) -> list[Dim]:
+    def dims_of(self, source: Tensor, axes: Any, *, option: str | None = None, optional: bool = False) -> list[Dim]:
         """
         :param source: tensor that has the dims
         :param axes: description or several, see `returnn.tensor.tensor_axes`. Numbers count the axes of the tensor with
@@ -70,9 +66,7 @@ class LayerAxes:
         with naming_option(option):
             return self._dims_of(source, axes, option=option, optional=optional)
 
-    def _dims_of(
-        self: LayerBase, source: Tensor, axes: Any, *, option: str | None, optional: bool = False
-    ) -> list[Dim]:
+    def _dims_of(self, source: Tensor, axes: Any, *, option: str | None, optional: bool = False) -> list[Dim]:
         axes = self._as_in(source, axes)
         loop_networks = [net for net in self.network.get_network_hierarchy() if _is_in_loop(net)]
         if not loop_networks:
@@ -83,24 +77,24 @@ class LayerAxes:
             described[description] = find_dims(source, axes, optional=optional)
         return list(described[description])
 
-    def _new_description(self: LayerBase, option: str | None, axes: Any) -> Description:
+    def _new_description(self, option: str | None, axes: Any) -> Description:
         parts = axes if isinstance(axes, (list, tuple)) else [axes]
         key = option, tuple(axis if isinstance(axis, (str, int)) else "dim" for axis in parts)
         self._asked_for[key] += 1
         return Description(*key, number=self._asked_for[key])
 
-    def _as_in(self: LayerBase, source: Tensor, axes: Any) -> Any:
+    def _as_in(self, source: Tensor, axes: Any) -> Any:
         """:return: descriptions, where a dim whose lengths are over a merged dim in the source is what it is there"""
         if isinstance(axes, (list, tuple)):
             return [self._as_in(source, axis) for axis in axes]
-        return dim_in_place_of(self, axes, source) if isinstance(axes, Dim) else axes
+        return dim_in_place_of(self.network.dims_of_layers, axes, source) if isinstance(axes, Dim) else axes
 
     @property
-    def sees_all_frames(self: LayerBase) -> bool:
+    def sees_all_frames(self) -> bool:
         """Whether it was moved out of a loop, so that what it gets can have the dim of the loop, or lack it."""
         return any(network.over_rec_time_dim is not None for network in self.network.get_network_hierarchy())
 
-    def dim_of(self: LayerBase, source: Tensor, axis: Any, *, option: str | None = None) -> Dim:
+    def dim_of(self, source: Tensor, axis: Any, *, option: str | None = None) -> Dim:
         """
         :param source: tensor that has the dim
         :param axis: description, see `dims_of`
@@ -116,7 +110,7 @@ class LayerAxes:
                 return source.get_dim_tag_from_description(axis)  # raises, with the dims that are there
             raise DimError(f"{source}: the axis {axis!r} is ambiguous, it could be {', '.join(map(str, dims))}.")
 
-    def sequence_dim_of(self: LayerBase, source: Tensor, axis: Any, *, option: str | None = None) -> tuple[Dim, bool]:
+    def sequence_dim_of(self, source: Tensor, axis: Any, *, option: str | None = None) -> tuple[Dim, bool]:
         """
         For layers which go over the frames of a sequence, and inside of a loop over its frames.
 
@@ -135,7 +129,7 @@ class LayerAxes:
                 return loop_dim, network.inside_rec_time_dim is not None
         return self.dim_of(source, axis, option=option), False
 
-    def feature_dim_of(self: LayerBase, source: Tensor, *, or_sparse_dim: bool = False) -> Dim:
+    def feature_dim_of(self, source: Tensor, *, or_sparse_dim: bool = False) -> Dim:
         """
         :param source: which needs a feature dim
         :param or_sparse_dim: labels are fine as well
@@ -147,8 +141,38 @@ class LayerAxes:
             raise ConfigError(f"{self.where()}: the source {source} has no feature dim.")
         return dim
 
+    def output_feature_dim(self, default: Dim | int | None = None) -> Dim:
+        """
+        :param default: dim or size if the config gives neither `n_out` nor `out_dim`
+        :return: the feature dim of the output
+        :raises ConfigError: if it is not given, and there is no default
+        """
+        if self._out_dim is not None:
+            self._check_size_of_out_dim()
+            return self._out_dim
+        n_out: Any = self._n_out
+        if n_out is NotSpecified or n_out is None:
+            n_out = self._out_type.get("dim", default) if isinstance(self._out_type, dict) else default
+        if n_out is None:
+            raise ConfigError(f"{self.where()}: the option 'n_out' or 'out_dim' is required.")
+        if isinstance(n_out, Dim):
+            return n_out
+        if n_out < 1:
+            raise ConfigError(f"{self.where()}: option 'n_out' has to be at least 1, not {n_out}.")
+        return self.new_dim_beside("feature-dense", n_out, self.dims_beside_feature(), kind=Dim.Types.Feature)
+
+    @property
+    def has_given_feature_dim(self) -> bool:
+        """Whether the config says what the feature dim of the output is."""
+        return self._out_dim is not None or self._n_out not in (NotSpecified, None)
+
+    def _check_size_of_out_dim(self) -> None:
+        n_out, out_dim = self._n_out, self._out_dim
+        if n_out not in (NotSpecified, None) and out_dim is not None and n_out != out_dim.dimension:
+            raise ConfigError(f"{self.where()}: 'n_out' is {n_out}, but 'out_dim' is {out_dim}.")
+
     def new_dim_beside(
-        self: LayerBase, key: str, size: int | None, dims: Collection[Dim], *, kind: Any = Dim.Types.Spatial
+        self, key: str, size: int | None, dims: Collection[Dim], *, kind: Any = Dim.Types.Spatial
     ) -> Dim:
         """
         :param key: what it is for
@@ -160,9 +184,7 @@ class LayerAxes:
         new = self.new_dim(key, size, kind=kind)
         return self.new_dim(f"{key}:own", size, kind=kind, auto_generated=False) if new in dims else new
 
-    def new_dims_of_size_one(
-        self: LayerBase, key: str, dims: Sequence[Dim], *, beside: Collection[Dim] = ()
-    ) -> list[Dim]:
+    def new_dims_of_size_one(self, key: str, dims: Sequence[Dim], *, beside: Collection[Dim] = ()) -> list[Dim]:
         """
         :param key: what they are for
         :param dims: other dims
@@ -174,7 +196,7 @@ class LayerAxes:
             new.append(self.new_dim_beside(f"{key}-{i}", 1, [*beside, *new], kind=dim.kind))
         return new
 
-    def dims_of_shape(self: LayerBase, shape: Sequence[Dim | int], *, last_is_feature: bool) -> list[Dim]:
+    def dims_of_shape(self, shape: Sequence[Dim | int], *, last_is_feature: bool) -> list[Dim]:
         """
         :param shape: dims, or sizes
         :param last_is_feature: whether the last one is a feature dim, if it is a size
@@ -187,12 +209,12 @@ class LayerAxes:
             dims.append(size if isinstance(size, Dim) else self.new_dim_beside(f"axis{i}", size, dims, kind=kind))
         return dims
 
-    def dims_beside_feature(self: LayerBase) -> list[Dim]:
+    def dims_beside_feature(self) -> list[Dim]:
         """:return: the dims of the sources that stay where the features become other ones"""
         outputs = [source.output for source in self.sources]
         return [dim for x in outputs for dim in x.dims if dim != (self.in_dim or x.feature_dim)]
 
-    def with_distinct_dims(self: LayerBase, output: Tensor) -> Tensor:
+    def with_distinct_dims(self, output: Tensor) -> Tensor:
         """
         :param output: of the layer. It may have two dims of which only the sizes are known, and which are equal
         :return: output, where these are different ones
@@ -208,7 +230,7 @@ class LayerAxes:
                     setattr(output, role, of_axis)
         return output
 
-    def new_dim_like(self: LayerBase, key: str, dim: Dim) -> Dim:
+    def new_dim_like(self, key: str, dim: Dim) -> Dim:
         """
         :param key: what it is for
         :param dim: another dim
