@@ -10,11 +10,11 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.loop.across_batches.kept_state import KeptInitial, KeptState, is_word
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.final_state import KeptFrames
 from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value
-from returnn.tf.layers.loop.kept_state import KeptInitial, KeptState, is_word
 from returnn.tf.layers.loop.loop_variables import LoopVariables
 from returnn.tf.layers.loop.prev_layer import PrevLayer, hidden_state_names
 from returnn.tf.layers.loop.time_axis import shifted, unstacked

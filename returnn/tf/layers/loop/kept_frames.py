@@ -13,10 +13,10 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import ForAfterLoop
+from returnn.tf.layers.loop.across_batches.kept_state import KeptInitial, is_word
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.final_state import KeptFrames, last_frame
 from returnn.tf.layers.loop.history import NoFrames
-from returnn.tf.layers.loop.kept_state import KeptInitial, is_word
 from returnn.tf.layers.loop.prev_layer import hidden_state_names
 from returnn.tf.layers.search.beam import as_beam_of_frame_before
 from returnn.tf.util.activations import OutputWithActivation

@@ -17,11 +17,11 @@ from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import FramesNotKept
+from returnn.tf.layers.loop.across_batches.step_offset import StepOffset
 from returnn.tf.layers.loop.compile import CompiledLoop, compile_loop
 from returnn.tf.layers.loop.emit import EmittedLoop, emit
 from returnn.tf.layers.loop.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
 from returnn.tf.layers.loop.inputs import LoopInputs, reverse_frames
-from returnn.tf.layers.loop.step_offset import StepOffset
 from returnn.tf.layers.rec.frames_of_loop import evaluate_limit, find_targets_of_frames, find_time_dim_without_source
 from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 from returnn.tf.layers.search.search_choices import SearchChoices

@@ -11,9 +11,9 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.loop.across_batches.kept_history import KeptHistory
+from returnn.tf.layers.loop.across_batches.kept_state import WORDS, is_word
 from returnn.tf.layers.loop.history import with_past
-from returnn.tf.layers.loop.kept_history import KeptHistory
-from returnn.tf.layers.loop.kept_state import WORDS, is_word
 from returnn.tf.layers.values.ranges import frame_numbers, number_of_step
 from returnn.util.errors import ConfigError
 

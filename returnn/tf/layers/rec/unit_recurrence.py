@@ -13,7 +13,7 @@ from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
-from returnn.tf.layers.loop import kept_state
+from returnn.tf.layers.loop.across_batches import kept_state
 from returnn.tf.layers.loop.initial import initial_value
 from returnn.tf.layers.rec.initial_parameter import InitialParameter
 from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer

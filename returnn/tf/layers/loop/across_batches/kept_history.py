@@ -11,7 +11,7 @@ from functools import partial
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.loop.kept_state import KeptState
+from returnn.tf.layers.loop.across_batches.kept_state import KeptState
 
 
 class KeptHistory:
