@@ -133,12 +133,12 @@ def run_torch(
     if with_gradients and case.differentiable and not case.random and is_whole_batch:
         terms = [
             torch.sum(torch.where(torch.tensor(mask), _torch_real(x.raw_tensor), 0.0) * torch.tensor(weights))
-            for x, mask, weights in _loss_terms(case, seed, outputs)
+            for x, mask, weights in loss_terms(case, seed, outputs)
             if x.raw_tensor.requires_grad
         ]
-        raws = [x.raw for x in _float_inputs(inputs)]
+        raws = [x.raw for x in float_inputs(inputs)]
         gradients = torch.autograd.grad(sum(terms), raws, allow_unused=True) if terms else [None] * len(raws)
-        result.gradients = _all_gradients(inputs, gradients, _from_torch)
+        result.gradients = all_gradients(inputs, gradients, _from_torch)
     return result
 
 
@@ -195,7 +195,7 @@ class TFRuns:
             arrays, gradients = fetched[built.case.name]
             results[built.case.name] = Result(
                 [dataclasses.replace(value, **known) for value, known in zip(built.values, arrays, strict=True)],
-                _all_gradients(built.inputs, [gradients.get(i) for i in range(built.num_floats)], lambda x: x),
+                all_gradients(built.inputs, [gradients.get(i) for i in range(built.num_floats)], lambda x: x),
             )
         return results
 
@@ -229,12 +229,12 @@ def _build_tf(case: OpCase, seed: int, float_dtype: str) -> _BuiltTF:
     inputs = Inputs(case, seed, placeholder, layout=EVAL_LAYOUT["tf"], float_dtype=float_dtype)
     outputs = outputs_of(case, inputs)
     variables = tf.compat.v1.global_variables()[num_variables:]
-    raws = [x.raw for x in _float_inputs(inputs)]
+    raws = [x.raw for x in float_inputs(inputs)]
     gradients: Sequence[Any] = [None] * len(raws)
     if case.differentiable and not case.random and raws and float_dtype == "float32":
         terms = [
             tf.reduce_sum(tf.where(mask, _tf_real(x.raw_tensor), tf.zeros([], x.dtype)) * weights)
-            for x, mask, weights in _loss_terms(case, seed, outputs)
+            for x, mask, weights in loss_terms(case, seed, outputs)
         ]
         if terms:
             gradients = tf.gradients(tf.add_n([tf.cast(t, tf.float32) for t in terms]), raws)
@@ -326,11 +326,11 @@ def _has_entry(built: _BuiltTF, variant: Variant) -> bool:
     return entry is None or (built.any_batch_size and built.case.per_sequence and entry < built.inputs.batch_size)
 
 
-def _float_inputs(inputs: Inputs) -> list[Any]:
+def float_inputs(inputs: Inputs) -> list[Any]:
     return [x for x in inputs.inputs if x.tensor is not None and x.tensor.dtype.startswith("float")]
 
 
-def _loss_terms(
+def loss_terms(
     case: OpCase, seed: int, outputs: Sequence[Tensor]
 ) -> Iterator[tuple[Tensor, numpy.ndarray, numpy.ndarray]]:
     """:return: float outputs; their valid frames; a weight for each entry, the same for each backend and layout"""
@@ -344,7 +344,7 @@ def _loss_terms(
         yield x, (expected.mask() & finite).transpose(order), weights.transpose(order).astype(dtype)
 
 
-def _all_gradients(
+def all_gradients(
     inputs: Inputs, gradients: Sequence[Any], to_numpy: Callable[[Any], numpy.ndarray]
 ) -> list[numpy.ndarray | None]:
     """:return: for each input of the case its gradient, with the axes in the order that the case named"""

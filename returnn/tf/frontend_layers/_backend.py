@@ -10,13 +10,15 @@ from returnn.frontend._backend import Backend, register_backend, register_backen
 from returnn.tensor import Tensor
 from returnn.tensor.scope import register_scope_provider
 from returnn.tf.frontend_layers.layer import Layer
-from returnn.tf.frontend_layers.ops.axes import AxesLayers
 from returnn.tf.frontend_layers.ops.control_flow import ControlFlowLayers
+from returnn.tf.frontend_layers.ops.effects import EffectLayers
 from returnn.tf.frontend_layers.ops.elementwise import CreationLayers, ElementwiseLayers
 from returnn.tf.frontend_layers.ops.expressions import ExpressionLayers
 from returnn.tf.frontend_layers.ops.parameters import ParameterLayers
 from returnn.tf.frontend_layers.ops.reductions import ReductionLayers
 from returnn.tf.frontend_layers.ops.seeds import SeedLayers
+from returnn.tf.frontend_layers.ops.sequences import SequenceLayers
+from returnn.tf.frontend_layers.ops.windows import WindowLayers
 from returnn.tf.frontend_layers.recording import as_recorded, stop_gradient_scope
 from returnn.tf.frontend_layers.scopes import BACKEND_NAME, current_stores, network_of_value
 
@@ -24,11 +26,13 @@ from returnn.tf.frontend_layers.scopes import BACKEND_NAME, current_stores, netw
 class ReturnnLayersBackend(
     ElementwiseLayers,
     CreationLayers,
-    AxesLayers,
+    WindowLayers,
     ReductionLayers,
+    SequenceLayers,
     ExpressionLayers,
     ParameterLayers,
     ControlFlowLayers,
+    EffectLayers,
     SeedLayers,
     Backend[Layer],
 ):

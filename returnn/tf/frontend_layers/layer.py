@@ -14,10 +14,11 @@ New layers go to the network of the innermost module whose method is running, se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from returnn.tensor import ControlFlowContext, Dim, Tensor
+from returnn.tensor.batch_info import BatchInfo
 from returnn.tensor.scope import Store
 from returnn.tf.frontend_layers.call_stack import CallStack, auto_setup_name_ctx_ignore_func
 from returnn.tf.frontend_layers.config_text import ReturnnConfigSerializer
@@ -71,16 +72,16 @@ class Layer:
         self.tensor: Tensor[Any] | None = None  # template of the output
         self.is_subnet = parent is None or new_control_flow_ctx is not None
         self.extern_data: dict[str, Tensor[Any]] = {}  # of a root
-        self.global_batch: Any = None
+        self.global_batch: BatchInfo | None = None  # of a root: of the data that was registered first
         self.marked_outputs: list[Tensor[Any]] = []  # of a network: needed, whatever else is
         self.marked_losses: list[Tensor[Any]] = []
         self.layer_extra_dependencies: list[Layer] = []
         self.lengths_of_others: dict[tuple[Layer, Dim], Tensor[Any]] = {}  # of a root, see `recording`
         self.extra_net_dict: NetDictRaw = {}
-        self.tensor_remove_unused_cleanup_hooks: list[Any] = []
+        self.tensor_remove_unused_cleanup_hooks: list[Callable[[Tensor[Any]], None]] = []  # if a net dict leaves it out
         self.usages: list[Layer] = []  # layers that have this one among their options
-        self.require_global_access = False
-        self.custom_layer_name_scope: str | None = None
+        self.require_global_access = False  # it is an error if it cannot be named from the root
+        self.custom_layer_name_scope: str | None = None  # option `name_scope` of the layer
         self.debug_layer: Any = None
         self._reserved_names: set[str] = {"output"} if self.is_subnet else set()
         self._calls: CallStack[Layer] = CallStack()

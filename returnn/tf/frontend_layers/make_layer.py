@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.batch_info import BatchInfo
 from returnn.tf.frontend_layers.debug_eager_mode import is_debug_eager_mode_enabled
 from returnn.tf.frontend_layers.layer import Layer, LayerDictRaw, layers_in
 from returnn.tf.frontend_layers.template_of_layer import ReturnnConstructTemplateException, infer_template
@@ -101,6 +102,9 @@ def register_extern_data(data: Tensor[Any]) -> Tensor[Any]:
     layer.virtual = True
     layer.set_tensor(out)
     root.extern_data[data.name] = out
+    batch = next((dim for dim in out.dims if dim.is_batch_dim()), None)
+    if root.global_batch is None and batch is not None:
+        root.global_batch = BatchInfo.make_global_batch_info(-1 if batch.size is None else batch.size)
     with root:
         set_lengths_by_layer(out, out.dims)
     return out

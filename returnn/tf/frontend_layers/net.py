@@ -7,6 +7,7 @@ from typing import Any
 
 from returnn.tensor import Tensor
 from returnn.tf.frontend_layers.place import LayerDictRaw, NetDictRaw, Place
+from returnn.util.errors import UserError
 
 __all__ = ["LayerDictRaw", "Net", "NetDictRaw", "needed_layers"]
 
@@ -24,7 +25,30 @@ class Net:
     def make_net_dict_raw(self) -> NetDictRaw:
         """:return: options of each layer that is needed, by name, with names of layers in place of tensors"""
         needed = needed_layers(self.name_ctx.root)
-        return _net_dict(self.name_ctx, needed)
+        _check_access(needed)
+        net_dict = _net_dict(self.name_ctx, needed)
+        if self.name_ctx.parent is None:
+            _tell_unused(self.name_ctx, needed)
+        return net_dict
+
+
+def _check_access(needed: set[Place]) -> None:
+    for place in needed:
+        if place.require_global_access and not all(p.can_access_children for p in place.ancestors() if p is not place):
+            raise UserError(
+                f"layer {place.get_abs_name_repr()}: require_global_access is set, "
+                "but it cannot be named from the root.\n"
+                "  It is inside of a loop, a condition or masked computation. Make it outside."
+            )
+
+
+def _tell_unused(place: Place, needed: set[Place]) -> None:
+    """Calls the hooks of layers that are left out, once."""
+    for child in list(place.children.values()):
+        _tell_unused(child, needed)
+        if child not in needed and child.tensor is not None:
+            while child.tensor_remove_unused_cleanup_hooks:
+                child.tensor_remove_unused_cleanup_hooks.pop(0)(child.tensor)
 
 
 def needed_layers(root: Place) -> set[Place]:
@@ -68,11 +92,15 @@ def _net_dict(network: Place, needed: set[Place]) -> NetDictRaw:
             continue
         if layer.layer_dict is not None:
             result[name] = _resolved(layer.layer_dict, network, needed)
+            if layer.custom_layer_name_scope is not None:
+                result[name]["name_scope"] = layer.custom_layer_name_scope
         elif layer.is_call_of_module():
             inner = _net_dict(layer, needed)
             if inner:
                 inner.setdefault("output", {"class": "copy", "from": next(reversed(inner))})
                 result[name] = {"class": "subnetwork", "from": [], "subnetwork": inner}
+                if layer.custom_layer_name_scope is not None:
+                    result[name]["name_scope"] = layer.custom_layer_name_scope
     result.update(network.extra_net_dict)
     return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from returnn.frontend.module import Module
@@ -22,6 +22,11 @@ class Place(Protocol):
     is_subnet: bool
     virtual: bool
     layer_dict: LayerDictRaw | None
+    tensor: Tensor[Any] | None  # template of the output
+    can_access_children: bool
+    require_global_access: bool
+    custom_layer_name_scope: str | None
+    tensor_remove_unused_cleanup_hooks: list[Callable[[Tensor[Any]], None]]
     extra_net_dict: NetDictRaw
     extern_data: dict[str, Tensor[Any]]
     marked_outputs: list[Tensor[Any]]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import numpy
+import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.config import Config
+from returnn.frontend.assert_ import assert_
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.frontend_layers import Cond, Layer, Loop, MaskedComputation, register_extern_data
 from returnn.tf.network import ExternData, TFNetwork
@@ -39,6 +42,26 @@ def compute(function: Callable[[Tensor, Dim], Tensor]) -> numpy.ndarray:
         if batch_dim.dyn_size.op.type.startswith("Placeholder"):
             feed[batch_dim.dyn_size] = 2
         return session.run(output.copy_transpose(order).raw_tensor, feed)
+
+
+@pytest.mark.parametrize(("limit", "is_fine"), [(100.0, True), (0.0, False)], ids=["holds", "fails"])
+def test_assertion_is_checked_in_each_step(limit: float, is_fine: bool) -> None:
+    with rf.backend_ctx("returnn_layers_tf"), Layer.new_root() as root:
+        x = register_extern_data(Tensor("data", [batch_dim, FEATURE], "float32", feature_dim=FEATURE))
+        assert_(x < limit, "too large")
+        root.make_default_output(x)
+        net_dict = root.make_net().make_net_dict_raw()
+    with tf.Graph().as_default(), tf1.Session() as session, rf.backend_ctx("tf"):
+        batch_dim.reset_raw()
+        extern_data = ExternData()
+        extern_data.data["data"] = x.copy_template()
+        extern_data.create_placeholders()
+        network = TFNetwork(config=Config({"behavior_version": 24}), extern_data=extern_data, train_flag=False)
+        network.construct_from_dict(net_dict)
+        feed = {extern_data.data["data"].raw_tensor: X[0], batch_dim.dyn_size: 3}
+        checks = network.get_post_control_dependencies()
+        with contextlib.nullcontext() if is_fine else pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
+            session.run(checks, feed)
 
 
 def test_loop_gives_all_frames_and_the_last_one() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import types
 from collections.abc import Iterator
 
 import numpy
 import pytest
 
 import returnn.frontend as rf
+from returnn.frontend.assert_ import assert_
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.frontend_layers import (
     Cond,
@@ -23,8 +26,9 @@ from returnn.tf.frontend_layers import (
     register_extern_data,
 )
 from returnn.tf.frontend_layers.make_layer import ReturnnConstructTemplateException
+from returnn.tf.frontend_layers.ops import effects
 from returnn.tf.frontend_layers.recording import as_recorded
-from returnn.util.errors import DtypeError, UserError
+from returnn.util.errors import DimError, DtypeError, UserError
 
 FEATURE = Dim(3, name="feature", kind=Dim.Types.Feature)
 HIDDEN = Dim(4, name="hidden", kind=Dim.Types.Feature)
@@ -210,3 +214,116 @@ def test_errors_of_conditions_and_masks(root: Layer) -> None:
         cond.true = x
     with pytest.raises(UserError, match="MaskedComputation: is only possible inside of a loop"):
         MaskedComputation(x > 0)
+
+
+def classes_of(value: Tensor) -> list[str]:
+    """:return: the classes of the layers that compute the value, but for the module's own"""
+    root = Layer.top().root
+    root.make_default_output(value)
+    net_dict = root.make_net().make_net_dict_raw()
+    return [layer["class"] for layer in net_dict.values() if layer["class"] not in ("copy", "variable", "random")]
+
+
+def test_convolution_is_a_layer_of_this_class(root: Layer) -> None:
+    time = new_time()
+    filters = rf.constant(numpy.ones([3, 3, 4], "float32"), dims=[window := Dim(3, name="window"), FEATURE, HIDDEN])
+    out, _ = rf.conv(
+        data(time), in_dim=FEATURE, out_dim=HIDDEN, in_spatial_dims=[time], filter=filters, filter_size=[window],
+        padding="same", strides=2, use_mask=False,
+    )  # fmt: skip
+    assert classes_of(out) == ["constant", "pad", "conv"]  # "same" of the layer would be another one
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x, time: rf.pool(x, mode="max", pool_size=2, in_spatial_dims=time, use_mask=False)[0], ["pool"]),
+        (lambda x, time: rf.pad(x, axes=[time], padding=[(1, 2)])[0], ["pad"]),
+        (lambda x, time: rf.gelu(x), ["activation"]),
+        (lambda x, time: rf.safe_log(x), ["activation"]),
+        (lambda x, time: rf.clip_by_value(x, 0.0, 1.0), ["constant", "combine", "constant", "combine"]),
+        (lambda x, time: rf.lerp(x, x, 0.5), ["combine", "constant", "combine", "combine"]),
+        (lambda x, time: rf.slice(x, axis=time, start=1, end=-1)[0], ["slice"]),
+    ],
+    ids=["pool", "pad", "gelu", "safe_log", "clip_by_value", "lerp", "slice"],
+)
+def test_what_a_layer_class_does_is_recorded_as_this(root: Layer, function: object, expected: list[str]) -> None:
+    time = new_time()
+    assert classes_of(function(data(time), time)) == expected  # type: ignore[operator]
+
+
+def test_ctc_loss_is_a_layer(root: Layer) -> None:
+    time, labels_dim = new_time(), Dim(None, name="labels", kind=Dim.Types.Spatial)
+    labels = register_extern_data(Tensor("classes", [batch_dim, labels_dim], "int32", sparse_dim=FEATURE))
+    loss = rf.ctc_loss(
+        logits=data(time), targets=labels, input_spatial_dim=time, targets_spatial_dim=labels_dim, blank_index=2
+    )
+    classes = classes_of(loss)
+    assert "ctc_loss" in classes
+    assert "eval" not in classes
+
+
+def test_assertion_is_a_layer_that_is_always_made(root: Layer) -> None:
+    x = data()
+    assert_(x > 0, "not positive")
+    root.make_default_output(x)
+    layer = root.make_net().make_net_dict_raw()["assert"]
+    assert layer["is_output_layer"]
+    assert "not positive" in layer["eval"]
+
+
+def test_assertion_in_a_loop_is_an_error(root: Layer) -> None:
+    loop = Loop(max_seq_len=3)
+    loop.state = rf.State(value=rf.zeros([batch_dim]))
+    data()
+    with pytest.raises(DimError, match="assert_: 'too small': a net dict cannot check this inside of a loop"), loop:
+        assert_(loop.state.value > 0, "too small")
+
+
+def test_checkpoints_are_told_to_have_no_effect(root: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(effects, "log", types.SimpleNamespace(v2=said))
+    monkeypatch.setattr(effects, "_is_told", False)
+    for _ in range(2):
+        with rf.gradient_checkpoint_scope():
+            rf.tanh(rf.zeros([FEATURE]))
+    assert said.getvalue().count("gradient_checkpoint_scope: has no effect in a net dict") == 1
+
+
+def test_name_scope_of_a_place_is_an_option_of_the_layer(root: Layer) -> None:
+    out = rf.tanh(data())
+    out.raw_tensor.custom_layer_name_scope = "/other"
+    root.make_default_output(out)
+    assert root.make_net().make_net_dict_raw()["tanh"]["name_scope"] == "/other"
+
+
+def test_hooks_are_told_which_layers_are_left_out(root: Layer) -> None:
+    x = data()
+    kept, unused = rf.tanh(x), rf.exp(x)
+    told: list[str] = []
+    for out in (kept, unused):
+        out.raw_tensor.tensor_remove_unused_cleanup_hooks.append(lambda tensor: told.append(tensor.raw_tensor.name))
+    root.make_default_output(kept)
+    for _ in range(2):
+        root.make_net().make_net_dict_raw()
+    assert told == ["exp"]
+
+
+def test_layer_that_has_to_be_accessible_from_outside(root: Layer) -> None:
+    x = data(new_time())
+    loop = Loop()
+    loop.state = rf.State(value=rf.zeros([batch_dim, FEATURE]))
+    with loop:
+        loop.state.value = loop.state.value + loop.unstack(x)
+        loop.state.value.raw_tensor.require_global_access = True
+        frames = loop.stack(loop.state.value)
+    root.make_default_output(frames)
+    with pytest.raises(UserError, match="require_global_access is set, but it cannot be named from the root"):
+        root.make_net().make_net_dict_raw()
+
+
+def test_batch_of_the_data_is_known(root: Layer) -> None:
+    assert root.global_batch is None
+    data()
+    assert root.global_batch is not None
+    assert root.global_batch.is_global_batch()

@@ -6,9 +6,9 @@ import pytest
 
 from returnn.util.errors import DimError
 from tests.frontend import op_run
-from tests.frontend.op_case import SEED_WITH_EMPTY_SEQUENCES, OpCase, all_cases
-from tests.frontend.op_cases import control_flow
-from tests.frontend.test_op_properties import assert_same_values
+from tests.frontend.op_case import SEED_WITH_EMPTY_SEQUENCES, OpCase, Variant, all_cases
+from tests.frontend.op_cases import control_flow, gradient, nn, softmax
+from tests.frontend.test_op_properties import assert_same_gradients, assert_same_values
 from tests.tf.frontend_layers.net_run import NetRuns
 
 NOT_IN_NET_DICTS = {  # what a loop or condition of layers cannot do, and how the error begins
@@ -17,6 +17,13 @@ NOT_IN_NET_DICTS = {  # what a loop or condition of layers cannot do, and how th
 }
 CASES = [case for case in all_cases() if "tf" in case.backends and case.name not in NOT_IN_NET_DICTS]
 LOOPS = [case for case in vars(control_flow).values() if isinstance(case, OpCase) and case in CASES]
+OTHER_LAYOUT, GARBAGE = 2, Variant("garbage")
+DIFFERENTIABLE = [
+    case
+    for module in (nn, gradient, softmax)
+    for case in vars(module).values()
+    if isinstance(case, OpCase) and case in CASES and case.differentiable and not case.random
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +47,20 @@ def test_layers_equal_the_reference(case: OpCase, runs: NetRuns) -> None:
 def test_loops_over_empty_sequences_equal_the_reference(case: OpCase, runs_with_empty_sequences: NetRuns) -> None:
     expected = op_run.reference(case, SEED_WITH_EMPTY_SEQUENCES)
     assert_same_values(case, runs_with_empty_sequences.result(case), expected)
+
+
+@pytest.fixture(scope="module")
+def runs_with_gradients() -> NetRuns:
+    """In another order of the axes."""
+    return NetRuns(DIFFERENTIABLE, 1, layout=OTHER_LAYOUT, gradients_of=GARBAGE)
+
+
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
+def test_gradients_of_layers_equal_those_of_torch_in_any_layout(case: OpCase, runs_with_gradients: NetRuns) -> None:
+    got = runs_with_gradients.result(case)
+    expected = op_run.run_torch(case, 1, variant=GARBAGE)
+    assert_same_values(case, got, expected)
+    assert_same_gradients(case, got, expected)
 
 
 @pytest.mark.parametrize("name", NOT_IN_NET_DICTS)

@@ -15,6 +15,8 @@ from returnn.tf.frontend_layers.recording import (
     template_backend,
 )
 
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "symmetric": "symmetric", "replicate": "replication"}
+
 
 class AxesLayers:
     """For their meaning see `returnn.frontend._ops`: `axes`, `concat`, `merge_split`, `gather`, `slice`, `pad`."""
@@ -140,7 +142,9 @@ class AxesLayers:
         out_dim: Dim,
     ) -> Tensor[Any]:
         """:return: by a layer of class "slice", if the positions are numbers"""
-        is_simple = all(x is None or (isinstance(x, int) and x >= 0) for x in (start, end, step)) and size is None
+        numbers = [start, step] if axis.size is None else [start, end, step]
+        is_simple = all(x is None or (isinstance(x, int) and x >= 0) for x in numbers) and size is None
+        is_simple = is_simple and (end is None or isinstance(end, int))
         is_all = not start and end is None and step in (None, 1)
         if not is_simple or is_all:
             out: Tensor[Any] = record_expression(
@@ -151,6 +155,33 @@ class AxesLayers:
         options = {"class": "slice", "from": as_recorded(source), "axis": axis, "out_dim": out_dim}
         given = {"slice_start": start, "slice_end": end, "slice_step": step}
         return record(template, {**options, **{name: value for name, value in given.items() if value is not None}})
+
+    @classmethod
+    def pad(
+        cls,
+        source: Tensor[Any],
+        *,
+        axes: Sequence[Dim],
+        padding: Sequence[tuple[Dim | int, Dim | int]],
+        out_dims: Sequence[Dim],
+        handle_dynamic_dims: bool,
+        mode: str = "constant",
+        value: Any = None,
+    ) -> Tensor[Any]:
+        """:return: by a layer of class "pad", if the numbers of frames are known and it has the mode"""
+        given: dict[str, Any] = {"axes": list(axes), "padding": [tuple(pair) for pair in padding]}
+        given.update(out_dims=list(out_dims), handle_dynamic_dims=handle_dynamic_dims)
+        fill = value.copy_template() if isinstance(value, Tensor) else value
+        template = template_backend().pad(source.copy_template(), **given, mode=mode, value=fill)
+        is_number = value is None or isinstance(value, (bool, int, float))
+        are_known = all(isinstance(side, int) for pair in padding for side in pair)
+        if mode not in _PAD_MODES or not are_known or not (is_number or isinstance(value, Tensor)):
+            out: Tensor[Any] = record_expression("pad", source, **given, mode=mode, value=value)
+            return out
+        options: dict[str, Any] = {"class": "pad", "from": as_recorded(source), **given, "mode": _PAD_MODES[mode]}
+        if value is not None and mode == "constant":
+            options["value"] = as_recorded(value, like=source) if isinstance(value, Tensor) else value
+        return record(template, options)
 
     @classmethod
     def masked_select(

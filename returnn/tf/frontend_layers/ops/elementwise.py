@@ -11,6 +11,7 @@ from returnn.tf.frontend_layers.make_layer import make_layer
 from returnn.tf.frontend_layers.ops.seeds import next_seed
 from returnn.tf.frontend_layers.recording import (
     as_recorded,
+    describe,
     lengths_for_range,
     make_constant,
     record,
@@ -19,7 +20,20 @@ from returnn.tf.frontend_layers.recording import (
     template_backend,
 )
 
-_ACTIVATION_LAYERS = ("relu", "tanh", "sigmoid", "exp", "log", "abs", "sqrt", "square", "elu", "selu", "softplus")
+_ACTIVATION_LAYERS = frozenset((
+    "relu", "tanh", "sigmoid", "exp", "log", "abs", "sqrt", "square", "elu", "selu", "softplus",
+    "ceil", "cos", "expm1", "floor", "gelu", "log1p", "log_sigmoid", "reciprocal", "round", "rsqrt", "sign", "silu",
+    "sin", "softsign", "swish",
+))  # fmt: skip
+_ACTIVATIONS_OF_ALL_NUMBERS = frozenset(("abs", "sign", "square"))
+# Where the class "activation" has no function for it. These are names which each version of the class "eval" knows.
+_EXPRESSIONS = {
+    "logical_not": "tf.logical_not",
+    "neg": "tf.negative",
+    "erf": "tf.math.erf",
+    "tan": "tf.tan",
+    "atan": "tf.atan",
+}
 _BROADCAST = {"allow_broadcast_all_sources": True}
 
 
@@ -87,11 +101,70 @@ class ElementwiseLayers:
     @classmethod
     def activation(cls, tensor: Tensor[Any], func: str) -> Tensor[Any]:
         """:return: by a layer of class "activation", where that has the function"""
-        if func not in _ACTIVATION_LAYERS or not tensor.dtype.startswith("float"):
-            out: Tensor[Any] = record_expression("activation", tensor, func)
-            return out
-        template = template_backend().activation(tensor, func)
-        return record(template, {"class": "activation", "activation": func, "from": as_recorded(tensor)}, name=func)
+        template = template_backend().activation(tensor.copy_template(), func)
+        known = _ACTIVATION_LAYERS if tensor.dtype.startswith("float") else _ACTIVATIONS_OF_ALL_NUMBERS
+        if func in known and tensor.sparse_dim is None:
+            return record(template, {"class": "activation", "activation": func, "from": as_recorded(tensor)}, name=func)
+        if func in _EXPRESSIONS:
+            return cls._by_expression(tensor, template, _EXPRESSIONS[func], func)
+        out: Tensor[Any] = record_expression("activation", tensor, func)
+        return out
+
+    @classmethod
+    def _by_expression(cls, tensor: Tensor[Any], template: Tensor[Any], function: str, name: str) -> Tensor[Any]:
+        """:return: by a layer of class "eval", with a function of TensorFlow"""
+        options = {"class": "eval", "from": as_recorded(tensor), "eval": f"{function}(source(0))"}
+        return record(template, {**options, "out_type": describe(template)}, name=name)
+
+    @classmethod
+    def safe_log(cls, tensor: Tensor[Any], *, eps: float) -> Tensor[Any]:
+        """:return: by a layer of class "activation" """
+        template = template_backend().safe_log(tensor.copy_template(), eps=eps)
+        options = {"class": "activation", "activation": "safe_log", "opts": {"eps": eps}, "from": as_recorded(tensor)}
+        return record(template, options, name="safe_log")
+
+    @classmethod
+    def is_finite(cls, x: Tensor[Any]) -> Tensor[Any]:
+        """:return: by an expression, bool"""
+        return cls._by_expression(x, template_backend().is_finite(x.copy_template()), "tf.math.is_finite", "is_finite")
+
+    @classmethod
+    def is_infinite(cls, x: Tensor[Any]) -> Tensor[Any]:
+        """:return: by an expression, bool"""
+        return cls._by_expression(x, template_backend().is_infinite(x.copy_template()), "tf.math.is_inf", "is_infinite")
+
+    @classmethod
+    def is_neg_infinite(cls, x: Tensor[Any]) -> Tensor[Any]:
+        """:return: by a layer of class "compare" """
+        template_backend().is_neg_infinite(x.copy_template())
+        return cls.compare(x, "equal", -float("inf"))
+
+    @classmethod
+    def clip_by_value(
+        cls,
+        x: Tensor[Any],
+        clip_value_min: Any,
+        clip_value_max: Any,
+        *,
+        allow_broadcast_all_sources: bool = False,
+    ) -> Tensor[Any]:
+        """:return: by two layers of class "combine" """
+        allow: dict[str, Any] = {"allow_broadcast_all_sources": allow_broadcast_all_sources}
+        bounds = [y.copy_template() if isinstance(y, Tensor) else y for y in (clip_value_min, clip_value_max)]
+        template_backend().clip_by_value(x.copy_template(), *bounds, **allow)
+        at_least = cls.combine(x, "maximum", clip_value_min, allow_broadcast_all_sources=True)
+        return cls.combine(at_least, "minimum", clip_value_max, allow_broadcast_all_sources=True)
+
+    @classmethod
+    def lerp(
+        cls, start: Tensor[Any], end: Tensor[Any], weight: Any, *, allow_broadcast_all_sources: bool = False
+    ) -> Tensor[Any]:
+        """:return: by layers of class "combine" """
+        operands = [y.copy_template() if isinstance(y, Tensor) else y for y in (start, end, weight)]
+        template_backend().lerp(*operands, allow_broadcast_all_sources=allow_broadcast_all_sources)
+        way = cls.combine(end, "sub", start, allow_broadcast_all_sources=True)
+        way = cls.combine(way, "mul", weight, allow_broadcast_all_sources=True)
+        return cls.combine(start, "add", way, allow_broadcast_all_sources=True)
 
     @classmethod
     def cast(cls, tensor: Tensor[Any], dtype: str) -> Tensor[Any]:
