@@ -79,7 +79,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         ),
     ),
     "returnn.tf.network": NETWORK,
-    "returnn.tf.frontend_layers": (*FRONTEND, "returnn.config", "returnn.tf.layers", "returnn.tf.network"),
+    "returnn.tf.frontend_layers": (
+        *FRONTEND,
+        "returnn.config",
+        "returnn.log",
+        "returnn.tf.layers",
+        "returnn.tf.network",
+    ),
     "returnn.tf.frontend_layers.config_entry_points": (  # records the functions of a config
         *FRONTEND,
         "returnn.tf.frontend_layers",

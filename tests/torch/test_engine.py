@@ -201,6 +201,46 @@ def test_hypotheses(trained, tmp_path):
     assert set(" ".join(hypotheses.values()).split()) <= {"0", "1"}
 
 
+def test_statistics_of_outputs(trained, tmp_path, capsys):
+    tasks.analyze(
+        config(
+            tmp_path, task="analyze", load=str(trained / "net.002"), analyze_dataset="dev", statistics=["mean", "max"]
+        )
+    )
+    out = capsys.readouterr().out
+    assert "output mean: [" in out
+    assert "output std_dev" not in out
+
+
+def test_priors_are_the_mean_of_probabilities(trained, tmp_path):
+    file = tmp_path / "prior.txt"
+    options = {
+        "task": "compute_priors",
+        "load": str(trained / "net.002"),
+        "analyze_dataset": "dev",
+        "output_file": str(file),
+    }
+    tasks.compute_priors(config(tmp_path, **options))
+    log_prior = numpy.loadtxt(file)
+    assert numpy.exp(log_prior).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "option 'output_file' is required"),
+        ({"output_file": "prior", "forward_output_layer": "best"}, "has no feature dim, expected probabilities"),
+        ({"output_file": "prior", "forward_output_layer": "outptu"}, "there is no output 'outptu'"),
+    ],
+    ids=["no file", "labels", "unknown"],
+)
+def test_errors_of_priors(options, message, trained, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        tasks.compute_priors(
+            config(tmp_path, task="compute_priors", load=str(trained / "net.002"), analyze_dataset="dev", **options)
+        )
+
+
 def test_a_batch_is_split_if_memory_is_not_enough(trained, capsys):
     sizes = []
 

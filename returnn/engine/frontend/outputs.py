@@ -144,6 +144,39 @@ class HdfOutput(ForwardCallbackIface):
             self._writer.close()
 
 
+class MeanProbabilities(ForwardCallbackIface):
+    """The mean over all frames of an output, which are probabilities, or log probabilities."""
+
+    def __init__(self, name: str) -> None:
+        """:param name: of the output"""
+        self.name = name
+        self._sum: Any = 0.0
+        self._num_frames = 0
+
+    def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
+        """Adds a sequence."""
+        check_known("output", self.name, outputs.data, where="option 'forward_output_layer'")
+        output = outputs[self.name]
+        if output.feature_dim is None:
+            raise ConfigError(
+                f"task 'compute_priors': the output {output} has no feature dim, expected probabilities.\n"
+                "  rf.get_run_ctx().mark_as_output takes it from the tensor: set its feature_dim."
+            )
+        raw = numpy.asarray(output.copy_with_feature_last().raw_tensor, "float64")
+        frames = raw.reshape(-1, raw.shape[-1])
+        if (frames < 0).any() and (frames > 0).any():
+            raise ConfigError(
+                f"task 'compute_priors': the output {output} has values below and above 0 (sequence {seq_tag!r}).\n"
+                "  Probabilities are expected, or their logarithms."
+            )
+        self._sum = self._sum + (numpy.exp(frames) if (frames < 0).any() else frames).sum(axis=0)
+        self._num_frames += len(frames)
+
+    def mean(self) -> numpy.ndarray:
+        """:return: (classes,)"""
+        return numpy.asarray(self._sum / max(self._num_frames, 1))
+
+
 class HypothesesOutput(ForwardCallbackIface):
     """
     Collects hypotheses: the output `output`, labels over the frames, maybe with a beam; then with the output `scores`

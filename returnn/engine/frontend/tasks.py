@@ -10,10 +10,11 @@ from returnn.engine.data import load_task_dataset
 from returnn.engine.frontend.batch_arrays import ArrayBatch
 from returnn.engine.frontend.check import check_model
 from returnn.engine.frontend.model_pass import ModelPass
-from returnn.engine.frontend.outputs import HdfOutput, HypothesesOutput
+from returnn.engine.frontend.outputs import HdfOutput, HypothesesOutput, MeanProbabilities
 from returnn.engine.frontend.references import References
 from returnn.engine.frontend.trained_model import TrainedModel
 from returnn.engine.hypothesis_files import FILE_FORMATS, Hypotheses
+from returnn.engine.output_statistics import OutputStatistics, analyzed_dataset, write_log_prior
 from returnn.engine.run.unique_tags import check_new_tags
 from returnn.engine.search_results import CorpusOrder, print_scores, write_search_output
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, make_engine, train
@@ -23,8 +24,8 @@ from returnn.util.files.atomic_file import check_writable
 from returnn.util.texts.text_scores import check_metrics
 
 __all__ = [
-    "check", "cleanup_old_models", "evaluate", "explain", "forward", "init_training", "initialize_model", "search",
-    "train",
+    "analyze", "check", "cleanup_old_models", "compute_priors", "evaluate", "explain", "forward", "init_training",
+    "initialize_model", "search", "train",
 ]  # fmt: skip
 
 
@@ -102,6 +103,33 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
     if filename:
         write_search_output(filename, results, config.options.search_output_file_format, order)
     return results
+
+
+def analyze(config: Config) -> None:
+    """Statistics of all outputs of `forward_step`, on `analyze_dataset`."""
+    collected = OutputStatistics(config.options.statistics)
+    engine = make_engine(config)
+    engine.init_network_from_config()
+    engine.trained_model.forward(analyzed_dataset(config), collected, report_prefix="analyze")
+    collected.print_results()
+    engine.finalize()
+
+
+def compute_priors(config: Config) -> None:
+    """
+    Mean of the output `forward_output_layer` of `forward_step` over `analyze_dataset`, into `output_file`.
+
+    :raises ConfigError: if the output are neither probabilities nor log probabilities
+    """
+    name, output_file = config.options.forward_output_layer, config.options.output_file
+    if not output_file:
+        raise ConfigError("task 'compute_priors': option 'output_file' is required: where the log prior is written.")
+    collected = MeanProbabilities(name)
+    engine = make_engine(config)
+    engine.init_network_from_config()
+    engine.trained_model.forward(analyzed_dataset(config), collected, report_prefix="compute priors")
+    write_log_prior(collected.mean(), output_file, output=name)
+    engine.finalize()
 
 
 def _print_speed(result: ModelPass) -> None:

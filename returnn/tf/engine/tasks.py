@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.config import Config
-from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import load_dataset, load_task_dataset
+from returnn.engine.output_statistics import analyzed_dataset
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, train
 from returnn.tf.engine.engine import Engine
-from returnn.tf.engine.outputs import statistics
 from returnn.tf.hyper_param_tuning import Optimization
 from returnn.util.errors import ConfigError
 
 __all__ = [
-    "analyze", "analyze_data", "cleanup_old_models", "compute_priors", "evaluate", "forward", "init_training",
+    "analyze", "cleanup_old_models", "compute_priors", "evaluate", "forward", "init_training",
     "initialize_model", "search_server", "search_task", "train", "tune_hyper_params",
 ]  # fmt: skip
 
@@ -58,19 +57,14 @@ def forward(config: Config) -> None:
 def analyze(config: Config) -> None:
     """Statistics of the output layers on `analyze_dataset`."""
     engine = _statistics_engine(config)
-    engine.analyze(_analyzed_dataset(config), config.options.statistics)
+    engine.analyze(analyzed_dataset(config), config.options.statistics)
     engine.finalize()
-
-
-def analyze_data(config: Config) -> None:
-    """Statistics of data alone."""
-    statistics.analyze_data(config)
 
 
 def compute_priors(config: Config) -> None:
     """Mean of the output over the training data, into `output_file`."""
     engine = _statistics_engine(config)
-    engine.compute_priors(_analyzed_dataset(config), config)
+    engine.compute_priors(analyzed_dataset(config), config)
     engine.finalize()
 
 
@@ -110,14 +104,6 @@ def _statistics_engine(config: Config) -> Engine:
     engine.use_eval_flag = False
     engine.init_network_from_config()
     return engine
-
-
-def _analyzed_dataset(config: Config) -> Dataset:
-    name = config.options.analyze_dataset
-    dataset = load_dataset(config, name)
-    if dataset is None:
-        raise ConfigError(f"option 'analyze_dataset': there is no data {name!r}.")
-    return dataset
 
 
 def _with_outputs(net_dict: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy
 import pytest
 import tensorflow as tf
 
+from returnn.engine import output_statistics
 from returnn.engine.data import load_dataset
 from returnn.engine.hypothesis_files import FILE_FORMATS, read_hypotheses, words_of, write_hypotheses
 from returnn.forward_iface import ForwardCallbackIface
@@ -420,7 +421,7 @@ def test_statistics_of_data(tmp_path):
         "output_dim": {"data": (1, 2)},
     }
     prefix = str(tmp_path / "stats")
-    tasks.analyze_data(task_config(tmp_path, "analyze_data", train=data, statistics_save_prefix=prefix))
+    output_statistics.analyze_data(task_config(tmp_path, "analyze_data", train=data, statistics_save_prefix=prefix))
     assert numpy.loadtxt(f"{prefix}.mean.txt") == pytest.approx(3.0)
     assert numpy.loadtxt(f"{prefix}.std_dev.txt") == pytest.approx(numpy.std([1, 2, 6]))
     for options, message in (
@@ -429,7 +430,7 @@ def test_statistics_of_data(tmp_path):
         ({"statistics_dtype": "int"}, "option 'statistics_dtype': there is no dtype 'int'"),
     ):
         with pytest.raises(ConfigError, match=message):
-            tasks.analyze_data(task_config(tmp_path, "analyze_data", train=data, **options))
+            output_statistics.analyze_data(task_config(tmp_path, "analyze_data", train=data, **options))
 
 
 def test_statistics_of_outputs(tmp_path, capsys):
