@@ -37,7 +37,7 @@ _MODEL = (
     "forward_auto_split_batch_on_oom",
 )
 _TORCH = (
-    "torch_amp", "torch_distributed", "torch_dataloader_opts", "torch_checkpoint_format",
+    "torch_amp", "torch_compile", "torch_distributed", "torch_dataloader_opts", "torch_checkpoint_format",
     "torch_log_memory_usage", "torch_profile", "reset_dev_memory_caches", "load_model_post_hooks",
     "apply_cleanup_old_models_to_optim_states",
 )  # fmt: skip
@@ -53,6 +53,7 @@ BACKENDS_OF: Mapping[str, tuple[str, ...]] = {
 _INSTEAD: Mapping[str, str] = {
     "torch_distributed": "'distributed_tf' does it",
     "torch_amp": "'tf_amp' does it",
+    "torch_compile": "'tf_jit' does it",
     "torch_dataloader_opts": "'tf_data_provider_capacity' says how many batches are prepared ahead",
     "torch_log_memory_usage": "'tf_log_memory_usage' does it",
     "torch_profile": "'store_tf_profile' does it",

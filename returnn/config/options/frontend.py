@@ -28,6 +28,11 @@ class TorchOptions(OptionTable):
     torch_amp: Option[Any] = Option(
         kinds.ANYTHING, None, "Mixed precision: 'bfloat16', 'float16', or a dict with 'dtype'."
     )
+    torch_compile: Option[Any] = Option(
+        kinds.any_of_kind(kinds.BOOLEAN, kinds.DICT),
+        False,
+        "Kernels are made of what steps do. A dict may have backend, mode, dynamic, fullgraph, options.",
+    )
     torch_dataloader_opts: Option[Any] = Option(
         kinds.DICT, None, "Worker processes load batches: {'num_workers': 2}, and further options of `DataLoader`."
     )

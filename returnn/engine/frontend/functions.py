@@ -25,9 +25,19 @@ class ModelFunctions:
     Which backend computes is up to the caller: these only call what the config has, in the right context.
     """
 
-    def __init__(self, config: Config) -> None:
-        """:param config: has the functions"""
+    def __init__(
+        self,
+        config: Config,
+        *,
+        compiled: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
+    ) -> None:
+        """
+        :param config: has the functions
+        :param compiled: makes a function which does the same as that of a step
+        """
         self.config = config
+        self._compiled = compiled
+        self._functions: dict[str, Callable[..., Any]] = {}  # of steps, which are called again and again
 
     def make_model(self, *, epoch: int, step: int) -> Any:
         """
@@ -100,7 +110,11 @@ class ModelFunctions:
                 f"option {option!r} is required for task {self.config.options.task!r}:\n  {_FORMS[option]}"
             )
         check_callable_with(option, function, arguments, form=_FORMS[option])
-        return function(**arguments)
+        if option == "get_model":
+            return function(**arguments)
+        if option not in self._functions:
+            self._functions[option] = self._compiled(function)
+        return self._functions[option](**arguments)
 
 
 def check_callable_with(option: str, function: Callable[..., Any], arguments: Mapping[str, Any], *, form: str) -> None:

@@ -40,6 +40,7 @@ from returnn.torch.engine.parameters import load_parameters, model_parameters, s
 from returnn.torch.optim.mixed_precision import mixed_precision
 from returnn.torch.unfinished import Snapshot, UnfinishedCheckpoints, copied
 from returnn.torch.updater import NonFiniteGradient, Updater
+from returnn.torch.util.compile import compiler_of_config, without_compiling
 from returnn.torch.util.device import device_of_config, free_cached_memory, is_out_of_memory, memory_report
 from returnn.torch.util.profile import Profiler
 from returnn.util.errors import ConfigError
@@ -57,9 +58,9 @@ class TorchRunner:
     def __init__(self, config: Config) -> None:
         """:param config: options"""
         self.config = config
-        self.functions = ModelFunctions(config)
         self.templates: TensorDict = extern_data_of_config(config)
         self.device = device_of_config(config)
+        self.functions = ModelFunctions(config, compiled=compiler_of_config(config, self.device))
         self.model: Any = None  # by build
         self.train_step = 0
         self.parameters: dict[str, torch.Tensor] = {}
@@ -398,7 +399,8 @@ class TorchRunner:
                 f"  {exc}\n"
                 "  Look for square roots, logarithms and divisions at 0 there, whose derivative is infinite."
             )
-        found = first_non_finite_module(self.model, lambda: self._run_losses(batch, step, train_flag=True))
+        with without_compiling():
+            found = first_non_finite_module(self.model, lambda: self._run_losses(batch, step, train_flag=True))
         if found:
             first = f"The first module with a value that is not finite: {found}."
         else:
