@@ -11,6 +11,8 @@ import numpy as np
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.hdf import HDFDatasetWriter
 from returnn.datasets.map import FromListDataset
+from returnn.datasets.postprocessing import LaplaceOrdering
+from tests.datasets.corpus_cases import CORPUS_CASES
 
 NUM_SEQS = 11
 
@@ -155,6 +157,30 @@ def _numpy_dump(tmp_path):
     return {"class": "NumpyDumpDataset", "prefix": f"{tmp_path}/", "num_outputs": 5}
 
 
+def double_features(data, **_kwargs):
+    features = data.data["data"]
+    features.raw_tensor = features.raw_tensor * 2
+    return data
+
+
+def hdf_of_files(files):
+    return {"class": "HDFDataset", "files": files}
+
+
+def _distribute_files(tmp_path):
+    files = []
+    for i in range(3):
+        data = [{**seq, "seq_tag": np.array(f"file-{i}-{seq['seq_tag']}")} for seq in static_seqs(4 + i)]
+        files.append(write_hdf(tmp_path / f"{i}.hdf", static(data=data)))
+    return {
+        "class": "DistributeFilesDataset",
+        "files": files,
+        "get_sub_epoch_dataset": hdf_of_files,
+        "partition_epoch": 1,
+        "preload_next_n_sub_epochs": 0,
+    }
+
+
 def make_map_dataset():
     data = [{"data": np.full((i % 4 + 1, 2), i, "float32")} for i in range(NUM_SEQS)]
     dataset = FromListDataset(data, sort_data_key="data", data_types={"data": {"dim": 2}})
@@ -224,6 +250,18 @@ CASES = {
     },
     "MapDatasetWrapper": lambda _tmp_path: {"class": "MapDatasetWrapper", "map_dataset": make_map_dataset},
     "NumpyDumpDataset": _numpy_dump,
+    **CORPUS_CASES,
+    "PostprocessingDataset": lambda _tmp_path: {
+        "class": "PostprocessingDataset",
+        "dataset": static(),
+        "map_seq": double_features,
+    },
+    "PostprocessingDataset, stream": lambda _tmp_path: {
+        "class": "PostprocessingDataset",
+        "dataset": static(),
+        "map_seq_stream": LaplaceOrdering(4),
+    },
+    "DistributeFilesDataset": _distribute_files,
 }
 
 # What has no corpus of its own, or no order to choose.
@@ -233,4 +271,6 @@ WITHOUT_ORDER = {
     "AnythingDataset",
     "VariableDataset",
     "MetaDataset",
+    "PostprocessingDataset, stream",
+    "DistributeFilesDataset",
 }

@@ -19,11 +19,9 @@ from .corpus_checks import assert_equal_seqs
 _MAX_SEQS = 40
 _BASE_CLASSES = {"Dataset", "CachedDataset", "CachedDataset2", "GeneratingDataset", "SingleStreamPipeDataset"}
 _ELSEWHERE = {  # these have tests of their own, as they need other files or processes
-    *("LmDataset", "TranslationDataset", "TranslationFactorsDataset", "ConfusionNetworkDataset", "TextDictDataset"),
-    *("OggZipDataset", "RawWavDataset", "LibriSpeechCorpus", "TimitDataset", "NltkTimitDataset", "BlissDataset"),
-    *("StereoDataset", "StereoHdfDataset", "DatasetWithTimeContext", "HuggingFaceDataset", "Enwik8Corpus"),
-    *("SprintDatasetBase", "ExternSprintDataset", "SprintCacheDataset"),
-    *("MultiProcDataset", "DistributeFilesDataset", "PostprocessingDataset"),
+    *("TranslationFactorsDataset", "ConfusionNetworkDataset", "NltkTimitDataset", "StereoDataset"),
+    "HuggingFaceDataset",
+    *("SprintDatasetBase", "ExternSprintDataset", "SprintCacheDataset", "MultiProcDataset"),
 }
 _ORDERS = [
     *("default", "reverse", "random", "random:3", "sorted", "sorted_reverse", "laplace", "laplace:3", "laplace:.4"),
@@ -52,6 +50,10 @@ def seqs_from(dataset, start=0):
 def seqs_of_epoch(dataset, epoch=1):
     dataset.init_seq_order(epoch)
     return seqs_from(dataset)
+
+
+def lengths_of(data):
+    return {key: len(array) if array.ndim else 1 for key, array in data.items()}
 
 
 def test_each_class_has_a_case():
@@ -87,9 +89,10 @@ def test_data_is_as_declared(name, tmp_path):
     for _, data in seqs_of_epoch(dataset):
         for key, array in data.items():
             assert array.ndim == dataset.get_num_axes(key)
-            assert array.dtype == dataset.get_data_dtype(key)
+            dtype = dataset.get_data_dtype(key)
+            assert array.dtype.kind == "U" if dtype == "string" else array.dtype == dtype
             shape = dataset.get_data_shape(key)
-            assert len(shape) == array.ndim - 1
+            assert len(shape) == max(array.ndim - 1, 0)
             assert all(size in (None, actual) for size, actual in zip(shape, array.shape[1:], strict=True))
             if dataset.is_data_sparse(key):
                 assert not array.size or 0 <= array.min() <= array.max() < dataset.get_data_dim(key)
@@ -101,8 +104,7 @@ def test_lengths_agree_with_the_data(name, tmp_path):
     lengths_before, dataset = make(name, tmp_path), make(name, tmp_path)
     lengths_before.init_seq_order(1)
     for seq_idx, (_, data) in enumerate(seqs_of_epoch(dataset)):
-        expected = {key: len(array) if array.ndim else 1 for key, array in data.items()}
-        assert lengths_before.get_seq_length(seq_idx).dict == expected
+        assert lengths_before.get_seq_length(seq_idx).dict == lengths_of(data)
 
 
 @all_cases
@@ -124,6 +126,8 @@ def test_slices_are_padded_with_zeros(name, tmp_path):
     dataset.load_seqs(0, 1)
     for key in dataset.get_data_keys():
         data = dataset.get_data(0, key)
+        if not data.ndim:
+            continue
         padded = np.concatenate([np.zeros_like(data[:1]), np.zeros_like(data[:1]), data, np.zeros_like(data[:1])])
         if len(data):
             np.testing.assert_array_equal(dataset.get_data_slice(0, key, -2, len(data) + 1), padded)
@@ -151,7 +155,7 @@ def test_batches_cover_all_frames_once(name, tmp_path):
         assert batch.num_slices == 1 or batch.get_all_slices_num_frames().max_value() <= 200
         dataset.load_seqs(batch.start_seq, batch.end_seq)
         for part in batch.seqs:
-            assert part.frame_length.dict == {key: len(array) for key, array in seqs[part.seq_idx][1].items()}
+            assert part.frame_length.dict == lengths_of(seqs[part.seq_idx][1])
             seen.append(part.seq_idx)
         batches.advance(1)
     assert seen == list(range(len(seqs)))
