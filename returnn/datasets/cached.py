@@ -80,8 +80,9 @@ class CachedDataset(CachedDataset2):
 
     def _check_order(self, seq_order: SeqOrder) -> None:
         num_seqs = self.get_total_num_seqs()
-        wrong = [int(i) for i in seq_order if not 0 <= i < num_seqs]
-        if wrong:
+        indices = np.asarray(seq_order)
+        if len(indices) and not 0 <= indices.min() <= indices.max() < num_seqs:
+            wrong = indices[(indices < 0) | (indices >= num_seqs)]
             raise ConfigError(f"{self.description}: there is no sequence {wrong[0]}, only {num_seqs} ones.")
 
     def get_current_seq_order(self) -> SeqOrder:

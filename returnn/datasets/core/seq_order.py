@@ -137,7 +137,7 @@ def _random(request: _Request) -> SeqOrder:
     """With a number: blocks of that many neighbours keep together, in their order."""
     block_size = request.positive_int(default=1)
     num_blocks = -(-request.num_seqs // block_size)
-    blocks = request.rng().permutation(num_blocks).astype(np.int64)
+    blocks = request.rng().permutation(num_blocks).astype(np.int64, copy=False)
     if block_size == 1:
         return blocks
     order = (blocks[:, None] * block_size + np.arange(block_size)).reshape(-1)
@@ -159,9 +159,10 @@ def _random_sample(request: _Request) -> SeqOrder:
 def _laplace(request: _Request) -> SeqOrder:
     """Shuffled, then sorted by length within each bin, in turns up and down: lengths change slowly all the time."""
     lens = request.lens()
-    bins = request.bins(request.rng().permutation(request.num_seqs).astype(np.int64))
-    parts = [_by_length(part, lens) for part in bins]
-    return np.concatenate([part[::-1] if i % 2 else part for i, part in enumerate(parts)])
+    order = request.rng().permutation(request.num_seqs).astype(np.int64, copy=False)
+    for i, part in enumerate(request.bins(order)):  # each is a view
+        part[:] = _by_length(part, lens)[:: -1 if i % 2 else 1]
+    return order
 
 
 def _sort_bin_shuffle(request: _Request) -> SeqOrder:
@@ -245,7 +246,8 @@ def part_of(order: SeqOrder, *, num_parts: int, part: int) -> SeqOrder:
     """
     size, rest = divmod(len(order), num_parts)
     start = part * size + min(part, rest)
-    return order[start : start + size + (part < rest)]
+    cut = order[start : start + size + (part < rest)]
+    return cut.copy() if num_parts > 1 and isinstance(cut, np.ndarray) else cut  # so that the whole is free
 
 
 def repeat_order(order: SeqOrder, times: int) -> SeqOrder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.seq_order import IntArray
 from returnn.datasets.hdf.hdf_file import HdfFile
-from returnn.datasets.util.tag_index import TagIndex
+from returnn.datasets.util.tag_index import TagArray, TagIndex
 from returnn.util.errors import ConfigError
 from returnn.util.files.cache_manager import cf
 from returnn.util.numbers.numbers_dict import NumbersDict
@@ -123,16 +123,25 @@ class HDFDataset(CachedDataset):
         file, seq_idx = self._file_of(corpus_seq_idx)
         return file.get_seq_length(seq_idx)
 
-    def _get_corpus_tags(self, corpus_seq_indices: IntArray) -> list[str]:
+    def tags_of_seqs(self, corpus_seq_indices: IntArray) -> TagArray:
+        """:return: as UTF-8"""
         file_indices = np.searchsorted(self.file_start, corpus_seq_indices, side="right") - 1
-        tags = np.empty(len(corpus_seq_indices), dtype=object)
-        for i in np.unique(file_indices):
-            in_file = np.flatnonzero(file_indices == i)
-            tags[in_file] = self._hdf_files[i].get_tags(corpus_seq_indices[in_file] - self.file_start[i])
-        return cast("list[str]", tags.tolist())
+        of_files = [np.flatnonzero(file_indices == i) for i in range(len(self._hdf_files))]
+        pieces = [
+            file.get_tags(corpus_seq_indices[in_file] - start)
+            for file, start, in_file in zip(self._hdf_files, self.file_start, of_files, strict=False)
+            if len(in_file)
+        ]
+        if len(pieces) == 1:
+            return pieces[0]
+        tags = np.zeros(len(corpus_seq_indices), max((piece.dtype for piece in pieces), default=np.dtype("S1")))
+        for piece, in_file in zip(pieces, filter(len, of_files), strict=True):
+            tags[in_file] = piece
+        return tags
 
     def get_tags_of_epoch(self) -> list[str]:
-        return self._get_corpus_tags(np.asarray(self.get_current_seq_order(), dtype=np.int64))
+        tags = self.tags_of_seqs(np.asarray(self.get_current_seq_order(), dtype=np.int64))
+        return [tag.decode("utf8") for tag in tags.tolist()]
 
     def _get_tag_index(self) -> TagIndex:
         if self._tag_index is None:
@@ -141,12 +150,29 @@ class HDFDataset(CachedDataset):
         return self._tag_index
 
     def _find_tags(self, tags: Sequence[str]) -> IntArray:
-        found = self._get_tag_index().guess(tags)
-        found_tags = self._get_corpus_tags(np.maximum(found, 0))
-        for i, tag in enumerate(tags):
-            if found[i] < 0 or found_tags[i] != tag:
-                found[i] = self._find_tag(tag)
+        return self.seqs_with_tags(np.array([tag.encode("utf8") for tag in tags], dtype="S"))
+
+    def seqs_with_tags(self, tags: TagArray, *, guess: IntArray | None = None) -> IntArray:
+        """
+        :param tags: as UTF-8
+        :param guess: where they may be; a sequence that is there with its tag is the one
+        :return: corpus indices
+        :raises DataError: if a tag is not there, or not only once
+        """
+        found, wrong = np.zeros(len(tags), np.int64), np.arange(len(tags))
+        if guess is not None and len(tags):
+            found, wrong = self._look_at(tags, guess)
+        if len(wrong):
+            found[wrong], not_there = self._look_at(tags[wrong], self._get_tag_index().guess(tags[wrong]))
+            for i in wrong[not_there]:
+                found[i] = self._find_tag(tags[i].decode("utf8"))
         return found
+
+    def _look_at(self, tags: TagArray, places: IntArray) -> tuple[IntArray, IntArray]:
+        """:return: the places, and which of the tags are not there"""
+        is_inside = (places >= 0) & (places < self.get_total_num_seqs())
+        found = np.where(is_inside, places, 0)
+        return found, np.flatnonzero(~is_inside | (self.tags_of_seqs(found) != tags))
 
     def _find_tag(self, tag: str) -> int:
         found = self._get_tag_index().find(tag)

@@ -221,19 +221,22 @@ class HdfFile:
             return f"seq-{seq_idx}"
         return _as_str(self._seq_tags[seq_idx])
 
-    def get_tags(self, seq_indices: IntArray) -> list[str]:
-        """:return: tags of many sequences. Reads them in blocks, where they are dense."""
-        tags = np.empty(len(seq_indices), dtype=object)
+    def get_tags(self, seq_indices: IntArray) -> npt.NDArray[np.bytes_]:
+        """:return: tags of many sequences as UTF-8. Reads them in blocks, where they are dense"""
         order = np.argsort(seq_indices, kind="stable")
         blocks = seq_indices[order] // _READ_BLOCK
+        pieces = []
         for positions in np.split(order, np.flatnonzero(np.diff(blocks)) + 1):
+            wanted = seq_indices[positions]
             if len(positions) < _READ_BLOCK // _MIN_DENSITY or self._seq_tags is None:
-                tags[positions] = [self.get_tag(int(seq_indices[i])) for i in positions]
+                pieces.append(np.array([self.get_tag(int(i)).encode("utf8") for i in wanted], dtype="S"))
             else:
-                start = int(seq_indices[positions[0]]) // _READ_BLOCK * _READ_BLOCK
-                block = np.asarray(self._seq_tags[start : start + _READ_BLOCK])
-                tags[positions] = [_as_str(tag) for tag in block[seq_indices[positions] - start].tolist()]
-        return tags.tolist()
+                start = int(wanted[0]) // _READ_BLOCK * _READ_BLOCK
+                pieces.append(np.asarray(self._seq_tags[start : start + _READ_BLOCK], dtype="S")[wanted - start])
+        sorted_tags = np.concatenate(pieces)
+        tags = np.empty_like(sorted_tags)
+        tags[order] = sorted_tags
+        return tags
 
     # All sequences.
 

@@ -13,6 +13,7 @@ from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import DatasetLike, init_sub_dataset
 from returnn.datasets.core.seq_order import SeqOrder
 from returnn.datasets.meta.mapped_keys import MappedKeysDataset
+from returnn.datasets.meta.same_tags import CorpusWithTags, seqs_of_same_tags
 from returnn.datasets.util.seq_lists import load_python_data
 from returnn.log import log
 from returnn.util.errors import ConfigError, check_known
@@ -227,8 +228,15 @@ class MetaDataset(MappedKeysDataset):
         changed = control.init_seq_order(epoch=epoch, seq_list=seq_list, seq_order=seq_order)
         others = {key: dataset for key, dataset in self.datasets.items() if dataset is not control}
         self.seq_list_ordered = None
-        if not others and self.seq_tags_filter is None and self.seq_list_original is None:
-            return changed
+        if seq_list is None and self.seq_tags_filter is None and self.seq_list_original is None:
+            if not others:
+                return changed
+            corpora = [dataset for dataset in others.values() if isinstance(dataset, CorpusWithTags)]
+            if isinstance(control, CorpusWithTags) and len(corpora) == len(others):
+                order = control.get_current_seq_order()
+                for corpus in corpora:
+                    corpus.init_seq_order(epoch=epoch, seq_order=seqs_of_same_tags(order, control, corpus))
+                return changed
         tags = list(seq_list) if seq_list is not None else self._tags_of_epoch(control)
         selected = [tag for tag in tags if self._is_selected(tag)]
         if len(selected) < len(tags):

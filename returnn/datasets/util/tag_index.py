@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+TagArray: TypeAlias = "npt.NDArray[np.bytes_]"
 _MAX_TAG_BYTES = 1 << 16
 
 
@@ -33,11 +35,12 @@ class TagIndex:
         start, end = np.searchsorted(self._hashes, tag_hash, "left"), np.searchsorted(self._hashes, tag_hash, "right")
         return [int(i) for i in self._order[start:end] if self._get_tag(int(i)) == tag]
 
-    def guess(self, tags: Sequence[str]) -> npt.NDArray[np.int64]:
-        """:return: corpus index of each tag, if it is there once. The caller has to check that; -1: it is not."""
-        if not len(tags):
-            return np.zeros(0, np.int64)
-        hashes = _hash(_as_bytes(tags))
+    def guess(self, tags: TagArray) -> npt.NDArray[np.int64]:
+        """
+        :param tags: as UTF-8, not none
+        :return: corpus index of each tag, if it is there once. The caller has to check that; -1: it is not
+        """
+        hashes = _hash(tags)
         start, end = np.searchsorted(self._hashes, hashes, "left"), np.searchsorted(self._hashes, hashes, "right")
         return np.where(end - start == 1, self._order[np.minimum(start, len(self._order) - 1)], -1)
 

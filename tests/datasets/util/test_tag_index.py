@@ -28,7 +28,7 @@ def test_finds_all_sequences_with_a_tag(tags, other):
 @given(tag_lists)
 def test_guess_is_right_where_it_is_unique(tags):
     index = make_index(tags)
-    for tag, guess in zip(tags, index.guess(tags), strict=True):
+    for tag, guess in zip(tags, index.guess(np.array([tag.encode() for tag in tags])), strict=True):
         assert guess == (tags.index(tag) if tags.count(tag) == 1 else -1)
 
 
