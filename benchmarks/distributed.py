@@ -67,7 +67,7 @@ def train(hidden: int, batch: int, num_processes: int) -> dict[str, float]:
         dataset=data,
         batches=engine.batches_of(data, train=True),
         train=True,
-        on_step=lambda: times.append(time.perf_counter()),
+        on_step=lambda agreed: times.append(time.perf_counter()),
     )
     data_pass.run("train", raise_exception=True)
     num_bytes = 4 * engine.network.get_num_params()

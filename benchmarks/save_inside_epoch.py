@@ -58,7 +58,7 @@ class Measurement:
         self._last_s = 0.0
         self._num_steps = 0
 
-    def after_step(self, data_pass: object) -> None:
+    def after_step(self, data_pass: object, agreed: object) -> None:
         """In the place of `Training._after_step`."""
         training, unfinished = self.engine.training, self.engine.model_files.unfinished
         now = time.monotonic()

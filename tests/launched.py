@@ -1,4 +1,4 @@
-"""A config in a folder, run by `returnn.launch` with two workers."""
+"""A config or a program in a folder, run by `returnn.launch` with two workers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import re
 import subprocess
 import sys
-import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,32 +33,33 @@ class Launched:
             stderr=subprocess.STDOUT,
         )
 
-    def wait_for(self, text: str) -> None:
-        end = time.monotonic() + 120
-        while text not in self.log.read_text():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < end, self.log.read_text()
-            time.sleep(0.05)
-
-    def worker(self, rank: int) -> int:
-        """:return: its process"""
-        for path in Path("/proc").glob("[0-9]*"):
-            try:
-                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-                environ = (path / "environ").read_bytes().decode()
-            except OSError:
-                continue
-            if parent == self.process.pid:
-                task = next(line for line in environ.split("\0") if line.startswith("TF_CONFIG="))
-                if json.loads(task.partition("=")[2])["task"]["index"] == rank:
-                    return int(path.name)
-        raise AssertionError(f"there is no worker {rank}: {self.log.read_text()}")
-
-    def end(self, *, within_s: float = 100) -> tuple[int, str]:
+    def end(self, *, within_s: float = 500) -> tuple[int, str]:
         """:return: exit status, output"""
         status = self.process.wait(timeout=within_s)
         self._out.close()
         return status, self.log.read_text()
+
+
+def results_of_program(program: str, cases: Iterable[str], folder: Path) -> dict[str, tuple[Any, Any, Any]]:
+    """
+    :param program: a module that gets a folder, and writes "CASE.RANK.json"
+    :param cases: what it writes
+    :param folder: for its files
+    :return: by case: of one process, and of the workers 0 and 1
+    """
+    alone, workers = folder / "alone", folder / "workers"
+    alone.mkdir()
+    workers.mkdir()
+    launch = [sys.executable, "-m", "returnn.launch", "-n", "2"]
+    environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
+    for command in ([sys.executable, "-m", program, alone], [*launch, sys.executable, "-m", program, workers]):
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=900, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+
+    def read(path: Path, rank: int, case: str) -> Any:
+        return json.loads((path / f"{case}.{rank}.json").read_text())
+
+    return {case: (read(alone, 0, case), read(workers, 0, case), read(workers, 1, case)) for case in cases}
 
 
 def scores(folder: Path) -> str:

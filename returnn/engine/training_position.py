@@ -53,6 +53,7 @@ class TrainingPosition:
     score_frames: dict[str, float]  # by NAME
     random_state: GlobalRandomState
     last_model: int = 0  # the last epoch that had a model file then; 0: none
+    num_workers: int = 1  # that train together
 
     def __str__(self) -> str:
         return f"epoch {self.epoch}, step {self.num_steps}"

@@ -25,8 +25,13 @@ class FrontendEngine(TrainingEngine):
         super().__init__(config)
         self.runner = runner
         processes = runner.processes
-        are_written = model_files_are_written(self.config) and processes is None
-        unfinished = UnfinishedEpochs(self.config, self.model_names, runner.unfinished, are_written=are_written)
+        unfinished = UnfinishedEpochs(
+            self.config,
+            self.model_names,
+            runner.unfinished,
+            are_written=model_files_are_written(self.config),
+            processes=processes,
+        )
         model_files = ModelFiles(self.config, self.model_names, runner.checkpoints, unfinished, processes=processes)
         self.learning_rate_control.is_written = processes is None or processes.is_first
         self.trained_model = TrainedModel(self.config, runner, self.epochs, model_files)

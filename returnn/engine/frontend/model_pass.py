@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from returnn.config import Config
@@ -17,6 +18,7 @@ from returnn.engine.report.summaries import Summaries
 from returnn.engine.run.interrupts import Interrupts
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.run.resumable_pass import ResumablePass
+from returnn.engine.run.unfinished import Wishes
 from returnn.engine.training_position import TrainingPosition
 from returnn.log import log
 from returnn.util.errors import UserError
@@ -43,7 +45,8 @@ class ModelPass(ResumablePass):
         with_targets: bool = True,
         step_function: StepFunction,
         resumed_at: TrainingPosition | None = None,
-        on_step: Callable[[], None] = lambda: None,
+        wishes: Callable[[int], Wishes] = lambda num_steps: Wishes(),
+        on_step: Callable[[Wishes], None] = lambda agreed: None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """
@@ -58,10 +61,13 @@ class ModelPass(ResumablePass):
         :param with_targets: whether all data is needed, also what is not available for inference
         :param step_function: computes a step, and returns its values, see `ModelRunner`
         :param resumed_at: the pass was interrupted there, and goes on
-        :param on_step: called after each step, when `position` may be asked
+        :param wishes: what this process wants, after so many steps
+        :param on_step: called after each step with what is to be done, when `position` may be asked
         :param on_end: called after the last step
         """
-        super().__init__(with_exp=config.options.calculate_exp_loss, resumed_at=resumed_at)
+        super().__init__(
+            with_exp=config.options.calculate_exp_loss, resumed_at=resumed_at, wishes=wishes, on_step=on_step
+        )
         self.config = config
         self.runner = runner
         self.summaries = summaries
@@ -72,7 +78,6 @@ class ModelPass(ResumablePass):
         self.train = train
         self.with_targets = with_targets
         self._step_function = step_function
-        self._on_step = on_step
         self._on_end = on_end
         self._small_batches: SmallBatches | None = small_batches_of_config(config) if train else None
         self._has_warned = False
@@ -92,7 +97,7 @@ class ModelPass(ResumablePass):
             self.batches,
             needed_keys(self.dataset, self.runner.templates, with_targets=self.with_targets),
             train=self.train,
-            while_waiting=lambda: interrupts.check(where=f"{report_prefix}, step {self.num_steps}"),
+            while_waiting=lambda: self._check_alone(interrupts, where=f"{report_prefix}, step {self.num_steps}"),
             resumed_at=self._resumed_at,
         )
         start_step = self.runner.train_step if self.train else None
@@ -107,8 +112,8 @@ class ModelPass(ResumablePass):
                 if self._small_batches is not None:
                     self._small_batches.add(num_seqs=len(batch.seq_tags), num_frames=batch.num_frames)
                 self._do_step(batch, progress)
-                self._on_step()
-                self._check_interrupts(interrupts, where=f"{report_prefix}, step {self.num_steps}")
+                agreed = self._agreed(self._wishes(self.num_steps, interrupts))
+                self._end_step(agreed, interrupts, where=f"{report_prefix}, step {self.num_steps}")
             self._on_end()
         self.elapsed = self._elapsed_before + progress.elapsed
         self._sum_over_processes()
@@ -123,13 +128,20 @@ class ModelPass(ResumablePass):
         processes = self.runner.processes
         return batches if processes is None or not self.train else processes.while_all_have(batches)
 
-    def _check_interrupts(self, interrupts: Interrupts, *, where: str) -> None:
-        """In an evaluation, the others wait for the scores of this process, so it ends later if it was asked to."""
+    def _agreed(self, wishes: Wishes) -> Wishes:
+        """
+        :return: what is done after the step, by all processes. In an evaluation, the others wait for the scores of this
+            process, so it ends later if it was asked to
+        """
         processes = self.runner.processes
         if processes is None:
+            return wishes
+        return processes.what_one_wants(wishes) if self.train else replace(wishes, end=False)
+
+    def _check_alone(self, interrupts: Interrupts, *, where: str) -> None:
+        """While it waits for data. With other processes, all end after the same step."""
+        if self.runner.processes is None:
             interrupts.check(where=where)
-        elif self.train:
-            processes.check_interrupts(interrupts, where=where)
 
     def _sum_over_processes(self) -> None:
         """Scores, and the number of sequences, are those of all parts of the data."""

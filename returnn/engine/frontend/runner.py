@@ -14,6 +14,7 @@ from returnn.engine.frontend.losses import LossPerSeq
 from returnn.engine.frontend.outputs import OutputArray
 from returnn.engine.run.model_files import CheckpointFormat
 from returnn.engine.run.processes import Processes
+from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.run.unfinished_epochs import UnfinishedFormat
 from returnn.engine.training_position import TrainingPosition
 from returnn.tensor import TensorDict
@@ -83,11 +84,11 @@ class ModelRunner(Protocol):
     def snapshot(self) -> Any:
         """:return: all that training changes, for `unfinished`; steps that come after this do not change it"""
 
-    def restore(self, checkpoint: str) -> None:
+    def restore(self, unfinished: UnfinishedEpoch) -> None:
         """
         Sets all that training changes.
 
-        :param checkpoint: what `unfinished` wrote
+        :param unfinished: what `unfinished` wrote
         :raises PositionError: if it is of another model
         """
 

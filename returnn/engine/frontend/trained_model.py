@@ -21,7 +21,7 @@ from returnn.engine.run.batches import generate_batches
 from returnn.engine.run.model_files import ModelFiles, ModelToLoad
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.seq_scores import SeqScores
-from returnn.engine.run.unfinished import UnfinishedEpoch
+from returnn.engine.run.unfinished import UnfinishedEpoch, Wishes
 from returnn.engine.training_position import TrainingPosition
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
@@ -131,7 +131,7 @@ class TrainedModel:
         :raises PositionError: if it is of another model
         """
         print(f"load {unfinished.checkpoint!r}", file=log.v2)
-        self.runner.restore(unfinished.checkpoint)
+        self.runner.restore(unfinished)
 
     def snapshot(self) -> Any:
         """:return: all that training changes"""
@@ -143,7 +143,8 @@ class TrainedModel:
         batches: BatchSetGenerator,
         *,
         resumed_at: TrainingPosition | None,
-        on_step: Callable[[], None],
+        wishes: Callable[[int], Wishes],
+        on_step: Callable[[Wishes], None],
     ) -> ModelPass:
         """:return: the training of an epoch"""
         return self._pass(
@@ -153,6 +154,7 @@ class TrainedModel:
             self.runner.train,
             train=True,
             resumed_at=resumed_at,
+            wishes=wishes,
             on_step=on_step,
             on_end=lambda: self.runner.end_train_pass(self.epochs.current),
         )

@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from returnn.config import Config
@@ -104,27 +103,19 @@ class ModelFiles:
         """
         warn_of_missing_files(config.options.preload_from_files)
         processes = self.processes
-        looking = partial(
-            said_if_long, f"to look for models of {self.names.model!r}", limit_s=config.options.data_wait_limit_s
-        )
-        if processes is not None and not processes.is_first:
-            processes.wait_for_all()  # until the first one has put the folder in order
-            with looking():
-                found = self._what_to_begin_with(config, may_be_unfinished=may_be_unfinished)
-        else:
-            with looking():
-                self._lock_for_writing()
-                found = self._what_to_begin_with(config, may_be_unfinished=may_be_unfinished)
+        with said_if_long(f"to look for models of {self.names.model!r}", limit_s=config.options.data_wait_limit_s):
+            self._lock_for_writing()
+            if self.names.model and (processes is None or processes.is_first):
+                for text in self.checkpoints.finish_interrupted_saves(self.names.model):
+                    print(text, file=log.v2)
             if processes is not None:
-                processes.wait_for_all()
+                processes.wait_for_all()  # until the first one has put the folder in order
+            found = self._what_to_begin_with(config, may_be_unfinished=may_be_unfinished)
         if processes is not None:
             processes.check_agreement("the epoch to begin with", self.names.epochs.current)
         return found
 
     def _what_to_begin_with(self, config: Config, *, may_be_unfinished: bool) -> ModelToLoad:
-        if self.names.model and (self.processes is None or self.processes.is_first):
-            for text in self.checkpoints.finish_interrupted_saves(self.names.model):
-                print(text, file=log.v2)
         existing = self.existing()
         if may_be_unfinished and config.options.start_epoch is None and self.unfinished.are_written:
             unfinished = self.unfinished.newest(last_model=max(existing, default=0))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import abc
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
 from typing import Any, TypeVar
 
 import numpy
 
 from returnn.engine.run.interrupts import InterruptedRun, Interrupts
 from returnn.engine.run.scores import Scores
+from returnn.engine.run.unfinished import Wishes
 from returnn.engine.run.worker_options import WorkerOptions
+from returnn.engine.training_position import PositionError
 from returnn.util.errors import UserError
 from returnn.util.system.process_group import ProcessPlace
 
@@ -53,9 +56,23 @@ class Processes(abc.ABC):
         :raises UserError: if a process does not answer
         """
 
+    def of_all(self, value: float) -> numpy.ndarray:
+        """
+        :param value: of this process
+        :return: those of all processes, by rank
+        """
+        return self.sum([value if rank == self.rank else 0.0 for rank in range(self.size)])
+
     def wait_for_all(self) -> None:
         """Until all processes have called it."""
         self.sum([1.0])
+
+    def what_one_wants(self, wishes: Wishes) -> Wishes:
+        """
+        :param wishes: of this process
+        :return: what at least one process wants
+        """
+        return Wishes(*map(bool, self.sum(astuple(wishes))))
 
     def check_interrupts(self, interrupts: Interrupts, *, where: str) -> None:
         """
@@ -73,7 +90,7 @@ class Processes(abc.ABC):
         :param value: has to be the same in all processes
         :raises UserError: if it is not
         """
-        of_all = self.sum([value if rank == self.rank else 0.0 for rank in range(self.size)])
+        of_all = self.of_all(value)
         if (of_all != value).any():
             values = ", ".join(f"{value:g}" for value in of_all)
             raise UserError(
@@ -96,10 +113,29 @@ class Processes(abc.ABC):
         """:return: as many as the process with the fewest has"""
         iterator = iter(items)
         nothing: Any = object()
-        item = next(iterator, nothing)
+        item = self.first_of(iterator, nothing)
         while self.sum([item is not nothing])[0] == self.size:
             yield item
             item = next(iterator, nothing)
+
+    def first_of(self, items: Iterator[T], nothing: Any = None) -> T | Any:
+        """
+        :param items: of this process; they may go on inside of an epoch
+        :param nothing: what is returned if there are none
+        :return: the first one
+        :raises PositionError: in all processes, if one of them cannot go on there
+        """
+        error, item = None, nothing
+        try:
+            item = next(items, nothing)
+        except PositionError as exc:
+            error = exc
+        of_all = self.of_all(error is not None)
+        if error is not None:
+            raise error
+        if of_all.any():
+            raise PositionError(f"Worker {int(of_all.argmax())} has other data than before.")
+        return item
 
     def all_names(self, names: Iterable[str]) -> list[str]:
         """

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from returnn.engine.report.progress import Progress
+from returnn.engine.run.interrupts import InterruptedRun, Interrupts
 from returnn.engine.run.scores import Scores
+from returnn.engine.run.unfinished import Wishes
 from returnn.engine.training_position import BatchPosition, TrainingPosition
 from returnn.util.numbers.global_random import GlobalRandomState
 
@@ -11,10 +16,19 @@ from returnn.util.numbers.global_random import GlobalRandomState
 class ResumablePass:
     """What the passes of all backends have in common."""
 
-    def __init__(self, *, with_exp: bool, resumed_at: TrainingPosition | None) -> None:
+    def __init__(
+        self,
+        *,
+        with_exp: bool,
+        resumed_at: TrainingPosition | None,
+        wishes: Callable[[int], Wishes],
+        on_step: Callable[[Wishes], None],
+    ) -> None:
         """
         :param with_exp: see `Scores`
         :param resumed_at: the pass was interrupted there, and goes on
+        :param wishes: what this process wants, after so many steps
+        :param on_step: called after each step with what is to be done, when `position` may be asked
         """
         self.scores = Scores(with_exp=with_exp)
         self.num_steps = 0
@@ -24,6 +38,8 @@ class ResumablePass:
         self._batch_position = BatchPosition()  # behind the last step
         self._progress: Progress | None = None  # while it runs
         self._resumed_at = resumed_at
+        self._wishes_after = wishes
+        self._on_step = on_step
         if resumed_at is not None:
             self._take_over(resumed_at)
 
@@ -33,6 +49,22 @@ class ResumablePass:
         self._batch_position = position.batches
         self.scores.sums.update(position.score_sums)
         self.scores.num_frames.update(position.score_frames)
+
+    def _wishes(self, num_steps: int, interrupts: Interrupts) -> Wishes:
+        """:return: what this process wants, after so many steps"""
+        return replace(self._wishes_after(num_steps), end=interrupts.is_pending)
+
+    def _end_step(self, agreed: Wishes, interrupts: Interrupts, *, where: str) -> None:
+        """
+        :param agreed: what is to be done; the same in all processes
+        :param interrupts: of this process
+        :param where: for people: what was finished
+        :raises InterruptedRun: if a process was asked to end
+        """
+        self._on_step(agreed)
+        if agreed.end:
+            interrupts.check(where=where)
+            raise InterruptedRun.by_another_worker(where=where)
 
     def _position(self, *, epoch: int, train_step: int) -> TrainingPosition:
         """

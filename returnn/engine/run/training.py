@@ -24,7 +24,7 @@ from returnn.engine.run.interrupts import InterruptedRun, InterruptedStep, Inter
 from returnn.engine.run.model_files import ModelFiles
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.run.scores import Scores
-from returnn.engine.run.unfinished import UnfinishedEpoch
+from returnn.engine.run.unfinished import UnfinishedEpoch, Wishes
 from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.log import log
 from returnn.util.errors import ConfigError
@@ -116,7 +116,8 @@ class TrainedModel(EvaluatedModel, Protocol):
         batches: BatchSetGenerator,
         *,
         resumed_at: TrainingPosition | None,
-        on_step: Callable[[], None],
+        wishes: Callable[[int], Wishes],
+        on_step: Callable[[Wishes], None],
     ) -> TrainPass:
         """
         :param dataset: of the training
@@ -282,7 +283,7 @@ class Training:
             self.model.save(self.model_files.names.of_epoch(0))
 
     def _end(self) -> None:
-        if self.model.end_training():
+        if self.model.end_training() and self.model_files.are_written:
             self.model.save(self.model_files.names.of_epoch())
 
     # One epoch.
@@ -365,7 +366,8 @@ class Training:
             self.dataset,
             self._batches(),
             resumed_at=None if unfinished is None else unfinished.position,
-            on_step=lambda: self._after_step(data_pass),
+            wishes=self._wishes,
+            on_step=lambda agreed: self._after_step(data_pass, agreed),
         )
         self._run_pass(data_pass, prefix)
         try:
@@ -410,10 +412,15 @@ class Training:
             print(f"{exc}. The same command again {where}.", file=log.v1)
             raise
 
-    def _after_step(self, data_pass: TrainPass) -> None:
-        if self.model_files.unfinished.is_due(data_pass.num_steps):
+    def _wishes(self, num_steps: int) -> Wishes:
+        """:return: of this process, after so many steps of the epoch"""
+        is_end = self._job_end_s is not None and time.monotonic() >= self._job_end_s - _SECONDS_TO_END
+        return Wishes(save=self.model_files.unfinished.is_due(num_steps), stop=is_end)
+
+    def _after_step(self, data_pass: TrainPass, agreed: Wishes) -> None:
+        if agreed.save:
             self._save_unfinished(data_pass)
-        if self._job_end_s is None or time.monotonic() < self._job_end_s - _SECONDS_TO_END:
+        if not agreed.stop:
             return
         if self._save_unfinished_now(data_pass):
             print(
@@ -426,7 +433,8 @@ class Training:
 
     def _save_unfinished(self, data_pass: TrainPass) -> None:
         """Begins to save the state inside of the epoch."""
-        self.model_files.lock.check()
+        if self.model_files.are_written:
+            self.model_files.lock.check()
         last_model = max(self.model_files.existing(), default=0)
         self.model_files.unfinished.save(data_pass.position(), self.model.snapshot(), last_model=last_model)
 
@@ -438,7 +446,8 @@ class Training:
         if not self.model_files.unfinished.are_written or not data_pass.num_steps:
             return False
         self._save_unfinished(data_pass)
-        return self.model_files.unfinished.wait()
+        is_saved, processes = self.model_files.unfinished.wait(), self.model_files.processes
+        return is_saved if processes is None else bool(processes.of_all(is_saved).all())
 
     def _save_broken(self) -> None:
         """The parameters before the step that failed, to look at."""

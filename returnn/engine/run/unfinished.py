@@ -10,22 +10,32 @@ from returnn.util.errors import UserError
 
 
 @dataclass(frozen=True)
+class Wishes:
+    """What a process wants after a step. If several train together, all do what one of them wants."""
+
+    save: bool = False  # it is time to save inside of the epoch
+    stop: bool = False  # the job of the process ends
+    end: bool = False  # somebody asked the process to end
+
+
+@dataclass(frozen=True)
 class UnfinishedEpoch:
     """What a training goes on from, inside of an epoch."""
 
-    position: TrainingPosition
+    position: TrainingPosition  # of this process
     checkpoint: str
+    part: str | None = None  # what differs from it in this process, if several processes train; None: nothing
 
 
 class UnfinishedFiles(Protocol):
     """Writes and finds checkpoints inside of epochs of one training."""
 
-    are_written: bool
+    are_written: bool  # by all processes together
 
     def newest(self, *, last_model: int) -> UnfinishedEpoch | None:
         """
         :param last_model: the last epoch that has a model file; 0: none
-        :return: what to go on from; says why, if there is something that cannot be used
+        :return: what to go on from; says why, if there is something that cannot be used. All processes call it
         """
 
     def report_unusable(self, checkpoint: str, reason: UserError) -> None:
@@ -41,12 +51,12 @@ class UnfinishedFiles(Protocol):
     def is_due(self, num_steps: int) -> bool:
         """
         :param num_steps: of the epoch, so far
-        :return: whether it is time to save
+        :return: whether it is time to save; False if the first process of several says it
         """
 
     def save(self, position: TrainingPosition, snapshot: Any, *, last_model: int) -> None:
         """
-        Begins to write; `wait` waits until it is done.
+        Begins to write; `wait` waits until it is done. All processes call it after the same step.
 
         :param position: of the training
         :param snapshot: what `TrainedModel.snapshot` returned

@@ -2,7 +2,8 @@
 Checkpoints inside of an epoch, "network.012.unfinished", for all backends: the values of all that training changes,
 and the `TrainingPosition`. The newest one is kept until the epoch has its own checkpoint.
 
-The values are taken between two steps. A thread writes them, while the training goes on.
+The values are taken between two steps. A thread writes them, while the training goes on. If several processes train,
+the first one writes them, and the others what is different there (`unfinished_parts`).
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from typing import Any, Protocol
 
 from returnn.config import Config
 from returnn.engine.model_names import ModelNames
+from returnn.engine.run.processes import Processes
 from returnn.engine.run.unfinished import UnfinishedEpoch
+from returnn.engine.run.unfinished_parts import PartFormat, UnfinishedParts
 from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.files.checkpoint_files import CheckpointError, unfinished_filename
 
 
-class UnfinishedFormat(Protocol):
+class UnfinishedFormat(PartFormat, Protocol):
     """The files of a backend. A snapshot is what its `TrainedModel.snapshot` returned."""
 
     def begin_epoch(self) -> None:
@@ -39,28 +42,30 @@ class UnfinishedFormat(Protocol):
         :raises CheckpointError: if it cannot be written, or has values that are not finite
         """
 
-    def read_position(self, checkpoint: str) -> str:
-        """
-        Reads everything, with all checksums that there are.
-
-        :return: as it was written
-        :raises CheckpointError: if something is missing or damaged
-        """
-
-    def delete(self, checkpoint: str) -> None:
-        """:raises CheckpointError: if it cannot be deleted"""
-
 
 class UnfinishedEpochs:
     """Those of one training: writes and finds them."""
 
-    def __init__(self, config: Config, names: ModelNames, files: UnfinishedFormat, *, are_written: bool) -> None:
+    def __init__(
+        self,
+        config: Config,
+        names: ModelNames,
+        files: UnfinishedFormat,
+        *,
+        are_written: bool,
+        processes: Processes | None = None,
+    ) -> None:
         """
         :param config: its options `save_interval_s`, `save_interval_steps`
         :param names: of the model files
         :param files: of the backend
         :param are_written: whether this training writes model files
+        :param processes: if the training has several
         """
+        self._is_first = processes is None or processes.is_first
+        self._num_workers = 1 if processes is None else processes.size
+        self._parts = None if processes is None else UnfinishedParts(processes, files)
+        self._written: TrainingPosition | None = None  # what is on the disk
         self.names = names
         self._files = files
         self._interval_s = config.options.save_interval_s
@@ -79,6 +84,20 @@ class UnfinishedEpochs:
         :param last_model: the last epoch that has a model file; 0: none
         :return: what to go on from; says why, if there is something that cannot be used
         """
+        own = self._newest_of_this_process(last_model=last_model)
+        if self._parts is None:
+            return own
+        wrong = self._parts.who_cannot(None if own is None else own.position)
+        if wrong:
+            if own is not None:
+                workers = f"{'Worker' if len(wrong) == 1 else 'Workers'} {', '.join(map(str, wrong))}"
+                reason = f"{workers} cannot go on from it: a part is missing or damaged."
+                self.report_unusable(own.checkpoint, PositionError(reason))
+            return None
+        self._written = None if own is None else own.position
+        return own
+
+    def _newest_of_this_process(self, *, last_model: int) -> UnfinishedEpoch | None:
         found = self._existing()
         for epoch in sorted(found, reverse=True):
             if epoch <= last_model:
@@ -108,7 +127,13 @@ class UnfinishedEpochs:
         :raises CheckpointError: if it is damaged
         :raises PositionError: if there is no position in it
         """
-        return UnfinishedEpoch(TrainingPosition.from_text(self._files.read_position(checkpoint)), checkpoint)
+        position = TrainingPosition.from_text(self._files.read_position(checkpoint))
+        if self._parts is not None:
+            own, part = self._parts.read(checkpoint, position)
+            return UnfinishedEpoch(replace(own, last_model=position.last_model), checkpoint, part)
+        if position.num_workers > 1:
+            raise PositionError(f"It is of {position.num_workers} workers, and there is one now, with other batches.")
+        return UnfinishedEpoch(position, checkpoint)
 
     # Writing.
 
@@ -124,10 +149,10 @@ class UnfinishedEpochs:
     def is_due(self, num_steps: int) -> bool:
         """
         :param num_steps: of the epoch, so far
-        :return: whether it is time to save
+        :return: whether it is time to save. The first process says it
         """
         self._report_error()
-        if not self.are_written or self._is_writing():
+        if not self.are_written or not self._is_first or self._is_writing():
             return False
         if self._interval_steps and num_steps - self._last_step >= self._interval_steps:
             return True
@@ -143,12 +168,22 @@ class UnfinishedEpochs:
         """
         self.wait()
         self._last_s, self._last_step = time.monotonic(), position.num_steps
-        text = replace(position, last_model=last_model).as_text()
+        position = replace(position, last_model=last_model, num_workers=self._num_workers)
         checkpoint = unfinished_filename(self.names.of_epoch(position.epoch))
+        if self._parts is not None:
+            errors = self._parts.write(checkpoint, position, snapshot, last=self._written)
+            if errors:
+                self._error = CheckpointError("\n  ".join(errors))
+                return
+        if self._is_first:
+            self._begin_to_write(checkpoint, snapshot, position)
+
+    def _begin_to_write(self, checkpoint: str, snapshot: Any, position: TrainingPosition) -> None:
         others = [name for name in self._existing().values() if name != checkpoint]
 
         def write() -> None:
-            self._files.write(checkpoint, snapshot, text)
+            self._files.write(checkpoint, snapshot, position.as_text())
+            self._written = position
             for other in others:
                 self._files.delete(other)
 
@@ -172,6 +207,10 @@ class UnfinishedEpochs:
         for epoch, checkpoint in self._existing().items():
             if epoch <= self.names.epochs.current:
                 self._files.delete(checkpoint)
+        for part, epoch in self._files.existing_parts(self.names.model or "").items():
+            if epoch <= self.names.epochs.current:
+                self._files.delete(part)
+        self._written = None
 
     def _run(self, write: Callable[[], None]) -> None:
         try:

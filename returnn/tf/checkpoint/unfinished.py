@@ -6,7 +6,8 @@ See `returnn.engine.run.unfinished_epochs`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pickle
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy
@@ -15,6 +16,7 @@ from returnn.tf.checkpoint.files import delete_checkpoint, unfinished_checkpoint
 from returnn.tf.checkpoint.finite_values import check_finite
 from returnn.tf.checkpoint.save import ValuesWriter
 from returnn.tf.checkpoint.verify import read_values, verify_checkpoint
+from returnn.util.files.checkpoint_files import unfinished_parts_with_suffix
 
 _POSITION = "returnn/training_position"  # in the checkpoint, beside the variables
 
@@ -49,6 +51,24 @@ class UnfinishedCheckpoints:
             self._writer = ValuesWriter(values)
         self._writer.save(values, checkpoint)
 
+    def leaves(self, snapshot: Snapshot) -> Mapping[str, numpy.ndarray]:
+        """:return: values of variables, by name"""
+        return snapshot.values
+
+    def bytes_of(self, leaf: numpy.ndarray) -> Iterator[bytes | numpy.ndarray]:
+        """:return: other ones for another value"""
+        value = numpy.asarray(leaf)
+        yield pickle.dumps(value.tolist()) if value.dtype.hasobject else numpy.ascontiguousarray(value).view("uint8")
+
+    def write_part(self, part: str, leaves: Mapping[str, numpy.ndarray], position: str) -> None:
+        """:raises CheckpointError: if it cannot be written"""
+        values = {**leaves, _POSITION: numpy.array(position, object)}
+        ValuesWriter(values).save(values, part)
+
+    def existing_parts(self, model: str) -> dict[str, int]:
+        """:return: name without suffix -> epoch"""
+        return unfinished_parts_with_suffix(model, ".index")
+
     def read_position(self, checkpoint: str) -> str:
         """:raises CheckpointError: if something is missing or damaged"""
         verify_checkpoint(checkpoint)
@@ -60,6 +80,13 @@ class UnfinishedCheckpoints:
         delete_checkpoint(checkpoint)
 
 
-def read_unfinished_values(checkpoint: str) -> dict[str, numpy.ndarray]:
-    """:return: of all variables, by name"""
-    return {name: value for name, value in read_values(checkpoint).items() if name != _POSITION}
+def read_unfinished_values(checkpoint: str, part: str | None) -> dict[str, numpy.ndarray]:
+    """
+    :param checkpoint: name without suffix
+    :param part: of what differs in this process, if there is one
+    :return: of all variables, by name
+    """
+    values = read_values(checkpoint)
+    if part is not None:
+        values |= read_values(part)
+    return {name: value for name, value in values.items() if name != _POSITION}

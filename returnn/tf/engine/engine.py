@@ -80,7 +80,8 @@ class Engine(TrainingEngine):
             self.config,
             self.model_names,
             UnfinishedCheckpoints(),
-            are_written=model_files_are_written(self.config) and workers is None,
+            are_written=model_files_are_written(self.config),
+            processes=workers,
         )
         model_files = ModelFiles(self.config, self.model_names, checkpoint, unfinished, processes=workers)
         self.learning_rate_control.is_written = workers is None or workers.is_first

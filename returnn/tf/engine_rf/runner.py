@@ -29,6 +29,7 @@ from returnn.engine.frontend.runner import Step
 from returnn.engine.run.batch_feeder import BatchFeeder
 from returnn.engine.run.mixed_precision import amp_dtype
 from returnn.engine.run.non_finite import NonFiniteError
+from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.tensor import Tensor, TensorDict
 from returnn.tf import checkpoint as checkpoints
@@ -234,13 +235,13 @@ class GraphRunner:
         trained = frozenset(variable_name(name) for name, param in self.parameters.items() if param.trainable)
         return Snapshot(self.session.run(self._all_values), trained)
 
-    def restore(self, checkpoint: str) -> None:
+    def restore(self, unfinished: UnfinishedEpoch) -> None:
         """
         Sets all that training changes.
 
         :raises PositionError: if it is of another model
         """
-        values = read_unfinished_values(checkpoint)
+        values = read_unfinished_values(unfinished.checkpoint, unfinished.part)
         variables = self._all_variables
         other = sorted(set(values) ^ set(variables)) or [
             name for name, var in variables.items() if not var.shape.is_compatible_with(values[name].shape)

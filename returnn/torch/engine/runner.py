@@ -26,6 +26,7 @@ from returnn.engine.frontend.preload import ValuesToPreload
 from returnn.engine.frontend.runner import Step
 from returnn.engine.run.batch_feeder import BatchFeeder
 from returnn.engine.run.non_finite import NonFiniteError
+from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.frontend._ops.random_source import seed_number
 from returnn.log import log
@@ -188,14 +189,14 @@ class TorchRunner:
             num_collected=num_collected,
         )
 
-    def restore(self, checkpoint: str) -> None:
+    def restore(self, unfinished: UnfinishedEpoch) -> None:
         """
         Sets all that training changes.
 
         :raises PositionError: if it is of another model
         """
         assert self.updater is not None
-        snapshot = Snapshot.from_file(checkpoint, device=str(self.device))
+        snapshot = Snapshot.from_file(unfinished, device=str(self.device))
         shapes, saved = (
             {name: value.shape for name, value in values.items()} for values in (self.parameters, snapshot.parameters)
         )

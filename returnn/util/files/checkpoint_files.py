@@ -88,6 +88,23 @@ def unfinished_checkpoints_with_suffix(model: str, suffix: str) -> dict[int, str
     return {int(match[3]): f"{model}.{match[1]}" for match in sorted(found, key=lambda match: int(match[3]))}
 
 
+def unfinished_part_filename(checkpoint: str, step: int, rank: int) -> str:
+    """:return: for what another process adds, e.g. "network.012.unfinished.step400.worker3" """
+    return f"{checkpoint}.step{step}.worker{rank}"
+
+
+def unfinished_parts_with_suffix(model: str, suffix: str) -> dict[str, int]:
+    """
+    :param model: option `model`
+    :param suffix: of the file by which a part exists
+    :return: name without suffix -> epoch, of what other processes have added
+    """
+    folder, name = os.path.split(model)
+    number = re.escape(name) + r"\.((pretrain\.)?(\d{3,})\.unfinished\.step\d+\.worker\d+)"
+    found = [re.fullmatch(number + re.escape(suffix), entry) for entry in entries_of_folder(folder)]
+    return {f"{model}.{match[1]}": int(match[3]) for match in found if match}
+
+
 def delete_files(checkpoint: str, files: Sequence[str]) -> int:
     """
     :param checkpoint: name without suffix

@@ -55,8 +55,8 @@ def run(folder, backend, kill_after=None, **options):
     steps = []
     after_step = engine.training._after_step
 
-    def killing(model_pass):
-        after_step(model_pass)
+    def killing(model_pass, agreed):
+        after_step(model_pass, agreed)
         engine.model_files.unfinished.wait()  # steps are so short here that the next one would be saved instead
         steps.append((model_pass.epoch, model_pass.num_steps))
         if len(steps) == kill_after:

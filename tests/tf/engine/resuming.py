@@ -24,8 +24,8 @@ def run(folder, options, kill_after=None):
     training = engine.training
     after_step = training._after_step
 
-    def killing(data_pass):
-        after_step(data_pass)
+    def killing(data_pass, agreed):
+        after_step(data_pass, agreed)
         engine.model_files.unfinished.wait()  # steps are so short here that the next one would be saved instead
         steps.append((data_pass.session.epoch, data_pass.num_steps))
         if len(steps) == kill_after:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import numpy
 import pytest
 import torch
@@ -14,6 +9,7 @@ import torch
 from returnn.config import Config
 from returnn.torch.distributed import init_workers
 from returnn.util.errors import ConfigError
+from tests.launched import results_of_program
 from tests.torch.distributed.worker_program import CASES
 
 pytestmark = pytest.mark.xdist_group("torch_distributed")
@@ -23,20 +19,7 @@ PROGRAM = "tests.torch.distributed.worker_program"
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """:return: by case: of one process, and of the workers 0 and 1"""
-    folder = tmp_path_factory.mktemp("workers")
-    alone, workers = folder / "alone", folder / "workers"
-    alone.mkdir()
-    workers.mkdir()
-    launch = [sys.executable, "-m", "returnn.launch", "-n", "2"]
-    environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
-    for command in ([sys.executable, "-m", PROGRAM, alone], [*launch, sys.executable, "-m", PROGRAM, workers]):
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=400, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
-
-    def read(path, rank, case):
-        return json.loads((path / f"{case}.{rank}.json").read_text())
-
-    return {case: (read(alone, 0, case), read(workers, 0, case), read(workers, 1, case)) for case in CASES}
+    return results_of_program(PROGRAM, CASES, tmp_path_factory.mktemp("workers"))
 
 
 def params(result):

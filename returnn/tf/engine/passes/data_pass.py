@@ -18,6 +18,7 @@ from returnn.engine.report.small_batches import small_batches_of_config
 from returnn.engine.run.interrupts import Interrupts
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.run.resumable_pass import ResumablePass
+from returnn.engine.run.unfinished import Wishes
 from returnn.engine.training_position import TrainingPosition
 from returnn.log import log
 from returnn.tf.distributed.workers import is_collective_error
@@ -53,7 +54,8 @@ class DataPass(ResumablePass):
         extra_fetches: dict[str, Any] | None = None,
         extra_fetches_callback: Callable[..., None] | None = None,
         resumed_at: TrainingPosition | None = None,
-        on_step: Callable[[], None] = lambda: None,
+        wishes: Callable[[int], Wishes] = lambda num_steps: Wishes(),
+        on_step: Callable[[Wishes], None] = lambda agreed: None,
     ) -> None:
         """
         :param session: has the network
@@ -66,9 +68,12 @@ class DataPass(ResumablePass):
         :param extra_fetches: what else to fetch: raw tensors by name
         :param extra_fetches_callback: called after each step with their values, by name
         :param resumed_at: the pass was interrupted there, and goes on
-        :param on_step: called after each step, when `position` may be asked
+        :param wishes: what this process wants, after so many steps
+        :param on_step: called after each step with what is to be done, when `position` may be asked
         """
-        super().__init__(with_exp=session.config.options.calculate_exp_loss, resumed_at=resumed_at)
+        super().__init__(
+            with_exp=session.config.options.calculate_exp_loss, resumed_at=resumed_at, wishes=wishes, on_step=on_step
+        )
         self.session = session
         self.dataset_name = dataset_name or "data"
         self.dataset = dataset
@@ -79,7 +84,6 @@ class DataPass(ResumablePass):
         self.extra_fetches = extra_fetches or {}
         self.extra_fetches_callback = extra_fetches_callback
         self.reset_updater_vars_mod_step = session.config.options.reset_updater_vars_mod_step
-        self._on_step = on_step
         self.current_tags: list[str] = []  # of the sequences of the current step
         self.finalized = False
         self._is_non_finite = False
@@ -127,7 +131,7 @@ class DataPass(ResumablePass):
             self.dataset,
             self.batches,
             fetches,
-            while_waiting=lambda: interrupts.check(where=f"{report_prefix}, step {self.num_steps}"),
+            while_waiting=lambda: self._check_alone(interrupts, where=f"{report_prefix}, step {self.num_steps}"),
             resumed_at=self._resumed_at,
         )
         summaries, tracer = self.session.summaries, self.session.step_tracer
@@ -163,8 +167,8 @@ class DataPass(ResumablePass):
                     complete_frac=batch.complete_frac,
                     details=[*_details(values), *self._details_of_batch(batch)],
                 )
-                self._on_step()
-                self._steps.check(interrupts, where=f"{report_prefix}, step {self.num_steps}")
+                agreed = self._steps.agreed(lambda: self._wishes(self.num_steps, interrupts))
+                self._end_step(agreed, interrupts, where=f"{report_prefix}, step {self.num_steps}")
             if self.session.updater is not None and not self.train:
                 summaries.write_evaluation(self.dataset_name, self.results)
         self.elapsed = self._elapsed_before + progress.elapsed
@@ -176,6 +180,11 @@ class DataPass(ResumablePass):
                 f"{self.dataset_name}: there is no sequence in this epoch.\n"
                 "  Look at max_seq_length, min_seq_length and the filters of the data set."
             )
+
+    def _check_alone(self, interrupts: Interrupts, *, where: str) -> None:
+        """While it waits for data. With other workers, all end after the same step."""
+        if self.session.workers is None:
+            interrupts.check(where=where)
 
     def _sum_over_workers(self) -> None:
         """Scores, and the number of sequences, are those of all parts of the data."""
@@ -205,7 +214,7 @@ class DataPass(ResumablePass):
 
     def _step(self, fetches: dict[str, Any], batch: FeedBatch, interrupts: Interrupts) -> dict[str, Any]:
         feed = dict(batch.feed_dict)
-        feed.update(self._steps.feed(interrupts))
+        feed.update(self._steps.feed(lambda: self._wishes(self.num_steps + 1, interrupts)))
         feed.update(self.session.built.flags_feed(train_flag=self.train_flag))
         feed.update(self._random_feed())
         if self.session.network.epoch_step is not None:

@@ -286,7 +286,7 @@ class NetworkSession:
         :raises PositionError: if it has other variables
         """
         print(f"load {unfinished.checkpoint!r}", file=log.v2)
-        variables, values = self.built.all_variables(), read_unfinished_values(unfinished.checkpoint)
+        variables, values = self.built.all_variables(), read_unfinished_values(unfinished.checkpoint, unfinished.part)
         other = sorted(set(values) ^ set(variables)) or [
             name for name, var in variables.items() if not var.shape.is_compatible_with(values[name].shape)
         ]

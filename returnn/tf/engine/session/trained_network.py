@@ -11,7 +11,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.engine.run.model_files import ModelFiles
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.seq_scores import SeqScores
-from returnn.engine.run.unfinished import UnfinishedEpoch
+from returnn.engine.run.unfinished import UnfinishedEpoch, Wishes
 from returnn.engine.training_position import TrainingPosition
 from returnn.log import log
 from returnn.tf.checkpoint.unfinished import Snapshot
@@ -112,7 +112,8 @@ class TrainedNetwork:
         batches: BatchSetGenerator,
         *,
         resumed_at: TrainingPosition | None,
-        on_step: Callable[[], None],
+        wishes: Callable[[int], Wishes],
+        on_step: Callable[[Wishes], None],
     ) -> DataPass:
         """:return: the training of an epoch"""
         return DataPass(
@@ -122,6 +123,7 @@ class TrainedNetwork:
             batches=batches,
             train=True,
             resumed_at=resumed_at,
+            wishes=wishes,
             on_step=on_step,
         )
 
