@@ -6,6 +6,7 @@ version of the original it is. A process renews the time of the files that it us
 was not used for long, or what is needed least if the disk gets full.
 
 In a config, `CachedFile` stands for a file: `{"class": "HDFDataset", "files": [CachedFile("/far/away/train.hdf")]}`.
+With the package `fsspec`, this may be a file in an object store or on a server, such as "s3://bucket/train.hdf".
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.files.file_lock import LockFile
 from returnn.util.files.folders import get_login_username, get_temp_dir
+from returnn.util.files.remote_files import RemoteFile, is_remote, path_of
 from returnn.util.texts.human_readable import human_bytes_size
 
 _INFO_SUFFIX = ".returnn-info"
@@ -46,7 +48,8 @@ class CachedFile:
 class FileInfo:
     """Which version of the original a copy is."""
 
-    mtime_ns: int
+    mtime_ns: int = 0  # of a local file
+    version: str = ""  # of a remote one
 
     @classmethod
     def load(cls, filename: str) -> FileInfo:
@@ -60,7 +63,7 @@ class FileInfo:
 
     def save(self, filename: str) -> None:
         """:param filename: to write"""
-        write_atomic(filename, json.dumps({"mtime_ns": self.mtime_ns}))
+        write_atomic(filename, json.dumps(asdict(self)))
 
 
 @dataclass(kw_only=True)
@@ -107,12 +110,15 @@ class FileCache:
 
     def get_file(self, src_filename: str) -> str:
         """
-        :param src_filename: the original
+        :param src_filename: the original, a path or a URL
         :return: the local copy, made if necessary. It is not deleted until `release_files`, or the end of the process
         :raises UserError: if the original is not there, the disk is full, or copying fails
         """
-        src_filename = os.path.abspath(src_filename)
-        local = f"{self.cache_directory}{src_filename}"
+        if is_remote(src_filename):
+            local = os.path.join(self.cache_directory, path_of(src_filename))
+        else:
+            src_filename = os.path.abspath(src_filename)
+            local = f"{self.cache_directory}{src_filename}"
         self._note_use(local)
         try:
             for attempt in range(1, self._num_tries + 1):
@@ -191,16 +197,16 @@ class FileCache:
 
     def _update(self, src_filename: str, local: str) -> None:
         """Makes the copy, unless it is there."""
-        source = os.stat(src_filename)
-        info = FileInfo(mtime_ns=source.st_mtime_ns)
+        source = RemoteFile(src_filename) if is_remote(src_filename) else _LocalFile(src_filename)
+        size, info = _size_and_version(source)
         folder, name = os.path.split(local)
         with LockFile(folder, f"{name}{_LOCK_SUFFIX}"):
-            if not _is_copy(local, info, source.st_size):
-                self._copy(src_filename, local, source.st_size)
+            if not _is_copy(local, info, size):
+                self._copy(src_filename, source, local, size)
                 info.save(f"{local}{_INFO_SUFFIX}")
             os.utime(local)
 
-    def _copy(self, src_filename: str, local: str, size: int) -> None:
+    def _copy(self, src_filename: str, source: _LocalFile | RemoteFile, local: str, size: int) -> None:
         reason = self.cleanup(need_at_least_free_space_size=size).abort_reason
         if reason is not None:
             raise UserError(f"file cache: {src_filename!r} does not fit into {self.cache_directory!r}: {reason}.")
@@ -208,7 +214,7 @@ class FileCache:
             os.unlink(f"{local}{_INFO_SUFFIX}")
         temporary = f"{local}{_COPY_SUFFIX}"
         try:
-            shutil.copyfile(src_filename, temporary)
+            source.copy_to(temporary)
             copied = os.path.getsize(temporary)
             if copied != size:
                 raise OSError(None, f"copied {copied} bytes of {size}")
@@ -260,6 +266,25 @@ class FileCache:
             for local in used:
                 with contextlib.suppress(FileNotFoundError):
                     os.utime(local)
+
+
+class _LocalFile:
+    """One file that can be copied."""
+
+    def __init__(self, filename: str) -> None:
+        self._filename = filename
+
+    def size_and_version(self) -> tuple[int, int]:
+        stat = os.stat(self._filename)
+        return stat.st_size, stat.st_mtime_ns
+
+    def copy_to(self, filename: str) -> None:
+        shutil.copyfile(self._filename, filename)
+
+
+def _size_and_version(source: _LocalFile | RemoteFile) -> tuple[int, FileInfo]:
+    size, version = source.size_and_version()
+    return size, FileInfo(version=version) if isinstance(version, str) else FileInfo(mtime_ns=version)
 
 
 def _is_copy(local: str, info: FileInfo, size: int) -> bool:
