@@ -1,6 +1,7 @@
 """Scripts about data sets."""
 
 import gzip
+import re
 
 import h5py
 import numpy
@@ -119,6 +120,20 @@ def test_batches(tool, config_file):
         "longest sequence of a batch: 84 to 97, mean 90.5, median 90.5\n"
         "frames per batch: 99 to 162, mean 130.5, median 130.5\n"
         "padding: 27.9% of all frames\n"
+        "no larger because of: batch_size 100.0% of the batches\n"
+    )
+
+
+@pytest.mark.parametrize(("options", "limit"), [
+    ({"max_seqs": 1}, "max_seqs"), ({"batch_size": 100}, "batch_size"), ({"max_pad_size": 1}, "max_pad_size"),
+])  # fmt: skip
+def test_what_limits_batches_and_how_fast_they_are_loaded(tool, config_file, options, limit):
+    config = config_file(train=DATA, **{"batch_size": 100_000, **options})
+    status, out, _ = tool("analyze-dataset-batches", config, "--load", "--verbosity", 1)
+    assert status == 0
+    assert f"no larger because of: {limit} 100.0% of the batches" in out
+    assert re.search(
+        r"loading: \d+ sequences/s, \d+ frames/s; a batch in [\d.]+ ms, the slowest, number \d+, in [\d.]+ ms", out
     )
 
 

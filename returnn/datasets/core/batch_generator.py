@@ -67,15 +67,18 @@ class BatchLimits:
 
     def has_room(self, batch: Batch, length: NumbersDict) -> bool:
         """:return: whether one more sequence fits into a batch that has some already"""
+        return self.what_is_full(batch, length) is None
+
+    def what_is_full(self, batch: Batch, length: NumbersDict) -> str | None:
+        """:return: the option that keeps one more sequence out of a batch that has some already; None: it has room"""
         frames_per_slice, num_slices = batch.try_sequence_as_slice(length)
         if num_slices > self.max_seqs:
-            return False
+            return "max_seqs"
         padded = frames_per_slice * num_slices
         padding = padded - (batch.get_total_num_frames() + length)
-        return not (
-            padded.any_compare(self.batch_size, lambda frames, limit: frames > limit)
-            or padding.any_compare(self.max_pad_size, lambda frames, limit: frames > limit)
-        )
+        if padded.any_compare(self.batch_size, lambda frames, limit: frames > limit):
+            return "batch_size"
+        return "max_pad_size" if padding.any_compare(self.max_pad_size, lambda frames, limit: frames > limit) else None
 
 
 def _frames(frames: NumbersLike, default: int) -> NumbersDict:

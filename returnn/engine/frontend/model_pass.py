@@ -108,7 +108,7 @@ class ModelPass(ResumablePass):
             interrupts,
         ):
             self._progress = progress
-            for batch in self._batches_of_all(batches):
+            for batch in self._batches_of_all(progress.timed(batches)):
                 if self._small_batches is not None:
                     self._small_batches.add(num_seqs=len(batch.seq_tags), num_frames=batch.num_frames)
                 self._do_step(batch, progress)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from returnn.log import log
 from returnn.util.system.live_line import live_line
 from returnn.util.texts.human_readable import hms, human_bytes_size
+
+T = TypeVar("T")
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_UPDATES = 0.2
@@ -30,12 +33,30 @@ class Progress:
         self._is_live = live_line.is_possible() and log.verbose[3] and not log.verbose[5]
         self._last_report = -math.inf  # so the first step is reported
         self._first: tuple[float, float] | None = None  # what was complete after the first step, and when
+        self._waited_s: float | None = None  # for data; None: that is not known
+        self._after_first: tuple[float, float] | None = None  # the time after the first step, and what it had waited
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *exc: object) -> None:
         live_line.clear()
+
+    def timed(self, batches: Iterable[T]) -> Iterator[T]:
+        """
+        :param batches: of the steps
+        :return: the same ones; the time until each one is there counts as waiting for data
+        """
+        self._waited_s = 0.0
+        iterator = iter(batches)
+        while True:
+            start = time.monotonic()
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                return
+            self._waited_s += time.monotonic() - start
+            yield batch
 
     def step(
         self,
@@ -54,6 +75,8 @@ class Progress:
         self.num_steps += 1
         self.num_seqs += num_seqs
         now = time.monotonic()
+        if self._after_first is None:
+            self._after_first = now, self._waited_s or 0.0
         if self._is_due(now):
             self._last_report = now
             self._report([*self._parts(means, complete_frac, now - self.start), *details])
@@ -81,8 +104,17 @@ class Progress:
             seconds = self._remaining(complete_frac, elapsed)
             parts += [] if seconds is None else [f"{hms(seconds)} left"]
         parts.append(f"{self.num_seqs / max(elapsed, 1e-6):.1f} seqs/s")
+        waiting = self._share_of_waiting(self.start + elapsed)
+        parts += [] if waiting is None else [f"{waiting:.0%} waiting for data"]
         parts.append(f"mem {human_bytes_size(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)}")
         return parts
+
+    def _share_of_waiting(self, now: float) -> float | None:
+        """:return: of the time since the first step, which waits for what is loaded ahead later; None: not known"""
+        if self._waited_s is None or self._after_first is None:
+            return None
+        first_s, first_waited_s = self._after_first
+        return (self._waited_s - first_waited_s) / (now - first_s) if now > first_s else None
 
     def _remaining(self, complete_frac: float, elapsed: float) -> float | None:
         """:return: seconds, by the steps behind the first one, which takes longer than all others; None: not known"""

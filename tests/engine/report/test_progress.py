@@ -93,3 +93,23 @@ def test_remaining_time_does_not_count_the_first_step(stdout, monkeypatch):
     assert "left" not in lines[0]  # there is nothing yet to tell it by
     assert "20.0%, 0:00:16 left" in lines[1]
     assert "30.0%, 0:00:14 left" in lines[2]
+
+
+def test_share_of_time_that_waits_for_data_does_not_count_the_first_step(stdout, monkeypatch):
+    file = stdout(io.StringIO(), verbosity=5)
+    now = [0.0]
+    monkeypatch.setattr("returnn.engine.report.progress.time.monotonic", lambda: now[0])
+
+    def batches():
+        for waiting in (50.0, 3.0, 1.0):
+            now[0] += waiting
+            yield waiting
+
+    progress = Progress("train epoch 3")
+    for _ in progress.timed(batches()):
+        now[0] += 1.0  # the step
+        progress.step(num_seqs=10, means=MEANS, complete_frac=None)
+    lines = file.getvalue().splitlines()
+    assert "waiting" not in lines[0]  # nothing was loaded ahead
+    assert "75% waiting for data" in lines[1]
+    assert "67% waiting for data" in lines[2]

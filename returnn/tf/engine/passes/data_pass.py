@@ -144,7 +144,7 @@ class DataPass(ResumablePass):
             LongSteps(report_prefix, batch_size=self._batch_size) as long_steps,
         ):
             self._progress = progress
-            for batch in self._steps.batches(feeder):
+            for batch in self._steps.batches(progress.timed(feeder)):
                 self.current_tags = batch.seq_tags
                 if self._small_batches is not None:
                     self._small_batches.add(num_seqs=len(batch.seq_tags), num_frames=batch.num_frames)

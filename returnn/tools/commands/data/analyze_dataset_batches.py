@@ -1,10 +1,10 @@
-"""Forms training batches from a dataset, and reports their sizes and padding."""
+"""Forms training batches from a dataset, and reports their sizes and padding, and what limits them."""
 
 import argparse
 from collections.abc import Iterator
 
 from returnn.datasets.core.batch import Batch
-from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.datasets.core.batch_generator import BatchLimits, BatchSetGenerator
 from returnn.engine.batch_options import batch_limits
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.tools.batch_statistics import BatchStatistics
@@ -20,6 +20,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--epoch", type=int, default=1, help="of the dataset")
     parser.add_argument("--endseq", type=int, default=-1, help="last sequence, exclusive; below 0 for all")
     parser.add_argument("--key", default="data", help="data key whose frames count")
+    parser.add_argument("--load", action="store_true", help="loads the data of the batches, to see how fast that is")
     parser.add_argument("--use_pretrain", action="store_true", help="with the options of the network of the epoch")
     parser.add_argument("--verbosity", type=int, default=5, help="of the log, 1 to 5")
     return parser
@@ -36,9 +37,11 @@ def main(args: argparse.Namespace) -> None:
             raise UserError("option '--use_pretrain': the config has no 'pretrain'.")
         config.update(pretrain.get_network_json_for_epoch(args.epoch).get("#config", {}))
     dataset.init_seq_order(args.epoch)
-    batches = dataset.generate_batches(**batch_limits(config, train=True, filters=True, epoch=args.epoch))
+    options = batch_limits(config, train=True, filters=True, epoch=args.epoch)
+    batches = dataset.generate_batches(**options)
     end = args.endseq if args.endseq >= 0 else None
-    print(BatchStatistics.collect(dataset, _all(batches), key=args.key, end=end))
+    limits = BatchLimits.of(**options)
+    print(BatchStatistics.collect(dataset, _all(batches), key=args.key, end=end, limits=limits, load=args.load))
 
 
 def _all(batches: BatchSetGenerator) -> Iterator[Batch]:
