@@ -36,6 +36,19 @@ class CompiledLoop:
         out = self.frames_template("output")
         return out.copy_with_roles(time_dim=out.dims[0])
 
+    def declare_lengths(self) -> None:
+        """Says what the lengths depend on, if the layer "end" decides about them: they are not known yet."""
+        time_dim = self.inputs.time_dim
+        is_computed = time_dim.dyn_size_ext is not None and time_dim.dyn_size_ext.raw_tensor is not None
+        if self.inputs.has_known_length or not self.step.has_end or is_computed:
+            return
+        beam = self.inferred.beam
+        if beam is None:
+            dims = [*self.inferred.layers["end"].output.dims]
+        else:
+            dims = [*self.inputs.layer.network.step.batch_dims(), beam.dim]
+        time_dim.dyn_size_ext = Tensor("lengths", dims, "int32")
+
     def frames_template(self, path: str) -> Tensor:
         """:return: [T, ...]: what all frames of a layer of the time step look like from outside"""
         frame = self.inputs.seen_from_outside(self.inferred.layers[path].output)

@@ -10,6 +10,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.step_state import StateTemplate
 from returnn.tf.layers.loop.across_batches.kept_state import KeptInitial, KeptState, is_word
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.final_state import KeptFrames
@@ -18,6 +19,7 @@ from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, init
 from returnn.tf.layers.loop.loop_variables import LoopVariables
 from returnn.tf.layers.loop.prev_layer import PrevLayer, hidden_state_names
 from returnn.tf.layers.loop.time_axis import shifted, unstacked
+from returnn.tf.layers.search.beam import Beam
 
 Read = Callable[[Any], Tensor]  # function from the number of a frame, a raw scalar, to this frame [...]
 
@@ -82,7 +84,7 @@ class SequenceFrame(Frame):
     def prev_layer(self, path: str) -> LayerBase:
         """:return: all frames, each one later"""
         output = self.prev_output(path)
-        layer = self.make(path)
+        layer, beams = self.make(path), self.network.beams
         owner_path = self.compiled.step.owner_of_state(path)
         states = self.compiled.inferred.states.get(owner_path, {})
 
@@ -90,7 +92,8 @@ class SequenceFrame(Frame):
             state = states[name]
             owner = self.layer_for_parameters(owner_path)
             initial = initial_value(state.initial, state.template, layer=owner, get_layer=self.get_layer)
-            return shifted(layer.hidden_state_parts()[name], self.time_dim, initial)
+            frames = layer.hidden_state_parts()[name]
+            return shifted(frames, self.time_dim, beams.for_later(initial, beams.of(frames)))
 
         names = tuple(name for name in states if layer.has_hidden_state() and name in layer.hidden_state_parts())
         return PrevLayer(
@@ -99,7 +102,8 @@ class SequenceFrame(Frame):
 
     def prev_output(self, path: str) -> Tensor:
         """:return: output of the frame before, for all frames"""
-        return shifted(self.make(path).output, self.time_dim, self.initial_output(path))
+        frames, beams = self.make(path).output, self.network.beams
+        return shifted(frames, self.time_dim, beams.for_later(self.initial_output(path), beams.of(frames)))
 
     def initial_output(self, path: str, template: Tensor | None = None) -> Tensor:
         """
@@ -134,13 +138,19 @@ class StepFrame(Frame):
     """One frame, inside of the loop."""
 
     def __init__(
-        self, compiled: CompiledLoop, reads: Mapping[str, Read], variables: LoopVariables, hypotheses: Sequence[Dim]
+        self,
+        compiled: CompiledLoop,
+        reads: Mapping[str, Read],
+        variables: LoopVariables,
+        hypotheses: Sequence[Dim],
+        beam_before: Beam | None,
     ) -> None:
         """
         :param compiled: the loop
         :param reads: see `make_reads`
         :param variables: of the loop, before this frame
         :param hypotheses: dims of those variables that each sequence or hypothesis has
+        :param beam_before: the hypotheses before this frame, None without search
         """
         inputs = compiled.inputs
         super().__init__(inputs.prefix)
@@ -149,6 +159,9 @@ class StepFrame(Frame):
         self.i = variables.i
         self.variables = variables
         self.hypotheses = hypotheses
+        self.beam_before = beam_before
+        if beam_before is not None:
+            inputs.layer.network.beams.register(beam_before)
         source = reads["data:source"](self.i) if "data:source" in reads else None
         self.network = inputs.make_network(self, is_step=True, source=source)
         index = Tensor("i", dims=(), dtype="int32", raw_tensor=self.i, sparse_dim=inputs.time_dim)
@@ -208,9 +221,15 @@ class StepFrame(Frame):
         """:return: what the state of a layer looks like, by the names of its parts"""
         return {key: state.template for key, state in self.compiled.inferred.states.get(path, {}).items()}
 
+    def states_inside(self, path: str) -> dict[str, Mapping[str, StateTemplate]]:
+        """:return: by path, the states (by name) of a layer and of those inside of it, also if there are none"""
+        inferred = self.compiled.inferred
+        inside = (other for other in inferred.layers if other == path or other.startswith(f"{path}/"))
+        return {other: inferred.states.get(other, {}) for other in inside}
+
     def scores_before(self) -> Tensor | None:
         """:return: [B, beam]: scores of the hypotheses after the frame before"""
-        return self._of_hypotheses("scores", self.variables.scores)
+        return None if self.beam_before is None else self.beam_before.scores
 
     def src_beams_before(self) -> Tensor | None:
         """:return: [B, beam], int32: which hypotheses those after the frame before continue; 0 in the first frame"""

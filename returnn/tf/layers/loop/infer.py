@@ -43,6 +43,7 @@ class InferredLoop:
     states: Mapping[str, Mapping[str, StateTemplate]]  # of each layer with state
     beam: Beam | None = None  # of the last choice of a step
     prev_beam: Dim | None = None  # the same in the frame before
+    beam_around: Dim | None = None  # of a search around the loop, which the hypotheses continue
 
 
 def infer(
@@ -58,11 +59,13 @@ def infer(
     """
     prev: Mapping[str, Tensor] = {}
     prev_beam: Dim | None = None
+    around: Dim | None = None
     guesses_by_sources = False
     for _ in range(_MAX_ROUNDS):
         frame = _TemplateFrame(
             inputs, step, prev, prev_beam, make_prev_layer, make_stand_in_layer if guesses_by_sources else None
         )
+        frame.declare_beam_before(around)
         try:
             with backend_ctx("template"):
                 frame.make(step.wanted)
@@ -76,17 +79,33 @@ def infer(
             _is_same(template, prev.get(path)) for path, template in inferred.prev.items()
         )
         if is_stable and not frame.has_undefined:
-            frame.check_choices()
             frame.make_initial_outputs(inferred.prev)
+            inferred = replace(inferred, beam_around=frame.beam_around())
+            is_stable = inferred.beam_around == around
+        if is_stable and not frame.has_undefined:
+            frame.check_choices()
+            if inferred.beam is not None:
+                _check_frames(inputs)
             if step.has_end:
                 _check_end(inputs, inferred.layers["end"].output)
             return inferred
-        last, prev, prev_beam = prev, inferred.prev, inferred.prev_beam
+        last, prev, prev_beam, around = prev, inferred.prev, inferred.prev_beam, inferred.beam_around
     path = next((path for path in prev if not _is_same(prev[path], last.get(path))), "output")
     raise ConfigError(
         f"layer {inputs.prefix + path!r}: its dims contradict those of its own past.\n"
         f"  From 'prev:{path}' with {last.get(path)} follows {prev[path]}."
     )
+
+
+def _check_frames(inputs: LoopInputs) -> None:
+    """:raises ConfigError: if a loop that searches has other frames for each hypothesis of a search before it"""
+    lengths = inputs.time_dim.dyn_size_ext if inputs.has_known_length else None
+    beams = [] if lengths is None else [dim for dim in lengths.dims if dim.is_beam_dim()]
+    if beams:
+        raise ConfigError(
+            f"loop {inputs.name!r}: searches, and goes over the frames of {beams[0]}, of a search before it.\n"
+            "  Of its hypotheses, take the best by the class 'decide'."
+        )
 
 
 def _check_end(inputs: LoopInputs, end: Tensor) -> None:
@@ -197,7 +216,11 @@ class _TemplateFrame(Frame):
         self.make_prev_layer = make_prev_layer
         self.make_stand_in_layer = make_stand_in_layer
         self.asked_for_prev: list[str] = []
+        self._beams_around: dict[Dim, Tensor] = {}  # of what is used from outside of the loop
         source = None if inputs.source is None else template_of_frame(inputs.source, inputs.time_dim)
+        beam = None if source is None else inputs.layer.network.beams.of(source)
+        if beam is not None and source is not None:
+            self._beams_around[beam.dim] = source
         with backend_ctx("template"):
             self.network = inputs.make_network(self, is_step=True, source=source, only_template=True)
             self.network.set_rec_step_info(i=None)
@@ -231,11 +254,48 @@ class _TemplateFrame(Frame):
         return InferredLoop(
             layers=dict(self.layers),
             edges={path: tuple(edges) for path, edges in self.edges.items()},
-            prev={path: as_beam_of_frame_before(template, prev_beam) for path, template in templates.items()},
-            states={path: _states_of(layer, prev_beam) for path, layer in self.layers.items()},
+            prev={path: self._in_next_frame(template, prev_beam) for path, template in templates.items()},
+            states={path: self._states_of(layer, prev_beam) for path, layer in self.layers.items()},
             beam=beam,
             prev_beam=prev_beam,
+            beam_around=None if beam is None else self.beam_around(),
         )
+
+    def declare_beam_before(self, around: Dim | None) -> None:
+        """
+        :param around: the beam of a search around the loop, as far as it is known
+        """
+        if self.prev_beam is None:
+            return
+        src_beams = None if around is None else self._of_prev_beam("src_beams", "int32")
+        if src_beams is not None:
+            src_beams = src_beams.copy_with_roles(sparse_dim=around)
+        self.network.beams.register(Beam(self.prev_beam, None, around, src_beams, self.scores_before()))
+
+    def beam_around(self) -> Dim | None:
+        """:return: the latest beam of what is used from outside of the loop, None if it has none or does not search"""
+        if self._last_beam() is None:
+            return None
+        latest = self.network.beams.latest(self._beams_around.values(), where=f"loop {self.prefix[:-1]!r}")
+        return None if latest is None else latest.dim
+
+    def note_use(self, layer: LayerBase) -> None:
+        """See `Frame.note_use`."""
+        super().note_use(layer)
+        beam = None if layer.output is None else self.network.beams.of(layer.output)
+        if beam is not None and not beam.is_kept and self.path_of(layer.get_absolute_name()) is None:
+            self._beams_around[beam.dim] = layer.output
+
+    def _in_next_frame(self, x: Tensor, prev_beam: Dim | None) -> Tensor:
+        """:return: x as the next frame sees it; what only depends on hypotheses around the loop stays as it is"""
+        return x if any(dim in self._beams_around for dim in x.dims) else as_beam_of_frame_before(x, prev_beam)
+
+    def _states_of(self, layer: LayerBase, prev_beam: Dim | None) -> dict[str, StateTemplate]:
+        """:return: what the layer keeps, as the next frame sees it, by name"""
+        return {
+            key: replace(state, template=self._in_next_frame(state.template, prev_beam))
+            for key, state in layer.state_templates.items()
+        }
 
     def check_choices(self) -> None:
         """:raises ConfigError: if the beams of a step do not continue each other"""
@@ -374,14 +434,6 @@ class _TemplateFrame(Frame):
             self.num_guesses -= 1
 
 
-def _states_of(layer: LayerBase, prev_beam: Dim | None) -> dict[str, StateTemplate]:
-    """:return: what the layer keeps, as the next frame sees it, by name"""
-    return {
-        key: replace(state, template=as_beam_of_frame_before(state.template, prev_beam))
-        for key, state in layer.state_templates.items()
-    }
-
-
 def _find_first_cause(exc: BaseException) -> BaseException:
     while isinstance(exc, UndefinedSource) and exc.__cause__ is not None:
         exc = exc.__cause__
@@ -415,7 +467,9 @@ def _guess_from_options(network: Network, path: str, descriptions: Mapping[str, 
         if options.get("sparse"):
             return Tensor(name, dims=batch, dtype=options.get("dtype", "int32"), sparse_dim=feature, version=1)
         return Tensor(name, dims=[*batch, feature], dtype=dtype, feature_dim=feature, version=1)
-    return _guess_from_values_of_switch(network, path, descriptions)
+    return _guess_from_values_of_switch(network, path, descriptions) or _guess_from_branches(
+        network, path, descriptions
+    )
 
 
 def _guess_from_values_of_switch(network: Network, path: str, descriptions: Mapping[str, Any]) -> Tensor | None:
@@ -428,6 +482,21 @@ def _guess_from_values_of_switch(network: Network, path: str, descriptions: Mapp
     values = [outer + name for name in names if isinstance(name, str)]
     others = [path for path in values if describe(path, descriptions).get("class") != "switch"]
     guesses = (_guess_from_options(network, path, descriptions) for path in others)
+    return next((guess for guess in guesses if guess is not None), None)
+
+
+def _guess_from_branches(network: Network, path: str, descriptions: Mapping[str, Any]) -> Tensor | None:
+    """:return: what one of the two layers of a condition looks like, as far as its options say"""
+    desc = describe(path, descriptions)
+    if desc.get("class") != "cond":
+        return None
+    outer, name = path[: path.rfind("/") + 1], path.rpartition("/")[2]
+    guesses = (
+        _guess_from_options(network, name, {name: value})
+        if isinstance(value, Mapping)
+        else _guess_from_options(network, outer + str(value), descriptions)
+        for value in (desc.get("true_layer"), desc.get("false_layer"))
+    )
     return next((guess for guess in guesses if guess is not None), None)
 
 

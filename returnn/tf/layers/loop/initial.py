@@ -83,6 +83,8 @@ def _of_word(
 
 def _fitted(value: Tensor, template: Tensor, layer: LayerBase) -> Tensor:
     """:return: value with all dims of the template"""
+    beams = layer.network.beams
+    value = beams.for_later(value, beams.of(template))
     for dim in list(value.dims):
         if dim not in template.dims:
             free = [d for d in template.dims if d not in value.dims and d.is_beam_dim() == dim.is_beam_dim()]

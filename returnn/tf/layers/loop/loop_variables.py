@@ -9,10 +9,11 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.loop.beam_around import beam_before_frame, beam_before_loop
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.kept_frames import Kept
 from returnn.tf.layers.loop.loop_length import LoopLength
-from returnn.tf.layers.search.beam import as_beam_of_frame_before
+from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class LoopVariables:
     lengths: tf.Tensor | None = None  # (B, K), int32: frames until a sequence ended; None if it is known
     scores: tf.Tensor | None = None  # (B, K), log space; None without search
     src_beams: tf.TensorArray | None = None  # of (B, K), int32: which hypothesis of the frame before is continued
+    first: tf.Tensor | None = None  # (B, K), int32: the same of those before the first frame; None if they are all one
 
     def as_dict(self) -> dict[str, Any]:
         """:return: those that there are, by name"""
@@ -46,6 +48,7 @@ class LoopLayout:
     kept: Kept
     length: LoopLength
     hypotheses: tuple[Dim, ...]  # dims of what each sequence or hypothesis has: "ended", "lengths", "scores"
+    beam_before: Beam | None = None  # the hypotheses before the first frame
 
     @property
     def prev(self) -> dict[str, Tensor]:
@@ -72,8 +75,22 @@ class LoopLayout:
             "lengths": for_hypotheses,
             "scores": for_hypotheses,
             "src_beams": tf.TensorShape([]),
+            "first": for_hypotheses,
         }
         return {name: shapes[name] for name in variables.as_dict()}
+
+    def beam_before_frame(self, variables: LoopVariables) -> Beam | None:
+        """
+        :param variables: before a frame
+        :return: the hypotheses before it, None without search
+        """
+        if self.beam_before is None:
+            return None
+        scores = Tensor("scores", self.hypotheses, "float32", raw_tensor=variables.scores)
+        first = None
+        if variables.first is not None:
+            first = Tensor("first", self.hypotheses, "int32", raw_tensor=variables.first)
+        return beam_before_frame(self.beam_before, first, scores)
 
     def as_outside(self, name: str, raw: tf.Tensor) -> Tensor:
         """
@@ -91,7 +108,7 @@ def make_layout(compiled: CompiledLoop, kept: Kept, length: LoopLength) -> LoopL
     inferred = compiled.inferred
     if inferred.prev_beam is not None:
         batch = compiled.inputs.layer.network.step.batch_dims()
-        return LoopLayout(compiled, kept, length, (*batch, inferred.prev_beam))
+        return LoopLayout(compiled, kept, length, (*batch, inferred.prev_beam), beam_before_loop(compiled))
     dims: list[Dim] = []
     if compiled.step.has_end:
         dims += as_beam_of_frame_before(inferred.layers["end"].output, inferred.prev_beam).dims

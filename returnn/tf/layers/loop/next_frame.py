@@ -17,7 +17,7 @@ from returnn.tf.layers.loop.initial import InitialOutput, initial_value
 from returnn.tf.layers.loop.kept_frames import KeptLayer, raw_to_keep, with_size_of_last
 from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables
 from returnn.tf.layers.loop.time_axis import new_array
-from returnn.tf.layers.search.beam import as_beam_of_frame_before
+from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
 
 States = Mapping[str, Mapping[str, Tensor]]  # by path of the layer and name
 
@@ -45,17 +45,16 @@ def make_initial_variables(layout: LoopLayout, before: SequenceFrame, states: St
     :param states: before the first frame
     """
     size = layout.length.size_of_arrays
-    ended = lengths = scores = src_beams = None
+    ended = lengths = scores = src_beams = first = None
     if layout.compiled.step.has_end:
-        ended = rf.full(dims=layout.hypotheses, fill_value=False, dtype="bool").raw_tensor
-        ended = _or_at_limit(layout, ended, 0)
+        ended = _ended_around(layout)
+        ended = _or_at_limit(layout, ended, 0, layout.beam_before)
         lengths = rf.full(dims=layout.hypotheses, fill_value=0, dtype="int32").raw_tensor
-    prev_beam = layout.compiled.inferred.prev_beam
-    if prev_beam is not None:
-        # There is one hypothesis, in the first place; the others cannot be continued.
-        is_first = rf.compare(rf.range_over_dim(prev_beam), "==", 0)
-        scores = _raw(rf.cast(rf.where(is_first, 0.0, float("-inf")), "float32"), layout.hypotheses)
+    beam = layout.beam_before
+    if beam is not None and beam.scores is not None:
+        scores = _raw(beam.scores, layout.hypotheses)
         src_beams = new_array(Tensor("src_beams", dims=layout.hypotheses, dtype="int32"), size)
+        first = None if beam.source is None else _raw(rf.range_over_dim(beam.dim), layout.hypotheses)
     return LoopVariables(
         i=tf.constant(0, dtype=tf.int32),
         prev={path: _raw(before.initial_output(path), template.dims) for path, template in layout.prev.items()},
@@ -72,7 +71,18 @@ def make_initial_variables(layout: LoopLayout, before: SequenceFrame, states: St
         lengths=lengths,
         scores=scores,
         src_beams=src_beams,
+        first=first,
     )
+
+
+def _ended_around(layout: LoopLayout) -> tf.Tensor:
+    """:return: raw (B, K), bool: those that continue a hypothesis of a loop around which has ended: nothing is added"""
+    beam, network = layout.beam_before, layout.compiled.inputs.layer.network
+    frame = None if beam is None or beam.source is None else network.step.innermost_frame()
+    ended = None if frame is None else frame.ended_before()
+    if ended is None:
+        return rf.full(dims=layout.hypotheses, fill_value=False, dtype="bool").raw_tensor
+    return _raw(network.beams.translate(ended, beam), layout.hypotheses)
 
 
 def make_next_variables(layout: LoopLayout, frame: StepFrame, variables: LoopVariables) -> LoopVariables:
@@ -90,12 +100,12 @@ def make_next_variables(layout: LoopLayout, frame: StepFrame, variables: LoopVar
     return LoopVariables(
         i=next_i,
         prev={
-            path: _raw(_after_choices(compiled, layers[path].output), template.dims)
+            path: _raw(_for_next_frame(compiled, layers[path].output, template), template.dims)
             for path, template in layout.prev.items()
         },
         states={
             path: {
-                key: _raw(_after_choices(compiled, layers[path].new_states[key]), template.dims)
+                key: _raw(_for_next_frame(compiled, layers[path].new_states[key], template), template.dims)
                 for key, template in templates.items()
             }
             for path, templates in layout.states.items()
@@ -117,6 +127,7 @@ def make_next_variables(layout: LoopLayout, frame: StepFrame, variables: LoopVar
         lengths=lengths,
         scores=scores,
         src_beams=src_beams,
+        first=None if variables.first is None else _of_continued(layout, variables.first),
     )
 
 
@@ -139,7 +150,7 @@ def _next_ends(
     ended = tf.logical_or(before, end)
     is_over = before if compiled.inputs.include_eos else ended
     lengths += tf.cast(tf.logical_not(is_over), tf.int32)
-    return _or_at_limit(layout, ended, variables.i + 1), lengths
+    return _or_at_limit(layout, ended, variables.i + 1, _last_beam(layout.compiled)), lengths
 
 
 def _next_beam(
@@ -147,25 +158,28 @@ def _next_beam(
 ) -> tuple[tf.Tensor | None, tf.TensorArray | None]:
     """:return: raw (B, K): scores of the hypotheses after this frame; array of which ones they continue"""
     inferred, beams = layout.compiled.inferred, layout.compiled.inputs.layer.network.beams
-    if inferred.beam is None or variables.src_beams is None:
+    beam = _last_beam(layout.compiled)
+    if beam is None or variables.src_beams is None:
         return None, None
-    beam = beams.get(inferred.beam.dim)
     source = beams.source_indices(beam, inferred.prev_beam)
     batch_major = [*layout.hypotheses[:-1], beam.dim]
     src_beams = variables.src_beams.write(variables.i, source.copy_compatible_to_dims_raw(batch_major))
     return beam.scores.copy_compatible_to_dims_raw(batch_major), src_beams
 
 
-def _or_at_limit(layout: LoopLayout, ended: tf.Tensor, number: Any) -> tf.Tensor:
+def _or_at_limit(layout: LoopLayout, ended: tf.Tensor, number: Any, beam: Beam | None) -> tf.Tensor:
     """
     :param ended: raw (B, K), bool
     :param number: raw scalar, of frames
+    :param beam: the hypotheses after so many frames; None without search
     :return: raw (B, K), bool: the sequence has ended, or has as many frames as it may have
     """
     limits = layout.length.limits
     if limits is None:
         return ended
     number = rf.convert_to_tensor(number, dims=(), dtype="int32")
+    limits = layout.compiled.inputs.layer.network.beams.translate(limits, beam)
+    limits = as_beam_of_frame_before(limits, layout.compiled.inferred.prev_beam)
     return tf.logical_or(ended, _raw(rf.compare_bc(limits, "<=", number), layout.hypotheses))
 
 
@@ -180,12 +194,25 @@ def _of_continued(layout: LoopLayout, raw: tf.Tensor) -> tf.Tensor:
     return _raw(_after_choices(layout.compiled, x), layout.hypotheses)
 
 
+def _for_next_frame(compiled: CompiledLoop, x: Tensor, template: Tensor) -> Tensor:
+    """:return: x as the next frame sees it; what only depends on hypotheses around the loop stays as it is"""
+    beams = [dim for dim in template.dims if dim.is_beam_dim()]
+    return x if beams and compiled.inferred.prev_beam not in beams else _after_choices(compiled, x)
+
+
 def _after_choices(compiled: CompiledLoop, x: Tensor) -> Tensor:
     """:return: x for the hypotheses after the last choice of the step, as the next frame sees it"""
-    inferred, beams = compiled.inferred, compiled.inputs.layer.network.beams
-    if inferred.beam is None:
+    beam = _last_beam(compiled)
+    if beam is None:
         return x
-    return as_beam_of_frame_before(beams.translate(x, beams.get(inferred.beam.dim)), inferred.prev_beam)
+    translated = compiled.inputs.layer.network.beams.translate(x, beam)
+    return as_beam_of_frame_before(translated, compiled.inferred.prev_beam)
+
+
+def _last_beam(compiled: CompiledLoop) -> Beam | None:
+    """:return: the hypotheses after the last choice of the step, None without search"""
+    beam = compiled.inferred.beam
+    return None if beam is None else compiled.inputs.layer.network.beams.get(beam.dim)
 
 
 def _raw(x: Tensor, dims: Sequence[Dim]) -> tf.Tensor:

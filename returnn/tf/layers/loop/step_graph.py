@@ -126,7 +126,8 @@ class _Body:
             arrays["src_beams"] = _LastFrame(values["src_beams"])
         variables = LoopVariables(**{**values, **arrays})
         compiled = self.layout.compiled
-        frame = StepFrame(compiled, self.reads, variables, self.layout.hypotheses)
+        beam = self.layout.beam_before_frame(variables)
+        frame = StepFrame(compiled, self.reads, variables, self.layout.hypotheses, beam)
         for path in compiled.plan.at("inside"):
             frame.make(path)
         after = make_next_variables(self.layout, frame, variables).as_dict()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -100,7 +100,8 @@ class _Body:
         """:return: variables after the frame"""
         variables = LoopVariables(**values)
         compiled = self.layout.compiled
-        self._frame = StepFrame(compiled, self.reads, variables, self.layout.hypotheses)
+        beam = self.layout.beam_before_frame(variables)
+        self._frame = StepFrame(compiled, self.reads, variables, self.layout.hypotheses, beam)
         of_blocks = members_of_blocks(compiled.graph)  # which the layer makes that they are inside of
         for path in compiled.plan.at("inside"):
             if path not in of_blocks or not compiled.inferred.layers[of_blocks[path]].hides_layers:
@@ -176,6 +177,10 @@ def _final_beam(layout: LoopLayout, final: LoopVariables) -> Beam | None:
     if beam.choice.length_normalization:
         scores = _normalize(compiled, scores)
     found = Beam(beam.dim, beam.choice, scores=scores)
+    if final.first is not None and layout.beam_before is not None:
+        first = layout.as_outside("first", final.first).copy_with_roles(sparse_dim=layout.beam_before.dim)
+        found = replace(found, source=layout.beam_before.dim, src_beams=first)
+        compiled.inputs.layer.network.beams.register(layout.beam_before)
     compiled.inputs.layer.network.beams.register(found)
     return found
 

@@ -73,6 +73,7 @@ class LoopRecurrence:
         inputs = self._inputs(source, offset)
         self.compiled = compile_loop(inputs)
         if not has_values:
+            self.compiled.declare_lengths()
             output = self._with_out_dim(self.compiled.output_template())
             self._losses_of_frame.declare(self.layer, output)
             return output

@@ -134,6 +134,12 @@ class Beams:
             out = out.copy_with_roles(feature_dim=x.feature_dim)
         return out
 
+    def for_later(self, x: Tensor, beam: Beam | None) -> Tensor:
+        """:return: like `translate`; as it is if the beam does not continue the one of x"""
+        own = self.of(x)
+        is_earlier = own is not None and any(own.dim == other.dim for other in self.chain(beam)[1:])
+        return self.translate(x, beam) if is_earlier else x
+
 
 def choices_with_name(layers: Iterable[LayerBase], name: SearchBeam) -> Any:
     """

@@ -205,9 +205,10 @@ class ChoiceLayer(BaseChoiceLayer):
         beams = self.network.beams
         given = self.explicit_search_sources or ()
         explicit = [layer.output for layer in (given.values() if isinstance(given, Mapping) else given)]
-        base_beam = beams.latest([*sources, *explicit], where=self.where())
+        before = frame.scores_before()  # [B, beam]
+        base_beam = beams.latest([*sources, *explicit, *([] if before is None else [before])], where=self.where())
         is_first = base_beam is None or base_beam.choice is None  # choice of this step
-        base = frame.scores_before() if is_first else base_beam.scores  # [B, beam]
+        base = before if is_first else base_beam.scores
         # Those so far are float32, in networks of any dtype.
         scores = [rf.cast(log_scores(self, i, source), "float32") for i, source in enumerate(sources)]
         if base is None:
