@@ -86,6 +86,10 @@ class Frame:
         """:return: what the state of a layer looks like, by the names of its parts"""
         return {}
 
+    def states_inside(self, path: str) -> dict[str, Any]:
+        """:return: by path, the states (by name) of a layer and of those inside of it, also if there are none"""
+        return {}
+
     def output_before(self, path: str) -> Any:
         """:return: output of a layer in the frame before, as far as that is kept; otherwise None"""
         return None

@@ -14,6 +14,7 @@ from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
 from returnn.tf.layers.options.layer_options import layers_in_options
+from returnn.tf.layers.structure.cond_states import Carried, CondStates
 from returnn.util.errors import ConfigError
 
 
@@ -55,6 +56,7 @@ class CondLayer(NoSourcesLayer):
         self.true_layer: _Branch = true_layer
         self.false_layer: _Branch = false_layer
         self._made: dict[str, LayerBase] = {}
+        self._states = CondStates(self)
         self._losses = InnerLosses(
             {"true_layer": true_layer.options, "false_layer": false_layer.options},
             batch=self.batch_of_frame(),
@@ -79,17 +81,22 @@ class CondLayer(NoSourcesLayer):
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: output of one of both"""
-        if rf.get_selected_backend() == "template" or not self._losses.has_any:
+        if rf.get_selected_backend() == "template":
             output = self._choose(lambda _, layer: layer.output)
+            self._states.declare()
             self._losses.declare(self, output)
             return output
 
-        def computed(key: str, layer: LayerBase) -> tuple[Tensor, dict[str, Tensor]]:
-            values = self._losses.computed(key, layer, layer.get_losses_initialized, layer.get_constraints_value)
-            return layer.output, values
+        def computed(key: str, layer: LayerBase) -> tuple[Tensor, dict[str, Tensor], Carried]:
+            values = {}
+            if self._losses.has_any:
+                values = self._losses.computed(key, layer, layer.get_losses_initialized, layer.get_constraints_value)
+            return layer.output, values, self._states.after(key, layer.output)
 
-        output, values = self._choose(computed)
-        self._losses.take(self, output, values)
+        output, values, carried = self._choose(computed)
+        self._states.take(carried)
+        if self._losses.has_any:
+            self._losses.take(self, output, values)
         return output
 
     def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
@@ -160,7 +167,7 @@ class CondLayer(NoSourcesLayer):
         )
 
     def _make(self, key: str) -> LayerBase:
-        layer = getattr(self, key).make(self.network)
+        layer = self._states.make(key, lambda: getattr(self, key).make(self.network))
         if rf.get_selected_backend() != "template":
             self._made[key] = layer
             prefix = self.get_absolute_name_scope_prefix()
