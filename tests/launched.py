@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -20,9 +22,11 @@ class Launched:
     def __init__(self, folder: Path, config: str, *options: str, restarts: int = 0) -> None:
         folder.mkdir(exist_ok=True)
         (folder / "my.config").write_text(config)
-        launch = [sys.executable, "-m", "returnn.launch", "-n", "2", "--max-restarts", str(restarts), "--end-s", "12"]
+        end_s = 12 if restarts else PATIENCE_S  # those that are stopped do not end by themselves
+        launch = [sys.executable, "-m", "returnn.launch", "-n", "2", "--max-restarts", str(restarts)]
+        launch += ["--end-s", str(end_s)]
         environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
-        environ["PYTHONPATH"] = str(ROOT)
+        environ.update(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")  # threads that wait for each other take all cores
         self.log = folder / "out"
         self._out = self.log.open("w")
         self.process = subprocess.Popen(
@@ -33,10 +37,14 @@ class Launched:
             stderr=subprocess.STDOUT,
         )
 
-    def end(self, *, within_s: float = 500) -> tuple[int, str]:
+    def end(self) -> tuple[int, str]:
         """:return: exit status, output"""
-        status = self.process.wait(timeout=within_s)
-        self._out.close()
+        try:
+            status = self.process.wait(timeout=2 * PATIENCE_S)
+        finally:
+            self.process.kill()  # and with it its workers, which would slow down what comes next
+            self.process.wait()
+            self._out.close()
         return status, self.log.read_text()
 
 
@@ -52,6 +60,7 @@ def results_of_program(program: str, cases: Iterable[str], folder: Path) -> dict
     workers.mkdir()
     launch = [sys.executable, "-m", "returnn.launch", "-n", "2"]
     environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
+    environ["OMP_NUM_THREADS"] = "1"
     for command in ([sys.executable, "-m", program, alone], [*launch, sys.executable, "-m", program, workers]):
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stderr[-2000:]

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from returnn.launch import main
+from tests.patience import PATIENCE_S
 
 TELLS_ITS_TASK = """
 import json, os, sys
@@ -80,11 +81,11 @@ def test_all_are_started_again(program, tmp_path, capfd):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_all_processes(number, program, tmp_path):
-    script = program("import os, time; os.write(1, b'ready\\n'); time.sleep(60)")
+    script = program("import os, time; os.write(1, b'ready\\n'); time.sleep(1000)")
     launcher = [sys.executable, "-m", "returnn.launch", "-n", "2", "--max-restarts", "3", script]
     with subprocess.Popen(launcher, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert [process.stdout.readline(), process.stdout.readline()] == [b"ready\n"] * 2
         process.send_signal(number)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + number
     assert b"starts all again" not in errors

@@ -2,16 +2,23 @@
 Behaves to `ExternSprintDataset` as RASR does: loads the module that the arguments name, and calls its functions.
 
 Its own arguments: `--corpus=NAME:ORTH:NUM_FRAMES;...`, `--interface=trainer|control`, `--crash=begin|middle`,
-`--hang=begin|middle`, `--features=DIM`.
+`--hang=begin|middle` (makes the file `FAKE_RASR_HANGS` first), `--features=DIM`.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import time
+from pathlib import Path
 
 import numpy
+
+
+def hang():
+    Path(os.environ["FAKE_RASR_HANGS"]).touch()
+    time.sleep(1000)
 
 
 def main():
@@ -20,7 +27,7 @@ def main():
         print("configuration error: no corpus")
         sys.exit(3)
     if opts.get("hang") == "begin":
-        time.sleep(1000)
+        hang()
     sys.path.insert(0, opts["pymod-path"])
     module = importlib.import_module(opts["pymod-name"])
     config = opts["pymod-config"]
@@ -37,7 +44,7 @@ def main():
             print("out of memory", file=sys.stderr)
             sys.exit(4)
         if opts.get("hang") == "middle" and i == 2:
-            time.sleep(1000)
+            hang()
         orth, num_frames = corpus[name]
         features = numpy.full((2, num_frames), float(opts["seed"]))
         features[1] = numpy.arange(num_frames)

@@ -11,6 +11,7 @@ from returnn.datasets.audio import OggZipDataset
 from returnn.util.errors import ConfigError, UserError
 from tests.datasets.corpus_checks import assert_equal_seqs, check_corpus_dataset, seqs_of_epoch
 from tests.datasets.util.test_feature_extraction import RATE, sawtooth, wav_bytes
+from tests.patience import PATIENCE_S
 
 TEXTS = ["one two", "three", "four one", "two", "six seven eight"]
 DURATIONS = [0.3, 0.1, 0.2, 0.05, 0.4]
@@ -164,7 +165,7 @@ def test_archive_is_read_by_forked_processes_at_once(archive):
     children = [context.Process(target=_tags_in_child, args=(dataset, queue)) for _ in range(2)]
     for child in children:
         child.start()
-    assert [queue.get(timeout=60) for _ in children] == [expected, expected]
+    assert [queue.get(timeout=PATIENCE_S) for _ in children] == [expected, expected]
     for child in children:
         child.join()
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy
@@ -15,9 +14,9 @@ import pytest
 from returnn.datasets.sprint import ExternSprintDataset, SprintCacheDataset, SprintDatasetBase, demo, sprint_process
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.system import waiting
-from returnn.util.system.waiting import state_of_process
 from tests.datasets.corpus_checks import assert_equal_seqs, check_corpus_dataset, seqs_of_epoch
 from tests.datasets.util.test_rasr_archive import ALLOPHONES, write_alignments, write_features
+from tests.patience import Clock, is_running, wait_until
 
 FAKE_RASR = [sys.executable, str(Path(__file__).with_name("fake_rasr.py"))]
 CORPUS = {"seq0": ("a b", 3), "seq1": ("b", 7), "seq2": ("c a", 2), "seq3": ("a", 4)}  # text and number of frames
@@ -177,36 +176,46 @@ def test_death_of_rasr_is_told_with_its_last_words(make):
 
 
 @pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr(waiting, "FIRST_REPORT_S", 0.3)
+def hangs(monkeypatch, tmp_path):
+    """Function: whether RASR hangs. From then on, time flies."""
+    path = tmp_path / "hangs"
+    monkeypatch.setenv("FAKE_RASR_HANGS", str(path))
+    monkeypatch.setattr(waiting, "time", Clock(path.exists))
     monkeypatch.setattr(sprint_process, "_POLL_S", 0.1)
-    monkeypatch.setattr(sprint_process, "data_wait_limit_s", lambda: 1.5)
+    monkeypatch.setattr(sprint_process, "data_wait_limit_s", lambda: 100.0)
+    return path.exists
 
 
-def test_rasr_that_hangs_at_its_beginning(make, impatient, capfd):
+LIMIT = r"waited for \d+ s: RASR, process \d+"
+
+
+def test_rasr_that_hangs_at_its_beginning(make, hangs, capfd):
     message = error_of(lambda: make(["--hang=begin"]))
-    assert re.fullmatch(r"waited for [12] s: RASR, process \d+\.\n  That is the limit, so this ends here\.", message)
-    assert "waiting for 0 s now: RASR, process" in capfd.readouterr().err
+    assert re.fullmatch(LIMIT + r"\.\n  That is the limit, so this ends here\.", message)
+    assert re.search(r"waiting for \d+ s now: RASR, process", capfd.readouterr().err)
 
 
-def test_rasr_that_hangs_in_the_middle(make, impatient):
+def test_rasr_that_hangs_in_the_middle(make, hangs):
     dataset = make(["--hang=middle"])
     dataset.init_seq_order(epoch=1)
-    assert re.match(r"waited for [12] s: RASR, process \d+\.", error_of(lambda: seqs_of_epoch(dataset)))
+    assert re.match(LIMIT + r"\.", error_of(lambda: seqs_of_epoch(dataset)))
 
 
-def test_rasr_that_was_stopped(make, impatient):
+def test_rasr_that_was_stopped(make, hangs, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(waiting, "time", clock)
     dataset = make(["--hang=middle"])
     dataset.init_seq_order(epoch=1)
+    wait_until(hangs)
     os.kill(dataset.child_pid, signal.SIGSTOP)
+    clock.hang()
     message = error_of(lambda: seqs_of_epoch(dataset))
-    assert re.match(r"waited for [12] s: RASR, process \d+, which was stopped \(SIGSTOP\)\.", message)
-    start = time.monotonic()
-    dataset.finish_epoch()
-    assert time.monotonic() - start < 5
+    assert re.match(LIMIT + r", which was stopped \(SIGSTOP\)\.", message)
+    dataset.finish_epoch()  # which does not wait for it
+    assert dataset.child_pid is None
 
 
-def test_killed_process_leaves_no_rasr(tmp_path):
+def test_killed_process_leaves_no_rasr(tmp_path, hangs):
     code = (
         "import sys\n"
         "from returnn.datasets.sprint import ExternSprintDataset\n"
@@ -221,10 +230,7 @@ def test_killed_process_leaves_no_rasr(tmp_path):
         child_pid = int(process.stdout.readline())
         os.kill(child_pid, signal.SIGSTOP)
         process.kill()
-    deadline = time.monotonic() + 10
-    while state_of_process(child_pid):
-        assert time.monotonic() < deadline, "RASR is left"
-        time.sleep(0.05)
+    wait_until(lambda: not is_running(child_pid), lambda: "RASR is left")
 
 
 def test_wrong_data_from_rasr_is_named(make, tmp_path):

@@ -9,6 +9,7 @@ import time
 
 import numpy
 
+from tests.patience import PATIENCE_S
 from tests.soak.training import NUM_EPOCHS, SECONDS_PER_EPOCH, saved_epochs
 
 DAMAGED = r"is damaged"
@@ -42,7 +43,7 @@ class Fault:
         pass
 
 
-def wait_within_training(rng, run, *, limit_s=60.0):
+def wait_within_training(rng, run, *, limit_s=PATIENCE_S):
     """Waits for a random moment: in the start-up, or after a random step. :return: whether it still runs"""
     if rng.random_sample() < 0.15:
         run.wait(rng.uniform(0.0, 5.0))
@@ -95,7 +96,7 @@ class StoppedAndKilledTraining(Fault):
     statuses = (-signal.SIGKILL,)
 
     def during(self, folder, run):
-        if run.wait_for(", step 1,", 60.0) and wait_within_training(self.rng, run):
+        if run.wait_for(", step 1,") and wait_within_training(self.rng, run):
             for pid in [run.pid, *run.workers()]:
                 send(pid, signal.SIGSTOP)
             send(run.pid, signal.SIGKILL)
@@ -177,7 +178,7 @@ class ChangedData(_OfData):
 
     def during(self, folder, run):
         # Before anything is saved, a run may begin with other data, if the file was not open yet.
-        if not run.wait_for("start training at epoch", 60.0) or not wait_within_training(self.rng, run):
+        if not run.wait_for("start training at epoch") or not wait_within_training(self.rng, run):
             return
         file = folder / "train.hdf"
         how = self.rng.choice(["truncated", "written over", "replaced"])

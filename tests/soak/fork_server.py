@@ -19,6 +19,8 @@ import sys
 import threading
 import time
 
+from tests.patience import PATIENCE_S
+
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -42,14 +44,14 @@ class Run:
         self._server.read_answers()
         return self._server.statuses.get(self.pid)
 
-    def wait(self, limit_s):
+    def wait(self, limit_s=PATIENCE_S):
         """:return: exit status; None if it runs on after so many seconds"""
         deadline = time.monotonic() + limit_s
         while self.status is None and time.monotonic() < deadline:
             time.sleep(0.02)
         return self.status
 
-    def wait_for(self, text, limit_s):
+    def wait_for(self, text, limit_s=PATIENCE_S):
         """:return: whether it has printed something that the regular expression finds, before it ended"""
         deadline = time.monotonic() + limit_s
         while time.monotonic() < deadline:
@@ -98,7 +100,7 @@ class ForkServer:
 
     def __exit__(self, *exc):
         self._process.stdin.close()
-        self._process.wait(60)
+        self._process.wait(PATIENCE_S)
         self._process.stdout.close()
 
     def _read(self):
@@ -121,7 +123,7 @@ class ForkServer:
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         while True:
-            answer = self._answers.get(timeout=60)
+            answer = self._answers.get(timeout=PATIENCE_S)
             if "status" not in answer:
                 return Run(self, answer["pid"], output)
             self.statuses[answer["pid"]] = answer["status"]

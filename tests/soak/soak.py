@@ -20,12 +20,13 @@ from collections import Counter
 
 import numpy
 
+from tests.patience import PATIENCE_S
 from tests.soak.faults import ENDING_FAULTS, FAULTS, Nothing
 from tests.soak.fork_server import ForkServer
 from tests.soak.training import differences, prepare, result_of, saved_epochs
 
-_RUN_LIMIT_S = 120.0
-_END_LIMIT_S = 10.0
+_RUN_LIMIT_S = PATIENCE_S
+_END_LIMIT_S = 60.0
 _MAX_LINES_OF_ERROR = 5
 
 

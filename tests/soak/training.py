@@ -54,7 +54,7 @@ num_epochs = {NUM_EPOCHS}
 model = "model/net"
 learning_rate_control = "newbob"
 learning_rate_file = "learning_rates"
-data_wait_limit_s = 8
+data_wait_limit_s = 30
 """
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from returnn.sprint import interface
 from returnn.util.errors import ConfigError, UserError
+from tests.patience import PATIENCE_S
 
 FAKE_RASR = Path(__file__).with_name("fake_rasr_main.py")
 CONFIG = """#!rnn.py
@@ -42,7 +43,7 @@ def run(tmp_path_factory):
         options = ",".join(f"{key}:{value}" for key, value in {"configfile": config, "action": action, **opts}.items())
         env = {**os.environ, "MODEL": str(folder / "model"), "PYTHONPATH": str(FAKE_RASR.parents[2])}
         command = [sys.executable, str(FAKE_RASR), mode, options]
-        result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200, check=False)
+        result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         lines = [line for line in result.stdout.splitlines() if line.startswith(("fed ", "output ", "score "))]
         return result.returncode, lines, result.stdout + result.stderr
 

@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 import returnn
 from returnn.util.watch_memory import memory_of_processes, watch_memory
+from tests.patience import PATIENCE_S, is_running, wait_until
 
 ROOT = Path(returnn.__file__).parent.parent
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -35,13 +35,6 @@ def run(folder, code):
     return subprocess.run(
         [sys.executable, str(script)], cwd=folder, env=ENV, capture_output=True, text=True, check=False
     )
-
-
-def wait_until(condition):
-    deadline_s = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 def num_runs(folder):
@@ -73,7 +66,7 @@ def test_training_ends_with_a_manager_that_is_killed(tmp_path):
     training = int((tmp_path / "pid.is").read_text())
     manager.kill()
     manager.wait()
-    wait_until(lambda: not os.path.exists(f"/proc/{training}"))
+    wait_until(lambda: not is_running(training))
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
@@ -83,9 +76,9 @@ def test_trainings_end_with_their_launcher(number, tmp_path):
     launcher = subprocess.Popen(command, cwd=tmp_path, env=ENV, stderr=subprocess.DEVNULL)
     wait_until(lambda: len(list(tmp_path.glob("pid.*"))) == 2)
     launcher.send_signal(number)
-    assert launcher.wait(30) == (-number if number == signal.SIGKILL else 128 + number)
+    assert launcher.wait(PATIENCE_S) == (-number if number == signal.SIGKILL else 128 + number)
     for path in tmp_path.glob("pid.*"):
-        wait_until(lambda process=f"/proc/{path.name[4:]}": not os.path.exists(process))
+        wait_until(lambda pid=path.name[4:]: not is_running(pid))
 
 
 @pytest.mark.parametrize(("code", "status"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 11)", 139)])
@@ -96,12 +89,11 @@ def test_training_that_crashes_without_progress_ends(code, status, tmp_path):
 
 def test_manager_hands_on_signals_and_ends(tmp_path):
     script = tmp_path / "run.py"
-    script.write_text(MANAGED + "open('net.001.index', 'w').close()\nimport time\ntime.sleep(60)\n")
+    script.write_text(MANAGED + "open('net.001.index', 'w').close()\nimport time\ntime.sleep(1000)\n")
     with subprocess.Popen([sys.executable, str(script)], cwd=tmp_path, env=ENV) as process:
-        while not (tmp_path / "net.001.index").exists() and process.poll() is None:
-            time.sleep(0.05)
+        wait_until(lambda: (tmp_path / "runs").exists() and (tmp_path / "net.001.index").exists())
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 128 + signal.SIGTERM
+        assert process.wait(timeout=PATIENCE_S) == 128 + signal.SIGTERM
     assert num_runs(tmp_path) == 1
 
 
@@ -144,10 +136,10 @@ def test_memory_is_logged_when_it_grows():
         written.set()
 
     stop = watch_memory(write, interval_s=0.01)
-    assert written.wait(30)
+    assert written.wait(PATIENCE_S)
     written.clear()
     kept = b"x" * 500_000_000
-    assert written.wait(30)
+    assert written.wait(PATIENCE_S)
     stop.set()
     assert len(kept) == 500_000_000
     assert all(re.match(r"memory: .* in \d+ process", line) for line in lines), lines

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import faulthandler
 import os
 import sys
@@ -13,23 +15,44 @@ from returnn.util.errors import UserError
 from returnn.util.system.waiting import Waiting, place_of_thread, report_to_stderr
 
 LIMIT_S = 8.0
+_MORE_S = 1.0  # for what holds the interpreter
 _LIMIT_OF_THREADS_S = 3600.0
 _POLL_S = 0.2
 
 
 def exit_in_time(status: int) -> NoReturn:
     """
-    Ends the process. After an error, it ends at once if that takes longer than the limit, with status 1. Otherwise,
-    what it waits for is said after 10 seconds, and ends it after an hour.
+    Ends the process. After an error, it ends at once if that takes longer than the limit, with the same status, but
+    for code that holds the interpreter, with status 1. Otherwise, what it waits for is said after 10 seconds, and ends
+    it after an hour.
 
     :param status: of the process, 0 if all is well
     """
     if status:
-        # What else could end the process does not run any more while the interpreter shuts down.
-        faulthandler.dump_traceback_later(LIMIT_S, exit=True, file=open(os.devnull, "wb"))  # noqa: SIM115 (until the end)
-    else:
-        threading.Thread(target=_watch_threads, name="exit in time", daemon=True).start()
+        _end_after_error(status)
+    threading.Thread(target=_watch_threads, name="exit in time", daemon=True).start()
     sys.exit(status)
+
+
+def _end_after_error(status: int) -> NoReturn:
+    """
+    Does what Python does at its end, without taking its modules apart: that takes long on a busy machine, libraries
+    hang there, and nothing in Python could give the status any more.
+    """
+    last_s = LIMIT_S + _MORE_S
+    faulthandler.dump_traceback_later(last_s, exit=True, file=open(os.devnull, "wb"))  # noqa: SIM115 (until the end)
+    threading.Thread(target=_end_after_limit, args=(status,), name="exit in time", daemon=True).start()
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for all threads that are no daemons
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or a full disk: has been said
+            stream.flush()
+    os._exit(status)
+
+
+def _end_after_limit(status: int) -> None:
+    time.sleep(LIMIT_S)
+    os._exit(status)
 
 
 def _watch_threads() -> None:

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from returnn.util.hot_reload import ConfigHotReloader, hot_reload_config, should
 from returnn.util.multi_proc_non_daemonic_spawn import NonDaemonicSpawnContext
 from returnn.util.py_ext_mod_compiler import PyExtModCompiler
 from tests.compat.processes import for_children
+from tests.patience import PATIENCE_S, is_running, wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,22 +23,8 @@ ROOT = Path(__file__).parents[3]
 def run(code):
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(condition):
-    end = time.monotonic() + 30
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert condition()
 
 
 def test_a_manager_ends_when_the_process_that_made_it_is_killed():
@@ -63,7 +49,7 @@ def test_processes_are_no_daemons_and_begin_with_a_function():
     process.daemon = True
     assert not process.daemon
     process.start()
-    assert queue.get(timeout=60) == (True, False)
+    assert queue.get(timeout=PATIENCE_S) == (True, False)
     process.join()
     assert process.exitcode == 0
     process.close()
@@ -79,7 +65,7 @@ def test_processes_end_with_the_one_that_has_started_them():
         "    print(process.pid)\n"
     )
     assert result.returncode == 0, result.stderr
-    assert not is_running(int(result.stdout))
+    wait_until(lambda: not is_running(int(result.stdout)))
 
 
 def test_a_module_in_c(tmp_path, monkeypatch):

@@ -33,10 +33,13 @@ optimizer = {"class": "adam"}
 learning_rate = 0.01
 model, learning_rate_file = "net", "rates"
 cleanup_old_models = {"keep_last_n": 2}
-distributed_tf = {"timeout_s": 20}
+distributed_tf = {"timeout_s": 300}
 accum_grad_multiple_step, save_interval_steps = 3, 2
 
 """
+# A worker that is only slow does not answer in time either: then all start again once more, with the same result.
+IMPATIENT = CONFIG.replace('"timeout_s": 300', '"timeout_s": 20')
+RESTARTS = 9
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("distributed")]
 
 
@@ -51,17 +54,16 @@ def undisturbed(tmp_path_factory):
 
 
 # An epoch has 10 steps of a worker, and one step of evaluation of the second one.
-ENDED = (143, 1)  # 1 if the interpreter of a busy machine takes longer to shut down than `exit_in_time` lets it
 FAULT = {"rank": 1, "step": 11 + 7, "after_file": "net.002.unfinished.index"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_started_again_it_ends_as_without_the_fault(tmp_path, undisturbed, number):
     plan_fault(tmp_path, **FAULT, number=number)
-    run = Launched(tmp_path, CONFIG, restarts=1)
+    run = Launched(tmp_path, IMPATIENT if number == signal.SIGSTOP else CONFIG, restarts=RESTARTS)
     status, text = run.end()
     assert status == 0, text
-    assert "starts all again, 1 of 1" in text
+    assert f"starts all again, 1 of {RESTARTS}" in text
     assert re.search("start training at epoch 2 of 4, after step [246]", text)
     if number == signal.SIGSTOP:
         assert re.search(r"worker 0 of 2 ends, because worker 1 at 127.0.0.1:\d+ does not answer", text)
@@ -72,7 +74,7 @@ def test_started_again_it_ends_as_without_the_fault(tmp_path, undisturbed, numbe
 def test_a_worker_that_is_asked_to_end_takes_the_others_along(tmp_path, undisturbed):
     plan_fault(tmp_path, **FAULT, number=signal.SIGTERM)
     status, text = Launched(tmp_path, CONFIG).end()
-    assert status in ENDED, text
+    assert status == 143, text
     assert "interrupted by SIGTERM" in text
     assert "another worker was asked to. The same command again goes on there." in text
     status, text = Launched(tmp_path, CONFIG).end()

@@ -71,7 +71,7 @@ def train(case: str, *, is_alone: bool) -> dict:
         for name in ("use_horovod", "horovod_dataset_distribution", "distributed_tf"):
             options.pop(name, None)
     elif "use_horovod" not in options:
-        options["distributed_tf"] = {"timeout_s": 60, **options.get("distributed_tf", {})}
+        options["distributed_tf"] = {"timeout_s": 300, **options.get("distributed_tf", {})}
     config = Config(
         {
             "task": "train",

@@ -8,6 +8,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.config import Config
+from tests.patience import PATIENCE_S
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 TEXT = """#!rnn.py
@@ -24,6 +25,8 @@ def count(x):
     time.sleep(float(os.environ.get("SECONDS_OF_STEP", "0")))
     step = str(next(steps))
     if step == os.environ.get("SIGNAL_AT_STEP"):
+        while not os.path.exists(os.environ.get("SIGNAL_AFTER_FILE", ".")):
+            time.sleep(0.05)
         os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
     if step == os.environ.get("DISK_FULL_AT_STEP"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
@@ -76,10 +79,23 @@ save_interval_steps = int(os.environ.get("SAVE_INTERVAL_STEPS", "0"))
 """
 
 
-def start(folder, **environment):
+def start_run(server, folder, text=TEXT, **environment):
+    """:return: `rnn.py` in the folder, see `fork_server`"""
+    (folder / "model").mkdir(exist_ok=True)
+    (folder / "train.config").write_text(text)
+    return server.start(folder, "train.config", **environment)
+
+
+def start(server, folder, **environment):
     """:return: exit status and output of `rnn.py` in the folder"""
+    run = start_run(server, folder, **environment)
+    return run.wait(), run.output
+
+
+def start_alone(folder, **environment):
+    """:return: as `start`, in a process that shares nothing with others"""
     process = start_process(folder, **environment)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     return process.returncode, output
 
 

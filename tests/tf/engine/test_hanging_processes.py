@@ -2,14 +2,12 @@
 
 import os
 import signal
-import time
 
 import pytest
 
 from tests.tf.engine.small_config import TEXT
-from tests.tf.engine.test_signals import SAYS_EARLY
+from tests.tf.engine.test_signals import PATIENT, SAYS_EARLY, assert_all_end
 
-LIMIT_S = 10.0
 HANGING = """
 import time
 from returnn.datasets.generating import Task12AXDataset
@@ -39,26 +37,24 @@ def start(server, folder, text):
 @pytest.mark.parametrize("more", ["", "dataset_pipeline = True\n", IN_PROCESSES])
 def test_limit_ends_the_process(more, fork_server, tmp_path):
     run = start(fork_server, tmp_path, f"{HANGING}{more}data_wait_limit_s = 2\n")
-    assert run.wait_for("error: waited for 2 s: ", 60), run.output
-    assert run.wait(LIMIT_S) == 1, run.output
+    assert run.wait_for(r"error: .*(waited for|took) \d+ s"), run.output
+    assert run.wait() == 1, run.output
     assert "Traceback" not in run.output
-    assert not run.processes()
+    assert_all_end(run)
 
 
 def test_signal_ends_a_pipeline_that_hangs(fork_server, tmp_path):
-    run = start(fork_server, tmp_path, f"{HANGING}{SAYS_EARLY}dataset_pipeline = True\n")
-    assert run.wait_for("waiting for 1 s now: a batch of Hanging 'train', in train.config, line ", 60), run.output
-    start_s = time.monotonic()
+    run = start(fork_server, tmp_path, f"{HANGING}{SAYS_EARLY}{PATIENT}dataset_pipeline = True\n")
+    assert run.wait_for(r"waiting for \d+ s now: a batch of Hanging 'train', in train.config, line "), run.output
     os.kill(run.pid, signal.SIGTERM)
-    assert run.wait(60) == 143, run.output
-    assert time.monotonic() - start_s < LIMIT_S
-    assert not run.processes()
+    assert run.wait() == 143, run.output
+    assert_all_end(run)
 
 
 @pytest.mark.parametrize("more", ["", IN_PROCESSES])
 def test_error_of_a_class_of_the_config(more, fork_server, tmp_path):
     run = start(fork_server, tmp_path, f"{HANGING}{FAILING}train['class'] = Failing\n{more}")
-    assert run.wait(60) == 1, run.output
+    assert run.wait() == 1, run.output
     error, place = run.output.splitlines()[-2:]
     assert error.startswith("error: ")
     assert error.endswith("KeyError: 'my key'")
@@ -71,10 +67,10 @@ import threading
 threading.Thread(target=time.sleep, args=(1000,), name="mine").start()
 task = "nop"
 """
-    run = start(fork_server, tmp_path, SAYS_EARLY + text)
-    assert run.wait_for(r"waiting for 1 s now: thread 'mine', in ", 60), run.output
+    run = start(fork_server, tmp_path, SAYS_EARLY + PATIENT + text)
+    assert run.wait_for(r"waiting for \d+ s now: thread 'mine', in "), run.output
     os.kill(run.pid, signal.SIGTERM)
-    assert run.wait(60) in (143, -signal.SIGTERM)
+    assert run.wait() in (143, -signal.SIGTERM)
 
 
 def test_exceptions_in_threads_of_a_user_are_said_once(fork_server, tmp_path):
@@ -85,7 +81,7 @@ for _ in range(20):
 task = "nop"
 """
     run = start(fork_server, tmp_path, text)
-    assert run.wait(60) == 0
+    assert run.wait() == 0
     assert run.output.count("ZeroDivisionError") == 1, run.output
     assert "WARNING: A thread has ended: ZeroDivisionError: division by zero\n  In train.config, line " in run.output
     assert "Traceback" not in run.output

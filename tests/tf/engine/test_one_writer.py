@@ -4,24 +4,22 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from returnn.tf.engine import tasks
 from returnn.util.errors import UserError
-from tests.tf.engine.small_config import ROOT, config, start, start_process
+from tests.patience import wait_until
+from tests.tf.engine.small_config import ROOT, config, start, start_run
 
 
-def test_second_training_names_the_first_one(tmp_path):
-    first = start_process(tmp_path, SIGNAL="SIGSTOP", SIGNAL_AT_STEP="3")
+def test_second_training_names_the_first_one(fork_server, tmp_path):
+    first = start_run(fork_server, tmp_path, SIGNAL="SIGSTOP", SIGNAL_AT_STEP="3")
     lock = tmp_path / "model" / "net.lock"
-    deadline = time.monotonic() + 100
     try:
-        while not lock.exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until(lock.exists)
         before = sorted(os.listdir(tmp_path / "model"))
-        status, output = start(tmp_path)
+        status, output = start(fork_server, tmp_path)
         assert status == 1, output
         error = output[output.rindex("\nerror: ") :]
         assert f"option 'model': 'model/net' is trained already, by process {first.pid} on " in error
@@ -30,9 +28,9 @@ def test_second_training_names_the_first_one(tmp_path):
             name for name in os.listdir(tmp_path / "model") if ".index" in name
         }
     finally:
-        first.send_signal(signal.SIGKILL)
-        first.communicate()
-    status, output = start(tmp_path)  # a dead process does not keep it
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+    status, output = start(fork_server, tmp_path)  # a dead process does not keep it
     assert status == 0, output
     assert not lock.exists()
 

@@ -20,6 +20,7 @@ from returnn.log import log
 from returnn.tf.engine import Engine, tasks
 from returnn.tf.engine.server import SearchServer
 from returnn.util.errors import ConfigError, UserError
+from tests.patience import PATIENCE_S
 from tests.tf.engine.small_config import config
 
 DEV = {"class": "Task12AXDataset", "num_seqs": 5, "fixed_random_seed": 1}
@@ -509,7 +510,7 @@ def test_server(tmp_path):
 def ask(url, text):
     request = urllib.request.Request(url, data=None if text is None else text.encode("utf8"))
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as exc:
         with exc:

@@ -8,13 +8,13 @@ import pytest
 from returnn.tf.engine import tasks
 from returnn.util.errors import ConfigError, UserError
 from tests.faults import faulty_environment
-from tests.tf.engine.small_config import config, start
+from tests.tf.engine.small_config import config, start, start_alone
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(fork_server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
-    status, output = start(folder)
+    status, output = start(fork_server, folder)
     assert status == 0, output
     return folder
 
@@ -34,7 +34,7 @@ def contents(folder):
 def test_training_stops_and_changes_nothing(rule, reason, trained, tmp_path):
     before = contents(trained / "model")
     (tmp_path / "rules").write_text(rule)
-    status, output = start(trained, **faulty_environment(tmp_path / "rules"))
+    status, output = start_alone(trained, **faulty_environment(tmp_path / "rules"))
     assert status == 1, output
     error = output[output.rindex("\nerror: ") :]
     assert f"checkpoint 'model/net.002' cannot be read: {reason}.\n" in error

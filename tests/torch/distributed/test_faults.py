@@ -13,6 +13,7 @@ import pytest
 from returnn.frontend.checkpoint import load_torch_checkpoint
 from tests.faulty_step import plan_fault
 from tests.launched import ROOT, Launched, scores
+from tests.patience import PATIENCE_S
 
 CONFIG = """#!rnn.py
 backend = "torch"
@@ -32,14 +33,16 @@ learning_rate = 0.01
 model, learning_rate_file = "net", "rates"
 use_tensorboard = False
 cleanup_old_models = {"keep_last_n": 2}
-torch_distributed = {"timeout_s": 20}
+torch_distributed = {"timeout_s": 300}
 accum_grad_multiple_step, save_interval_steps = 3, 2
 """
+# A worker that is only slow does not answer in time either: then all start again once more, with the same result.
+IMPATIENT = CONFIG.replace('"timeout_s": 300', '"timeout_s": 20')
+RESTARTS = 9
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch_distributed")]
 
 
 # An epoch has 10 steps of a worker, and one step of evaluation of the second one.
-ENDED = (143, 1)  # 1 if the interpreter of a busy machine takes longer to shut down than `exit_in_time` lets it
 FAULT = {"rank": 1, "step": 11 + 7, "after_file": "net.002.unfinished.pt"}
 
 
@@ -59,9 +62,9 @@ def undisturbed(tmp_path_factory):
 
 def test_started_again_it_ends_as_without_the_fault(tmp_path, undisturbed):
     plan_fault(tmp_path, **FAULT, number=signal.SIGSTOP)
-    status, text = Launched(tmp_path, CONFIG, restarts=1).end()
+    status, text = Launched(tmp_path, IMPATIENT, restarts=RESTARTS).end()
     assert status == 0, text
-    assert "starts all again, 1 of 1" in text
+    assert f"starts all again, 1 of {RESTARTS}" in text
     assert re.search("start training at epoch 2 of 3, after step [246]", text)
     assert re.search(r"worker 0 of 2 ends, because worker 1 does not answer", text), text
     assert scores(tmp_path) == scores(undisturbed)
@@ -80,7 +83,7 @@ def test_torchrun_starts_it(tmp_path, undisturbed):
         env={**environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -90,7 +93,7 @@ def test_torchrun_starts_it(tmp_path, undisturbed):
 def test_a_worker_that_is_asked_to_end_takes_the_others_along(tmp_path, undisturbed):
     plan_fault(tmp_path, **FAULT, number=signal.SIGTERM)
     status, text = Launched(tmp_path, CONFIG).end()
-    assert status in ENDED, text
+    assert status == 143, text
     assert "another worker was asked to. The same command again goes on there." in text
     status, text = Launched(tmp_path, CONFIG).end()
     assert status == 0, text

@@ -87,7 +87,7 @@ def train(case: str, *, is_alone: bool) -> dict:
         options["max_seqs"] *= WORKERS
         options["accum_grad_multiple_step"] = options.get("accum_grad_multiple_step", 1)
     else:
-        options["torch_distributed"] = {"timeout_s": 60, **options.get("torch_distributed", {})}
+        options["torch_distributed"] = {"timeout_s": 300, **options.get("torch_distributed", {})}
     with tempfile.TemporaryDirectory() as folder:
         config = small_model.config(Path(folder), **options)
         config.set("model", None)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from returnn.util.files.restricted_pickle import PickleDataError, load_plain_pickle
+from tests.patience import PATIENCE_S
 
 DTYPES = ["?", "i1", "<i8", ">i4", "u2", "f2", "<f4", ">f8", "c8", "c16", "S3", "U5", ">U2"]
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
@@ -147,7 +148,12 @@ print(num_refused)
 def test_damaged_pickles_neither_crash_nor_raise_other_errors():
     root = os.path.abspath(__file__).rpartition("/tests/")[0]
     result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FUZZ], cwd=root, timeout=200, check=False, capture_output=True, text=True
+        [sys.executable, "-W", "ignore", "-c", FUZZ],
+        cwd=root,
+        timeout=PATIENCE_S,
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert result.returncode == 0, result.stderr
     assert 500 < int(result.stdout) < 2000
