@@ -1,10 +1,14 @@
-"""The wheel has all tools. Their help, and what needs no TensorFlow, works without optional packages."""
+"""
+The wheel has all tools. Their help, and what needs no TensorFlow, works without optional packages. What describes it is
+right, and the source archive has all files.
+"""
 
 import os
 import subprocess
 import sys
 
 import pytest
+from packaging.metadata import Metadata
 
 from returnn.tools.registry import tool_modules
 from tests.tools.conftest import TOOLS
@@ -33,6 +37,16 @@ for name in tool_modules():
 """
 
 
+PARTS_OF_WHEEL = ("returnn", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+
+
+def link_sources(folder, names):
+    """Something to build in, which leaves nothing behind in the checkout."""
+    folder.mkdir()
+    for name in names:
+        os.symlink(ROOT / name, folder / name)
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """The wheel, unpacked into a folder, beside something that hides optional packages; runs Python there."""
@@ -40,9 +54,7 @@ def installed(tmp_path_factory):
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     options = ["--no-deps", "--no-index"]
     source = folder / "source"
-    source.mkdir()
-    for name in ("returnn", "pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        os.symlink(ROOT / name, source / name)
+    link_sources(source, PARTS_OF_WHEEL)
     subprocess.run([*pip, "wheel", *options, "--no-build-isolation", "-w", folder, source], check=True)
     (wheel,) = folder.glob("*.whl")
     subprocess.run([*pip, "install", *options, "--target", folder / "site", wheel], check=True)
@@ -52,7 +64,35 @@ def installed(tmp_path_factory):
         env = {**os.environ, "PYTHONPATH": str(folder / "site")}
         return subprocess.run([sys.executable, *args], cwd=folder, env=env, capture_output=True, text=True, check=False)
 
+    run.site = folder / "site"
     return run
+
+
+def test_metadata_is_valid_and_the_same_as_in_the_code(installed):
+    (info,) = installed.site.glob("returnn-*.dist-info")
+    metadata = Metadata.from_email((info / "METADATA").read_bytes(), validate=True)
+    assert str(metadata.version) == installed("-c", "import returnn; print(returnn.__version__)").stdout.strip()
+    assert metadata.description_content_type == "text/markdown"
+    assert metadata.license_expression == "Apache-2.0"
+    assert {"cpu", "gpu", "torch", "audio", "text", "onnx", "docs", "test"} <= set(metadata.provides_extra)
+    assert (info / "entry_points.txt").read_text().split() == [
+        "[console_scripts]", "returnn", "=", "returnn.__main__:main_and_exit",
+    ]  # fmt: skip
+
+
+def test_types_are_known_to_users(installed):
+    assert (installed.site / "returnn" / "py.typed").exists()
+
+
+def test_source_archive_has_all_files(tmp_path):
+    if not (ROOT / ".git").exists():
+        pytest.skip("there is no git to ask which files there are")
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    link_sources(tmp_path / "source", {name.partition("/")[0] for name in files})
+    subprocess.run([sys.executable, "setup.py", "-q", "egg_info"], cwd=tmp_path / "source", check=True)
+    listed = (tmp_path / "source" / "returnn.egg-info" / "SOURCES.txt").read_text().splitlines()
+    assert not set(files) - set(listed)
+    assert not [name for name in listed if name.endswith(".pyc")]
 
 
 def test_help_of_all_tools(installed):
