@@ -41,10 +41,13 @@ class Kind:
 
     def listing(self, width: int) -> str:
         """:return: all names, each with the first sentence of its documentation"""
-        names = [name for name in self.names() if not name.startswith("_")]
-        shown = [name for name in names if name.removesuffix("optimizer") not in set(names) - {name}]
-        rows = [(name, first_sentence(self.get_class(name))) for name in shown]
+        rows = [(name, first_sentence(self.get_class(name))) for name in self.shown_names()]
         return rows_text(["name", "what it is"], rows, width)
+
+    def shown_names(self) -> list[str]:
+        """:return: those which a list has: none that is another one with a suffix"""
+        names = [name for name in self.names() if not name.startswith("_")]
+        return [name for name in names if name.removesuffix("optimizer") not in set(names) - {name}]
 
     def help_of(self, name: str, width: int) -> str:
         """:return: what the class is for, and its options"""

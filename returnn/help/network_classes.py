@@ -19,7 +19,7 @@ from returnn.help.class_text import (
     public_options,
     rows_text,
 )
-from returnn.tf.layers.options.layer_options import options_of, public_options_of
+from returnn.tf.layers.options.layer_options import Option, options_of, public_options_of
 
 COMMON = "LayerBase"  # stands for the options that all layers have
 _LAYERS = "returnn.tf.layers"
@@ -71,7 +71,7 @@ def network_class_text(kind: str, name: str, width: int) -> str:
     :param width: of the text, in characters
     :return: what it is for, and all options
     """
-    common = options_of(outline_of(*_BASES[kind])) if kind in _BASES else {}
+    common = common_options_of(kind)
     text = class_text(f"{NETWORK_KINDS[kind].title} {name!r}", classes_of(kind)[name], width, common=common)
     if kind == "layers":
         return f"{text}\n\nOptions of all layers: --help {COMMON}"
@@ -80,10 +80,19 @@ def network_class_text(kind: str, name: str, width: int) -> str:
     return text
 
 
+def common_options_of(kind: str) -> Mapping[str, Option]:
+    """:return: the options that all classes of a kind have"""
+    return options_of(outline_of(*_BASES[kind])) if kind in _BASES else {}
+
+
 def common_options_text(width: int) -> str:
     """:return: the options that all layers have"""
+    return f"options of all layers\n\n{rows_text(OPTION_COLUMNS, common_option_rows(), width)}"
+
+
+def common_option_rows() -> list[tuple[str, str, str]]:
+    """:return: name, default and meaning of the options that all layers have"""
     base = outline_of(*_BASES["layers"])
     options = options_of(base)
     rows = [(name, "", text) for name, text in _OF_NET_DICTS.items()]
-    rows += [option_row(options[name]) for name in public_options_of(base) if name not in _OF_NET_DICTS]
-    return f"options of all layers\n\n{rows_text(OPTION_COLUMNS, rows, width)}"
+    return rows + [option_row(options[name]) for name in public_options_of(base) if name not in _OF_NET_DICTS]

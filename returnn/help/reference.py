@@ -1,21 +1,22 @@
 """
-The page of all options in the documentation. A test holds that it is up to date.
+The pages of reference in the documentation. A test holds that they are up to date.
 
     python -m returnn.help.reference
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import returnn
 from returnn.config.environment import ENVIRONMENT
 from returnn.config.options import TABLES, options_of_table
 from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
+from returnn.help.class_pages import class_pages, markdown_table, tasks_page, tools_page
 from returnn.help.option_text import default_of, theme_of
 
-OPTIONS_PAGE = Path(returnn.__file__).parent.parent / "docs" / "reference" / "options.md"
+FOLDER = Path(returnn.__file__).parent.parent / "docs" / "reference"
 
 
 def options_page() -> str:
@@ -30,13 +31,13 @@ def options_page() -> str:
             (f"`{name}`", option.kind.expected, _code(default_of(option)), option.purpose)
             for name, option in options_of_table(table).items()
         ]
-        parts.append(f"## {theme_of(table)}\n\n{_markdown(('option', 'values', 'default', 'meaning'), rows)}")
+        parts.append(f"## {theme_of(table)}\n\n{markdown_table(('option', 'values', 'default', 'meaning'), rows)}")
     parts.append(
-        f"## Options that are not supported\n\n{_markdown(('option', 'what to do instead'), _notes(UNSUPPORTED))}"
+        f"## Options that are not supported\n\n{markdown_table(('option', 'what to do instead'), _notes(UNSUPPORTED))}"
     )
-    parts.append(f"## Options that change nothing\n\n{_markdown(('option', 'why'), _notes(NEEDLESS))}")
+    parts.append(f"## Options that change nothing\n\n{markdown_table(('option', 'why'), _notes(NEEDLESS))}")
     variables = [(f"`{name}`", text) for name, text in ENVIRONMENT.items()]
-    parts.append(f"## Environment variables\n\n{_markdown(('variable', 'meaning'), variables)}")
+    parts.append(f"## Environment variables\n\n{markdown_table(('variable', 'meaning'), variables)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -48,11 +49,11 @@ def _code(text: str) -> str:
     return f"`{text}`" if text else ""
 
 
-def _markdown(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    columns = list(columns)
-    lines = [columns, ["---"] * len(columns), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def pages() -> dict[str, str]:
+    """:return: all pages of reference, name -> Markdown"""
+    return {"options": options_page(), **class_pages(), "tasks": tasks_page(), "tools": tools_page()}
 
 
 if __name__ == "__main__":
-    OPTIONS_PAGE.write_text(options_page(), encoding="utf8")
+    for name, text in pages().items():
+        (FOLDER / f"{name}.md").write_text(text, encoding="utf8")

@@ -16,7 +16,7 @@ from returnn.datasets.util.text_post_process import _FACTORIES, _FUNCTIONS
 from returnn.help.class_text import first_sentence
 from returnn.help.network_classes import NETWORK_KINDS
 from returnn.help.option_text import option_text, readers_of
-from returnn.help.reference import OPTIONS_PAGE, options_page
+from returnn.help.reference import FOLDER, pages
 from returnn.help.topics import KINDS, help_text
 from returnn.tf.layers.options.layer_options import options_of
 from returnn.util.errors import ConfigError
@@ -24,8 +24,10 @@ from returnn.util.errors import ConfigError
 ROOT = Path(returnn.__file__).parent.parent
 
 
-def test_page_of_options_is_up_to_date():
-    assert OPTIONS_PAGE.read_text(encoding="utf8") == options_page(), "python -m returnn.help.reference"
+def test_pages_of_reference_are_up_to_date():
+    for name, text in pages().items():
+        assert (FOLDER / f"{name}.md").read_text(encoding="utf8") == text, f"{name}: python -m returnn.help.reference"
+    assert {path.stem for path in FOLDER.glob("*.md")} == {*pages(), "index"}
 
 
 def test_all_options_are_listed():
