@@ -11,7 +11,7 @@ from typing import Any
 
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "translation"))
 
-from translation_data import SOURCE, TARGET, text_file
+from translation_data import SOURCE, TARGET, text_file, with_vocab
 
 import returnn.frontend as rf
 from returnn.config import get_global_config
@@ -48,18 +48,7 @@ def dataset(split: str, folder: str, **options: Any) -> dict[str, Any]:
     :param options: of the data set
     :return: description: "data" is the source, "classes" the target
     """
-    sides = {
-        language: {
-            "class": "LmDataset", "corpus_file": text_file(split, language, folder), "orth_vocab": vocab(folder),
-            "skip_empty_lines": False,
-        }
-        for language in (SOURCE, TARGET)
-    }  # fmt: skip
-    sides[TARGET].update(options)
-    return {
-        "class": "MetaDataset", "datasets": sides, "seq_order_control_dataset": TARGET,
-        "data_map": {"data": (SOURCE, "data"), "classes": (TARGET, "data")},
-    }  # fmt: skip
+    return with_vocab(split, folder, vocab(folder), **options)
 
 
 class Translation:

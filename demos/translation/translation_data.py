@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy
 
@@ -37,16 +38,27 @@ _EN_ONES, _EN_TENS, _DE_ONES, _DE_TENS = (
 )
 
 
-def dataset(split: str, folder: str, **options: object) -> dict[str, object]:
+def dataset(split: str, folder: str, **options: Any) -> dict[str, Any]:
     """
     :param split: "train", "dev" or "test"
     :param folder: where data and vocabulary are made
     :param options: of the data set
     :return: description of the data, as the config wants it: "data" is the source, "classes" the target
     """
+    return with_vocab(split, folder, vocab(folder), **options)
+
+
+def with_vocab(split: str, folder: str, labels: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """
+    :param split: "train", "dev" or "test"
+    :param folder: where data is made
+    :param labels: options of the vocabulary of both languages
+    :param options: of the data set
+    :return: description: "data" is the source, "classes" the target
+    """
     sides = {
         language: {
-            "class": "LmDataset", "corpus_file": text_file(split, language, folder), "orth_vocab": vocab(folder),
+            "class": "LmDataset", "corpus_file": text_file(split, language, folder), "orth_vocab": labels,
             "skip_empty_lines": False,
         }
         for language in (SOURCE, TARGET)
@@ -70,7 +82,7 @@ def text_file(split: str, language: str, folder: str) -> str:
     return found[0]
 
 
-def vocab(folder: str) -> dict[str, object]:
+def vocab(folder: str) -> dict[str, Any]:
     """:return: options of a vocabulary of both languages, which is trained if it is not there"""
     kind = "given" if os.environ.get(FOLDER_VARIABLE) else "generated"
     prefix = os.path.join(folder, f"pieces-{kind}")
