@@ -23,6 +23,16 @@ def test_its_files_and_tasks_exist(readme):
         assert os.path.exists(os.path.join(ROOT, name)), name
 
 
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "demos/README.md", "demos/small/README.md"])
+def test_links_lead_somewhere(page):
+    folder = os.path.dirname(os.path.join(ROOT, page))
+    with open(os.path.join(ROOT, page), encoding="utf8") as file:
+        names = re.findall(r"\]\((?!https?:)([^)#]+)", file.read())
+    assert names
+    for name in names:
+        assert os.path.exists(os.path.join(folder, name)), name
+
+
 @pytest.mark.slow
 def test_first_config_trains_and_its_commands_work(readme, tmp_path):
     (config,) = re.findall(r"```python\n(#!rnn\.py.*?)```", readme, flags=re.DOTALL)
