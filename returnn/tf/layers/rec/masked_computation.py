@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
 from returnn.tf.layers.core.sources import concat_sources
@@ -64,6 +65,7 @@ class MaskedComputationLayer(LayerBase):
         self._inner: LayerBase | None = None
         self._views: dict[LayerBase, LayerBase] = {}  # of layers around that the other layer uses
         self._mask_of_frame: Tensor | None = None
+        self._losses: InnerLosses | None = None  # of the other layer, in a frame of a loop
 
     @classmethod
     def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
@@ -187,7 +189,27 @@ class MaskedComputationLayer(LayerBase):
         before = self.previous_state("masked output", output.copy_template(), initial=InitialOutput())
         out = self._chosen(output, before)
         self.new_state("masked output", out)
+        self._hand_out_losses(out, mask)
         return out
+
+    def _hand_out_losses(self, output: Tensor, mask: Tensor) -> None:
+        """The losses of the other layer count in frames where the mask is true."""
+        inner, losses = self.inner_layer, InnerLosses({"unit": self.unit}, self.batch_of_frame())
+        does_so_itself = any(isinstance(state.initial, ForAfterLoop) for state in inner.state_templates.values())
+        if does_so_itself or not losses.has_any or self.network.beams.has_hypotheses(output):
+            return
+        more = [str(dim) for dim in mask.dims if dim != losses.batch]
+        if more:
+            raise ConfigError(
+                f"{self.where()}: option 'mask': has {', '.join(more)}, so losses of its frames are not known.\n"
+                "  In a loop, it has to be [B]."
+            )
+        self._losses = losses
+        if rf.get_selected_backend() == "template":
+            losses.declare(self, output)
+            return
+        values = losses.computed("unit", self, inner.get_losses_initialized, inner.get_constraints_value)
+        losses.take(self, output, {key: rf.where(mask, x, 0.0) if x.dims else x for key, x in values.items()})
 
     def _valid_labels(self, source: Tensor, mask: Tensor) -> Tensor:
         """:return: where the mask is false, the first label: it may be one there that the other layer does not know"""
@@ -230,19 +252,23 @@ class MaskedComputationLayer(LayerBase):
     def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
         """See `LayerBase.after_loop`."""
         super().after_loop(frames, time_dim)
-        self.inner_layer.after_loop(frames, time_dim)
+        if self._losses is None:
+            self.inner_layer.after_loop(frames, time_dim)
+        else:
+            self._losses.set_frames(frames, time_dim)
 
     def losses_after_loop(self) -> list[Any]:
-        """:return: those inside of the other layer"""
-        return self.inner_layer.losses_after_loop()
+        """:return: those of the other layer, or inside of it"""
+        return self.inner_layer.losses_after_loop() if self._losses is None else self._losses.holders(self, None)
 
     def constraints_after_loop(self) -> Any:
-        """:return: raw scalar, for what is inside of the other layer"""
-        return self.inner_layer.constraints_after_loop()
+        """:return: raw scalar, for the other layer, or for what is inside of it"""
+        return self.inner_layer.constraints_after_loop() if self._losses is None else self._losses.constraints()
 
     def layers_after_loop(self) -> list[LayerBase]:
-        """:return: the same layers as those of the other layer"""
-        return self.inner_layer.layers_after_loop()
+        """:return: the other layer and those inside of it, or the same as of the other layer"""
+        inner = self.inner_layer
+        return inner.layers_after_loop() if self._losses is None else [inner, *self._layers_inside()]
 
     def has_hidden_state(self) -> bool:
         """:return: whether the other layer has one"""

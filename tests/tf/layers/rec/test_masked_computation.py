@@ -9,6 +9,7 @@ import pytest
 
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid
+from tests.tf.layers.search.search_net import SearchNet, inputs
 
 LSTM = {"class": "rec", "unit": "nativelstm2", "from": "data", "n_out": 4}
 LINEAR = {"class": "linear", "activation": "tanh", "from": "data", "n_out": 4}
@@ -259,3 +260,47 @@ def test_labels_that_are_masked_out_need_not_be_known():
     net_dict["output"]["optimize_move_layers_out"] = False
     data, lengths = sequences(max_len=8)
     assert numpy.isfinite(RecurrentNet(net_dict).run(data, lengths).output).all()
+
+
+@pytest.mark.parametrize("in_subnetwork", [False, True])
+def test_losses_of_the_unit_count_in_the_frames_that_are_left(in_subnetwork):
+    data, lengths = inputs()
+    layer = {"class": "linear", "from": "data", "n_out": 2, "activation": None, "loss": "as_is", "L2": 0.1}
+    unit = {"class": "subnetwork", "from": "data", "subnetwork": {"output": layer}} if in_subnetwork else layer
+    masked = {
+        "class": "masked_computation",
+        "mask": "mask",
+        "from": "data:source",
+        "unit": unit,
+        "is_output_layer": True,
+    }
+    mask = {"class": "compare", "from": "mean", "kind": "greater", "value": 0.0}
+    mean = {"class": "reduce", "mode": "mean", "axis": "F", "from": "data:source"}
+    output = {"class": "copy", "from": "data:source"}
+    net_dict = {
+        "output": {"class": "rec", "from": "data", "unit": {"mean": mean, "mask": mask, "m": masked, "output": output}}
+    }
+    for move in (True, False):
+        net = SearchNet(net_dict, search=False, train=True, optimize_move_layers_out=move)
+        with net.graph.as_default():
+            _, loss, constraints = net.net.get_losses_initialized(with_total=True)
+        found, found_l2 = net.run([loss, constraints], data=(data, lengths))
+        params = {name.rpartition("/")[2]: value for name, value in net.params().items()}
+        is_left = (data.mean(-1) > 0) & (numpy.arange(data.shape[1]) < lengths[:, None])
+        numpy.testing.assert_allclose(found, numpy.sum(data[is_left] @ params["W"] + params["b"]), rtol=1e-4)
+        numpy.testing.assert_allclose(found_l2, 0.1 * sum(numpy.sum(x**2) for x in params.values()), rtol=1e-4)
+
+
+def test_losses_of_the_unit_need_one_mask_for_each_sequence():
+    unit = {"class": "linear", "from": "data", "n_out": 2, "loss": "as_is"}
+    masked = {
+        "class": "masked_computation",
+        "mask": "mask",
+        "from": "data:source",
+        "unit": unit,
+        "is_output_layer": True,
+    }
+    mask = {"class": "compare", "from": "data:source", "kind": "greater", "value": 0.0}
+    layers = {"mask": mask, "m": masked, "output": {"class": "copy", "from": "data:source"}}
+    with pytest.raises(ConfigError, match=r"option 'mask': has .*, so losses of its frames are not known"):
+        RecurrentNet({"output": {"class": "rec", "from": "data", "unit": layers}}, optimize_move_layers_out=False)
