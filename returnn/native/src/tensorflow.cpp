@@ -65,8 +65,10 @@ int32_t type_from(TF_DataType type) {
   }
 }
 
-// A number from the session's configuration: `ConfigProto.intra_op_parallelism_threads`, its field 2.
+// A number from the session's configuration: `ConfigProto.intra_op_parallelism_threads`, its field 2. While the graph is
+// optimized, operations on constants are computed outside of a step: then there is no session, and it must not be asked for.
 int threads_of(TF_OpKernelContext *context) {
+  if (TF_StepId(context) <= 0) return 1;
   int threads = 0;
   const Status status(TF_NewStatus());
   TF_Buffer *buffer = TF_NewBuffer();
