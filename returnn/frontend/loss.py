@@ -59,7 +59,7 @@ def ctc_loss(
     :param targets_spatial_dim: the labels
     :param blank_index: the class of frames without label
     :param max_approx: the best alignment alone, instead of the sum over all
-    :param use_native_op: True is an error, as there is no native operation
+    :param use_native_op: whether by a native operation; None: where there is one; True: it is an error if there is none
     :param label_loop: whether a label can last several frames; then there is a blank between two equal labels.
         Otherwise each label lasts one frame.
     :return: {...}, in nats: negative log probability of the targets; infinite, with gradient 0, where there is no

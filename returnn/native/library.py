@@ -134,5 +134,5 @@ def get_library() -> Library | None:
     try:
         return Library(library_filename())
     except (UserError, OSError) as exc:
-        warn_once(f"There are no native kernels, recurrent layers are slower: {exc}")
+        warn_once(f"There are no native kernels, recurrent layers and alignments are slower: {exc}")
         return None

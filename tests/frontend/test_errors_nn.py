@@ -9,7 +9,7 @@ import pytest
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.util.errors import ConfigError, DimError, DtypeError, UserError
+from returnn.util.errors import ConfigError, DimError, DtypeError
 
 time = Dim(None, name="time", kind=Dim.Types.Spatial)
 labels_time = Dim(None, name="labels-time", kind=Dim.Types.Spatial)
@@ -144,12 +144,6 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         ctc(targets=plain, targets_spatial_dim=time),
         DtypeError,
         "ctc_loss: the targets 'plain' [B, time[?]] should be labels, as integers.",
-    ),
-    (
-        "native operation",
-        ctc(use_native_op=True),
-        UserError,
-        "ctc_loss: there is no native operation. Leave use_native_op at None.",
     ),
     (
         "edit distance of floats",

@@ -15,6 +15,8 @@ import returnn.frontend as rf
 from returnn.config import Config
 from returnn.config.current import replace_current_config
 from returnn.tensor import Dim, Tensor
+from returnn.torch.frontend import native
+from returnn.util.errors import UserError
 
 batch, time, feature = Dim(2, name="batch"), Dim(9, name="time"), Dim(4, name="feature")
 
@@ -310,3 +312,22 @@ def test_matmul_sums_over_the_dim_of_higher_priority() -> None:
     own = rf.dim_match_priority_when_needed(feature, feature)
     got = rf.matmul(tensor(x, batch, feature), tensor(weights, own, feature), reduce=feature)
     assert_equal(got, x @ weights, batch, feature)
+
+
+@pytest.mark.parametrize("max_approx", [False, True])
+def test_ctc_by_native_operation_or_by_others(monkeypatch: pytest.MonkeyPatch, max_approx: bool) -> None:
+    labels_time, labels = Dim(2, name="labels-time"), Dim(3, name="labels")
+    options = {
+        "logits": tensor(random(2, 9, 4), batch, time, feature, feature_dim=feature),
+        "targets": tensor(torch.tensor([[0, 1], [2, 2]]), batch, labels_time, sparse_dim=labels),
+        "input_spatial_dim": time, "targets_spatial_dim": labels_time, "blank_index": 3, "max_approx": max_approx,
+    }  # fmt: skip
+    expected = rf.ctc_loss(**options, use_native_op=False).raw_tensor
+    if native.get_operations() is not None:
+        torch.testing.assert_close(rf.ctc_loss(**options, use_native_op=True).raw_tensor, expected)
+    monkeypatch.setenv("RETURNN_NATIVE", "0")
+    torch.testing.assert_close(rf.ctc_loss(**options).raw_tensor, expected)
+    with pytest.raises(
+        UserError, match=r"^ctc_loss: there is no native operation for 'x' .*\. Leave use_native_op at None\.$"
+    ):
+        rf.ctc_loss(**options, use_native_op=True)

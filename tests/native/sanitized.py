@@ -56,7 +56,8 @@ def run_sanitized(name: str, signature: Signature, inputs, folder: Path, *, thre
     if not os.path.isfile(driver):
         pytest.skip(driver)
     known: dict[str, int] = {}
-    real = next(inputs[spec.name].dtype for spec in signature.inputs if spec.dtype == "real" and spec.name in inputs)
+    floats = [inputs[spec.name] for spec in signature.inputs if spec.dtype == "real" and spec.name in inputs]
+    real = floats[0].dtype if floats else numpy.dtype("float32")
     arrays = []
     for spec in signature.inputs:
         dtype = real if spec.dtype == "real" else spec.dtype

@@ -31,7 +31,7 @@ def test_missing_compiler_is_one_warning(empty_cache, monkeypatch, caplog):
     assert library.get_library() is None
     (message,) = warnings(caplog)
     assert message == (
-        "WARNING: There are no native kernels, recurrent layers are slower: "
+        "WARNING: There are no native kernels, recurrent layers and alignments are slower: "
         "there is no compiler: none of g++, clang++, c++ is installed."
     )
 
@@ -44,7 +44,7 @@ def test_failing_compiler_is_a_warning_with_its_first_error(empty_cache, monkeyp
     assert library.get_library() is None
     first = warnings(caplog)[-1].splitlines()[0]
     assert first == (
-        "WARNING: There are no native kernels, recurrent layers are slower: "
+        "WARNING: There are no native kernels, recurrent layers and alignments are slower: "
         "native kernels cannot be compiled: fatal error: it is broken"
     )
 

@@ -61,3 +61,34 @@ def test_wrong_shapes_and_types(lstm):
         lstm(*inputs[:4], inputs[4][1:], None, False)
     with pytest.raises(UserError, match=r"^lstm: weights has the type torch.float32, but torch.float64 is expected"):
         lstm(inputs[0], inputs[1].float(), *inputs[2:], False)
+
+
+def ctc_inputs(dtype=torch.float64):
+    logits = torch.randn(3, 5, 4, dtype=dtype, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    targets, lengths = torch.tensor([[0, 1], [2, 2], [1, 0]], dtype=torch.int32), ([5, 4, 1], [2, 2, 0])
+    return logits, targets, *(torch.tensor(x, dtype=torch.int32) for x in lengths)
+
+
+def test_ctc_with_its_gradient(lstm):
+    logits, *rest = ctc_inputs()
+    operation = native.get_operations().ctc_loss
+    for time_major in (False, True):
+        args = (*rest, 3, True, False, time_major, False)
+        x = logits.transpose(0, 1) if time_major else logits
+        assert torch.autograd.gradcheck(lambda x, args=args: operation(x, *args)[0], x)
+        log_probs = torch.log_softmax(logits, dim=-1).transpose(0, 1)
+        expected = torch.nn.functional.ctc_loss(
+            log_probs, rest[0].long(), *(x.long() for x in rest[1:]), blank=3, reduction="none"
+        )
+        torch.testing.assert_close(operation(x, *args)[0], expected)
+    torch.library.opcheck(operation, (logits, *rest, 3, True, False, False, False))
+
+
+def test_transducer_with_its_gradient(lstm):
+    logits = torch.randn(
+        2, 3, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1), requires_grad=True
+    )
+    rest = [torch.tensor(x, dtype=torch.int32) for x in ([[1, 2], [3, 0]], [3, 2], [2, 1])]
+    operation = native.get_operations().transducer_loss
+    for monotonic in (False, True):
+        assert torch.autograd.gradcheck(lambda x, m=monotonic: operation(x, *rest, 0, m)[0], logits)

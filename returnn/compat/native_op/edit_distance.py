@@ -1,8 +1,13 @@
-"""Edit distances on raw tensors, at once or row by row of the table, as decoders for them need it."""
+"""
+Edit distances on raw tensors, at once or row by row of the table, as decoders for them need it: by the kernels of
+`returnn.native`, or else by operations of TensorFlow.
+"""
 
 from __future__ import annotations
 
 import tensorflow as tf
+
+from returnn.tf.frontend_low_level.kernels import alignments
 
 _MANY = 1 << 29  # more than any distance
 
@@ -67,6 +72,13 @@ def edit_distance_via_next_edit_distance_row(
     """
     size = tf.shape(b)[1] + 1
     first = tf.broadcast_to(tf.range(size)[None], [tf.shape(b)[0], size])
+    if full_row_output:
+        table = alignments.edit_distance_table(first, a, a_len, b)
+        found = None if table is None else tf.concat([first[:, None], table], axis=1)[:, -1]
+    else:
+        found = alignments.edit_distance(a, a_len, b, b_len, optimal_completion=optimal_completion)
+    if found is not None:
+        return found
 
     def step(row: tf.Tensor, frame: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         label, n = frame
@@ -90,6 +102,12 @@ def next_edit_distance_row(
     :return: (B, U + 1), int32
     """
     del a_n, b_len
+    lengths = 1 - tf.cast(a_ended, tf.int32)
+    found = alignments.edit_distance_table(last_row, tf.convert_to_tensor(a)[:, None], lengths, b)
+    return _next_row(last_row, a, a_ended, b) if found is None else found[:, 0]
+
+
+def _next_row(last_row: tf.Tensor, a: tf.Tensor, a_ended: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     by_deletion = last_row + 1
     by_substitution = last_row[:, :-1] + tf.cast(tf.not_equal(a[:, None], b), tf.int32)
     best = tf.concat([by_deletion[:, :1], tf.minimum(by_deletion[:, 1:], by_substitution)], axis=1)
@@ -124,6 +142,11 @@ def next_edit_distance_reduce(
     a = tf.convert_to_tensor(a)
     batch, num = tf.shape(last_row)[0], tf.shape(a)[-1]
     labels = tf.broadcast_to(a if a.shape.rank == 2 else a[None], [batch, num])
+    found = alignments.edit_distance_of_successors(
+        last_row, labels, a_ended, b, b_len, blank=a_blank_idx, optimal_completion=optimal_completion
+    )
+    if found is not None:
+        return found
     no_label = tf.broadcast_to(tf.convert_to_tensor(a_ended)[:, None], [batch, num])
     if a_blank_idx is not None:
         no_label |= tf.equal(labels, a_blank_idx)

@@ -102,6 +102,48 @@ class RawOps(RequiredOps[T]):
         return None
 
     @staticmethod
+    def ctc_loss_by_kernel_raw(
+        logits: Any,
+        targets: Any,
+        num_frames: Any,
+        num_labels: Any,
+        *,
+        blank: Any,
+        label_loop: bool,
+        normalized: bool,
+        time_major: bool,
+        max_approx: bool,
+    ) -> Any:
+        """
+        :param logits: (B, T, C), or (T, B, C) if `time_major`
+        :param targets: (B, S)
+        :param num_frames: (B,)
+        :param num_labels: (B,)
+        :param blank: the class
+        :param label_loop: whether a label can stay for several frames
+        :param normalized: the logits are log probabilities
+        :param time_major: whether the frames are the first axis
+        :param max_approx: only the best path counts
+        :return: (B,), if there is a native kernel; or else None
+        """
+        return None
+
+    @staticmethod
+    def ctc_best_path_by_kernel_raw(
+        logits: Any,
+        targets: Any,
+        num_frames: Any,
+        num_labels: Any,
+        *,
+        blank: Any,
+        label_loop: bool,
+        normalized: bool,
+        time_major: bool,
+    ) -> Any:
+        """:return: int32, (B, T) or (T, B): class of each frame, or None. Arguments as of `ctc_loss_by_kernel_raw`"""
+        return None
+
+    @staticmethod
     def get_device(x: Tensor) -> str | None:
         """:return: where the value is; None if not known"""
         return None

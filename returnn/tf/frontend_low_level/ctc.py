@@ -1,4 +1,4 @@
-"""CTC and edit distance on raw TensorFlow tensors."""
+"""CTC and edit distance on raw TensorFlow tensors. Where there are native kernels, they do it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from returnn.tf.frontend_low_level.kernels import alignments
 
 
 class CtcTFOps:
@@ -31,12 +33,22 @@ class CtcTFOps:
 
         return function(x)
 
+    ctc_loss_by_kernel_raw = staticmethod(alignments.ctc_loss)
+    ctc_best_path_by_kernel_raw = staticmethod(alignments.ctc_best_path)
+
     @staticmethod
     def edit_distance_raw(a: tf.Tensor, b: tf.Tensor, a_lengths: tf.Tensor, b_lengths: tf.Tensor) -> tf.Tensor:
         """:return: distances"""
+        found = alignments.edit_distance(a, a_lengths, b, b_lengths) if _fits_int32(a) and _fits_int32(b) else None
+        if found is not None:
+            return found
         distance = tf.edit_distance(_sparse(a, a_lengths), _sparse(b, b_lengths), normalize=False)
         distance.set_shape(a_lengths.shape)
         return tf.cast(distance, tf.int32)
+
+
+def _fits_int32(x: tf.Tensor) -> bool:
+    return x.dtype not in (tf.int64, tf.uint32, tf.uint64)
 
 
 def _sparse(x: tf.Tensor, lengths: tf.Tensor) -> tf.SparseTensor:

@@ -1,4 +1,4 @@
-"""CTC and edit distance on raw PyTorch tensors."""
+"""CTC and edit distance on raw PyTorch tensors. Where there are native kernels, they do it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from returnn.torch.frontend import native
 
 
 class CtcTorchOps:
@@ -60,10 +62,49 @@ class CtcTorchOps:
         return torch.where(has_alignment, loss, torch.inf)
 
     @staticmethod
+    def ctc_loss_by_kernel_raw(
+        logits: torch.Tensor,
+        targets: torch.Tensor,
+        num_frames: torch.Tensor,
+        num_labels: torch.Tensor,
+        *,
+        blank: int,
+        label_loop: bool,
+        normalized: bool,
+        time_major: bool,
+        max_approx: bool,
+    ) -> torch.Tensor | None:
+        """:return: loss, or None on other devices and types"""
+        if not native.has_operations(logits):
+            return None
+        options = (blank, label_loop, normalized, time_major, max_approx)
+        return native.get_operations().ctc_loss(logits, targets, num_frames, num_labels, *options)[0]
+
+    @staticmethod
+    def ctc_best_path_by_kernel_raw(
+        logits: torch.Tensor,
+        targets: torch.Tensor,
+        num_frames: torch.Tensor,
+        num_labels: torch.Tensor,
+        *,
+        blank: int,
+        label_loop: bool,
+        normalized: bool,
+        time_major: bool,
+    ) -> torch.Tensor | None:
+        """:return: classes, or None on other devices and types"""
+        if not native.has_operations(logits):
+            return None
+        options = (blank, label_loop, normalized, time_major)
+        return native.get_operations().ctc_best_path(logits.detach(), targets, num_frames, num_labels, *options)[0]
+
+    @staticmethod
     def edit_distance_raw(
         a: torch.Tensor, b: torch.Tensor, a_lengths: torch.Tensor, b_lengths: torch.Tensor
     ) -> torch.Tensor:
         """:return: distances. A row of the table at once: insertions along it are a cumulative minimum."""
+        if a.dtype == torch.int32 and native.has_operations(a):
+            return native.get_operations().edit_distance(a, a_lengths, b, b_lengths, False)
         position = torch.arange(b.shape[1] + 1, device=b.device)
         row = position.expand(len(b), -1)
         for i in range(a.shape[1]):

@@ -26,6 +26,12 @@ def get_operations() -> Any:
     return _registered() if is_wanted() else None
 
 
+def has_operations(x: torch.Tensor) -> bool:
+    """:return: whether there are operations for tensors like this one"""
+    fits = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64, torch.int32)
+    return fits and not torch.jit.is_tracing() and get_operations() is not None
+
+
 @functools.cache
 def _registered() -> Any:
     library = get_library()

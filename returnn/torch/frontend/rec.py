@@ -23,14 +23,9 @@ class RecTorchOps:
         lengths: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """:return: output, last state, by our kernel, or by PyTorch's own LSTM"""
-        if _is_for_kernel(raw_tensor):
+        if native.has_operations(raw_tensor):
             return _lstm_by_kernel(raw_tensor, h, c, ff_weight, rec_weight, bias, lengths)
         return _lstm_of_torch(raw_tensor, h, c, ff_weight, rec_weight, bias, lengths)
-
-
-def _is_for_kernel(x: torch.Tensor) -> bool:
-    on_cpu = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
-    return on_cpu and not torch.jit.is_tracing() and native.get_operations() is not None
 
 
 def _lstm_by_kernel(

@@ -31,6 +31,11 @@ def distance(a, b):
     return row
 
 
+@pytest.fixture(params=["kernels", "loops"])
+def implementation(request, monkeypatch):
+    monkeypatch.setenv("RETURNN_NATIVE", str(int(request.param == "kernels")))
+
+
 @pytest.fixture(scope="module")
 def labels():
     a, b = (rng.integers(0, 3, [6, n]).astype("int32") for n in (5, 4))
@@ -39,7 +44,7 @@ def labels():
     return {"a": a, "a_len": a_len, "b": b, "b_len": b_len}, pairs
 
 
-def test_edit_distances(labels):
+def test_edit_distances(labels, implementation):
     args, pairs = labels
     successors = numpy.arange(3, dtype="int32")
     names = ("edit_distance", "optimal_completion_edit_distance")
@@ -52,7 +57,7 @@ def test_edit_distances(labels):
     assert out[2].tolist() == [[min(distance([*a, s], b)) for s in successors] for a, b in pairs]
 
 
-def test_rows_of_the_table(labels):
+def test_rows_of_the_table(labels, implementation):
     args, pairs = labels
     row = numpy.array([distance(a, args["b"][i]) for i, (a, _) in enumerate(pairs)], "int32")
     label, ended = numpy.array([0, 1, 2, 0, 1, 2], "int32"), numpy.array([0, 1, 0, 0, 0, 0], "bool")
@@ -76,7 +81,7 @@ def paths_of(edges, weights, start, end, num_frames):
             yield [int(edges[2, e]) for e in path], sum(float(weights[e]) for e in path)
 
 
-def test_sums_and_maxima_over_automata():
+def test_sums_and_maxima_over_automata(implementation):
     scores = numpy.log(rng.dirichlet([1.0] * 3, [4, 2])).astype("float32")
     lengths = numpy.array([4, 2], "int32")
     index = (numpy.arange(4)[:, None] < lengths).astype("float32")
@@ -116,7 +121,7 @@ def test_staircases():
     numpy.testing.assert_allclose(obs[0, 0], numpy.trace(scores[:, 0]), rtol=1e-4)
 
 
-def test_ctc_is_that_of_tensorflow_with_its_gradient():
+def test_ctc_is_that_of_tensorflow_with_its_gradient(implementation):
     logits = rng.normal(size=[6, 3, 5]).astype("float32")
     targets, target_lengths = numpy.array([[0, 0], [1, 2], [3, 0]], "int32"), numpy.array([2, 2, 1], "int32")
     lengths = numpy.array([6, 5, 3], "int32")
@@ -153,7 +158,7 @@ def test_ctc_is_that_of_tensorflow_with_its_gradient():
         own(logits, label_loop=True, ctc_merge_repeated=False)
 
 
-def test_ctc_by_the_best_alignment_and_without_any():
+def test_ctc_by_the_best_alignment_and_without_any(implementation):
     logits = rng.normal(size=[3, 2, 4]).astype("float32")
     args = {
         "logits_seq_lens": [3, 1], "logits_time_major": True, "targets": numpy.array([[0, 1], [2, 2]], "int32"),

@@ -218,9 +218,10 @@ def _ctc_inputs(inputs: Inputs) -> dict[str, Any]:
 def ctc_loss(inputs: Inputs) -> Any:
     options = _ctc_inputs(inputs)
     losses = [
-        rf.ctc_loss(**options, max_approx=max_approx, label_loop=label_loop)
+        rf.ctc_loss(**options, max_approx=max_approx, label_loop=label_loop, use_native_op=use_native_op)
         for max_approx in (False, True)
         for label_loop in (True, False)
+        for use_native_op in (None, False)
     ]
     logits = options.pop("logits")
     options["logits"] = rf.log_softmax(logits, axis=logits.feature_dim)

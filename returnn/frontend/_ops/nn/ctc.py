@@ -34,8 +34,6 @@ class CtcOps(SoftmaxOps, CreationOps):
         label_loop: bool = True,
     ) -> Tensor:
         """See `returnn.frontend.ctc_loss`."""
-        if use_native_op:
-            raise UserError("ctc_loss: there is no native operation. Leave use_native_op at None.")
         targets = cls.as_tensor(targets)
         dims = (input_spatial_dim, targets_spatial_dim)
         _check("ctc_loss", logits, targets, *dims, blank_index)
@@ -43,14 +41,19 @@ class CtcOps(SoftmaxOps, CreationOps):
         if not cls.computes:
             return out
         raw = None
-        if not max_approx and label_loop and not logits_normalized:
+        if use_native_op is not False:
+            rows, options = _for_kernel(cls, logits, targets, *dims, blank_index, label_loop, logits_normalized)
+            raw = cls.ctc_loss_by_kernel_raw(*rows, **options, max_approx=max_approx)
+        if raw is None and use_native_op:
+            raise UserError(f"ctc_loss: there is no native operation for {logits}. Leave use_native_op at None.")
+        if raw is None and not max_approx and label_loop and not logits_normalized:
             raw = cls.ctc_loss_raw(*cls._rows_of_ctc(logits, targets, *dims), blank_index=blank_index)
         if raw is None:
-            log_probs = logits if logits_normalized else cls._log_probs(logits, input_spatial_dim)
+            log_probs = logits if logits_normalized else _log_probs(cls, logits, input_spatial_dim)
             rows = cls._rows_of_ctc(log_probs, targets, *dims)
             lattice, scores = cls._lattice_of_rows(*rows, blank_index, label_loop, logits.device)
             raw = lattice.loss(scores, max_approx=max_approx)
-        out._raw_tensor = cls._from_rows(raw, out.dims, [])
+        out._raw_tensor = _from_rows(cls, raw, out.dims, [])
         return out
 
     @classmethod
@@ -123,13 +126,14 @@ class CtcOps(SoftmaxOps, CreationOps):
         out = Tensor("ctc_best_path", [*batch, input_spatial_dim], "int32", sparse_dim=logits.feature_dim)
         if not cls.computes:
             return out
-        log_probs = logits if logits_normalized else cls._log_probs(logits, input_spatial_dim)
-        rows = cls._rows_of_ctc(log_probs, targets, *dims)
-        lattice, scores = cls._lattice_of_rows(*rows, blank_index, label_loop, logits.device)
-        state = lattice.best_path(scores, lattice.forward(scores, "max"))
-        path = cls.gather_raw(lattice.labels, cls.transpose_raw(state, [1, 0]), 1, 1)
-        path = path[:, : input_spatial_dim.get_dim_value()]  # there was at least one frame
-        out._raw_tensor = cls._from_rows(cls.cast_raw(path, out.dtype), batch, [input_spatial_dim])
+        rows, options = _for_kernel(cls, logits, targets, *dims, blank_index, label_loop, logits_normalized)
+        path = cls.ctc_best_path_by_kernel_raw(*rows, **options)
+        if path is None:
+            log_probs = logits if logits_normalized else _log_probs(cls, logits, input_spatial_dim)
+            path = _best_path_of_lattice(cls, log_probs, targets, *dims, blank_index, label_loop)
+        elif options["time_major"]:
+            path = cls.transpose_raw(path, [1, 0])
+        out._raw_tensor = _from_rows(cls, cls.cast_raw(path, out.dtype), batch, [input_spatial_dim])
         return out
 
     @classmethod
@@ -151,13 +155,8 @@ class CtcOps(SoftmaxOps, CreationOps):
         if cls.computes:
             rows = [rows_of(x, out.dims, [dim]) for x, dim in ((a, a_spatial_dim), (b, b_spatial_dim))]
             lengths = [cls._lengths(dim, out.dims, a) for dim in (a_spatial_dim, b_spatial_dim)]
-            out._raw_tensor = cls._from_rows(cls.edit_distance_raw(*rows, *lengths), out.dims, [])
+            out._raw_tensor = _from_rows(cls, cls.edit_distance_raw(*rows, *lengths), out.dims, [])
         return out
-
-    @classmethod
-    def _log_probs(cls, logits: Tensor, input_spatial_dim: Dim) -> Tensor:
-        assert logits.feature_dim is not None
-        return cls.log_softmax(logits.copy_masked(0, dims=[input_spatial_dim]), axis=logits.feature_dim)
 
     @classmethod
     def _lattice_of_rows(cls, log_probs: Any, labels: Any, *options: Any) -> tuple[Lattice, Any]:
@@ -244,11 +243,61 @@ class CtcOps(SoftmaxOps, CreationOps):
         lengths = cls.as_tensor(cls.copy_to_device(cls.as_tensor(dim.get_size_tensor()), cls.get_device(like)))
         return rows_of(cls.cast(lengths, "int32"), batch, [])
 
-    @classmethod
-    def _from_rows(cls, raw: Any, batch: Sequence[Dim], rest: Sequence[Dim]) -> Any:
-        if len(batch) == 1:
-            return raw
-        return cls.reshape_raw(raw, [dim.get_dim_value() for dim in (*batch, *rest)])
+
+def _for_kernel(
+    backend: type[CtcOps],
+    logits: Tensor,
+    targets: Tensor,
+    input_spatial_dim: Dim,
+    targets_spatial_dim: Dim,
+    blank_index: int,
+    label_loop: bool,
+    normalized: bool,
+) -> tuple[tuple[Any, Any, Any, Any], dict[str, Any]]:
+    """:return: (B, T, classes) or (T, B, classes), as the logits are; (B, S); (B,); (B,); options. No masks"""
+    batch = _batch_dims(logits, targets, input_spatial_dim, targets_spatial_dim)
+    classes = logits.feature_dim
+    assert classes is not None
+    time_major = bool(batch) and logits.dims[0] == input_spatial_dim
+    before, behind = ([input_spatial_dim], [classes]) if time_major else ([], [input_spatial_dim, classes])
+    rows = (
+        rows_of(logits, batch, behind, frames=before),
+        rows_of(backend.cast(targets, "int32"), batch, [targets_spatial_dim]),
+        backend._lengths(input_spatial_dim, batch, logits),
+        backend._lengths(targets_spatial_dim, batch, logits),
+    )
+    options = {"label_loop": label_loop, "normalized": normalized, "time_major": time_major}
+    return rows, {"blank": blank_index, **options}
+
+
+def _best_path_of_lattice(
+    backend: type[CtcOps],
+    log_probs: Tensor,
+    targets: Tensor,
+    input_spatial_dim: Dim,
+    targets_spatial_dim: Dim,
+    blank_index: int,
+    label_loop: bool,
+) -> Any:
+    """:return: (B, T)"""
+    rows = backend._rows_of_ctc(log_probs, targets, input_spatial_dim, targets_spatial_dim)
+    lattice, scores = backend._lattice_of_rows(*rows, blank_index, label_loop, log_probs.device)
+    state = lattice.best_path(scores, lattice.forward(scores, "max"))
+    path = backend.gather_raw(lattice.labels, backend.transpose_raw(state, [1, 0]), 1, 1)
+    return path[:, : input_spatial_dim.get_dim_value()]  # there was at least one frame
+
+
+def _log_probs(backend: type[CtcOps], logits: Tensor, input_spatial_dim: Dim) -> Tensor:
+    """:return: log probabilities, of any values in padded frames but NaN"""
+    assert logits.feature_dim is not None
+    return backend.log_softmax(logits.copy_masked(0, dims=[input_spatial_dim]), axis=logits.feature_dim)
+
+
+def _from_rows(backend: type[CtcOps], raw: Any, batch: Sequence[Dim], rest: Sequence[Dim]) -> Any:
+    """:return: the batch dims as axes of their own"""
+    if len(batch) == 1:
+        return raw
+    return backend.reshape_raw(raw, [dim.get_dim_value() for dim in (*batch, *rest)])
 
 
 def _batch_dims(logits: Tensor, targets: Tensor, input_spatial_dim: Dim, targets_spatial_dim: Dim) -> list[Dim]:

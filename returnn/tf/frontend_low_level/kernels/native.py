@@ -3,7 +3,8 @@ The kernels of `returnn.native` as operations of TensorFlow.
 
 Each kernel is one operation, `ReturnnLstm` for `lstm`. Their library is compiled when it is first needed; a graph with
 such operations can be loaded elsewhere after `tf.load_op_library` of that file. A kernel `lstm_grad` is the gradient of
-`lstm`: which of its inputs are inputs of `lstm`, its outputs, and gradients of those (`d_h`), the names say.
+`lstm`: which of its inputs are inputs of `lstm`, its outputs, and gradients of those (`d_h`), the names say. Where a
+kernel has none, such as the edit distance, its results count as constants.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Operations:
         for kernel in self.kernels.values():
             if kernel.name + _GRAD in self.kernels:
                 tf.RegisterGradient(_operation_name(kernel))(_gradient_function(self, kernel))
+            elif not kernel.name.endswith(_GRAD):
+                tf.no_gradient(_operation_name(kernel))
 
     def call(self, name: str, inputs: Mapping[str, tf.Tensor | None], **options: Any) -> dict[str, tf.Tensor]:
         """
@@ -84,7 +87,7 @@ def _load() -> Operations | None:
     try:
         return Operations(compile_library())
     except (UserError, OSError, tf.errors.OpError) as exc:
-        warn_once(f"There are no native kernels, recurrent layers are slower: {exc}")
+        warn_once(f"There are no native kernels, recurrent layers and alignments are slower: {exc}")
         return None
 
 

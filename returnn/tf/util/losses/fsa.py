@@ -3,14 +3,18 @@ Sums and maxima over all paths of a frame sequence through a finite state automa
 
 The automata of all sequences of a batch are one graph. An edge has a label, which is the class whose score a frame
 adds when the path takes the edge.
+
+The kernels of `returnn.native` do it where there are some; the loops of TensorFlow here are the same otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import tensorflow as tf
+
+from returnn.tf.frontend_low_level.kernels import alignments
 
 _NEVER = -1e30  # log probability of what is impossible; not infinite, so that differences are no NaN
 
@@ -27,6 +31,11 @@ class Fsa:
     start: tf.Tensor  # (states,), 0 for start states, -1e30 otherwise
     end: tf.Tensor  # (states,), 0 for end states, -1e30 otherwise
     sequence_of_state: tf.Tensor  # (states,), index in the batch
+    goes_beyond_classes: bool = False  # a label beyond the classes is one of the next sequence, as in memory
+
+    def tensors(self) -> dict[str, tf.Tensor]:
+        """:return: all of them, by name, as the kernels take them"""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "goes_beyond_classes"}
 
     def with_dtype(self, dtype: tf.DType) -> Fsa:
         """:return: the same, with log probabilities of this dtype"""
@@ -124,6 +133,7 @@ def staircase_fsa(lengths: tf.Tensor) -> Fsa:
         _log_of(tf.reshape(start, [-1])),
         _log_of(tf.reshape(end, [-1])),
         tf.reshape(sequence, [-1]),
+        goes_beyond_classes=True,
     )
 
 
@@ -135,8 +145,17 @@ def posteriors(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
     :param fsa: the automata
     :param mask: (T, B), whether the frame is part of the sequence
     :return: (T, B, F): probability of each class in each frame, over all paths, 0 for padded frames and where there is
-        no path; (B,): log of the sum over all paths
+        no path; (B,): log of the sum over all paths, -inf if there is none. No gradient
     """
+    scores = tf.stop_gradient(scores)
+    if not fsa.goes_beyond_classes:
+        found = alignments.automaton_posteriors(scores, mask, **fsa.tensors())
+        if found is not None:
+            return found
+    return _posteriors_by_loop(scores, fsa, mask)
+
+
+def _posteriors_by_loop(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     fsa = fsa.with_dtype(scores.dtype)
     batch, num_classes = tf.unstack(tf.shape(scores)[1:])
     edge_scores = _edge_scores(scores, fsa)
@@ -170,8 +189,18 @@ def best_paths(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor,
     :param scores: (T, B, F), log probability of each class in each frame
     :param fsa: the automata
     :param mask: (T, B), whether the frame is part of the sequence
-    :return: (T, B): class in each frame, 0 for padded frames, any if there is no path; (B,): log probability
+    :return: (T, B): class in each frame, 0 for padded frames, any if there is no path; (B,): log probability, -inf if
+        there is no path. No gradient
     """
+    scores = tf.stop_gradient(scores)
+    if not fsa.goes_beyond_classes:
+        found = alignments.automaton_best_paths(scores, mask, **fsa.tensors())
+        if found is not None:
+            return found
+    return _best_paths_by_loop(scores, fsa, mask)
+
+
+def _best_paths_by_loop(scores: tf.Tensor, fsa: Fsa, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     fsa = fsa.with_dtype(scores.dtype)
     batch = tf.shape(scores)[1]
     edge_scores = _edge_scores(scores, fsa)

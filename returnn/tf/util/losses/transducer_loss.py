@@ -4,12 +4,15 @@ Losses of transducers: minus the log probability of all ways in which the frames
 - RNN-T (Graves 2012): in each frame any number of labels, then a blank, which goes on to the next frame.
 - RNA (Sak et al. 2017): in each frame one label or a blank.
 
-On raw tensors, as loops of TensorFlow, with its gradients.
+On raw tensors, by the kernels of `returnn.native` where there are some, or else as loops of TensorFlow, with its
+gradients.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
+
+from returnn.tf.frontend_low_level.kernels import alignments
 
 
 def rnnt_loss(
@@ -21,8 +24,15 @@ def rnnt_loss(
     :param input_lengths: (B,), number of frames
     :param label_lengths: (B,), number of labels
     :param blank_label: index of the blank
-    :return: (B,), natural log
+    :return: (B,), natural log; infinite, with gradient 0, where there are no frames for the labels
     """
+    found = alignments.transducer_loss(acts, labels, input_lengths, label_lengths, blank=blank_label, monotonic=False)
+    return _rnnt_loss_by_loop(acts, labels, input_lengths, label_lengths, blank_label) if found is None else found
+
+
+def _rnnt_loss_by_loop(
+    acts: tf.Tensor, labels: tf.Tensor, input_lengths: tf.Tensor, label_lengths: tf.Tensor, blank_label: int
+) -> tf.Tensor:
     blank, label = _log_probs(acts, labels, blank_label)
     # One step of the loop is a diagonal: all positions with the same number of frames and labels together.
     blank, label = _by_diagonal(blank), _by_diagonal(label)  # (T + U, B, U + 1)
@@ -34,10 +44,11 @@ def rnnt_loss(
     alphas = tf.scan(step, (blank, label), initializer=_start(blank[0]))
     alphas = tf.concat([_start(blank[0])[None], alphas], axis=0)  # (T + U + 1, B, U + 1)
     # The last blank is at (T - 1, U), on the diagonal T - 1 + U.
-    last = input_lengths - 1 + label_lengths
-    batch = tf.range(tf.shape(last)[0])
-    index = tf.stack([last, batch, label_lengths], axis=-1)
-    return -(tf.gather_nd(alphas, index) + tf.gather_nd(blank, index))
+    last = tf.maximum(input_lengths - 1, 0) + label_lengths
+    index = tf.stack([last, tf.range(tf.shape(last)[0]), label_lengths], axis=-1)
+    total = tf.gather_nd(alphas, index) + tf.gather_nd(blank, index)
+    without_frames = tf.where(label_lengths > 0, tf.constant(_NEVER, total.dtype), tf.zeros_like(total))
+    return _negative(tf.where(input_lengths > 0, total, without_frames))
 
 
 def rna_loss(
@@ -47,22 +58,37 @@ def rna_loss(
     :param log_probs: (B, T, U + 1, V): logits or log probabilities, after so many frames and labels
     :param labels: (B, U)
     :param input_lengths: (B,), number of frames
-    :param label_lengths: (B,), number of labels, not more than frames
+    :param label_lengths: (B,), number of labels
     :param blank_label: index of the blank
-    :return: (B,), natural log
+    :return: (B,), natural log; infinite, with gradient 0, where there are more labels than frames
     """
+    found = alignments.transducer_loss(
+        log_probs, labels, input_lengths, label_lengths, blank=blank_label, monotonic=True
+    )
+    return _rna_loss_by_loop(log_probs, labels, input_lengths, label_lengths, blank_label) if found is None else found
+
+
+def _rna_loss_by_loop(
+    log_probs: tf.Tensor, labels: tf.Tensor, input_lengths: tf.Tensor, label_lengths: tf.Tensor, blank_label: int
+) -> tf.Tensor:
     blank, label = (tf.transpose(x, [1, 0, 2]) for x in _log_probs(log_probs, labels, blank_label))
 
     def step(alpha: tf.Tensor, frame: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         blank_here, label_here = frame
         return _log_add(alpha + blank_here, _shifted(alpha + label_here))
 
-    alphas = tf.scan(step, (blank, label), initializer=_start(blank[0]))  # (T, B, U + 1)
+    alphas = tf.scan(step, (blank, label), initializer=_start(blank[0]))
+    alphas = tf.concat([_start(blank[0])[None], alphas], axis=0)  # (T + 1, B, U + 1)
     batch = tf.range(tf.shape(input_lengths)[0])
-    return -tf.gather_nd(alphas, tf.stack([input_lengths - 1, batch, label_lengths], axis=-1))
+    return _negative(tf.gather_nd(alphas, tf.stack([input_lengths, batch, label_lengths], axis=-1)))
 
 
 _NEVER = -1e30  # log probability; infinity would give NaN as gradient
+
+
+def _negative(total: tf.Tensor) -> tf.Tensor:
+    """:return: of a log probability; infinite, without gradient, if it is that of no way"""
+    return tf.where(total > _NEVER / 2, -total, tf.constant(float("inf"), total.dtype))
 
 
 def _log_probs(acts: tf.Tensor, labels: tf.Tensor, blank_label: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -120,3 +120,20 @@ def test_saved_graph_runs_in_tensorflow_alone(operations, inputs, tmp_path):
     with tf1.Session() as session:
         expected = session.run(grad, {inputs["x"]: numpy.ones([6, 5, 36])})
     numpy.testing.assert_array_equal(numpy.load(files[-1]), expected)
+
+
+def test_operations_on_constants_alone_are_computed_when_the_graph_is_optimized(operations):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        constants = {name: tf.constant(value) for name, value in random_inputs().items()}
+        values = session.run(operations.call("lstm", constants, backward=False))
+    assert numpy.isfinite(values["h"]).all()
+
+
+def test_results_of_kernels_without_gradient_are_constants(operations):
+    with tf.Graph().as_default():
+        x = tf.ones([2, 1, 3])
+        edges = {name: tf.zeros([1], tf.int32) for name in ("source", "target", "label", "sequence")}
+        scores = {name: tf.zeros([1]) for name in ("weight", "start", "end")}
+        mask = tf.ones([2, 1], tf.uint8)
+        inputs = {"scores": x, **edges, **scores, "sequence_of_state": tf.zeros([1], tf.int32), "mask": mask}
+        assert tf.gradients(operations.call("automaton_posteriors", inputs)["total"], x) == [None]

@@ -21,6 +21,11 @@ def all_paths(length, labels, label_loop):
             yield path
 
 
+@pytest.fixture(params=["kernels", "loops"], autouse=True)
+def implementation(request, monkeypatch):
+    monkeypatch.setenv("RETURNN_NATIVE", str(int(request.param == "kernels")))
+
+
 @pytest.fixture(scope="module")
 def scores():
     raw = numpy.random.RandomState(1).normal(size=(4, 2, 4))

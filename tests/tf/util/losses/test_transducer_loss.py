@@ -38,6 +38,11 @@ def brute_force(log_probs, labels, paths, label_uses_frame):
     return -numpy.logaddexp.reduce(scores)
 
 
+@pytest.fixture(params=["kernels", "loops"], autouse=True)
+def implementation(request, monkeypatch):
+    monkeypatch.setenv("RETURNN_NATIVE", str(int(request.param == "kernels")))
+
+
 @pytest.mark.parametrize(
     ("loss", "paths", "label_uses_frame"), [(rnnt_loss, paths_rnnt, False), (rna_loss, paths_rna, True)]
 )
@@ -57,4 +62,23 @@ def test_sum_over_all_paths(loss, paths, label_uses_frame):
         assert costs[b] == pytest.approx(expected)
         assert not gradient[b, num_frames[b] :].any()
         assert not gradient[b, :, num_labels[b] + 1 :].any()
+    assert numpy.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "num_frames", "num_labels", "is_possible"),
+    [
+        (rnnt_loss, 0, 0, True), (rnnt_loss, 0, 1, False), (rnnt_loss, 1, 2, True),
+        (rna_loss, 0, 0, True), (rna_loss, 1, 2, False), (rna_loss, 2, 2, True),
+    ],
+)  # fmt: skip
+def test_without_any_way_the_loss_is_infinite_and_has_no_gradient(loss, num_frames, num_labels, is_possible):
+    logits = numpy.random.RandomState(1).normal(size=(1, 2, 3, 4))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        acts = tf.constant(logits)
+        costs = loss(acts, tf.constant([[0, 1]]), tf.constant([num_frames]), tf.constant([num_labels]), BLANK)
+        (cost,), gradient = session.run([costs, tf1.gradients(costs, acts)[0]])
+    assert numpy.isfinite(cost) == is_possible
+    assert is_possible or cost == numpy.inf
+    assert gradient.any() == (is_possible and num_frames > 0)
     assert numpy.isfinite(gradient).all()
