@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import returnn.__main__ as rnn
 from returnn.config import get_global_config
-from returnn.util.backend_engine import BackendEngine
+from returnn.engine.loaded_model import LoadedModel, load_model
 
 
-def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = None, **options: Any) -> Any:
+def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = None, **options: Any) -> LoadedModel:
     """
     :param config: file of a config, or several, of which later ones win
     :param epoch: of the model; default: as the config says, or the last one
@@ -27,6 +26,4 @@ def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = 
     rnn.init_config(config, extra_updates=updates)
     rnn.init_log()
     rnn.init_backend_engine()
-    is_net_dict = BackendEngine.get_selected_engine() == BackendEngine.TensorFlowNetDict
-    module = "returnn.tf.engine.model" if is_net_dict else "returnn.engine.frontend.model"
-    return importlib.import_module(module).Model(get_global_config())
+    return load_model(get_global_config())

@@ -21,6 +21,7 @@ _TASKS = "returnn.engine.tasks"
 _ENGINE_TASKS = "returnn.tf.engine.tasks"
 _ATTENTION_PLOT = "returnn.tf.engine.outputs.attention_plot"
 _INSPECTION_TASKS = "returnn.tf.inspection.tasks"
+_SERVE = "returnn.serve.task:serve"
 _MODEL_TASKS = "returnn.engine.frontend.tasks"
 
 _ENGINES_OF_MODELS = (BackendEngine.Torch, BackendEngine.TensorFlow)
@@ -100,8 +101,9 @@ TASKS = {
         ),
         Task("cleanup_old_models", "deletes superfluous models, after asking", f"{_TASKS}:cleanup_old_models"),
         Task("hyper_param_tuning", "looks for good values of options", f"{_ENGINE_TASKS}:tune_hyper_params"),
-        Task("search_server", "answers search requests over HTTP", f"{_ENGINE_TASKS}:search_server"),
-        Task("server", "the same as search_server", f"{_ENGINE_TASKS}:search_server"),
+        Task("serve", "answers over HTTP what the model makes of inputs, with a page to try it", _SERVE),
+        Task("server", "the same as serve", _SERVE),
+        Task("search_server", "the same as serve", _SERVE),
         Task("debug_shell", "opens an interactive shell", "returnn.util.system.debug_shell:debug_shell_task"),
     ]
 }

@@ -21,7 +21,7 @@ _NETWORK = (
     "debug_runtime_sanity_checks", "debug_add_check_numerics_on_output", "debug_grad_summaries",
     "debug_objective_loss_summaries", "debug_unnormalized_loss_summaries", "debug_rec_layer", "debug_shell_in_runner",
     "explain_file", "explain_mode",
-    "tf_log_memory_usage", "web_server_port", "optimize_move_layers_out",
+    "tf_log_memory_usage", "optimize_move_layers_out",
     "debug_shell_in_runner_step", "distributed_tf", "use_horovod", "horovod_reduce_type",
     "horovod_dataset_distribution", "horovod_avg_grad", "horovod_scale_lr", "horovod_param_sync_step",
     "horovod_param_sync_time_diff",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -11,13 +12,14 @@ import numpy
 from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.static import StaticDataset
+from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.engine.data import dataset_option
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import UserError, check_known
 
-Input = str | os.PathLike[str] | numpy.ndarray | Sequence[Any]
+Input = str | os.PathLike[str] | bytes | numpy.ndarray | Sequence[Any]
 Inputs = Sequence[Input] | Mapping[str, Sequence[Input]]  # with a mapping, by data key
 _AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 _DATA_WITH_AUDIO = ("search_data", "dev", "eval", "train")
@@ -33,23 +35,23 @@ class ModelInputs:
         :param templates: by data key
         """
         self.config = config
-        self._default_key = default_key
+        self.default_key = default_key
         self._templates = templates
 
     def dataset(self, inputs: Inputs) -> Dataset:
         """
-        :param inputs: audio files, texts, or arrays of frames or labels; maybe by data key
+        :param inputs: audio files or their content, texts, or arrays of frames or labels; maybe by data key
         :return: with the tags of `tags`, sorted by length
         :raises UserError: if an input does not fit to the model
         """
-        by_key = inputs if isinstance(inputs, Mapping) else {self._default_key: inputs}
+        by_key = inputs if isinstance(inputs, Mapping) else {self.default_key: inputs}
         arrays, dims = {}, {}
         for key, items in by_key.items():
             check_known("data key", key, self._templates, where="the inputs")
-            if isinstance(items, (str, os.PathLike)) or not len(items):
+            if isinstance(items, (str, bytes, os.PathLike)) or not len(items):
                 raise UserError("decode and forward: expected a list of inputs, such as ['a.wav'].")
             template = self._templates[key]
-            arrays[key] = [self._array(item, template) for item in items]
+            arrays[key] = [self._array(self._content_of_file(item), template) for item in items]
             dims[key] = (template.dim or 0, 1 if template.sparse else 2)
         numbers = {key: len(items) for key, items in arrays.items()}
         if len(set(numbers.values())) != 1:
@@ -59,17 +61,49 @@ class ModelInputs:
         dataset.seq_ordering = "sorted"  # so that those in a batch have similar lengths
         return dataset
 
-    def _array(self, item: Input, template: Tensor) -> numpy.ndarray:
-        if isinstance(item, (str, os.PathLike)):
-            item = self._of_text(str(item), template)
-        array = numpy.asarray(item, dtype=template.dtype)
+    def array(self, key: str, item: Input, *, max_audio_s: float = math.inf) -> numpy.ndarray:
+        """
+        :param key: of the data
+        :param item: content of an audio file, text, or frames or labels. A text is never the name of a file
+        :param max_audio_s: longer audio is an error
+        :return: as the model needs it
+        :raises UserError: if it does not fit to the model
+        """
+        check_known("data key", key, self._templates, where="the inputs")
+        return self._array(item, self._templates[key], max_audio_s=max_audio_s)
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """:return: by data key: what it is, and whether it can be text or audio"""
+        return {
+            key: {
+                "data": str(template),
+                "text": template.vocab is not None,
+                "audio": not template.sparse and self._audio_options() is not None,
+            }
+            for key, template in self._templates.items()
+        }
+
+    def _content_of_file(self, item: Input) -> Input:
+        """:return: content, if it is the name of an audio file"""
+        name = os.fspath(item) if isinstance(item, (str, os.PathLike)) else ""
+        if not name.lower().endswith(_AUDIO_SUFFIXES):
+            return name if isinstance(item, os.PathLike) else item
+        if not os.path.exists(name):
+            raise UserError(f"there is no file {name!r}.")
+        with open(name, "rb") as file:
+            return file.read()
+
+    def _array(self, item: Input, template: Tensor, *, max_audio_s: float = math.inf) -> numpy.ndarray:
+        if isinstance(item, str):
+            item = self._of_text(item, template)
+        elif isinstance(item, bytes):
+            item = self._of_audio(item, template, max_s=max_audio_s)
+        array = _as_array(item, template)
         if array.ndim != len(template.dims) - 1 or (array.ndim > 1 and array.shape[-1] != template.dim):
             raise UserError(f"the input has the shape {list(array.shape)}, but the model expects {template}.")
         return array
 
     def _of_text(self, text: str, template: Tensor) -> Any:
-        if text.lower().endswith(_AUDIO_SUFFIXES):
-            return self._of_audio_file(text)
         if template.vocab is None:
             raise UserError(
                 f"{text[:60]!r} is no audio file ({', '.join(_AUDIO_SUFFIXES)}), and the input {template} has no"
@@ -77,24 +111,42 @@ class ModelInputs:
             )
         return template.vocab.get_seq(text)
 
-    def _of_audio_file(self, filename: str) -> numpy.ndarray:
-        if not os.path.exists(filename):
-            raise UserError(f"there is no file {filename!r}.")
-        with open(filename, "rb") as file:
-            return self._features().get_audio_features_from_raw_bytes(file.read(), seq_name=filename)
+    def _of_audio(self, content: bytes, template: Tensor, *, max_s: float) -> numpy.ndarray:
+        if template.sparse:
+            raise UserError(f"the input cannot be audio, as the model expects {template}.")
+        options = self._audio_options()
+        if options is None:
+            raise UserError(
+                f"no data set of the config ({', '.join(_DATA_WITH_AUDIO)}) says by 'audio' which features audio has.\n"
+                "  Give arrays of features in place of files."
+            )
+        features = ExtractAudioFeatures(**{key: value for key, value in options.items() if key != "random_permute"})
+        return features.get_audio_features(*decode_audio(content, name="the input", max_s=max_s))
 
-    def _features(self) -> ExtractAudioFeatures:
-        """:return: those of the data sets of the config"""
+    def _audio_options(self) -> Mapping[str, Any] | None:
+        """:return: of the features, as the data sets of the config have them"""
         for name in _DATA_WITH_AUDIO:
             description = dataset_option(self.config, name)
             description = description() if callable(description) else description
             audio = _find(description, "audio")
             if isinstance(audio, Mapping):
-                return ExtractAudioFeatures(**{key: value for key, value in audio.items() if key != "random_permute"})
-        raise UserError(
-            f"no data set of the config ({', '.join(_DATA_WITH_AUDIO)}) says by 'audio' which features audio has.\n"
-            "  Give arrays of features in place of files."
-        )
+                return audio
+        return None
+
+
+def _as_array(item: Any, template: Tensor) -> numpy.ndarray:
+    """:raises UserError: if it is no array, or has values that cannot be those of the data"""
+    try:
+        array = numpy.asarray(item)
+        is_of_kind = array.dtype.kind in ("iu" if numpy.dtype(template.dtype).kind in "iu" else "fiu") or not array.size
+        array = array.astype(template.dtype)
+    except (ValueError, TypeError, OverflowError) as exc:
+        raise UserError(f"the input is no array of numbers, but the model expects {template}: {exc}.") from None
+    if not is_of_kind:
+        raise UserError(f"the input has values that are no {template.dtype}, but the model expects {template}.")
+    if template.sparse and array.size and not 0 <= array.min() <= array.max() < (template.dim or math.inf):
+        raise UserError(f"the input has labels from {array.min()} to {array.max()}, but the model expects {template}.")
+    return array
 
 
 class OutputOfSeqs(ForwardCallbackIface):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from returnn.config import option_kinds as kinds
-from returnn.config.option import Option, OptionTable, boolean, choice, filename, function, integer, text, texts
+from returnn.config.option import Option, OptionTable, boolean, choice, filename, function, integer, number, text, texts
 
 
 class RunOptions(OptionTable):
@@ -27,7 +27,16 @@ class RunOptions(OptionTable):
         "Options of the cache of files on the local disk.",
         keys_of="returnn.util.file_cache:FileCache",
     )
-    web_server_port = integer(12380, "Where the task 'search_server' listens.", minimum=0)
+    web_server_port = integer(12380, "Where the task 'serve' listens; 0: at a port that is free.", minimum=0)
+    web_server_host = text("localhost", "At which address the task 'serve' listens; '0.0.0.0' for all of the machine.")
+    web_server_output: Option[str] = Option(
+        kinds.choice_kind("search", "forward"), "search", "What the task 'serve' answers."
+    )
+    web_server_max_bytes = integer(16 * 1024**2, "The largest request that the task 'serve' takes.", minimum=1)
+    web_server_max_audio_s = number(300.0, "The longest audio that the task 'serve' takes, in seconds.", minimum=0)
+    web_server_timeout_s = number(60.0, "After so many seconds, a request to the task 'serve' ends.", minimum=0)
+    web_server_max_requests = integer(64, "So many requests at a time; more are told to come later.", minimum=1)
+    web_server_batch_wait_s = number(0.01, "How long the first input waits for others to be computed with.", minimum=0)
     hyper_param_tuning: Option[dict[str, object] | None] = Option(
         kinds.DICT,
         None,

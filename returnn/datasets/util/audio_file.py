@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import wave
 from typing import Any, TypeAlias
 
@@ -15,16 +16,19 @@ from returnn.util.python.optional_import import import_optional
 Audio: TypeAlias = numpy.typing.NDArray[Any]  # float32
 
 
-def decode_audio(content: bytes, *, name: str) -> tuple[Audio, int]:
+def decode_audio(content: bytes, *, name: str, max_s: float = math.inf) -> tuple[Audio, int]:
     """
     :param content: of the file
     :param name: for errors
+    :param max_s: more seconds than that are an error, and are not decoded
     :return: (samples,) for one channel, otherwise (samples, channels), within -1 and 1; and the sample rate in Hz
-    :raises UserError: if it is no audio, or has no samples
+    :raises UserError: if it is no audio, has no samples, or is too long
     """
     if not content:
         raise UserError(f"{name}: the audio file is empty.")
-    audio, sample_rate = _decode_wav(content) or _decode_any(content, name)
+    audio, sample_rate = _decode_wav(content) or _decode_any(content, name, max_s)
+    if len(audio) > max_s * sample_rate:
+        raise UserError(f"{name}: the audio is longer than {max_s:g} seconds, at {sample_rate} Hz.")
     if not len(audio):
         raise UserError(f"{name}: the audio has no samples.")
     if not numpy.isfinite(audio).all():
@@ -56,10 +60,13 @@ def _integers(content: bytes, width: int) -> Audio:
     return samples / float(2 ** (8 * width - 1))
 
 
-def _decode_any(content: bytes, name: str) -> tuple[Audio, int]:
+def _decode_any(content: bytes, name: str, max_s: float) -> tuple[Audio, int]:
     soundfile: Any = import_optional("soundfile", needed_for=f"audio other than plain wav ({name})")
     try:
-        audio, sample_rate = soundfile.read(io.BytesIO(content), dtype="float32")
+        with soundfile.SoundFile(io.BytesIO(content)) as file:
+            sample_rate = file.samplerate
+            # A small file can have hours of silence.
+            audio = file.read(-1 if max_s == math.inf else int(max_s * sample_rate) + 1, dtype="float32")
     except soundfile.LibsndfileError as exc:
         raise UserError(f"{name}: cannot decode the audio: {exc.error_string}") from exc
     return audio, sample_rate

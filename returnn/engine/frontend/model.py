@@ -25,7 +25,7 @@ class Model:
         self._engine.init_network_from_config(config)
         templates = self._engine.runner.templates
         key = found_input(templates.data, default_input=config.options.default_input, target=config.options.target)
-        self._inputs = ModelInputs(config, key, templates.data)
+        self.inputs = ModelInputs(config, key, templates.data)
 
     def decode(self, inputs: Inputs, *, with_beam: bool = False) -> list[Any]:
         """
@@ -54,7 +54,16 @@ class Model:
         return [output.by_tag[tag] for tag in tags(output.by_tag)]
 
     def _forward(self, inputs: Inputs, callback: ForwardCallbackIface) -> None:
-        self._engine.trained_model.forward(self._inputs.dataset(inputs), callback)
+        self._engine.trained_model.forward(self.inputs.dataset(inputs), callback)
+
+    def prepare(self, what: str) -> int | None:
+        """
+        Nothing is left to load.
+
+        :param what: "search" or "forward"
+        :return: epoch of the model
+        """
+        return self._engine.epoch
 
     def close(self) -> None:
         """Frees the memory."""

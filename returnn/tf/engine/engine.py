@@ -21,6 +21,7 @@ from returnn.engine.run.model_files import ModelFiles, model_files_are_written
 from returnn.engine.run.scores import with_perplexities
 from returnn.engine.run.unfinished_epochs import UnfinishedEpochs
 from returnn.forward_iface import ForwardCallbackIface
+from returnn.serve.task import serve_model
 from returnn.tf import checkpoint
 from returnn.tf.checkpoint.unfinished import UnfinishedCheckpoints
 from returnn.tf.distributed.workers import init_workers
@@ -32,7 +33,6 @@ from returnn.tf.engine.outputs.search import search
 from returnn.tf.engine.outputs.single_seqs import SingleSeqs
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.passes.score_fetches import cross_entropies
-from returnn.tf.engine.server import SearchServer
 from returnn.tf.engine.session.built_network import NetDict, check_has_loss, create_network
 from returnn.tf.engine.session.device import session_options
 from returnn.tf.engine.session.network_of_epoch import NetworkOfEpoch
@@ -42,6 +42,7 @@ from returnn.tf.network import TFNetwork
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.updater import Updater
 from returnn.util.errors import ConfigError
+from returnn.util.python.optional_import import import_part
 from returnn.util.system.gpu import have_gpu
 
 tf1 = tf.compat.v1
@@ -409,12 +410,13 @@ class Engine(TrainingEngine):
 
     def web_server(self, port: int) -> None:
         """
-        Answers requests until the process is interrupted, see `returnn.tf.engine.server`.
+        Answers searches until the process is interrupted, see `returnn.serve.model_service`.
 
         :param port: of this machine
         """
-        with SearchServer(self.single_seqs, port) as server:
-            server.serve_forever()
+        self.config.set("web_server_port", port)
+        model = import_part("returnn.tf.engine.model").Model(self.config, engine=self)  # it is above the engine
+        serve_model(model)
 
     @staticmethod
     def is_requesting_for_gpu() -> bool:

@@ -20,15 +20,18 @@ _FORWARD = "forward: option 'layer'"
 class Model:
     """The network of a config with the parameters of one of its epochs."""
 
-    def __init__(self, config: Config) -> None:
-        """:param config: as for the task "search" or "forward\""""
+    def __init__(self, config: Config, engine: Engine | None = None) -> None:
+        """
+        :param config: as for the task "search" or "forward"
+        :param engine: with a network in search, whose layers `search_output_layer` are there
+        """
         self.config = config
-        self._engine: Engine | None = None
-        self._mode: str | None = None
-        self._search_layers: list[str] = []
+        self._engine = engine
+        self._mode: str | None = None if engine is None else "search"
+        self._search_layers = list(config.options.search_output_layer)
         extern_data = ExternData()
         extern_data.init_from_config(config)
-        self._inputs = ModelInputs(config, extern_data.default_input, extern_data.data)
+        self.inputs = ModelInputs(config, extern_data.default_input, extern_data.data)
 
     def decode(self, inputs: Inputs, *, with_beam: bool = False) -> list[Any]:
         """
@@ -40,7 +43,7 @@ class Model:
         :raises UserError: if an input does not fit to the network
         """
         engine = self._engine_for("search")
-        results = engine.search(self._inputs.dataset(inputs), do_eval=False, output_layer_names=self._search_layers)
+        results = engine.search(self.inputs.dataset(inputs), do_eval=False, output_layer_names=self._search_layers)
         hypotheses = [with_words(results[tag]) for tag in tags(results)]
         return hypotheses if with_beam else [best_hypothesis(hyps) for hyps in hypotheses]
 
@@ -53,11 +56,20 @@ class Model:
         :raises UserError: if an input does not fit to the network, or if there is no such layer
         """
         name = layer or self.config.options.forward_output_layer
-        engine = self._engine_for(f"forward {name}", layer=name)
+        engine = self._engine_for("forward", layer=name)
         check_known("output", name, [layer.name for layer in engine.network.get_output_layers()], where=_FORWARD)
         outputs = OutputOfSeqs(name)
-        engine.forward_with_callback(dataset=self._inputs.dataset(inputs), callback=outputs, layers=[name])
+        engine.forward_with_callback(dataset=self.inputs.dataset(inputs), callback=outputs, layers=[name])
         return [outputs.by_tag[tag] for tag in tags(outputs.by_tag)]
+
+    def prepare(self, what: str) -> int | None:
+        """
+        Loads what is loaded at first use.
+
+        :param what: "search" or "forward"
+        :return: epoch of the model
+        """
+        return self._engine_for(what, layer=self.config.options.forward_output_layer).epoch
 
     def close(self) -> None:
         """Frees the memory of the session."""
@@ -65,16 +77,16 @@ class Model:
             self._engine.finalize()
             self._engine, self._mode = None, None
 
-    def _engine_for(self, mode: str, layer: str = "") -> Engine:
+    def _engine_for(self, what: str, layer: str = "") -> Engine:
         """:return: with the network for that. There is one at a time, as with `rnn.py`"""
+        mode = what if what == "search" else f"{what} {layer}"
         if self._engine is None or mode != self._mode:
             self.close()
-            if mode == "search":
-                self.config.set("task", "search")
+            self.config.set("task", what)
+            if what == "search":
                 self.config.set("search_metrics", ())  # there are no references
                 self._engine, self._search_layers = search_engine(self.config, with_losses=False)
             else:
-                self.config.set("task", "forward")
                 self._engine = forward_engine(self.config, layer)
             self._mode = mode
         return self._engine

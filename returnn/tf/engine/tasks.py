@@ -15,7 +15,7 @@ from returnn.util.errors import ConfigError
 
 __all__ = [
     "analyze", "cleanup_old_models", "compute_priors", "evaluate", "forward", "init_training",
-    "initialize_model", "search_server", "search_task", "train", "tune_hyper_params",
+    "initialize_model", "search_task", "train", "tune_hyper_params",
 ]  # fmt: skip
 
 
@@ -29,15 +29,6 @@ def search_task(config: Config) -> None:
         output_file=config.options.search_output_file or None,
         output_file_format=config.options.search_output_file_format,
     )
-    engine.finalize()
-
-
-def search_server(config: Config) -> None:
-    """Answers search requests over HTTP, at `web_server_port`."""
-    engine, names = search_engine(config, with_losses=False)
-    if len(names) > 1:
-        raise ConfigError("task 'search_server': one 'search_output_layer' is needed, not several.")
-    engine.web_server(config.options.web_server_port)
     engine.finalize()
 
 

@@ -2,11 +2,7 @@
 
 import ast
 import gzip
-import json
 import re
-import threading
-import urllib.error
-import urllib.request
 
 import numpy
 import pytest
@@ -18,9 +14,7 @@ from returnn.engine.hypothesis_files import FILE_FORMATS, read_hypotheses, words
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.tf.engine import Engine, tasks
-from returnn.tf.engine.server import SearchServer
 from returnn.util.errors import ConfigError, UserError
-from tests.patience import PATIENCE_S
 from tests.tf.engine.small_config import config
 
 DEV = {"class": "Task12AXDataset", "num_seqs": 5, "fixed_random_seed": 1}
@@ -482,39 +476,6 @@ def test_cleanup_asks_before(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("builtins.input", lambda text: "y")
     tasks.cleanup_old_models(config(tmp_path, **options))
     assert sorted(path.name for path in tmp_path.glob("*.index")) == ["net.004.index"]
-
-
-def test_server(tmp_path):
-    engine = engine_of(tmp_path, "search_server", search=True, network=DECODER)
-    frames = numpy.eye(9, dtype="float32")[[0, 3, 5]]
-    expected = engine.search_single_seq(frames)
-    with SearchServer(engine.single_seqs, 0) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            url = f"http://localhost:{server.server_port}"
-            status, answer = ask(f"{url}/search", json.dumps({"input": frames.tolist()}))
-            assert status == 200
-            assert [text for _, text in answer["output"]] == [text for _, text in expected]
-            assert ask(f"{url}/search", '{"input": [1, 2]}')[0] == 400
-            assert "has no 'vocab'" in ask(f"{url}/search", '{"input": "abc"}')[1]["error"]
-            assert ask(f"{url}/search", "{") == (400, {"error": ask(f"{url}/search", "{")[1]["error"]})
-            assert ask(f"{url}/other", "{}") == (404, {"error": "there is only /search"})
-            assert "usage" in ask(url, None)[1]
-        finally:
-            server.shutdown()
-            thread.join()
-    engine.finalize()
-
-
-def ask(url, text):
-    request = urllib.request.Request(url, data=None if text is None else text.encode("utf8"))
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as exc:
-        with exc:
-            return exc.code, json.load(exc)
 
 
 def test_newest_model_that_is_deleted_meanwhile_is_replaced_by_the_next_one(tmp_path, capsys):
