@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.hypothesis_files import HypothesesPerLayer, best_hypothesis, words_of, write_hypotheses
+from returnn.engine.report.run_record import RunRecord
 from returnn.log import log
 from returnn.util.texts.text_scores import score_lines, without_end
 
@@ -22,19 +23,25 @@ def print_scores(
     metrics: Sequence[str],
     *,
     end_label: str | None,
+    record: RunRecord,
+    epoch: int | None,
 ) -> None:
     """
     :param results: hypotheses by tag
     :param references: labels by tag
     :param metrics: see `score_lines`
     :param end_label: of the references; None if there is none
+    :param record: gets scores and some of the hypotheses
+    :param epoch: of the model
     """
     hypotheses = {tag: best_hypothesis(hyp) for tag, hyp in results.items()}
     found, expected = (
         {tag: words_of(text) for tag, text in without_end(side, end_label).items()} for side in (hypotheses, references)
     )
-    for line in score_lines(found, expected, metrics):
+    lines = list(score_lines(found, expected, metrics))
+    for line in lines:
         print(f"search: {line}", file=log.v1)
+    record.write_search(epoch, found, expected, lines)
 
 
 def write_search_output(

@@ -1,5 +1,6 @@
 """Trainings of a small model with PyTorch: what they write, and what they go on from."""
 
+import json
 import os
 import signal
 import subprocess
@@ -69,6 +70,26 @@ def trained(tmp_path_factory):
     return folder
 
 
+def lines_of_record(folder):
+    return [json.loads(line) for line in (folder / "net.run.jsonl").read_text().splitlines()]
+
+
+def test_record_of_a_training(trained):
+    start, first, second, end = lines_of_record(trained)
+    assert (start["event"], start["epoch"], start["num_epochs"], end["event"]) == ("start", 1, 2, "end")
+    assert start["options"]["train"] == {"class": "Task12AXDataset", "num_seqs": 20}
+    assert start["options"]["get_model"] == "function get_model"
+    assert "error" not in end
+    for epoch, line in enumerate([first, second], start=1):
+        assert (line["event"], line["epoch"], line["num_steps"], line["num_seqs"]) == ("epoch", epoch, 2, 20)
+        assert (line["learning_rate"], sorted(line["scores"])) == (
+            0.01,
+            ["dev_error", "dev_score", "train_error", "train_score"],
+        )
+        assert 0 < line["data_wait_s"] < line["duration_s"]
+        assert line["memory_bytes"] > 10**7
+
+
 def test_content_of_model_files(trained):
     content = torch.load(trained / "net.002.pt", weights_only=True)
     assert content["epoch"] == 2
@@ -128,6 +149,8 @@ def train_step(*, model, extern_data, **kwargs):
     status, output = run()
     assert status == 0, output
     assert "start training at epoch 2 of 2" in output
+    events = [(line["event"], line.get("epoch")) for line in lines_of_record(tmp_path / "model")]
+    assert events == [("start", 1), ("epoch", 1), ("start", 2), ("epoch", 2), ("end", None)]
     other = tmp_path / "other"
     other.mkdir()
     tasks.train(config(other, num_epochs=2))

@@ -116,6 +116,7 @@ class ModelPass(ResumablePass):
                 self._end_step(agreed, interrupts, where=f"{report_prefix}, step {self.num_steps}")
             self._on_end()
         self.elapsed = self._elapsed_before + progress.elapsed
+        self.data_wait_s = progress.data_wait_s
         self._sum_over_processes()
         if not self.num_seqs:
             raise UserError(

@@ -15,6 +15,7 @@ from returnn.engine.frontend.references import References
 from returnn.engine.frontend.trained_model import TrainedModel
 from returnn.engine.hypothesis_files import FILE_FORMATS, Hypotheses
 from returnn.engine.output_statistics import OutputStatistics, analyzed_dataset, write_log_prior
+from returnn.engine.report.run_record import run_record
 from returnn.engine.run.unique_tags import check_new_tags
 from returnn.engine.search_results import CorpusOrder, print_scores, write_search_output
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, make_engine, train
@@ -99,7 +100,14 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
     _print_speed(model.forward(data, callback, report_prefix="search", on_batch=note))
     results = order.sorted(callback.results)
     if references is not None:
-        print_scores(results, references.texts, metrics, end_label=references.end_label)
+        print_scores(
+            results,
+            references.texts,
+            metrics,
+            end_label=references.end_label,
+            record=run_record(config),
+            epoch=model.epochs.current,
+        )
     if filename:
         write_search_output(filename, results, config.options.search_output_file_format, order)
     return results

@@ -86,6 +86,11 @@ class Progress:
         """Seconds since the start."""
         return time.monotonic() - self.start
 
+    @property
+    def data_wait_s(self) -> float:
+        """Of these, spent waiting for data."""
+        return self._waited_s or 0.0
+
     def _is_due(self, now: float) -> bool:
         interval = _SECONDS_BETWEEN_UPDATES if self._is_live else _SECONDS_BETWEEN_LINES
         return bool(log.verbose[5]) or now - self._last_report >= interval

@@ -34,6 +34,7 @@ class ResumablePass:
         self.num_steps = 0
         self.num_seqs = 0
         self.elapsed = 0.0
+        self.data_wait_s = 0.0
         self._elapsed_before = 0.0  # until it was interrupted
         self._batch_position = BatchPosition()  # behind the last step
         self._progress: Progress | None = None  # while it runs

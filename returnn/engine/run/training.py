@@ -18,6 +18,7 @@ from returnn.engine.learning_rate_control import LearningRateControl, pretrain_l
 from returnn.engine.learning_rate_file import check_writable
 from returnn.engine.report.epoch_report import note_duration, report_epoch
 from returnn.engine.report.epoch_table import DURATION_KEY
+from returnn.engine.report.run_record import RunRecord, run_record
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.engine.run.evaluation import EvaluatedModel, Evaluation
 from returnn.engine.run.interrupts import InterruptedRun, InterruptedStep, Interrupts
@@ -42,7 +43,9 @@ class TrainPass(Protocol):
 
     scores: Scores
     num_steps: int
+    num_seqs: int
     elapsed: float  # seconds
+    data_wait_s: float  # of them, spent waiting for data
 
     def run(self, report_prefix: str, *, raise_exception: bool = False) -> None:
         """
@@ -179,6 +182,8 @@ class Training:
             control.filename = f"{model_files.names.model}.learning_rates"
         self.save_interval = self.config.options.save_interval
         self._on_epoch = on_epoch
+        self._record = RunRecord(None)
+        self._facts_of_pass: dict[str, float] = {}
         self._first_epoch = 0  # of this run
         self._longest_epoch_s = 0.0
         self._job_end_s: float | None = None  # as `time.monotonic` has it
@@ -195,13 +200,16 @@ class Training:
             return
         self._check_options()
         self._check_data_is_that_from_before()
-        try:
-            self._run_epochs()
-        except PositionError as exc:  # only at its beginning, before anything has changed
-            self.model_files.unfinished.report_unusable(self.model.unfinished.checkpoint, exc)
-            self.model.begin(self.config, may_be_unfinished=False)
-            self._run_epochs()
-        self._end()
+        if self.model_files.are_written:
+            self._record = run_record(self.config)
+        with self._record.of_training(self.config, epoch=self.epochs.current):
+            try:
+                self._run_epochs()
+            except PositionError as exc:  # only at its beginning, before anything has changed
+                self.model_files.unfinished.report_unusable(self.model.unfinished.checkpoint, exc)
+                self.model.begin(self.config, may_be_unfinished=False)
+                self._run_epochs()
+            self._end()
         print(f"finished training at epoch {self.epochs.final}", file=log.v1)
 
     def _run_epochs(self) -> None:
@@ -458,6 +466,12 @@ class Training:
         control, epoch = self.control, self.epochs.current
         control.set_epoch_error(epoch, data_pass.scores.for_learning_rate_control("train"))
         note_duration(control, epoch, data_pass.elapsed)
+        self._facts_of_pass = {
+            "duration_s": data_pass.elapsed,
+            "data_wait_s": data_pass.data_wait_s,
+            "num_steps": data_pass.num_steps,
+            "num_seqs": data_pass.num_seqs,
+        }
         control.save()
         self._save_epoch()
         self.evaluation.run()
@@ -471,6 +485,9 @@ class Training:
         elapsed = "" if duration_s is None else f", elapsed {hms(duration_s)}"
         print(f"{self._summary()}{elapsed}", file=log.v1)
         report_epoch(self.config, control, epoch)
+        data = control.epoch_data[epoch]
+        self._record.write_epoch(epoch, learning_rate=data.learning_rate, scores=data.error, **self._facts_of_pass)
+        self._facts_of_pass = {}
         self.model_files.clean_up(control)
 
     def _save_epoch(self) -> None:

@@ -36,7 +36,8 @@ class AttentionPlot:
     :param layer: the weights, a layer of a loop, such as "output/weights"
     :param data: the name of an option that holds data, or a description
     :param num_seqs: how many sequences, from the first on
-    :param folder: where the pictures go; default: "attention", beside the model files
+    :param folder: where the pictures go; default: "attention", beside the model files. `{epoch}` in it is the
+        epoch of the model, as in "attention/epoch-{epoch}"
     :param search: whether the rows are hypotheses of the search; by default, they are the targets
     :param labels: names of the labels by data key, where the data set has none
     :param names: what the data keys are called in the pictures, e.g. `{"data": "letters"}`
@@ -87,6 +88,7 @@ def plot_attention(config: Config) -> None:
     engine.use_search_flag = plot.search
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: net_with_weights(net_dict, plot))
     folder = plot.folder or os.path.join(os.path.dirname(config.options.model or ""), "attention")
+    folder = folder.replace("{epoch}", f"{engine.epoch:03d}")
     names = _Pass(engine.session, plot, _first_seqs(config, plot)).draw(folder)
     print(f"attention: wrote {len(names)} pictures to {folder!r}", file=log.v1)
     engine.finalize()

@@ -7,6 +7,7 @@ from typing import Any
 
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.hypothesis_files import FILE_FORMATS, HypothesesPerLayer
+from returnn.engine.report.run_record import run_record
 from returnn.engine.run.scores import describe_scores, with_perplexities
 from returnn.engine.run.unique_tags import check_new_tags
 from returnn.engine.search_results import CorpusOrder, print_scores, write_search_output
@@ -79,7 +80,14 @@ def search(
     )
     results = corpus_order.sorted(results)
     if references is not None:
-        print_scores(results, texts, metrics, end_label=references.end_label)
+        print_scores(
+            results,
+            texts,
+            metrics,
+            end_label=references.end_label,
+            record=run_record(session.config),
+            epoch=session.epoch,
+        )
     if output_file:
         write_search_output(output_file, results, output_file_format, corpus_order)
     return results

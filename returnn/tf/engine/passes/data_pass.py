@@ -172,6 +172,7 @@ class DataPass(ResumablePass):
             if self.session.updater is not None and not self.train:
                 summaries.write_evaluation(self.dataset_name, self.results)
         self.elapsed = self._elapsed_before + progress.elapsed
+        self.data_wait_s = progress.data_wait_s
         if self.train:
             self.session.agree_on_parameters()
         self._sum_over_workers()
