@@ -61,13 +61,16 @@ _HELP_FLAGS = ("-h", "--help")
 _HELP_MODULE = "returnn.help.topics"  # late: a run does not need it
 _TOOLS_MODULE = "returnn.tools.registry"  # late, as the one before
 _NEW_MODULE = "returnn.project.new"  # late, as those before
+_VIEW_MODULE = "returnn.view.command"  # the same
 _ENGINE_MODULES = {  # late: not all tasks need a framework
     BackendEngine.TensorFlowNetDict: "returnn.tf.engine",
     BackendEngine.TensorFlow: "returnn.tf.engine_rf",
     BackendEngine.Torch: "returnn.torch.engine",
 }
 _OF_THE_MACHINE = (OSError, MemoryError)
-_TASKS_WITHOUT_DATA = ("nop", "cleanup_old_models", "debug_shell", "server", "search_server", "initialize_model")
+_TASKS_WITHOUT_DATA = (
+    "nop", "cleanup_old_models", "debug_shell", "serve", "server", "search_server", "initialize_model",
+)  # fmt: skip
 
 
 def init_config(
@@ -284,6 +287,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(importlib.import_module(_TOOLS_MODULE).run(args[1:]))
     if args[:1] == ["new"]:
         return int(importlib.import_module(_NEW_MODULE).run(args[1:]))
+    if args[:1] == ["view"]:
+        return int(importlib.import_module(_VIEW_MODULE).run(args[1:]))
     if any(arg in VERSION_FLAGS for arg in args):
         print(__version__)
         return 0
@@ -397,6 +402,7 @@ def _help() -> str:
         "       rnn.py --help NAME  what an option, layer, loss, unit, optimizer, data set or vocabulary is for\n"
         "       rnn.py --help LIST  of options, layers, losses, units, optimizers, datasets, vocabularies, axis\n"
         "       rnn.py new NAME     writes a folder with a config that trains at once; new --help lists the kinds\n"
+        "       rnn.py view FOLDER  shows runs in the browser: curves, options, pictures, errors\n"
         "       rnn.py tool NAME    makes vocabularies, shows data, scores, exports, ...; without NAME lists them\n\n"
         "Configs are Python files (first line '#!rnn.py', or named .py), JSON, or lines 'key value'.\n"
         "'++option value' sets any option: ++num_epochs 10 ++learning_rates '[0.1, 0.2]' ++task search\n\n"

@@ -20,11 +20,12 @@ from returnn.tf.engine.model import Model
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import UserError
 from tests.engine.frontend import small_model
+from tests.patience import PATIENCE_S
 from tests.serve.asking import ask
 from tests.tf.engine import test_tasks
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMIT_S = 300
+LIMIT_S = PATIENCE_S
 CONFIG = """#!rnn.py
 from pathlib import Path
 from tests.engine.frontend import small_model

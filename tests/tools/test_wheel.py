@@ -109,6 +109,16 @@ def test_tool_of_the_wheel_works(installed, tmp_path):
     assert result.stdout.startswith("WER 0.00%")
 
 
+def test_pages_of_the_wheel_are_whole(installed, tmp_path):
+    result = installed("-m", "returnn", "view", tmp_path, "--export", tmp_path / "page.html")
+    assert (result.returncode, result.stderr) == (0, "")
+    text = (tmp_path / "page.html").read_text("utf8")
+    assert "The MIT License" in text
+    assert "{{" not in text.partition("<script>")[0]
+    service = "from returnn.serve.model_service import _PAGE; assert _PAGE.read_bytes()"
+    assert installed("-c", service).returncode == 0
+
+
 def test_missing_framework_is_said(installed):
     result = installed("-m", "returnn", "tool", "tf-inspect-checkpoint", "net.001")
     assert result.returncode == 1

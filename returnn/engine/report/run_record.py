@@ -63,12 +63,13 @@ class RunRecord:
             self.filename = None
 
     @contextlib.contextmanager
-    def of_training(self, config: Config, *, epoch: int) -> Iterator[None]:
+    def of_training(self, config: Config, *, epoch: int, num_epochs: int) -> Iterator[None]:
         """
         The context of a training, which writes its start and its end.
 
         :param config: its options are written
         :param epoch: which comes first
+        :param num_epochs: the last one
         """
         self.write(
             "start",
@@ -76,7 +77,7 @@ class RunRecord:
             pid=os.getpid(),
             host=platform.node(),
             epoch=epoch,
-            num_epochs=config.options.num_epochs,
+            num_epochs=num_epochs,
             options=_options(config) if self.filename else {},
         )
         try:

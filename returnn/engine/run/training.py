@@ -202,7 +202,7 @@ class Training:
         self._check_data_is_that_from_before()
         if self.model_files.are_written:
             self._record = run_record(self.config)
-        with self._record.of_training(self.config, epoch=self.epochs.current):
+        with self._record.of_training(self.config, epoch=self.epochs.current, num_epochs=self.epochs.final):
             try:
                 self._run_epochs()
             except PositionError as exc:  # only at its beginning, before anything has changed

@@ -33,9 +33,9 @@ def test_start_and_end_of_a_training(tmp_path):
         "num_epochs": 3, "network": {"out": {"class": "copy", "from": ("data",)}}, "train": len, "thing": Thing(),
         "helper": len, "module": json, "_hidden": 1, "learning_rates": [0.5, float("inf")], "long": ["x" * 60_000],
     }  # fmt: skip
-    with record.of_training(Config(options), epoch=2):
+    with record.of_training(Config(options), epoch=2, num_epochs=3):
         pass
-    with pytest.raises(ZeroDivisionError), record.of_training(Config({}), epoch=1):
+    with pytest.raises(ZeroDivisionError), record.of_training(Config({}), epoch=1, num_epochs=3):
         _ = 1 / 0
     start, end, _, failed = lines_of(tmp_path / "x")
     assert (start["event"], start["epoch"], start["num_epochs"]) == ("start", 2, 3)

@@ -1,0 +1,1 @@
+"""`returnn view`: a page over any number of runs, of what they have left in their folders. See docs/viewer.md."""
