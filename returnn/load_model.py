@@ -8,7 +8,7 @@ from typing import Any
 
 import returnn.__main__ as rnn
 from returnn.config import get_global_config
-from returnn.engine.loaded_model import LoadedModel, load_model
+from returnn.engine.run.loaded_model import LoadedModel, load_model
 
 
 def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = None, **options: Any) -> LoadedModel:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy
 
-from returnn.engine.loaded_model import LoadedModel
+from returnn.engine.run.loaded_model import LoadedModel
 from returnn.serve.http_service import HTML, Answer, HttpError, HttpService, Limits, Request, Route
 from returnn.serve.waiting_inputs import WaitingInputs
 from returnn.util.errors import UserError

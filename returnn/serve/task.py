@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from returnn.config import Config
-from returnn.engine.loaded_model import LoadedModel, load_model
 from returnn.engine.run.interrupts import InterruptedRun, Interrupts
+from returnn.engine.run.loaded_model import LoadedModel, load_model
 from returnn.log import log
 from returnn.serve.model_service import ModelService
 

@@ -12,7 +12,7 @@ import pytest
 
 import returnn.frontend as rf
 from returnn.config import Config, set_global_config
-from returnn.engine.loaded_model import load_model
+from returnn.engine.run.loaded_model import load_model
 from returnn.log import log
 from returnn.serve import task as serve_task
 from returnn.tasks import TASKS
