@@ -8,7 +8,7 @@ and, if its values are indices (labels, positions), into which dim they point: t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from returnn.tensor._frontend import backend_of_raw
 from returnn.tensor.batch_info import BatchInfo, SearchBeam
@@ -346,6 +346,31 @@ class TensorBase:
         spatial = [i for i, dim in enumerate(self._dims) if dim.kind is DimKind.Spatial]
         dynamic = [i for i in spatial if self._dims[i].is_dynamic_seq_length()]
         return next(iter(dynamic or spatial), None)
+
+
+TensorT = TypeVar("TensorT", bound=TensorBase)
+
+
+def tensor_like(tensor: TensorT, attributes: Mapping[str, Any], raw_tensor: Any) -> TensorT:
+    """
+    For who found out before that it is right: nothing is checked.
+
+    :param tensor: the result is like it ...
+    :param attributes: ... but for these. They fit each other, and the value
+    :param raw_tensor: of the result
+    :return: tensor
+    """
+    new: TensorT = object.__new__(tensor._tensor_class)
+    new.__dict__ = {**tensor.__dict__, **attributes, "_raw_tensor": raw_tensor}
+    return new
+
+
+def share_dims(tensor: TensorBase, dims: tuple[Dim, ...]) -> None:
+    """
+    :param tensor: gets this tuple of dims
+    :param dims: the very same dims. Where tensors have the same tuple of them, this is fast to find out
+    """
+    tensor._dims = dims
 
 
 def _check_dims(name: str, dims: Sequence[Dim]) -> tuple[Dim, ...]:

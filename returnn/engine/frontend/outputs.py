@@ -11,6 +11,7 @@ import numpy
 from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
 from returnn.engine.hypothesis_files import Hypotheses
 from returnn.forward_iface import ForwardCallbackIface
+from returnn.frontend.search.result import NEVER
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.util.errors import ConfigError, check_known
 
@@ -180,7 +181,7 @@ class MeanProbabilities(ForwardCallbackIface):
 class HypothesesOutput(ForwardCallbackIface):
     """
     Collects hypotheses: the output `output`, labels over the frames, maybe with a beam; then with the output `scores`
-    (or `score`), a number for each entry of the beam.
+    (or `score`), a number for each entry of the beam. Places of the beam that a search found nothing for are left out.
     """
 
     def __init__(self, name: str) -> None:
@@ -214,7 +215,8 @@ class HypothesesOutput(ForwardCallbackIface):
             (float(score), _text(labels, row[: int(size)]))
             for score, row, size in zip(scores.raw_tensor, rows, sizes, strict=True)
         ]
-        self.results[seq_tag] = sorted(hypotheses, key=lambda pair: -pair[0])
+        best, *others = sorted(hypotheses, key=lambda pair: -pair[0])
+        self.results[seq_tag] = [best, *(pair for pair in others if pair[0] > NEVER / 2)]
 
 
 def _text(template: Tensor, labels: Any) -> str:

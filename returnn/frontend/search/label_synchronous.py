@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import returnn.frontend as rf
-from returnn.frontend.search.result import SearchResult, first_frames, follow_back, reorder
+from returnn.frontend.search.result import NEVER, SearchResult, first_frames, follow_back, reorder
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import ConfigError
-
-NEVER = -1e30  # log probability of what cannot be; finite, so that differences of it are numbers
 
 
 def beam_search(

@@ -8,10 +8,15 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 
+NEVER = -1e30  # log probability of what cannot be; finite, so that differences of it are numbers
+
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The hypotheses of each sequence, the best one first."""
+    """
+    The hypotheses of each sequence, the best one first. If there are fewer than places in the beam, the last places
+    have the score `NEVER`, and their labels mean nothing.
+    """
 
     labels: Tensor  # {batch..., beam_dim, spatial_dim}
     scores: Tensor  # {batch..., beam_dim}: log probabilities

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import returnn.frontend as rf
-from returnn.frontend.search.label_synchronous import NEVER, only_first
-from returnn.frontend.search.result import SearchResult, follow_back, reorder
+from returnn.frontend.search.label_synchronous import only_first
+from returnn.frontend.search.result import NEVER, SearchResult, follow_back, reorder
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import ConfigError
 

@@ -11,6 +11,7 @@ from returnn.torch.frontend.ctc import CtcTorchOps
 from returnn.torch.frontend.gradient import GradientTorchOps
 from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.parameter import ParameterTorchOps
+from returnn.torch.frontend.planned import PlannedTorchOps
 from returnn.torch.frontend.random import RandomTorchOps
 from returnn.torch.frontend.raw import RawTorchOps
 from returnn.torch.frontend.rec import RecTorchOps
@@ -32,6 +33,7 @@ class TorchBackend(
     NumericTorchOps,
     RandomTorchOps,
     GradientTorchOps,
+    PlannedTorchOps,
     Backend[torch.Tensor],
 ):
     """Operations are computed at once."""

@@ -14,7 +14,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.torch.frontend.sizes import as_shape, as_size, has_entries
 from returnn.util.errors import DimError
 
-_COMPARE: dict[str, Callable[..., Any]] = {
+COMPARE: dict[str, Callable[..., Any]] = {
     "equal": torch.eq,
     "not_equal": torch.ne,
     "less": torch.lt,
@@ -23,7 +23,7 @@ _COMPARE: dict[str, Callable[..., Any]] = {
     "greater_equal": torch.ge,
 }
 _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-_COMBINE: dict[str, Callable[..., Any]] = {
+COMBINE: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -38,7 +38,7 @@ _COMBINE: dict[str, Callable[..., Any]] = {
     "squared_difference": lambda a, b: torch.square(a - b),
     "logaddexp": torch.logaddexp,
 }
-_ACTIVATION: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+ACTIVATION: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "identity": lambda x: x,
     "log_sigmoid": torch.nn.functional.logsigmoid,
     "relu": torch.nn.functional.relu,
@@ -57,6 +57,11 @@ _REDUCE: dict[str, Callable[..., Any]] = {
     "mean": torch.mean,
     "logsumexp": torch.logsumexp,
 }
+
+
+def activation_function(name: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """:return: elementwise function"""
+    return ACTIVATION.get(name) or getattr(torch, name)  # type: ignore[no-any-return]
 
 
 def _clamp_or(function: Callable[..., torch.Tensor], bound: str, a: Any, b: Any) -> torch.Tensor:
@@ -154,19 +159,18 @@ class RawTorchOps:
     def compare_raw(a: torch.Tensor, kind: str, b: torch.Tensor) -> torch.Tensor:
         """:return: comparison"""
         if not isinstance(a, torch.Tensor):  # a number
-            return _COMPARE[_MIRRORED.get(kind, kind)](b, a)
-        return _COMPARE[kind](a, b)
+            return COMPARE[_MIRRORED.get(kind, kind)](b, a)
+        return COMPARE[kind](a, b)
 
     @staticmethod
     def combine_raw(a: torch.Tensor, kind: str, b: torch.Tensor) -> torch.Tensor:
         """:return: combination"""
-        return _COMBINE[kind](a, b)
+        return COMBINE[kind](a, b)
 
     @staticmethod
     def activation_raw(raw_tensor: torch.Tensor, func: str) -> torch.Tensor:
         """:return: elementwise function"""
-        function = _ACTIVATION.get(func) or getattr(torch, func)
-        return function(raw_tensor)
+        return activation_function(func)(raw_tensor)
 
     @staticmethod
     def reshape_raw(raw_tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:

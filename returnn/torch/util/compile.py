@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from returnn.config import Config
+from returnn.torch.frontend.plans import plans
 from returnn.util.errors import ConfigError, check_known
 
 _OPTIONS = ("backend", "mode", "dynamic", "fullgraph", "options")
@@ -37,6 +38,7 @@ def compiler_of_config(config: Config, device: torch.device) -> Callable[[Callab
         for name in wanted:
             check_known("option", name, _OPTIONS, where="option 'torch_compile'")
         options.update(wanted)
+    plans.are_used = False  # it would have to guard each of them
     if isinstance(options["backend"], str):
         backends = torch.compiler.list_backends(exclude_tags=())
         check_known("backend", options["backend"], backends, where="option 'torch_compile'")

@@ -8,6 +8,7 @@ from returnn.config import Config, set_global_config
 from returnn.engine.frontend import tasks
 from returnn.log import log
 from returnn.tensor import batch_dim
+from returnn.torch.frontend.plans import plans
 from returnn.torch.util import compile as compiling
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError
@@ -19,13 +20,15 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "suppress_errors", torch._dynamo.config.suppress_errors)
+    suppress_errors = torch._dynamo.config.suppress_errors  # monkeypatch cannot set it back: it is no plain attribute
+    monkeypatch.setattr(plans, "are_used", True)  # compiling turns them off
     log.initialize(verbosity=[2])
     before = BackendEngine.selected_engine
     yield
     set_global_config(None)
     rf.select_backend_numpy()
     BackendEngine.selected_engine = before
+    torch._dynamo.config.suppress_errors = suppress_errors
     torch._dynamo.reset()
 
 
@@ -84,7 +87,7 @@ def test_without_a_compiler(monkeypatch):
     assert compiling.compiler_of_config(Config({"torch_compile": {"backend": "eager"}}), CPU) is not None
 
 
-def test_compiler_that_is_not_there_is_noticed(monkeypatch):
-    cpp = compiling.importlib.import_module("torch._inductor.config").cpp
-    monkeypatch.setattr(cpp, "cxx", ("no-such-compiler",))
-    assert "C++ compiler" in compiling._missing_compiler(CPU)
+def test_compiler_that_is_not_there_is_noticed():
+    config = compiling.importlib.import_module("torch._inductor.config")
+    with config.patch("cpp.cxx", ("no-such-compiler",)):
+        assert "C++ compiler" in compiling._missing_compiler(CPU)
