@@ -20,6 +20,25 @@ KINDS = {
     "lm": "language model on words, by an LSTM",
     "translation": "one text from another, by an encoder and a decoder with attention",
 }
+_SEARCH = "    returnn train.config ++task search   # decodes `dev`, into model/hypotheses.txt\n"
+_SPEECH = """- `train.hdf` and `dev.hdf`, with "data", features of frames, and "classes", labels{labels}.
+  Names of labels are those in the file. `returnn tool hdf-dump` writes any data set as such a file."""
+_FILES_OF_DATA = {  # what README.md says of them
+    "hybrid": _SPEECH.format(labels=", one for each frame"),
+    "ctc": _SPEECH.format(labels=""),
+    "attention": _SPEECH.format(labels="; the first label is the end of a sequence, and each sequence ends with it"),
+    "transducer": _SPEECH.format(labels=""),
+    "lm": """- `train.txt` and `dev.txt`, a sentence per line,
+- `words.vocab`, the words, of which the first one is `</s>`, the end of a sentence, and the second one `<unk>`.
+  `returnn tool make-vocab words FOLDER/words --text FOLDER/train.txt` makes it.""",
+    "translation": """- `source.train`, `target.train`, `source.dev`, `target.dev`, a sentence per line,
+- `source.vocab` and `target.vocab`, the words, in that of the target `</s>` as the first one.
+  `returnn tool make-vocab words FOLDER/source --text FOLDER/source.train` makes that of the source.""",
+}
+_NEEDED = {
+    "lm": ("train.txt", "dev.txt", "words.vocab"),
+    "translation": ("source.train", "target.train", "source.dev", "target.dev", "source.vocab", "target.vocab"),
+}
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUFFIX = ".template"
 _FILES = ("project_data.py", "README.md")
@@ -32,7 +51,11 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("name", help="of the new folder")
     kinds = "; ".join(f"{kind}: {what}" for kind, what in KINDS.items())
     parser.add_argument("--kind", default="attention", help=kinds)
-    parser.add_argument("--data", help="folder with data of your own, see README.md there. Default: data is generated")
+    parser.add_argument(
+        "--data",
+        help="folder with data of your own: if a file is missing there, it is said which ones are needed. Default: data"
+        " is generated",
+    )
     return parser
 
 
@@ -67,11 +90,20 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
         raise UserError(f"{folder!r} exists already.\n  Remove it, or choose another name.")
     if data is not None and not os.path.isdir(data):
         raise UserError(f"option '--data': there is no folder {data!r}.")
+    needed = _NEEDED.get(kind, ("train.hdf", "dev.hdf"))
+    missing = [] if data is None else [file for file in needed if not os.path.exists(os.path.join(data, file))]
+    if missing:
+        raise UserError(
+            f"option '--data': {data!r} has no {', '.join(map(repr, missing))}.\n"
+            f"  Kind {kind!r} needs:\n{_FILES_OF_DATA[kind]}"
+        )
     os.makedirs(folder)
     values = {
         "NAME": name,
         "KIND": kind,
         "WHAT": KINDS[kind],
+        "SEARCH": _SEARCH if kind in ("ctc", "attention", "translation") else "",
+        "FILES": _FILES_OF_DATA[kind],
         "DATA": repr("data" if data is None else os.path.abspath(data)),
         "IS_GENERATED": str(data is None),
     }
