@@ -137,3 +137,51 @@ def test_what_cannot_be_exported(tool, model, tmp_path):
     assert error == "error: option 'no_step': there is no function of this name in the config.\n"
     error = tool("torch_export_to_onnx", *model, file, "--output_names", "outputs", "--verbosity", 1)[2]
     assert error.startswith("error: option '--output_names': there is no output 'outputs'.\n  Did you mean 'output'")
+
+
+CONFORMER = """#!rnn.py
+import returnn.frontend as rf
+from returnn.frontend.encoder.conformer import ConformerConvSubsample, ConformerEncoder
+from returnn.tensor import Dim, batch_dim
+
+backend = "torch"
+behavior_version = 30
+task = "initialize_model"
+model = {model!r}
+time_dim, feature_dim, model_dim = Dim(None, name="time"), Dim(9, name="feature"), Dim(8, name="model")
+extern_data = {{"data": {{"dims": [batch_dim, time_dim, feature_dim], "feature_dim": feature_dim}}}}
+
+
+def get_model(**kwargs):
+    channels = [Dim(2, name="channels0"), Dim(2, name="channels1")]
+    subsample = ConformerConvSubsample(
+        feature_dim, out_dims=channels, filter_sizes=[(3, 3), (3, 3)], strides=[(2, 1), (1, 1)]
+    )
+    return ConformerEncoder(
+        feature_dim, model_dim, num_layers=1, num_heads=2, conv_kernel_size=3, input_layer=subsample
+    )
+
+
+def forward_step(*, model, extern_data, **kwargs):
+    encoded, frames_dim = model(extern_data["data"], in_spatial_dim=time_dim)
+    rf.get_run_ctx().mark_as_output(encoded, "encoded", dims=[batch_dim, frames_dim, model_dim])
+"""
+
+
+def test_onnx_of_a_conformer(tool, tmp_path):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "conformer.config"
+    path.write_text(CONFORMER.format(model=str(tmp_path / "net")), encoding="utf8")
+    made = Config()
+    made.load_file(str(path))
+    set_global_config(made)
+    before = BackendEngine.selected_engine
+    BackendEngine.select_engine(config=made)
+    tasks.initialize_model(made)
+    BackendEngine.selected_engine = before
+    set_global_config(None)
+    checkpoint = tmp_path / "net.000.pt"
+    status, out, err = tool("torch_export_to_onnx", path, checkpoint, tmp_path / "x.onnx", "--verbosity", 1)
+    assert (status, err) == (0, "")
+    assert "run by onnxruntime, it differs by " in out

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from returnn.frontend._backend import Backend, register_backend, register_backend_by_tensor_type
+from returnn.tensor import Dim, Tensor
 from returnn.torch.frontend.attention import AttentionTorchOps
 from returnn.torch.frontend.conv import ConvTorchOps
 from returnn.torch.frontend.ctc import CtcTorchOps
@@ -17,6 +20,7 @@ from returnn.torch.frontend.raw import RawTorchOps
 from returnn.torch.frontend.rec import RecTorchOps
 from returnn.torch.frontend.select import SelectTorchOps
 from returnn.torch.frontend.shape import ShapeTorchOps
+from returnn.torch.frontend.sizes import as_size
 from returnn.torch.frontend.softmax import SoftmaxTorchOps
 
 
@@ -41,6 +45,15 @@ class TorchBackend(
     name = "torch"
     RawTensorType = torch.Tensor
     dispatch_priority = 1
+
+    @classmethod
+    def slice(cls, source: Tensor, *, axis: Dim, start: Any = None, end: Any = None, **options: Any) -> Tensor:
+        """See the base. A graph of ONNX takes positions of one type alone."""
+        start, end = (
+            as_size(x.get_dim_value() if isinstance(x, Dim) else x) if isinstance(x, (Dim, torch.Tensor)) else x
+            for x in (start, end)
+        )
+        return super().slice(source, axis=axis, start=start, end=end, **options)
 
 
 register_backend(TorchBackend)
