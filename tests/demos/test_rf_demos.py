@@ -29,6 +29,8 @@ def test_trains_and_decodes(config, backend, tmp_path):
     for metric in metrics:
         assert re.search(rf"^search: {metric} [\d.]+", found, flags=re.MULTILINE), found
     assert "in the order of the corpus" in found
+    if backend == "torch":
+        assert "no errors" in run([*command, "++task", "check"], tmp_path)
 
 
 def run(arguments, folder):

@@ -416,6 +416,35 @@ def test_check_shows_modules_and_computes_nothing(tmp_path, capsys):
     assert "1. train_step: " in capsys.readouterr().out
 
 
+def test_check_knows_that_a_batch_has_sequences(tmp_path, capsys):
+    def train_step(*, model, extern_data, **_):
+        normed = model.norm(extern_data["data"])
+        rf.get_run_ctx().mark_as_loss(rf.reduce_sum(normed, axis=normed.feature_dim), "sum")
+
+    def get_model(**_):
+        model = rf.Module()
+        model.norm = rf.BatchNorm(small_model.feature_dim, use_mask=True)
+        return model
+
+    before = batch_dim.dyn_size_ext
+    tasks.check(config(tmp_path, task="check", get_model=get_model, train_step=train_step, forward_step=None))
+    assert "no errors" in capsys.readouterr().out
+    assert batch_dim.dyn_size_ext is before
+
+
+def test_check_names_misspelt_options(tmp_path, capsys):
+    with pytest.raises(ConfigError, match="the check found 1 error"):
+        tasks.check(config(tmp_path, task="check", train_stepp=lambda **_: None, anything=1))
+    out = capsys.readouterr().out
+    assert "1. config: there is no option 'train_stepp'. Did you mean 'train_step'?" in out
+    assert "WARNING: options that nobody reads, neither the toolkit nor the config itself: anything" in out
+
+
+def test_training_without_model_files_is_said(tmp_path, capsys):
+    tasks.train(config(tmp_path, model=None, num_epochs=1))
+    assert "WARNING: the option 'model' is not set, so the trained parameters are not saved." in capsys.readouterr().out
+
+
 def test_explain_says_why_not(tmp_path):
     with pytest.raises(ConfigError, match=r"rf.scan and rf.while_loop do in each frame what they say"):
         tasks.explain(config(tmp_path, task="explain"))

@@ -7,18 +7,19 @@ dims show within a second, also of a model that no memory would be enough for.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.config import Config
-from returnn.config.option_check import inspect_options, unsupported_text
+from returnn.config.option_check import inspect_options, unread_text, unsupported_text
 from returnn.engine.data import dataset_names, load_dataset, load_first_sequence
 from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.log import log
-from returnn.tensor import TensorDict
+from returnn.tensor import Tensor, TensorDict, batch_dim
 from returnn.util.errors import ConfigError, UserError
 
 _INDENT = "  "
@@ -29,8 +30,7 @@ def check_model(config: Config) -> None:
     :param config: with `get_model`, `train_step`, maybe `forward_step`
     :raises ConfigError: if there is an error
     """
-    errors = [unsupported_text(name, config.options.backend) for name in inspect_options(config).unsupported]
-    errors += inspect_options(config).wrong
+    errors = _option_errors(config)
     looked_at = ["options"]
     templates: TensorDict | None = None
     try:
@@ -51,11 +51,35 @@ def check_model(config: Config) -> None:
     print("no errors", file=log.v1)
 
 
+def _option_errors(config: Config) -> list[str]:
+    """:return: errors; names that may be right are warned of"""
+    options = inspect_options(config)
+    misspelt = [f"there is no option {name!r}. Did you mean {known!r}?" for name, known in options.misspelt.items()]
+    is_error = not config.options.allow_unknown_options
+    for text in [] if is_error else misspelt:
+        log.print_warning(text)
+    if options.unread:
+        log.print_warning(unread_text(options.unread))
+    unsupported = [unsupported_text(name, config.options.backend) for name in options.unsupported]
+    return [*(f"config: {text}" for text in misspelt if is_error), *unsupported, *options.wrong]
+
+
+@contextlib.contextmanager
+def _with_number_of_sequences() -> Iterator[None]:
+    """A batch has some number of sequences, as in a run, where means over the batch need it."""
+    before = batch_dim.dyn_size_ext
+    batch_dim.dyn_size_ext = Tensor("batch:size", [], "int32")
+    try:
+        yield
+    finally:
+        batch_dim.dyn_size_ext = before
+
+
 def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> list[str]:
     functions = ModelFunctions(config)
     dtype = config.options.default_float_dtype or rf.get_default_float_dtype()
     errors = []
-    with rf.backend_ctx("template"), rf.set_default_float_dtype_ctx(dtype):
+    with rf.backend_ctx("template"), rf.set_default_float_dtype_ctx(dtype), _with_number_of_sequences():
         try:
             model = functions.make_model(epoch=1, step=0)
         except UserError as exc:

@@ -234,6 +234,8 @@ class Training:
 
     def _check_options(self) -> None:
         """:raises ConfigError: now, if options make no sense that are needed later"""
+        if not self.config.options.model:
+            log.print_warning("the option 'model' is not set, so the trained parameters are not saved.")
         cleanup_policy(self.config.options.cleanup_old_models)
         best_model_options(self.config)
         if self.control.filename:
