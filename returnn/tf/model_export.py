@@ -71,7 +71,8 @@ def freeze(config: Config, checkpoint: str, mode: GraphMode, *, epoch: int = 1) 
             session.run(tf.raw_ops.AssignVariableOp(resource=variable.outputs[0], value=values[name]))
         output_ops = [tensor.partition(":")[0] for tensor in exported.outputs.values()]
         graph_def = exported.graph.as_graph_def()
-        constant = tf1.graph_util.convert_variables_to_constants(session, graph_def, output_ops)
+        with _without_advice():
+            constant = tf1.graph_util.convert_variables_to_constants(session, graph_def, output_ops)
     return _with_own_batch_size(exported, constant)
 
 
@@ -130,6 +131,18 @@ def _without_kernels() -> Iterator[None]:
             os.environ[_NATIVE] = before
 
 
+@contextlib.contextmanager
+def _without_advice() -> Iterator[None]:
+    """Functions of graphs are deprecated in TensorFlow 2, of which a user of this toolkit need not hear."""
+    logger = tf.get_logger()
+    before = logger.level
+    logger.setLevel("ERROR")
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 def write_model(model: FrozenModel, path: str, kind: str) -> None:
     """
     :param model: from `freeze`
@@ -150,7 +163,7 @@ def _write_frozen(model: FrozenModel, path: str) -> None:
 def _write_saved_model(model: FrozenModel, path: str) -> None:
     aside = f"{path}.{os.getpid()}.tmp"
     try:
-        with _session(model) as (session, inputs, outputs):
+        with _session(model) as (session, inputs, outputs), _without_advice():
             tf1.saved_model.simple_save(session, aside, inputs, outputs)
         os.rename(aside, path)
     finally:

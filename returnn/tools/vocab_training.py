@@ -23,23 +23,29 @@ def write_words(texts: Iterable[str], prefix: str, size: int | None) -> dict[str
     :param prefix: of the names of the files
     :param size: at most so many labels, the most frequent ones
     :return: options of `Vocabulary`
+    :raises UserError: if there is no text, or the size is too small
     """
-    counts = Counter(word for text in texts for word in text.split())
-    return _written(prefix, _most_frequent(counts, size), unknown_label=UNKNOWN)
+    return _written(prefix, _most_frequent(_words_in(texts), size), unknown_label=UNKNOWN)
 
 
 def write_characters(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
     """See `write_words`."""
-    counts = Counter(char for text in texts for char in text.rstrip("\n"))
+    counts = _not_empty(Counter(char for text in texts for char in text.rstrip("\n")))
     written = _written(prefix, _most_frequent(counts, size), unknown_label=UNKNOWN)
     return {"class": "CharacterTargets", **written}
 
 
 def write_bpe(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
     """See `write_words`. The size is that of the vocabulary."""
-    counts = Counter(word for text in texts for word in text.split())
+    counts = _words_in(texts)
     num_chars = len({char for word in counts for char in word})
-    merges = learn_bpe(counts, max(_needed(size, "bpe") - len(_SPECIAL) - 2 * num_chars, 0))
+    at_least = len(_SPECIAL) + 2 * num_chars
+    if _needed(size, "bpe") < at_least:
+        raise UserError(
+            f"option '--size': {size} labels are not enough: the texts have {num_chars} characters, so that at least"
+            f" {at_least} are needed: each of them, within a word and at its end, {' and '.join(_SPECIAL)}."
+        )
+    merges = learn_bpe(counts, _needed(size, "bpe") - at_least)
     write_atomic(f"{prefix}.codes", codes_text(merges))
     encoder = StandardBytePairEncoder(f"{prefix}.codes")
     used = Counter(label for word, count in counts.items() for label in encoder.segment_sentence(word) * count)
@@ -88,9 +94,21 @@ def _written(prefix: str, labels: Sequence[str], **options: Any) -> dict[str, An
     return {"vocab_file": f"{prefix}.vocab", **options, "eos_label": END, "seq_postfix": [0]}
 
 
+def _words_in(texts: Iterable[str]) -> Counter[str]:
+    return _not_empty(Counter(word for text in texts for word in text.split()))
+
+
+def _not_empty(counts: Counter[str]) -> Counter[str]:
+    if not counts:
+        raise UserError("the texts are empty, so that there is nothing to make a vocabulary of.")
+    return counts
+
+
 def _most_frequent(counts: Counter[str], size: int | None) -> list[str]:
     labels = [label for label, _ in _sorted(counts) if label not in _SPECIAL]
-    return labels if size is None else labels[: max(size - len(_SPECIAL), 0)]
+    if size is not None and size <= len(_SPECIAL):
+        raise UserError(f"option '--size': {size} labels are not enough: two of them are {' and '.join(_SPECIAL)}.")
+    return labels if size is None else labels[: size - len(_SPECIAL)]
 
 
 def _sorted(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -63,6 +63,16 @@ def test_texts_of_a_dataset(tool, tmp_path):
     assert "'--size' is required" in tool("make-vocab", "bpe", tmp_path / "out", "--text", tmp_path / "text")[2]
 
 
+@pytest.mark.parametrize("kind", ["words", "chars", "bpe"])
+def test_too_few_labels_and_empty_texts(kind, text, tool, tmp_path):
+    status, _, err = tool("make-vocab", kind, tmp_path / "out", "--text", text, "--size", 2)
+    assert (status, err.startswith("error: option '--size': 2 labels are not enough")) == (1, True)
+    (tmp_path / "empty").write_text("\n")
+    status, _, err = tool("make-vocab", kind, tmp_path / "out", "--text", tmp_path / "empty", "--size", 50)
+    assert (status, err) == (1, "error: the texts are empty, so that there is nothing to make a vocabulary of.\n")
+    assert not (tmp_path / "out.vocab").exists()
+
+
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=6), st.integers(1, 5), min_size=1), st.integers(0, 8))
 def test_each_merge_is_the_most_frequent_pair(counts, num_merges):
     words = {word: [*word[:-1], f"{word[-1]}</w>"] for word in counts}
