@@ -12,11 +12,12 @@ from returnn.datasets.core.registry import get_dataset_class, known_dataset_clas
 from returnn.datasets.util import vocabulary
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.engine.learning_rate_control import learning_rate_control_names, learning_rate_control_type
-from returnn.help.class_text import Kind, rows_text
+from returnn.help.class_text import Kind, public_options, rows_text
 from returnn.help.mentioned import mentioned_text
-from returnn.help.network_classes import COMMON, NETWORK_KINDS, common_options_text, network_class_text
+from returnn.help.network_classes import COMMON, NETWORK_KINDS, common_options_of, common_options_text, network_class_text
 from returnn.help.option_text import option_text, options_text, table_text
 from returnn.tensor import tensor_axes
+from returnn.tf.layers.options.layer_options import options_of
 from returnn.util.errors import ConfigError, nearest_hint
 
 
@@ -32,6 +33,7 @@ KINDS = {
     "audio_features": Kind("features", lambda: ["ExtractAudioFeatures"], lambda name: ExtractAudioFeatures),
     "learning_rate_controls": Kind("learning rate control", learning_rate_control_names, learning_rate_control_type),
 }
+_MAX_OWNERS = 6
 LISTS = (*KINDS, "options", "axis")
 
 
@@ -54,7 +56,7 @@ def help_text(name: str, *, width: int) -> str:
     found = [about_option] if about_option else []
     found += [_class_text(kind, name, width) for kind, cls in KINDS.items() if name in set(cls.names())]
     if not found:
-        found = [text for text in [mentioned_text(name, width)] if text]
+        found = [text for text in [_text_of_option_in_dicts(name, width) or mentioned_text(name, width)] if text]
     if not found:
         raise ConfigError(f"--help: there is nothing of the name {name!r}.\n  {_hint(name)}Lists: {', '.join(LISTS)}.")
     if len(found) == 1:
@@ -83,6 +85,28 @@ def _class_text(kind: str, name: str, width: int) -> str:
     cls = KINDS[kind].get_class(name)
     options = table_text(LearningRateOptions, width)
     return f"{KINDS[kind].title} {name!r}\n\n{inspect.cleandoc(cls.__doc__)}\n\nOptions of the config:\n{options}"
+
+
+def _text_of_option_in_dicts(name: str, width: int) -> str | None:
+    """:return: which layers, losses, data sets and so on have an option of that name, and what it means there"""
+    of_layers = {option.name: option for option in public_options(common_options_of("layers"))}
+    if name in of_layers:
+        return f"option {name!r} of all layers (--help {COMMON})\n\n{of_layers[name].meaning}"
+    owners: dict[tuple[str, str], list[str]] = {}  # by kind and meaning
+    for kind in KINDS.values():
+        for owner in sorted(kind.names()):
+            options = {option.name: option for option in public_options(options_of(kind.get_class(owner)))}
+            if name in options and not owner.startswith("_"):
+                owners.setdefault((kind.title, options[name].meaning), []).append(owner)
+    if not owners:
+        return None
+    rows = [(title, _several(names), meaning) for (title, meaning), names in owners.items()]
+    return f"option {name!r} of\n\n{rows_text(['kind', 'which', 'meaning'], rows, width)}"
+
+
+def _several(names: list[str]) -> str:
+    shown = ", ".join(names[:_MAX_OWNERS])
+    return f"{shown}, ... ({len(names)})" if len(names) > _MAX_OWNERS else shown
 
 
 def _axis_text(width: int) -> str:

@@ -180,3 +180,20 @@ def test_help_is_quick_and_imports_no_tensorflow(name):
     assert done.stdout
     assert done.stderr.strip() == "False"
     assert os.times().children_user - start[1] < 2.0
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("seq_postfix", ["vocabulary", "BytePairEncoding", "indices that `get_seq` appends"]),
+        ("add_delayed_seq_data", ["data set", "LmDataset", 'adds the key "delayed"']),
+        ("seq_ordering", ["data set", "... (", '"laplace:.1000"']),
+        ("beam_width", ["loss", "ctc"]),
+        ("pool_size", ["layer class", "pool"]),
+        ("is_output_layer", ["of all layers (--help LayerBase)"]),
+    ],
+)
+def test_options_that_stand_in_dicts(name, parts):
+    text = help_text(name, width=200)
+    assert text.startswith(f"option {name!r} of")
+    assert all(part in text for part in parts), text
