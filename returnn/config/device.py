@@ -6,6 +6,8 @@ from returnn.config.config import Config
 from returnn.util.errors import ConfigError
 from returnn.util.system.gpu import have_gpu
 
+GPU_NAMES = ("gpu", "cuda")
+
 
 def tf_should_use_gpu(config: Config) -> bool:
     """
@@ -15,8 +17,20 @@ def tf_should_use_gpu(config: Config) -> bool:
     names = [name for name in config.options.device if name]
     if not names:
         return have_gpu()
-    if not any(name.startswith("gpu") for name in names):
+    if not asks_for_gpu(config):
         return False
     if not have_gpu():
         raise ConfigError(f"option 'device': {names[0]!r} is asked for, but there is no GPU.\n  Possible: 'cpu', None.")
     return True
+
+
+def asks_for_gpu(config: Config) -> bool:
+    """
+    :return: whether one of the devices that TensorFlow is to use is a GPU
+    :raises ConfigError: if there is no device of such a name
+    """
+    names = [str(name) for name in config.options.device if name]
+    unknown = [name for name in names if not name.startswith(("cpu", *GPU_NAMES))]
+    if unknown:
+        raise ConfigError(f"option 'device': TensorFlow has no {unknown[0]!r}.\n  Possible: 'cpu', 'gpu', 'gpu0'.")
+    return any(name.startswith(GPU_NAMES) for name in names)

@@ -30,6 +30,7 @@ from returnn.log import log
 from returnn.util.errors import ConfigError
 
 _MIN_SIMILARITY = 0.87  # of `difflib`: one wrong letter in eight, one missing in four, two in thirteen
+_MAYBE_SIMILAR = 0.8
 _MIN_LENGTH = 4
 _MAX_SHOWN = 3
 _TUNING = "hyper_param_tuning"  # with this task, values can be a `HyperParam` instead
@@ -86,7 +87,10 @@ def inspect_options(config: Config) -> OptionReport:
 
 def unread_text(names: Sequence[str]) -> str:
     """:return: a line about names that nothing uses"""
-    return f"options that nobody reads, neither the toolkit nor the config itself: {', '.join(names)}"
+    known = sorted(KNOWN_OPTIONS.difference(OLD_NETWORK))
+    nearest = {name: difflib.get_close_matches(name, known, n=1, cutoff=_MAYBE_SIMILAR) for name in names}
+    shown = [f"{name} (is it {nearest[name][0]!r}?)" if nearest[name] else name for name in names]
+    return f"options that nobody reads, neither the toolkit nor the config itself: {', '.join(shown)}"
 
 
 def unsupported_text(name: str, backend: str | None = None) -> str:

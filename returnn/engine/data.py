@@ -122,9 +122,9 @@ def load_task_dataset(config: Config, option: str) -> Dataset:
     if dataset is None:
         known = [key for key in ("train", *dataset_names(config)) if dataset_option(config, key)]
         example = f" There are: {', '.join(map(repr, known))}; such as {option} = {known[-1]!r}." if known else ""
+        what = f"there is no data {name!r}" if value is not None else "it is not set, and there is no data 'eval'"
         raise ConfigError(
-            f"option {option!r}: there is no data {name!r}.\n"
-            f"  It has to be the name of a data set, or the description of one.{example}"
+            f"option {option!r}: {what}.\n  It has to be the name of a data set, or the description of one.{example}"
         )
     return dataset
 

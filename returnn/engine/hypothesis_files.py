@@ -28,11 +28,16 @@ def write_hypotheses(filename: str, results: Mapping[str, HypothesesPerLayer], f
     :param file_format: one of `FILE_FORMATS`
     :raises ConfigError: if there is no such format, or if it cannot have hypotheses of several layers
     """
-    check_known("format", file_format, FILE_FORMATS, where="option 'search_output_file_format'")
+    check_file_format(file_format)
     text = "".join(FILE_FORMATS[file_format](results))
     data = text.encode("utf8")
     with open_atomic(filename, "wb") as file:
         file.write(gzip.compress(data, mtime=0) if filename.endswith(".gz") else data)
+
+
+def check_file_format(name: str) -> None:
+    """:raises ConfigError: if there is no such format"""
+    check_known("format", name, FILE_FORMATS, where="option 'search_output_file_format'")
 
 
 def read_hypotheses(filename: str) -> dict[str, HypothesesPerLayer]:

@@ -14,7 +14,13 @@ from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.engine.learning_rate_control import learning_rate_control_names, learning_rate_control_type
 from returnn.help.class_text import Kind, public_options, rows_text
 from returnn.help.mentioned import mentioned_text
-from returnn.help.network_classes import COMMON, NETWORK_KINDS, common_options_of, common_options_text, network_class_text
+from returnn.help.network_classes import (
+    COMMON,
+    NETWORK_KINDS,
+    common_options_of,
+    common_options_text,
+    network_class_text,
+)
 from returnn.help.option_text import option_text, options_text, table_text
 from returnn.tensor import tensor_axes
 from returnn.tf.layers.options.layer_options import options_of
@@ -56,7 +62,7 @@ def help_text(name: str, *, width: int) -> str:
     found = [about_option] if about_option else []
     found += [_class_text(kind, name, width) for kind, cls in KINDS.items() if name in set(cls.names())]
     if not found:
-        found = [text for text in [_text_of_option_in_dicts(name, width) or mentioned_text(name, width)] if text]
+        found = [text for text in [mentioned_text(name, width) or _text_of_option_in_dicts(name, width)] if text]
     if not found:
         raise ConfigError(f"--help: there is nothing of the name {name!r}.\n  {_hint(name)}Lists: {', '.join(LISTS)}.")
     if len(found) == 1:

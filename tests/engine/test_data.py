@@ -94,8 +94,9 @@ def test_missing_data_of_a_task():
     with pytest.raises(ConfigError) as info:
         load_task_dataset(Config({"train": DATA, "dev": DATA}), "search_data")
     assert str(info.value) == (
-        "option 'search_data': there is no data 'eval'.\n  It has to be the name of a data set, or the description of"
-        " one. There are: 'train', 'dev'; such as search_data = 'dev'."
+        "option 'search_data': it is not set, and there is no data 'eval'.\n"
+        "  It has to be the name of a data set, or the description of one. There are: 'train', 'dev';"
+        " such as search_data = 'dev'."
     )
 
 

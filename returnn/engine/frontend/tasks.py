@@ -13,14 +13,14 @@ from returnn.engine.frontend.model_pass import ModelPass
 from returnn.engine.frontend.outputs import HdfOutput, HypothesesOutput, MeanProbabilities
 from returnn.engine.frontend.references import References
 from returnn.engine.frontend.trained_model import TrainedModel
-from returnn.engine.hypothesis_files import FILE_FORMATS, Hypotheses
+from returnn.engine.hypothesis_files import Hypotheses, check_file_format
 from returnn.engine.output_statistics import OutputStatistics, analyzed_dataset, write_log_prior
 from returnn.engine.report.run_record import run_record
 from returnn.engine.run.unique_tags import check_new_tags
 from returnn.engine.search_results import CorpusOrder, print_scores, write_search_output
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, make_engine, train
 from returnn.log import log
-from returnn.util.errors import ConfigError, check_known
+from returnn.util.errors import ConfigError
 from returnn.util.files.atomic_file import check_writable
 from returnn.util.texts.text_scores import check_metrics
 
@@ -53,9 +53,7 @@ def search(config: Config) -> None:
     Hypotheses that `forward_step` marks for `search_data`, into `search_output_file`, scored by `search_metrics`; or to
     `forward_callback`.
     """
-    check_known(
-        "format", config.options.search_output_file_format, FILE_FORMATS, where="option 'search_output_file_format'"
-    )
+    check_file_format(config.options.search_output_file_format)
     check_metrics(config.options.search_metrics, where="option 'search_metrics'")
     engine = make_engine(config)
     engine.init_network_from_config()

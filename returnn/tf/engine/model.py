@@ -12,7 +12,8 @@ from returnn.engine.model_inputs import Inputs, ModelInputs, OutputOfSeqs, tags
 from returnn.tf.engine.engine import Engine
 from returnn.tf.engine.tasks import forward_engine, search_engine
 from returnn.tf.network import ExternData
-from returnn.util.errors import check_known
+from returnn.tf.network.extern_data import MissingData
+from returnn.util.errors import UserError, check_known
 
 _FORWARD = "forward: option 'layer'"
 
@@ -57,9 +58,19 @@ class Model:
         """
         name = layer or self.config.options.forward_output_layer
         engine = self._engine_for("forward", layer=name)
-        check_known("output", name, [layer.name for layer in engine.network.get_output_layers()], where=_FORWARD)
+        outputs_of_network = [layer.name for layer in engine.network.get_output_layers()]
+        if name not in outputs_of_network:
+            net_dict = engine.get_net_dict_for_epoch(epoch=engine.epoch)
+            check_known("layer", name, {*outputs_of_network, *net_dict}, where=_FORWARD)
+        dataset = self.inputs.dataset(inputs)
         outputs = OutputOfSeqs(name)
-        engine.forward_with_callback(dataset=self.inputs.dataset(inputs), callback=outputs, layers=[name])
+        try:
+            engine.forward_with_callback(dataset=dataset, callback=outputs, layers=[name])
+        except MissingData as exc:
+            needed = ", ".join(f"{key!r}: [...]" for key in [*dataset.get_data_keys(), exc.key])
+            raise UserError(
+                f"forward: the layer {name!r} needs the input {exc.key!r}, too: model.forward({{{needed}}})."
+            ) from exc
         return [outputs.by_tag[tag] for tag in tags(outputs.by_tag)]
 
     def prepare(self, what: str) -> int | None:

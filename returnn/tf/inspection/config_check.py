@@ -10,17 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from returnn.config import Config
+from returnn.config.device import asks_for_gpu
 from returnn.config.option_check import inspect_options, unread_text, unsupported_text
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import dataset_names, dataset_option, load_dataset, load_first_sequence
+from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.net_diff import is_same_net
 from returnn.tf.engine.engine import Engine
 from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import unused_layers
 from returnn.tf.inspection.report import NetReport, error_text, inspect_network
 from returnn.tf.network.extern_data import ExternData
+from returnn.tf.network.losses import no_loss_text
 from returnn.tf.updater.optimizer_choice import choose_optimizer
 from returnn.util.errors import ConfigError, UserError, nearest_hint
+from returnn.util.texts.text_scores import check_metrics
 
 _SEARCH_CLASSES = ("choice", "decide", "split_batch_beam", "ctc_decode")
 
@@ -70,6 +74,9 @@ def check_config(config: Config) -> ConfigReport:
     report = ConfigReport()
     _check_options(config, report)
     report.attempt(lambda: choose_optimizer(config))
+    report.attempt(lambda: asks_for_gpu(config))
+    report.attempt(lambda: check_metrics(config.options.search_metrics, where="option 'search_metrics'"))
+    report.attempt(lambda: check_file_format(config.options.search_output_file_format))
     report.looked_at.append("optimizer")
     with report.timed("network"):
         net_dicts = report.attempt(lambda: net_dicts_by_epoch(config)) or {}
@@ -146,6 +153,8 @@ def _check_options(config: Config, report: ConfigReport) -> None:
         report.add_error(error)
     if options.unread:
         report.warnings.append(unread_text(options.unread))
+    if config.has("num_epochs") and dataset_option(config, "train") is None:
+        report.warnings.append("there is no 'train', the data to train on.")
     report.looked_at.append("options")
 
 
@@ -177,7 +186,7 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
             for error in network.errors:
                 report.add_error(error)
             if dataset_option(config, "train") and not network.errors and not may_have_loss(network.layers):
-                report.add_error("training: no layer has a loss.\n  Add 'loss' and 'target' to a layer.")
+                report.add_error(no_loss_text(network.network.extern_data, purpose="training"))
     unused = unused_layers(net_dict, used)
     if unused:
         report.warnings.append(f"layers{of_epoch} that nothing uses: {', '.join(unused)}")

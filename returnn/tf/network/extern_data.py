@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -22,6 +22,18 @@ from returnn.tf.network.float_dtype import float_dtype_of_config
 from returnn.util.errors import ConfigError, nearest_hint
 
 tf1 = tf.compat.v1
+
+
+class MissingData(ConfigError):
+    """A data set has not all that a network needs."""
+
+    def __init__(self, key: str, have: Collection[str]) -> None:
+        """
+        :param key: what is missing
+        :param have: what is there
+        """
+        super().__init__(f"extern_data: the dataset has no {key!r}.\n  {nearest_hint(key, have)}")
+        self.key = key
 
 
 class ExternData(TensorDict):
@@ -44,6 +56,7 @@ class ExternData(TensorDict):
         self.default_input = default_input
         self.default_target = default_target
         self.extra_added_keys: set[str] = set()  # registered by layers
+        self.missing_targets: set[str] = set()  # which losses are left out for
         self._placeholders_wanted = bool(data)
         if data:
             self.register_from_dict(data)
@@ -150,7 +163,7 @@ class ExternData(TensorDict):
             if is_unused or key in self.extra_added_keys or key in ("seq_tag", "seq_idx"):
                 continue
             if key not in have:
-                raise ConfigError(f"extern_data: the dataset has no {key!r}.\n  {nearest_hint(key, have)}")
+                raise MissingData(key, have)
             sparse, dim = dataset.is_data_sparse(key), dataset.get_data_dim(key)
             if sparse != tensor.sparse or (tensor.dim is not None and dim != tensor.dim):
                 kind = "sparse" if sparse else "dense"

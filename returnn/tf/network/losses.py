@@ -11,8 +11,25 @@ from returnn.tf.layers.core.floors.layer_core import target_keys
 from returnn.tf.layers.core.loss_holder import LossHolder, total_of
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.network.data import NetworkData
+from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.layer_lists import subnets_without_layer
 from returnn.tf.util.collectives import share_of_constraints
+
+
+def no_loss_text(extern_data: ExternData, *, purpose: str) -> str:
+    """
+    :param extern_data: of the network, after its layers were made
+    :param purpose: what losses are needed for
+    :return: error for a network without losses: what is missing
+    """
+    if not extern_data.missing_targets:
+        hint = "Add 'loss' and 'target' to a layer, such as 'loss': 'ce', 'target': 'classes' to a softmax."
+        return f"{purpose}: no layer has a loss.\n  {hint}"
+    missing = ", ".join(map(repr, sorted(extern_data.missing_targets)))
+    return (
+        f"{purpose}: no layer has a loss that can be computed: 'extern_data' has no {missing}, its 'target'.\n"
+        f"  Without 'target', it is {extern_data.default_target!r}. Possible: {', '.join(sorted(extern_data.data))}."
+    )
 
 
 class NetworkLosses:
@@ -37,7 +54,10 @@ class NetworkLosses:
         keys = target_keys(target)
         for key in keys:
             self.data.make_layer_that_registers(key)
-        return all(key.startswith("layer:") or self.data.root.net.extern_data.has_data(key) for key in keys)
+        extern_data = self.data.root.net.extern_data
+        missing = [key for key in keys if not (key.startswith("layer:") or extern_data.has_data(key))]
+        extern_data.missing_targets.update(missing)
+        return not missing
 
     def initialized(
         self, reduce_func: Callable[[Any], Any] | None = None, with_total: bool = False

@@ -7,11 +7,10 @@ import resource
 import torch
 
 from returnn.config import Config
+from returnn.config.device import GPU_NAMES
 from returnn.util.errors import ConfigError
 from returnn.util.system.gpu import get_gpu_names
 from returnn.util.texts.human_readable import human_bytes_size
-
-_GPU_NAMES = ("gpu", "cuda")
 
 
 def device_of_config(config: Config) -> torch.device:
@@ -27,7 +26,7 @@ def device_of_config(config: Config) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     name = names[0]
     kind = name.rstrip("0123456789").rstrip(":")
-    if kind not in _GPU_NAMES:
+    if kind not in GPU_NAMES:
         try:
             return torch.device(name)
         except RuntimeError as exc:

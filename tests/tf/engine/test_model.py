@@ -114,11 +114,11 @@ def test_model_with_a_decoder(folder):
     assert "\u2581" not in text
     (output,) = model.forward(["\u2581a b"], layer="hidden")  # which needs no target, as the loop does
     assert output.shape == (2, 4)
-    with pytest.raises(UserError, match="the dataset has no 'classes'"):
+    with pytest.raises(UserError, match=r"forward: the layer 'output' needs the input 'classes', too: model\."):
         model.forward(["\u2581a b"])
     (labels,) = model.forward({"data": ["\u2581a b"], "classes": ["b"]})
     assert list(labels) == [2]
-    with pytest.raises(UserError, match=r"option 'layer': there is no output 'hiden'"):
+    with pytest.raises(UserError, match=r"option 'layer': there is no layer 'hiden'.\n  Did you mean 'hidden'"):
         model.forward(["\u2581a b"], layer="hiden")
     model.close()
     model = returnn.load("demo.config", search_output_layer=["output"])

@@ -54,8 +54,18 @@ def test_network_without_loss(tmp_path):
         assert str(info.value).startswith(f"{purpose}: no layer has a loss.\n  Add 'loss' and 'target' to a layer")
     options = {"extern_data": {"data": {"dim": 9}}, "network": NO_LOSS, "behavior_version": 30}
     assert check_config(Config(options)).errors == []  # nothing is trained
-    errors = check_config(Config({**options, "train": DEV, "check_data": False})).errors
-    assert errors == ["training: no layer has a loss.\n  Add 'loss' and 'target' to a layer."]
+    (error,) = check_config(Config({**options, "train": DEV, "check_data": False})).errors
+    assert error.startswith("training: no layer has a loss.\n  Add 'loss' and 'target' to a layer")
+
+
+def test_loss_without_its_target():
+    network = {"output": {"class": "softmax", "n_out": 3, "from": "data", "loss": "ce"}}
+    extern_data = {"data": {"dim": 9}, "labels": {"dim": 3, "sparse": True}}
+    options = {"extern_data": extern_data, "network": network, "train": DEV, "behavior_version": 30}
+    assert check_config(Config({**options, "check_data": False})).errors == [
+        "training: no layer has a loss that can be computed: 'extern_data' has no 'classes', its 'target'.\n"
+        "  Without 'target', it is 'classes'. Possible: data, labels."
+    ]
 
 
 @pytest.mark.parametrize("seq_ordering", ["sorted_reverse", "random"])

@@ -316,3 +316,21 @@ def test_table_in_a_terminal():
     assert "[time:data, B, 8]" in text  # and not markup
     assert "\x1b[33minside: depends on its own past, by 'prev:att'" in text
     assert "12 layers, 1,194 parameters" in text
+
+
+def test_what_a_run_would_only_say_later():
+    wrong = {"search_metrics": ["WER"], "search_output_file_format": "jsn", "device": "cdua"}
+    assert [error.partition("\n")[0] for error in check_config(Config(options(**wrong))).errors] == [
+        "option 'device': TensorFlow has no 'cdua'.",
+        "option 'search_metrics': there is no metric 'WER'.",
+        "option 'search_output_file_format': there is no format 'jsn'.",
+    ]
+
+
+def test_no_data_to_train_on():
+    given = options(trian=DATA, num_epochs=2)
+    del given["train"]
+    assert check_config(Config(given)).warnings == [
+        "options that nobody reads, neither the toolkit nor the config itself: trian (is it 'train'?)",
+        "there is no 'train', the data to train on.",
+    ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.hypothesis_files import FILE_FORMATS, HypothesesPerLayer
+from returnn.engine.hypothesis_files import HypothesesPerLayer, check_file_format
 from returnn.engine.report.run_record import run_record
 from returnn.engine.run.scores import describe_scores, with_perplexities
 from returnn.engine.run.unique_tags import check_new_tags
@@ -17,7 +17,6 @@ from returnn.tf.engine.outputs.hypotheses import HypothesisReader, ReferenceRead
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.passes.score_fetches import cross_entropies
 from returnn.tf.engine.session.network_session import NetworkSession
-from returnn.util.errors import check_known
 from returnn.util.files.atomic_file import check_writable
 from returnn.util.texts.text_scores import check_metrics
 
@@ -41,7 +40,7 @@ def search(
     :return: hypotheses by tag. With several layers, they are a dict by layer
     :raises ConfigError: if a layer does not exist or a format is not known
     """
-    check_known("format", output_file_format, FILE_FORMATS, where="option 'search_output_file_format'")
+    check_file_format(output_file_format)
     if output_file:
         check_writable(output_file)
     reader = HypothesisReader(session.network, output_layer_names)

@@ -16,6 +16,7 @@ from returnn.tf.engine.passes.non_finite import checked_objective
 from returnn.tf.frontend_low_level.users_random import without_state
 from returnn.tf.network import TFNetwork
 from returnn.tf.network.extern_data import ExternData
+from returnn.tf.network.losses import no_loss_text
 from returnn.tf.updater import Updater
 from returnn.util.errors import ConfigError
 
@@ -105,10 +106,7 @@ def check_has_loss(network: TFNetwork, *, purpose: str) -> None:
     network.maybe_construct_objective()
     has_constraints = network.total_constraints.op.type != "Const"
     if not network.losses_dict and not has_constraints:
-        raise ConfigError(
-            f"{purpose}: no layer has a loss.\n"
-            "  Add 'loss' and 'target' to a layer, such as 'loss': 'ce', 'target': 'classes' to a softmax."
-        )
+        raise ConfigError(no_loss_text(network.extern_data, purpose=purpose))
 
 
 def create_network(

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.config import Config
+from returnn.config.device import asks_for_gpu
 from returnn.util.errors import ConfigError
 from returnn.util.system.gpu import get_gpu_names
 
@@ -35,12 +36,12 @@ def _device_options(config: Config) -> dict[str, Any]:
     """
     :param config: its option `device`
     :return: options of a session: without GPUs, if only "cpu" is asked for
-    :raises ConfigError: if a GPU is asked for, and TensorFlow has none; says what was found
+    :raises ConfigError: if there is no such device; if a GPU is asked for, and TensorFlow has none; says what was found
     """
     names = [str(name) for name in config.options.device if name]
     if not names:
         return {}
-    if not any(name.startswith("gpu") for name in names):
+    if not asks_for_gpu(config):
         return {"device_count": {"GPU": 0}}
     if not tf.config.list_physical_devices("GPU"):
         raise ConfigError(

@@ -66,6 +66,11 @@ class CtcDecodeLayer(LayerBase):
         self.lm_file = lm_file
         self.lm_scale = lm_scale
         self.insertion_score = insertion_score
+        if lexicon and self.loss is not None:
+            raise ConfigError(
+                f"{self.where()}: with 'lexicon', the output has words, and the target has the labels that spell them,"
+                " so that no 'loss' can compare them.\n  Leave it out: search_metrics = ['wer'] scores the words."
+            )
         if beam_size == 1 and self._asks_python():
             raise ConfigError(f"{self.where()}: 'lexicon', 'lm_file' and 'insertion_score' need a 'beam_size' above 1.")
 
@@ -117,9 +122,11 @@ class CtcDecodeLayer(LayerBase):
         if target is None or target.sparse_dim is None:
             return self.new_dim("label", num_labels, kind=Dim.Types.Feature)
         if target.sparse_dim.dimension != num_labels:
+            expected = (target.sparse_dim.dimension or 0) + size - num_labels
             raise ConfigError(
                 f"{self.where()}: the source has {size} classes, of which {blank} is blank, but the target"
-                f" {self.target!r} has {target.sparse_dim.dimension} labels."
+                f" {self.target!r} has {target.sparse_dim.dimension} labels.\n"
+                f"  Expected 'n_out' of {self.sources[0].name!r}: {expected}, with blank."
             )
         return target.sparse_dim
 

@@ -5,7 +5,9 @@ import os
 import pytest
 
 from returnn.config import Config
+from returnn.config.device import asks_for_gpu
 from returnn.tf.engine.session.device import session_options
+from returnn.util.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +23,12 @@ def test_a_session_compiles_where_that_is_asked_for():
         assert options["device_count"] == {"GPU": 0}
         assert options["graph_options"]["optimizer_options"] == {"global_jit_level": 1}
         assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug=false --tf_xla_cpu_global_jit"
+
+
+def test_names_of_devices():
+    with pytest.raises(
+        ConfigError, match=r"option 'device': TensorFlow has no 'gup'\.\n  Possible: 'cpu', 'gpu', 'gpu0'"
+    ):
+        session_options(Config({"device": "gup"}))
+    assert asks_for_gpu(Config({"device": "cuda"}))
+    assert not asks_for_gpu(Config({"device": "cpu0"}))

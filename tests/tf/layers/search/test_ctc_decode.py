@@ -117,7 +117,11 @@ def test_language_model(tmp_path):
         ({"input_type": "log"}, "there is no input_type 'log'"),
         ({"lexicon": "x"}, "'lexicon', 'lm_file' and 'insertion_score' need a 'beam_size' above 1."),
         ({"blank_index": 4}, "option 'blank_index': 4 of 4 classes."),
-        ({"blank_index": 0}, "has 4 classes, of which 0 is blank, but the target 'classes' has 3 labels."),
+        (
+            {"blank_index": 0},
+            "has 4 classes, of which 0 is blank, but the target 'classes' has 3 labels.\n  Expected 'n_out' of",
+        ),
+        ({"lexicon": "x", "beam_size": 2, "loss": "edit_distance"}, "so that no 'loss' can compare them."),
         ({"lexicon": "x", "beam_size": 2, "with_vocab": False}, "option 'lexicon': the names of the labels are not"),
     ],
     ids=str,
