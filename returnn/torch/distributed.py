@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -100,6 +102,14 @@ class TorchWorkers(Processes):
 
     def _who_is_silent(self) -> list[int]:
         """Those who do not say as well that something failed."""
+        answer: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+        threading.Thread(target=lambda: answer.put(self._ask_all()), daemon=True).start()
+        try:
+            return answer.get(timeout=2 * _ANSWER_S)
+        except queue.Empty:
+            return [0]  # it has the store, and is stopped, so that a question never returns
+
+    def _ask_all(self) -> list[int]:
         try:
             self._store.set(f"failed/{self.rank}", "")
             end = time.monotonic() + _ANSWER_S
@@ -198,7 +208,9 @@ def _number(count: Tensor | float) -> float:
 
 
 def _is_of_connection(exc: RuntimeError) -> bool:
-    return isinstance(exc, torch.distributed.DistError) or any(name in str(exc) for name in ("gloo", "NCCL", "Gloo"))
+    """:return: whether another worker is the cause. Not all errors of the libraries have a class of their own."""
+    words = ("gloo", "Gloo", "NCCL", "Application timeout", "pair closure")
+    return isinstance(exc, torch.distributed.DistError) or any(word in str(exc) for word in words)
 
 
 _workers: TorchWorkers | None = None

@@ -60,13 +60,14 @@ def undisturbed(tmp_path_factory):
     return folder
 
 
-def test_started_again_it_ends_as_without_the_fault(tmp_path, undisturbed):
-    plan_fault(tmp_path, **FAULT, number=signal.SIGSTOP)
+@pytest.mark.parametrize("stopped", [0, 1])  # the first one also has what the others ask who is there
+def test_started_again_it_ends_as_without_the_fault(tmp_path, undisturbed, stopped):
+    plan_fault(tmp_path, **{**FAULT, "rank": stopped}, number=signal.SIGSTOP)
     status, text = Launched(tmp_path, IMPATIENT, restarts=RESTARTS).end()
     assert status == 0, text
     assert f"starts all again, 1 of {RESTARTS}" in text
     assert re.search("start training at epoch 2 of 3, after step [246]", text)
-    assert re.search(r"worker 0 of 2 ends, because worker 1 does not answer", text), text
+    assert re.search(f"worker {1 - stopped} of 2 ends, because worker {stopped} does not answer", text), text
     assert scores(tmp_path) == scores(undisturbed)
     wanted = parameters(undisturbed)
     assert all((value == wanted[name]).all() for name, value in parameters(tmp_path).items())
