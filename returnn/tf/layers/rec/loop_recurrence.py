@@ -150,7 +150,7 @@ class LoopRecurrence:
         for key in sorted(inputs.targets_of_frames & root.used_data_keys):
             has_data = root.extern_data.has_data(key)
             own = inputs.own_dim_of_target(key, root.extern_data.data[key]) if has_data else None
-            if own is not None:
+            if own is not None and own.dyn_size is not None:  # a graph for inputs alone has no targets
                 frames_of = "source" if layer.sources else "loop"
                 side_effects.add_effect(
                     check_of_lengths(own, inputs.time_dim, where=layer.where(), target=key, frames_of=frames_of)
