@@ -7,7 +7,7 @@ Where it has native kernels, TensorFlow has to load their library first. With `R
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from returnn.util.files.atomic_file import write_atomic
 
 tf1 = tf.compat.v1
 
+_CALLS_OF_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _COLLECTIONS = tuple(
     getattr(tf1.GraphKeys, name)
     for name in (
@@ -238,12 +239,28 @@ def _add_inputs(exported: ExportedGraph) -> None:
     batch_size = batch_dim.dyn_size
     given = () if batch_size is None else (batch_size.op,)
     needed = ops_before([exported.graph.as_graph_element(name) for name in names], given=given)
+    _check_needs_no_python(exported.graph, needed)
     for key, data in exported.network.extern_data.get_sorted_data_items():
         names = {} if data.raw_tensor is None else {key: data.raw_tensor.name, **_lengths(key, data)}
         tensors = {what: exported.graph.get_tensor_by_name(name) for what, name in names.items()}
         exported.inputs.update({what: tensor.name for what, tensor in tensors.items() if tensor.op in needed})
     if batch_size is not None:
         exported.inputs["size of the batch"] = batch_size.name
+
+
+def _check_needs_no_python(graph: tf.Graph, needed: Collection[tf.Operation]) -> None:
+    """:raises ConfigError: if an operation calls a Python function, which no graph file can have"""
+    functions = {function.signature.name: function.node_def for function in graph.as_graph_def().library.function}
+    todo = [(op.node_def, op.name) for op in needed]
+    while todo:
+        node, name = todo.pop()
+        if node.op in _CALLS_OF_PYTHON:
+            raise ConfigError(
+                f"operation {name!r}: calls a Python function, so that the graph cannot be exported.\n"
+                "  What asks Python: language models of KenLM, lexicons, BLEU, RASR, tf.numpy_function in a config."
+            )
+        called = [value.func.name for value in node.attr.values() if value.HasField("func")]
+        todo += [(inner, f"{name}/{inner.name}") for function in called for inner in functions.pop(function, ())]
 
 
 def _add_outputs(exported: ExportedGraph, mode: GraphMode, *, wanted: Sequence[str]) -> None:

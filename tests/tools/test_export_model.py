@@ -11,8 +11,10 @@ import tensorflow as tf
 
 import returnn.__main__ as rnn
 from returnn.config import Config
+from returnn.tf.graph_export import GraphMode, build_graph
 from returnn.tf.network import TFNetwork
 from returnn.util.backend_engine import BackendEngine
+from returnn.util.errors import ConfigError
 from tests.tools.test_search_models import OPTIONS as SEARCH_OPTIONS
 from tests.tools.test_search_models import write_config
 
@@ -138,3 +140,18 @@ def test_what_cannot_be_exported(tool, model, tmp_path):
     )
     none = tool("export_model", model, tmp_path / "a", "--verbosity", 1, "++model", tmp_path / "none")[2]
     assert none == "error: option '--checkpoint' is required, as the config has no model yet.\n"
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_what_asks_python_is_named(in_loop):
+    def ask(source, **kwargs):
+        raw = tf.numpy_function(lambda x: x, [source(0)], tf.float32)
+        return tf.ensure_shape(raw, source(0).shape)
+
+    asked = {"class": "eval", "eval": ask, "from": "data:source" if in_loop else "data"}
+    if in_loop:
+        unit = {"asked": asked, "output": {"class": "combine", "kind": "add", "from": ["asked", "prev:output"]}}
+        asked = {"class": "rec", "unit": unit, "from": "data"}
+    config = Config({"extern_data": {"data": {"dim": 2}}, "network": {"output": asked}, "behavior_version": 21})
+    with pytest.raises(ConfigError, match=r"operation .output/.*: calls a Python function"):
+        build_graph(config, GraphMode(train_flag=False))
