@@ -56,7 +56,11 @@ def test_models_and_the_next_epoch(model):
     ],
     ids=str,
 )  # fmt: skip
-def test_the_model_that_other_tasks_work_on(model, options, expected):
+def test_the_model_that_other_tasks_work_on(model, options, expected, tmp_path, monkeypatch):
+    (tmp_path / "x").mkdir()
+    for name in ("net", "net.012"):
+        (tmp_path / "x" / f"{name}.index").touch()
+    monkeypatch.chdir(tmp_path)
     epoch, filename = EngineBase.get_epoch_model(Config({"model": model, **options}))
     assert epoch == expected
     if "load" in options:

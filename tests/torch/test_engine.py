@@ -426,10 +426,10 @@ def test_check_knows_that_a_batch_has_sequences(tmp_path, capsys):
         model.norm = rf.BatchNorm(small_model.feature_dim, use_mask=True)
         return model
 
-    before = batch_dim.dyn_size_ext
+    batch_dim.dyn_size_ext = None
     tasks.check(config(tmp_path, task="check", get_model=get_model, train_step=train_step, forward_step=None))
     assert "no errors" in capsys.readouterr().out
-    assert batch_dim.dyn_size_ext is before
+    assert batch_dim.dyn_size_ext is None
 
 
 def test_check_names_misspelt_options(tmp_path, capsys):

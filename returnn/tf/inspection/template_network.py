@@ -107,9 +107,11 @@ class TemplateConstruction(Construction):
         layer = super().add(name, layer_class, **layer_desc)
         loop = getattr(layer, "compiled", None)
         if loop is not None:
-            if loop.inputs.time_dim.dyn_size_ext is None:
-                loop.inputs.time_dim.dyn_size_ext = Tensor("lengths", dims=[batch_dim], dtype="int32")
-                self.notes.made_up_lengths.append(loop.inputs.time_dim)
+            time_dim = loop.inputs.time_dim
+            if time_dim.dyn_size_ext is None:
+                time_dim.dyn_size_ext = Tensor("lengths", dims=[batch_dim], dtype="int32")
+            if not loop.inputs.has_known_length:
+                self.notes.made_up_lengths.append(time_dim)
             infer_initial_values(loop)
         return layer
 

@@ -304,7 +304,7 @@ def test_search_writes_hypotheses(file_format, tmp_path):
         (
             tasks.forward,
             {"task": "forward", "allow_random_model_init": True},
-            "option 'forward_data': there is no data",
+            "option 'forward_data': it is not set, and there is no data 'eval'",
         ),
         (
             tasks.search_task,

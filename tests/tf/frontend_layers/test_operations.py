@@ -29,7 +29,8 @@ DIFFERENTIABLE = [
 @pytest.fixture(scope="module")
 def runs(request: pytest.FixtureRequest) -> NetRuns:
     """All selected cases in one net dict."""
-    names = {i.callspec.params["case"].name for i in request.session.items if "runs" in i.fixturenames}
+    items = [item for item in request.session.items if item.module is request.module and "runs" in item.fixturenames]
+    names = {item.callspec.params["case"].name for item in items}
     return NetRuns([case for case in CASES if case.name in names], 1)
 
 

@@ -467,9 +467,8 @@ def _guess_from_options(network: Network, path: str, descriptions: Mapping[str, 
         if options.get("sparse"):
             return Tensor(name, dims=batch, dtype=options.get("dtype", "int32"), sparse_dim=feature, version=1)
         return Tensor(name, dims=[*batch, feature], dtype=dtype, feature_dim=feature, version=1)
-    return _guess_from_values_of_switch(network, path, descriptions) or _guess_from_branches(
-        network, path, descriptions
-    )
+    guess = _guess_from_values_of_switch(network, path, descriptions)
+    return guess if guess is not None else _guess_from_branches(network, path, descriptions)
 
 
 def _guess_from_values_of_switch(network: Network, path: str, descriptions: Mapping[str, Any]) -> Tensor | None:
