@@ -128,7 +128,8 @@ class NetRuns:
             if not x.dtype.startswith("complex")
         ]
         raws = [self._placeholders[(x.raw.name or "").removeprefix("data:")] for x in float_inputs(inputs)]
-        gradients = tf.gradients(tf.add_n(terms), raws)
+        total = tf.add_n([tf.cast(term, tf.float32) for term in terms]) if terms else tf.zeros([])
+        gradients = tf.gradients(total, raws)
         return [tf.zeros_like(x) if grad is None else grad for x, grad in zip(raws, gradients, strict=True)]
 
     def _add_data(self, extern_data: ExternData, inputs: NetInputs) -> None:
