@@ -16,11 +16,13 @@ CONFIGS = sorted((ROOT / "demos").glob("*/*.config"))
 CONFIGS = [path for path in CONFIGS if "get_model" not in path.read_text("utf8")]  # the others have no net dict
 MODES = {"forward": [], "search": ["--search", 1], "training": ["--train", 1, "--eval", 1]}
 WITHOUT_LABELS_NOTHING = "transducer"  # all of its layers need them
+ASKS_PYTHON = "kenlm_fusion"  # in search
 CASES = [
     pytest.param(config, mode, id=f"{config.stem}-{mode}")
     for config in CONFIGS
     for mode in MODES
     if mode == "training" or config.stem != WITHOUT_LABELS_NOTHING
+    if mode != "search" or config.stem != ASKS_PYTHON
 ]
 
 
@@ -48,6 +50,14 @@ def test_graph_of_a_demo_runs(config, mode, tool, tmp_path, monkeypatch):
     if mode == "training":
         assert values["update of the parameters"] is None
         assert any(what.startswith("loss ") for what in values)
+
+
+def test_a_search_with_ken_lm_is_no_graph(tool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = next(path for path in CONFIGS if path.stem == ASKS_PYTHON)
+    status, _, err = tool("compile_tf_graph", config, *MODES["search"], "--output_file", tmp_path / "graph.pb")
+    assert status == 1
+    assert "calls a Python function" in err
 
 
 def _names(text, kind):
