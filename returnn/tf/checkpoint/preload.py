@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from returnn.config.preloaded_file import PreloadedFile
+from returnn.log import log
 from returnn.tf.checkpoint.load import CustomCheckpointLoader, NetworkWithLayers
 
 
@@ -43,5 +44,9 @@ def set_preloaded_values(
                     custom_missing_load_func=file.custom_missing_load_func,
                 )
             loader.set_as_custom_init()
-            found.update({ref: ref.deref() for ref in loader.get_variable_value_map()})
+            loaded = {ref: ref.deref() for ref in loader.get_variable_value_map()}
+            if not loaded:  # no error, as a pretraining may add these layers later
+                what = f"no parameter with {file.prefix!r} in its name" if file.prefix else "no parameter"
+                log.print_warning(f"{file.where}: the network has {what} that is loaded from {file.filename!r}.")
+            found.update(loaded)
     return list(found.values())

@@ -1,6 +1,7 @@
 import pytest
 
 from returnn.config.preloaded_file import preloaded_files
+from returnn.log import log
 from returnn.tf.checkpoint.assign import run_custom_post_inits
 from returnn.tf.checkpoint.preload import set_preloaded_values
 from returnn.util.errors import ConfigError
@@ -46,6 +47,21 @@ def test_parameters_of_several_models(tmp_path):
             "own/W": -1.0,
         }
     assert [var.op.name for var in found] == ["output/am_encoder/W", "output/lm_lstm/W"]
+
+
+def test_a_prefix_that_no_parameter_has_is_said(tmp_path, monkeypatch):
+    with opened({"lstm/W": (4,)}) as model:
+        option = {"lm": {"filename": model.save(tmp_path / "lm.007", 7.0), "prefix": "ml_", "init_for_train": True}}
+    texts = []
+    monkeypatch.setattr(log, "print_warning", texts.append)
+    with opened({"lm_lstm/W": (4,)}) as model:
+        variables = list(model.variables.values())
+        assert not set_preloaded_values(preloaded_files(option), variables, is_training=True, has_own_checkpoint=False)
+    filename = option["lm"]["filename"]
+    assert texts == [
+        "option 'preload_from_files': 'lm': the network has no parameter with 'ml_' in its name that is loaded from "
+        f"{filename!r}."
+    ]
 
 
 def test_no_files():
