@@ -119,7 +119,8 @@ class HttpService(ThreadingHTTPServer):
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = self.server_address[:2]
+        name, self.server_port = self.server_address[:2]
+        self.server_name = str(name)
 
     @contextlib.contextmanager
     def running(self, *, on_end: Callable[[], None] = lambda: None) -> Iterator[None]:
