@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import gc
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -47,6 +49,17 @@ def fork_server() -> Iterator[ForkServer]:
     """Starts `rnn.py`, for all tests without importing TensorFlow anew."""
     with ForkServer() as server:
         yield server
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """:return: number of processes for `-n auto`: one more than cores, as some tests wait for processes of their own"""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays to the end: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
