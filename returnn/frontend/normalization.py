@@ -114,7 +114,9 @@ class LayerNorm(_Affine):
         :param x: {..., in_dim}
         :return: the dims of x
         """
-        return self._affine(normalize(x, axis=self.in_dim, epsilon=self.eps), x)
+        return get_backend_of(x).layer_norm(
+            x, in_dims=as_dims(self.in_dim), scale=self.scale, bias=self.bias, epsilon=self.eps
+        )
 
 
 class RMSNorm(_Affine):

@@ -12,6 +12,7 @@ from returnn.torch.frontend.attention import AttentionTorchOps
 from returnn.torch.frontend.conv import ConvTorchOps
 from returnn.torch.frontend.ctc import CtcTorchOps
 from returnn.torch.frontend.gradient import GradientTorchOps
+from returnn.torch.frontend.normalization import NormalizationTorchOps
 from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.parameter import ParameterTorchOps
 from returnn.torch.frontend.planned import PlannedTorchOps
@@ -32,6 +33,7 @@ class TorchBackend(
     CtcTorchOps,
     ConvTorchOps,
     AttentionTorchOps,
+    NormalizationTorchOps,
     ShapeTorchOps,
     SelectTorchOps,
     NumericTorchOps,

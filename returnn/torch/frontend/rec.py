@@ -22,7 +22,11 @@ class RecTorchOps:
         bias: torch.Tensor | None,
         lengths: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """:return: output, last state, by our kernel, or by PyTorch's own LSTM"""
+        """:return: output, last state, by our kernel, or by PyTorch's own LSTM; a single step by its cell"""
+        if lengths is None and raw_tensor.shape[0] == 1 and not torch.jit.is_tracing():
+            biases = () if bias is None else (bias, torch.zeros_like(bias))
+            h, c = torch.lstm_cell(raw_tensor[0], (h, c), ff_weight, rec_weight, *biases)
+            return h[None], h, c
         if native.has_operations(raw_tensor):
             return _lstm_by_kernel(raw_tensor, h, c, ff_weight, rec_weight, bias, lengths)
         return _lstm_of_torch(raw_tensor, h, c, ff_weight, rec_weight, bias, lengths)

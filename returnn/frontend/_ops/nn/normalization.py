@@ -1,4 +1,4 @@
-"""Batch normalization. The method here is made of others; a backend may know a faster way."""
+"""Batch and layer normalization. The methods here are made of others; a backend may know a faster way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,32 @@ from returnn.tensor._frontend import frontend
 
 
 class NormalizationOps(ReduceOps):
-    """Batch normalization (Ioffe and Szegedy 2015)."""
+    """Batch normalization (Ioffe and Szegedy 2015) and layer normalization (Ba et al. 2016)."""
+
+    @classmethod
+    def layer_norm(
+        cls,
+        source: Tensor,
+        *,
+        in_dims: Sequence[Dim],
+        scale: Tensor,
+        bias: Tensor | None,
+        epsilon: float,
+    ) -> Tensor:
+        """
+        :param source: {..., in_dims}
+        :param in_dims: over these, the mean becomes 0 and the variance 1
+        :param scale: [in_dims], factor
+        :param bias: [in_dims], added
+        :param epsilon: added to the variance
+        :return: the dims of source
+        """
+        out: Tensor = frontend().normalize(source, axis=in_dims, epsilon=epsilon) * scale
+        if bias is not None:
+            out = out + bias
+        if source.feature_dim is not None and source.feature_dim in out.dims:
+            out.feature_dim = source.feature_dim
+        return out
 
     @classmethod
     def batch_norm(
