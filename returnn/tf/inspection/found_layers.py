@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.plan import Placement
 
@@ -43,7 +43,7 @@ class FoundLayer:
         return getattr(self.layer, "debug_type_name", None) or ""
 
 
-def found_layers(network: Any) -> list[FoundLayer]:
+def found_layers(network: Network) -> list[FoundLayer]:
     """:return: all layers, each once, by name, those of a network behind the layer that it is inside of"""
     found: dict[str, FoundLayer] = {}
     for layer in _layers_of_network(network, depth=0, placement=None):
@@ -51,7 +51,7 @@ def found_layers(network: Any) -> list[FoundLayer]:
     return list(found.values())
 
 
-def _layers_of_network(network: Any, *, depth: int, placement: Placement | None) -> Iterator[FoundLayer]:
+def _layers_of_network(network: Network, *, depth: int, placement: Placement | None) -> Iterator[FoundLayer]:
     for name, layer in network.layers.items():
         if name != "data" and not name.startswith(_INTERNAL):
             yield from _with_inner(FoundLayer(layer, depth, placement))

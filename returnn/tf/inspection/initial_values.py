@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
+from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.loop.initial import InitialOutput, initial_value
 from returnn.tf.layers.rec.initial_parameter import InitialParameter
@@ -44,7 +45,7 @@ def infer_initial_values(loop: CompiledLoop) -> None:
 
 def _infer(
     loop: CompiledLoop,
-    network: Any,
+    network: Network,
     path: str,
     value: Any,
     template: Tensor,

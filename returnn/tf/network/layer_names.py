@@ -25,7 +25,7 @@ from returnn.util.errors import ConfigError, nearest_hint
 class NetworkLayerException(ConfigError):
     """Something is wrong with a layer."""
 
-    def __init__(self, message: str, layer_name: str, network: Any, net_dict: dict[str, Any] | None = None) -> None:
+    def __init__(self, message: str, layer_name: str, network: Network, net_dict: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.layer_name = layer_name
         self.network = network
@@ -51,7 +51,7 @@ class CannotHandleUndefinedSourcesException(NetworkLayerException):
 class NetworkConstructionDependencyLoopException(LayerNeedsItself, NetworkLayerException):
     """A layer needs itself."""
 
-    def __init__(self, network: Any, layer_name: str, constructing_layers: Any, net_dict: dict[str, Any]) -> None:
+    def __init__(self, network: Network, layer_name: str, constructing_layers: Any, net_dict: dict[str, Any]) -> None:
         chain = list(constructing_layers)
         chain = [*chain[chain.index(layer_name) :], layer_name] if layer_name in chain else [*chain, layer_name]
         message = (

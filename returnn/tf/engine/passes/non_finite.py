@@ -7,6 +7,8 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
+from returnn.tf.network import TFNetwork
+
 NON_FINITE_LOSS = "training objective is not finite"
 
 
@@ -15,7 +17,7 @@ def checked_objective(objective: tf.Tensor) -> tf.Tensor:
     return tf.debugging.check_numerics(objective, NON_FINITE_LOSS)
 
 
-def first_non_finite_layer(network: Any, session: tf.compat.v1.Session, feed: dict[Any, Any]) -> str | None:
+def first_non_finite_layer(network: TFNetwork, session: tf.compat.v1.Session, feed: dict[Any, Any]) -> str | None:
     """
     :param network: with its parameters as they were in the step
     :param feed: of the step
@@ -29,7 +31,7 @@ def first_non_finite_layer(network: Any, session: tf.compat.v1.Session, feed: di
     return next((repr(name) for name, is_finite in session.run(outputs, feed).items() if not is_finite), None)
 
 
-def non_finite_losses(network: Any, session: tf.compat.v1.Session, feed: dict[Any, Any]) -> list[str]:
+def non_finite_losses(network: TFNetwork, session: tf.compat.v1.Session, feed: dict[Any, Any]) -> list[str]:
     """
     :param network: with its parameters as they were in the step
     :param feed: of the step
