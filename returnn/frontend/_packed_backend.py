@@ -316,6 +316,7 @@ def _varlen_attention(
         fits = fits and len(x.dims) == len(common) + 3 and {*x.dims} == {batch, spatial, *common, features}
     if not fits:
         return None
+    # All three have to be packed over the same sequences, one behind the other: [frames, common..., features].
     raws: list[PackedRaw] = []
     contents = []
     for x, spatial, features in layouts:

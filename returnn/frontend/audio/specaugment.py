@@ -58,6 +58,7 @@ def specaugment(
     max_features = max_consecutive_feature_dims or max(feature_dim.size // 5, 1)
 
     def masked() -> Tensor:
+        # Each is 0 or 1: a training begins without masks, and gets more of them in two further stages.
         begin, more, most = _stages(steps) if global_train_step_dependent else (1, 1, 1)
         number = (1 + more + 2 * most) * begin
         at_least = (more + most) * begin

@@ -113,7 +113,7 @@ class _Search:
     def next(self, frame: Any, hyps: rf.State) -> tuple[dict[str, Tensor], rf.State]:
         """:return: what to note of this frame; the hypotheses after it"""
         log_prob = rf.cast(self.score(frame, hyps.model), hyps.score.dtype)
-        if self.label_score is not None:
+        if self.label_score is not None:  # it counts once for a label, not for each of its frames
             symbols = rf.range_over_dim(self.wb_dim, device=log_prob.device)
             begins = symbols != self.blank
             if self.label_loop:
@@ -122,11 +122,13 @@ class _Search:
             log_prob = rf.combine_bc(log_prob, "+", rf.where(begins, further, 0.0, allow_broadcast_all_sources=True))
         scores = rf.maximum(rf.combine_bc(hyps.score, "+", log_prob), NEVER)
         assert self.beam_dim.size is not None
+        # Some of them turn out to have the same labels below, and become one. So more than a beam is taken at first.
         candidates = min(2 * self.beam_dim.size, self.beam_dim.size * self.wb_dim.dimension)
         score, (came_from, symbol), candidate_dim = rf.top_k(scores, axis=[self.beam_dim, self.wb_dim], k=candidates)
         came_from, symbol = rf.cast(came_from, "int32"), rf.cast(symbol, "int32")
         before = rf.gather(hyps.last, indices=came_from, axis=self.beam_dim)
         begins = self.begins_label(symbol, before)
+        # To compare the labels themselves takes longer, the more there are; two hashes of them are compared instead.
         hashes = [
             self._extended(rf.gather(number, indices=came_from, axis=self.beam_dim), symbol, begins, *constants)
             for number, constants in zip(hyps.hashes, _HASHES, strict=True)

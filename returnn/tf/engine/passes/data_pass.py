@@ -153,7 +153,7 @@ class DataPass(ResumablePass):
                 values = self._step(fetches, batch, interrupts)
                 long_steps.end_step()
                 means = self.scores.add({key: value for key, value in values.items() if key not in self.extra_fetches})
-                self._check_finite(means, batch)
+                self._check_finite(means, batch)  # before anything of this step is written or handed on
                 if self.extra_fetches_callback:
                     self.extra_fetches_callback(**{name: values[name] for name in self.extra_fetches})
                 self.num_steps += 1
@@ -167,6 +167,7 @@ class DataPass(ResumablePass):
                     complete_frac=batch.complete_frac,
                     details=[*_details(values), *self._details_of_batch(batch)],
                 )
+                # Signals, saving, limits of time: what one worker wishes for, all do after the same step.
                 agreed = self._steps.agreed(lambda: self._wishes(self.num_steps, interrupts))
                 self._end_step(agreed, interrupts, where=f"{report_prefix}, step {self.num_steps}")
             if self.session.updater is not None and not self.train:
