@@ -34,9 +34,8 @@ class NormalizationOps(ReduceOps):
         out: Tensor = frontend().normalize(source, axis=in_dims, epsilon=epsilon) * scale
         if bias is not None:
             out = out + bias
-        if source.feature_dim is not None and source.feature_dim in out.dims:
-            out.feature_dim = source.feature_dim
-        return out
+        has_feature_dim = source.feature_dim is not None and source.feature_dim in out.dims
+        return out.copy_with_roles(feature_dim=source.feature_dim) if has_feature_dim else out
 
     @classmethod
     def batch_norm(
@@ -81,8 +80,8 @@ class NormalizationOps(ReduceOps):
         if mean is None or variance is None:
             mean, variance = rf.moments(source, axes, use_mask=use_mask, distributed=distributed)
         elif train_flag is not False:
-            mean, variance = cls._batch_norm_in_training(
-                source, axes, mean, variance, momentum, train_flag, use_mask=use_mask, distributed=distributed
+            mean, variance = _batch_norm_in_training(
+                cls, source, axes, mean, variance, momentum, train_flag, use_mask=use_mask, distributed=distributed
             )
         factor = rf.rsqrt(variance + epsilon)
         if affine and gamma is not None:
@@ -94,34 +93,34 @@ class NormalizationOps(ReduceOps):
         result.feature_dim = source.feature_dim
         return result
 
-    @classmethod
-    def _batch_norm_in_training(
-        cls,
-        source: Tensor,
-        axes: Sequence[Dim],
-        running_mean: Any,
-        running_variance: Any,
-        momentum: float,
-        train_flag: bool | Tensor,
-        *,
-        use_mask: bool,
-        distributed: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """:return: mean and variance to use. The running ones are changed."""
-        rf = frontend()
-        mean, variance = rf.moments(source, axes, use_mask=use_mask, distributed=distributed)
-        count = rf.num_elements_of_shape(axes, use_mask=use_mask)
-        count = rf.cast(rf.convert_to_tensor(count, dims=(), dtype="int32"), source.dtype)
-        if distributed:
-            count = cls.reduce_distributed(count, mode="sum")
-        unbiased = variance * (count / rf.maximum(count - 1.0, 1.0))
-        used = []
-        for running, value, new in ((running_mean, mean, mean), (running_variance, variance, unbiased)):
-            change = (rf.stop_gradient(new) - running) * momentum
-            if isinstance(train_flag, bool):
-                used.append(value)
-            else:
-                used.append(rf.where(train_flag, value, running))
-                change = rf.where(train_flag, change, 0.0)
-            running.assign_add(change)
-        return used[0], used[1]
+
+def _batch_norm_in_training(
+    backend: type[NormalizationOps],
+    source: Tensor,
+    axes: Sequence[Dim],
+    running_mean: Any,
+    running_variance: Any,
+    momentum: float,
+    train_flag: bool | Tensor,
+    *,
+    use_mask: bool,
+    distributed: bool,
+) -> tuple[Tensor, Tensor]:
+    """:return: mean and variance to use. The running ones are changed."""
+    rf = frontend()
+    mean, variance = rf.moments(source, axes, use_mask=use_mask, distributed=distributed)
+    count = rf.num_elements_of_shape(axes, use_mask=use_mask)
+    count = rf.cast(rf.convert_to_tensor(count, dims=(), dtype="int32"), source.dtype)
+    if distributed:
+        count = backend.reduce_distributed(count, mode="sum")
+    unbiased = variance * (count / rf.maximum(count - 1.0, 1.0))
+    used = []
+    for running, value, new in ((running_mean, mean, mean), (running_variance, variance, unbiased)):
+        change = (rf.stop_gradient(new) - running) * momentum
+        if isinstance(train_flag, bool):
+            used.append(value)
+        else:
+            used.append(rf.where(train_flag, value, running))
+            change = rf.where(train_flag, change, 0.0)
+        running.assign_add(change)
+    return used[0], used[1]
