@@ -399,7 +399,8 @@ def _help() -> str:
     flags = make_parser().format_help().partition("\n\n")[2].strip()
     return (
         "usage: rnn.py CONFIG [CONFIG ...] [++option value ...]\n"
-        "       rnn.py --help NAME  what an option, layer, loss, unit, optimizer, data set or vocabulary is for\n"
+        "       rnn.py --help NAME  what an option, layer, loss, unit, optimizer, data set, task or tool is for\n"
+        "       rnn.py --help WORDS  what there is about them: perplexity, export, 'learning curve'\n"
         "       rnn.py --help LIST  of options, layers, losses, units, optimizers, datasets, vocabularies, axis\n"
         "       rnn.py new NAME     writes a folder with a config that trains at once; new --help lists the kinds\n"
         "       rnn.py view FOLDER  shows runs in the browser: curves, options, pictures, errors\n"

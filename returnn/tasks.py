@@ -54,8 +54,8 @@ class Task:
 TASKS = {
     task.name: task
     for task in [
-        Task("train", "trains, with evaluation per epoch; the default", f"{_TASKS}:train"),
-        Task("eval", "scores dev/eval data with one checkpoint", f"{_TASKS}:evaluate"),
+        Task("train", "trains, with evaluation per epoch; resumes where it stopped; the default", f"{_TASKS}:train"),
+        Task("eval", "scores dev/eval data with one checkpoint; says perplexity and errors", f"{_TASKS}:evaluate"),
         Task(
             "search",
             "decodes with beam search; can write the hypotheses",

@@ -22,8 +22,11 @@ from returnn.help.network_classes import (
     network_class_text,
 )
 from returnn.help.option_text import option_text, options_text, table_text
+from returnn.help.search import found_by_words
+from returnn.tasks import TASKS
 from returnn.tensor import tensor_axes
 from returnn.tf.layers.options.layer_options import options_of
+from returnn.tools.registry import purpose_of, tool_modules
 from returnn.util.errors import ConfigError, nearest_hint
 
 
@@ -40,6 +43,7 @@ KINDS = {
     "learning_rate_controls": Kind("learning rate control", learning_rate_control_names, learning_rate_control_type),
 }
 _MAX_OWNERS = 6
+_PLAIN_WORDS = re.compile(r"[a-z ]+")
 LISTS = (*KINDS, "options", "axis")
 
 
@@ -61,13 +65,31 @@ def help_text(name: str, *, width: int) -> str:
     about_option = option_text(name, width)
     found = [about_option] if about_option else []
     found += [_class_text(kind, name, width) for kind, cls in KINDS.items() if name in set(cls.names())]
+    found += [text for text in (_task_text(name), _tool_text(name)) if text]
     if not found:
-        found = [text for text in [mentioned_text(name, width) or _text_of_option_in_dicts(name, width)] if text]
-    if not found:
+        found = [text for text in [_text_of_other_names(name, width)] if text]
+    is_word = bool(_PLAIN_WORDS.fullmatch(name)) and not about_option
+    words = found_by_words(name, {} if found else KINDS, width, with_pages=not found) if is_word or not found else None
+    if not found and not words:
         raise ConfigError(f"--help: there is nothing of the name {name!r}.\n  {_hint(name)}Lists: {', '.join(LISTS)}.")
-    if len(found) == 1:
-        return found[0]
-    return "\n\n".join([f"{len(found)} things have the name {name!r}.", *map(_with_heading, found)])
+    if len(found) > 1:
+        found = [f"{len(found)} things have the name {name!r}.", *map(_with_heading, found)]
+    return "\n\n".join([*found, *([f"found by the words {name!r}:\n\n{words}"] if words else [])])
+
+
+def _text_of_other_names(name: str, width: int) -> str | None:
+    """:return: about what has that name, beyond what a config names; plain words in the code would help nobody"""
+    mentioned = None if _PLAIN_WORDS.fullmatch(name) else mentioned_text(name, width)
+    return mentioned or _text_of_option_in_dicts(name, width)
+
+
+def _task_text(name: str) -> str | None:
+    return f"task {name!r} (++task {name})\n\nIt {TASKS[name].purpose}." if name in TASKS else None
+
+
+def _tool_text(name: str) -> str | None:
+    module = tool_modules().get(name)
+    return f"tool {name!r} (returnn tool {name} --help)\n\n{purpose_of(module)}" if module else None
 
 
 def _with_heading(text: str) -> str:

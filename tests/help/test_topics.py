@@ -18,7 +18,9 @@ from returnn.help.network_classes import NETWORK_KINDS
 from returnn.help.option_text import option_text, readers_of
 from returnn.help.reference import FOLDER, pages
 from returnn.help.topics import KINDS, help_text
+from returnn.tasks import TASKS
 from returnn.tf.layers.options.layer_options import options_of
+from returnn.tools.registry import tool_modules
 from returnn.util.errors import ConfigError
 
 ROOT = Path(returnn.__file__).parent.parent
@@ -59,7 +61,7 @@ def test_an_option_that_is_a_dict_has_its_keys():
 
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.keys_of])
 def test_each_key_of_options_that_are_dicts_has_a_meaning(name):
-    header, *rows = help_text(name, width=1000).partition("keys of the dict:\n\n")[2].splitlines()
+    header, *rows = help_text(name, width=1000).partition("keys of the dict:\n\n")[2].partition("\n\n")[0].splitlines()
     assert len(rows) > 2
     for row in rows:
         assert len(row) > header.index("meaning"), row
@@ -180,6 +182,46 @@ def test_help_is_quick_and_imports_no_tensorflow(name):
     assert done.stdout
     assert done.stderr.strip() == "False"
     assert os.times().children_user - start[1] < 2.0
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("perplexity", ["++task", "eval", "calculate_exp_loss"]),
+        ("export", ["returnn tool export-model", "returnn tool compile-tf-graph", "docs/tools.md"]),
+        ("exporting", ["returnn tool export-model"]),
+        ("onnx", ["returnn tool torch-export-to-onnx"]),
+        ("bleu", ["loss 'bleu'", "returnn tool score", "search_metrics"]),
+        ("wer", ["returnn tool score", "search_metrics"]),
+        ("serve", ["task 'serve'", "web_server_port"]),
+        ("score", ["tool 'score'"]),
+        ("checkpoint", ["returnn tool convert-checkpoint", "docs/reliability.md"]),
+        ("resume", ["++task", "train", "docs/reliability.md"]),
+        ("beam", ["++task", "search", "ctc_decode", "docs/concepts/beams.md"]),
+        ("learning curves", ["rnn.py view", "learning_curve_file", "docs/viewer.md"]),
+        ("Beam Search", ["search", "ctc_decode"]),
+    ],
+)
+def test_words_find_what_is_called_otherwise(words, parts):
+    text = help_text(words, width=200)
+    assert [part for part in parts if part not in text] == []
+    assert "decide_keep_beam" not in help_text("wer", width=200)  # "were" is another word
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_task_has_help(task):
+    assert TASKS[task].purpose in help_text(task, width=200)
+
+
+@pytest.mark.parametrize("tool", tool_modules())
+def test_each_tool_has_help(tool):
+    assert f"returnn tool {tool} --help" in help_text(tool, width=200)
+
+
+def test_words_about_nothing():
+    for words in ("zebra", "beam zebra", " "):
+        with pytest.raises(ConfigError, match="there is nothing of the name"):
+            help_text(words, width=80)
 
 
 @pytest.mark.parametrize(

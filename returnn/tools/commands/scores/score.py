@@ -1,4 +1,4 @@
-"""Scores hypotheses by references: word error rate, character error rate, BLEU; shows alignments."""
+"""Scores hypotheses by references: word error rate (WER), character error rate (CER), BLEU; shows alignments."""
 
 import argparse
 
