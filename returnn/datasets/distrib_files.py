@@ -19,6 +19,7 @@ from returnn.datasets.core.wrapper import copy_seq
 from returnn.datasets.util.seq_lists import load_python_data
 from returnn.util.errors import ConfigError
 from returnn.util.files.paths_in_options import find_paths
+from returnn.util.texts.counted import counted
 
 Filename = str
 FileTree: TypeAlias = Filename | tuple["FileTree", ...] | dict[Any, "FileTree"] | list["FileTree"]
@@ -77,7 +78,8 @@ class DistributeFilesDataset(CachedDataset2):
         num_parts = self.partition_epoch * (self._num_shards if distrib_shard_files else 1)
         if num_parts > len(self.files):
             raise ConfigError(
-                f"{self.description}: {len(self.files)} files (or groups) are too few for {num_parts} parts.\n"
+                f"{self.description}: {counted(len(self.files), 'file')} (or groups) are too few for "
+                f"{counted(num_parts, 'part')}.\n"
                 "  See the options 'partition_epoch' and 'distrib_shard_files'."
             )
 

@@ -22,6 +22,7 @@ from returnn.datasets.core.errors import DataError
 from returnn.datasets.hdf.hdf_file import stored_digest
 from returnn.log import log
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.texts.counted import counted
 
 _TRAINING_DATA = "train"
 _MAX_DIGESTS = 200  # of more files, only the sizes are known
@@ -45,7 +46,7 @@ class FileIdentity:
         """:return: why the file is another one now; None if it is not"""
         where = f"file {now.path!r}" if now.path == self.path else f"file {now.path!r}, in the place of {self.path!r},"
         if self.num_bytes != now.num_bytes:
-            return f"{where} had {self.num_bytes:,} bytes, and has {now.num_bytes:,}"
+            return f"{where} had {counted(self.num_bytes, 'byte', ',')}, and has {now.num_bytes:,}"
         if (self.stored and self.stored == now.stored) or None in (self.content, now.content):
             return None
         if self.content != now.content:
@@ -86,12 +87,12 @@ class DataIdentity:
     def difference(self, now: DataIdentity) -> str | None:
         """:return: why this is other data now; None if it is not"""
         if len(self.files) != len(now.files):
-            return f"it had {len(self.files)} files, and has {len(now.files)}"
+            return f"it had {counted(len(self.files), 'file')}, and has {len(now.files)}"
         for before, after in zip(self.files, now.files, strict=True):
             if text := before.difference(after):
                 return text
         if None not in (self.num_seqs, now.num_seqs) and self.num_seqs != now.num_seqs:
-            return f"it had {self.num_seqs:,} sequences, and has {now.num_seqs:,}"
+            return f"it had {counted(self.num_seqs, 'sequence', ',')}, and has {now.num_seqs:,}"
         if None not in (self.tags, now.tags) and self.tags != now.tags:
             return "it has other sequence tags"
         return None

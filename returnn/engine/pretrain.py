@@ -20,6 +20,7 @@ from returnn.config import Config, has_network, network_json_from_config
 from returnn.log import log
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.python.nested import deepcopy, iter_nested, map_nested
+from returnn.util.texts.counted import counted
 
 NetDict = dict[str, Any]
 ConstructionAlgo = Callable[[int, NetDict], NetDict | None]
@@ -77,7 +78,7 @@ class Pretrain:
         self.repetitions = [_repetitions(repetitions, step, len(self._steps), net) for step, net in self._numbered()]
 
     def __repr__(self) -> str:
-        return f"<Pretrain {len(self._steps)} steps, {self.get_train_num_epochs()} epochs>"
+        return f"<Pretrain {counted(len(self._steps), 'step')}, {counted(self.get_train_num_epochs(), 'epoch')}>"
 
     def get_train_num_epochs(self) -> int:
         """:return: how many epochs the pretraining takes"""

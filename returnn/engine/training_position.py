@@ -12,6 +12,7 @@ from typing import Any
 
 from returnn.util.errors import UserError
 from returnn.util.numbers.global_random import GlobalRandomState
+from returnn.util.texts.counted import counted
 
 _FORMAT = 1
 
@@ -34,7 +35,7 @@ class BatchPosition:
         """
         if other != self:
             raise PositionError(
-                f"The first {self.num_batches} batches of the epoch are other ones than before:"
+                f"The epoch does not begin with the same {counted(self.num_batches, 'batch')} as before:"
                 " the data or its options have changed."
             )
 

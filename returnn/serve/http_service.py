@@ -23,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from returnn.log import log
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import counted
 
 JSON = "application/json; charset=utf-8"
 HTML = "text/html; charset=utf-8"
@@ -168,7 +169,10 @@ class HttpService(ThreadingHTTPServer):
     def place_for_request(self) -> Iterator[None]:
         """:raises HttpError: if there are too many"""
         if not self._free.acquire(blocking=False):
-            raise HttpError(503, f"busy: {self.limits.max_requests} requests are being answered. Try again later.")
+            raise HttpError(
+                503,
+                f"busy: {self.limits.max_requests} can be answered at once. Try again later.",
+            )
         try:
             yield
         finally:
@@ -249,14 +253,16 @@ class _Handler(BaseHTTPRequestHandler):
             raise HttpError(411, "a request has to say its length by Content-Length.")
         limit = self.server.limits.max_bytes
         if self._left_bytes > limit:
-            raise HttpError(413, f"the request has {self._left_bytes} bytes, and at most {limit} are possible.")
+            raise HttpError(
+                413, f"the request has {counted(self._left_bytes, 'byte')}, and at most {limit} are possible."
+            )
         try:
             body = self.rfile.read(self._left_bytes)
         except TimeoutError:
             limit_s = self.server.limits.timeout_s
             raise HttpError(408, f"the request did not arrive within {limit_s:g} seconds.") from None
         if len(body) < self._left_bytes:
-            raise HttpError(400, f"the request ends after {len(body)} of {self._left_bytes} bytes.")
+            raise HttpError(400, f"the request ends after {len(body)} of {counted(self._left_bytes, 'byte')}.")
         self._left_bytes = 0
         return body
 

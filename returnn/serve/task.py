@@ -7,6 +7,7 @@ from returnn.engine.run.interrupts import InterruptedRun, Interrupts
 from returnn.engine.run.loaded_model import LoadedModel, load_model
 from returnn.log import log
 from returnn.serve.model_service import ModelService
+from returnn.util.texts.counted import counted
 
 
 def serve(config: Config) -> None:
@@ -33,4 +34,8 @@ def serve_model(model: LoadedModel) -> None:
                 log.flush()
                 service.waiting.run(lambda: interrupts.check(where="the last request"))
         except InterruptedRun as exc:
-            print(f"serve: ends: {exc}. {service.num_inputs} inputs in {service.num_batches} batches.", file=log.v1)
+            print(
+                f"serve: ends: {exc}. {counted(service.num_inputs, 'input')} in "
+                f"{counted(service.num_batches, 'batch')}.",
+                file=log.v1,
+            )

@@ -30,6 +30,7 @@ from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, 
 from returnn.tf.network import ExternData, TFNetwork
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.texts.counted import counted
 
 tf1 = tf.compat.v1
 
@@ -96,7 +97,12 @@ class ExportedGraph:
             lines += [f"output of the step {name}: {tensor}" for name, tensor in self.step.outputs.items()]
         if self.library:
             lines.append(f"kernels, to be loaded by tf.load_op_library before the graph: {self.library}")
-        return "\n".join([*lines, f"{len(self.graph.get_operations())} operations, {len(self.params)} parameters"])
+        return "\n".join(
+            [
+                *lines,
+                f"{counted(len(self.graph.get_operations()), 'operation')}, {counted(len(self.params), 'parameter')}",
+            ]
+        )
 
 
 def build_graph(

@@ -16,6 +16,7 @@ from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_generator import BatchLimits
 from returnn.datasets.core.dataset import Dataset
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import counted
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class BatchStatistics:
     def __str__(self) -> str:
         return "\n".join(
             [
-                f"{len(self.num_seqs)} batches, {sum(self.num_seqs)} sequences, {sum(self.num_frames)} frames",
+                f"{counted(len(self.num_seqs), 'batch')}, {counted(sum(self.num_seqs), 'sequence')}, "
+                f"{counted(sum(self.num_frames), 'frame')}",
                 f"sequences per batch: {_spread(self.num_seqs)}",
                 f"longest sequence of a batch: {_spread(self.longest)}",
                 f"frames per batch: {_spread(self.num_frames)}",

@@ -21,6 +21,7 @@ from returnn.util.numbers.numbers_dict import NumbersDict
 from returnn.util.numbers.stats import Stats
 from returnn.util.python.optional_import import import_optional
 from returnn.util.system.debug_shell import debug_shell
+from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import hms
 
 DUMP_TYPES = {
@@ -199,4 +200,4 @@ def _open_shell(dataset: Dataset, seq_idx: int) -> None:
 
 def in_words(num_seqs: int, seconds: float) -> str:
     """:return: the last line"""
-    return f"{num_seqs} sequences, {hms(seconds)}"
+    return f"{counted(num_seqs, 'sequence')}, {hms(seconds)}"

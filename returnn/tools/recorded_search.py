@@ -13,6 +13,7 @@ from returnn.datasets.hdf import HDFDataset
 from returnn.tools.search_scores import LABELS, REFERENCE, REFERENCE_SCORES, SCORES, SIZES_PREFIX
 from returnn.util.errors import UserError
 from returnn.util.system.picture import new_figure
+from returnn.util.texts.counted import there_are
 
 _BPE_MARK = "@@"
 
@@ -118,7 +119,7 @@ def _scored(
 
 def _name(names: Sequence[str], label: int) -> str:
     if label >= len(names):
-        raise UserError(f"option '--lexicon': there are {len(names)} labels, but the file has {label}.")
+        raise UserError(f"option '--lexicon': {there_are(len(names), 'label')}, but the file has {label}.")
     return names[label]
 
 

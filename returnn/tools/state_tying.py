@@ -19,6 +19,7 @@ from returnn.datasets.util.allophone import AllophoneState
 from returnn.datasets.util.bliss import iter_bliss
 from returnn.datasets.util.lexicon import Lexicon, PhoneSeqGenerator
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import counted
 
 _LABELS_KEY = "classes"
 
@@ -39,7 +40,7 @@ class LabelsOfStates:
         """
         wanted = [label for label, _ in itertools.groupby(labels)]
         if len(wanted) != len(states):
-            self.skipped[tag] = f"{len(states)} states, {len(wanted)} labels"
+            self.skipped[tag] = f"{counted(len(states), 'state')}, {counted(len(wanted), 'label')}"
             return
         self.num_seqs += 1
         for state, label in zip(states, wanted, strict=True):

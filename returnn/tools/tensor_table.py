@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import are, counted
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def tensor_table(tensors: Sequence[TensorInfo]) -> str:
     """:return: a line for each, and the number of values"""
     width = max((len(tensor.name) for tensor in tensors), default=0)
     lines = [f"{tensor.name:<{width}}  {tensor.dtype}{list(tensor.shape)}  {tensor.size:,}" for tensor in tensors]
-    return "\n".join([*lines, f"{len(tensors)} tensors, {sum(tensor.size for tensor in tensors):,} values"])
+    return "\n".join([*lines, f"{counted(len(tensors), 'tensor')}, {sum(tensor.size for tensor in tensors):,} values"])
 
 
 def tensor_stats(value: Any) -> str:
@@ -40,7 +41,8 @@ def tensor_stats(value: Any) -> str:
         return "no numbers"
     numbers = value.astype("float64")
     finite = numbers[numpy.isfinite(numbers)]
-    text = f"{value.size - finite.size} values are not finite" if finite.size < value.size else ""
+    wrong = value.size - finite.size
+    text = f"{counted(wrong, 'value')} {are(wrong)} not finite" if wrong else ""
     if finite.size:
         spread = f"mean {finite.mean():.6g}, std {finite.std():.6g}, min {finite.min():.6g}, max {finite.max():.6g}"
         text = f"{spread}; {text}" if text else spread

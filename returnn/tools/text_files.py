@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from returnn.engine.hypothesis_files import best_hypothesis, read_hypotheses, words_of
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import read_text
+from returnn.util.texts.counted import counted
 from returnn.util.texts.text_scores import without_end
 
 Texts = dict[str, str]
@@ -47,5 +48,7 @@ def _lines(filename: str) -> list[str]:
 
 def _by_line(lines: list[str], names: list[str], filename: str) -> Texts:
     if len(lines) != len(names):
-        raise UserError(f"{filename!r} has {len(lines)} lines, but {len(names)} sequences are to be compared.")
+        raise UserError(
+            f"{filename!r} has {counted(len(lines), 'line')}, but {counted(len(names), 'sequence')} are to be compared."
+        )
     return dict(zip(names, lines, strict=True))

@@ -12,6 +12,7 @@ from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.python.optional_import import import_optional
 from returnn.util.texts.bpe_learning import codes_text, learn_bpe
+from returnn.util.texts.counted import counted
 
 END, UNKNOWN = "</s>", "<unk>"
 _SPECIAL = [END, UNKNOWN]
@@ -42,7 +43,8 @@ def write_bpe(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, 
     at_least = len(_SPECIAL) + 2 * num_chars
     if _needed(size, "bpe") < at_least:
         raise UserError(
-            f"option '--size': {size} labels are not enough: the texts have {num_chars} characters, so that at least"
+            f"option '--size': {size} is not enough: the texts have "
+            f"{counted(num_chars, 'character')}, so that at least"
             f" {at_least} are needed: each of them, within a word and at its end, {' and '.join(_SPECIAL)}."
         )
     merges = learn_bpe(counts, _needed(size, "bpe") - at_least)
@@ -107,7 +109,7 @@ def _not_empty(counts: Counter[str]) -> Counter[str]:
 def _most_frequent(counts: Counter[str], size: int | None) -> list[str]:
     labels = [label for label, _ in _sorted(counts) if label not in _SPECIAL]
     if size is not None and size <= len(_SPECIAL):
-        raise UserError(f"option '--size': {size} labels are not enough: two of them are {' and '.join(_SPECIAL)}.")
+        raise UserError(f"option '--size': {size} is not enough: two of them are {' and '.join(_SPECIAL)}.")
     return labels if size is None else labels[: size - len(_SPECIAL)]
 
 

@@ -28,6 +28,7 @@ from returnn.torch.optim.gradients import (
 from returnn.torch.optim.mixed_precision import make_grad_scaler
 from returnn.torch.optim.optimizer_choice import MULTIPLIER, choose_optimizer
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import counted
 
 _DYNAMIC_FORM = "def dynamic_learning_rate(*, network, global_train_step, learning_rate, **kwargs)"
 _DECAY_KEYS = ("interval", "decay")
@@ -154,7 +155,8 @@ class Updater:
     def _check_objective(self, objective: torch.Tensor) -> None:
         if not objective.requires_grad:
             raise ConfigError(
-                f"training: the losses depend on none of the {len(self.parameters)} parameters, so none can change."
+                f"training: the losses depend on none of the {counted(len(self.parameters), 'parameter')}, so none "
+                "can change."
             )
         if self._stops_on_non_finite and not bool(torch.isfinite(objective)):
             raise NonFiniteError("the loss is not finite")
@@ -175,7 +177,7 @@ class Updater:
         self._has_checked_use = True
         unused = [name for name, parameter in self.parameters.items() if parameter.grad is None]
         if unused:
-            print(f"The losses do not depend on {len(unused)} parameters: {', '.join(unused)}.", file=log.v2)
+            print(f"The losses do not depend on {counted(len(unused), 'parameter')}: {', '.join(unused)}.", file=log.v2)
 
     @torch.no_grad()
     def _decay(self) -> None:

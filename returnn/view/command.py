@@ -13,6 +13,7 @@ from returnn.log import log
 from returnn.serve.http_service import HTML, Answer, HttpError, HttpService, Limits, Request, Route
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.texts.counted import counted
 from returnn.view.page import PICTURE_TYPES, exported_page, make_readers, page, picture_content, read_all
 from returnn.view.run_files import find_runs
 from returnn.view.run_reader import RunReader
@@ -58,9 +59,9 @@ def export(readers: Sequence[RunReader], filename: str) -> None:
     """
     text, left_out = exported_page(readers)
     write_atomic(filename, text)
-    print(f"wrote {filename!r}: {len(readers)} runs, {len(text.encode('utf8')) / 1e6:.1f} MB")
+    print(f"wrote {filename!r}: {counted(len(readers), 'run')}, {len(text.encode('utf8')) / 1e6:.1f} MB")
     if left_out:
-        print(f"{len(left_out)} pictures are not in it, as it would get too large: {', '.join(left_out[:5])}")
+        print(f"it would get too large with {counted(len(left_out), 'more picture')}: {', '.join(left_out[:5])}")
 
 
 def serve(viewer: Viewer, *, host: str, port: int) -> None:

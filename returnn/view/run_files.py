@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from returnn.engine.report.run_record import SUFFIX
+from returnn.util.texts.counted import counted
 
 _MAX_DEPTH = 5
 _MAX_FILES = 20_000
@@ -65,12 +66,12 @@ def files_of_run(folder: str) -> RunFiles:
             num_files += 1
             _sort_in(found, path, name)
         if num_files > _MAX_FILES:
-            found.problems.append(f"{folder}: has more than {_MAX_FILES} files, and not all were looked at")
+            found.problems.append(f"{folder}: has more than {counted(_MAX_FILES, 'file')}, and not all were looked at")
             break
     found.events.sort(key=lambda name: (os.path.dirname(name), os.path.basename(name)))
     if len(found.pictures) > _MAX_PICTURES:
         found.problems.append(
-            f"{folder}: has {len(found.pictures)} pictures, of which the first {_MAX_PICTURES} are shown"
+            f"{folder}: has {counted(len(found.pictures), 'picture')}, of which the first {_MAX_PICTURES} are shown"
         )
         del found.pictures[_MAX_PICTURES:]
     return found

@@ -21,6 +21,7 @@ from returnn.engine.report.run_record import SUFFIX
 from returnn.util.errors import UserError
 from returnn.util.files.lock_holder import LockHolder
 from returnn.util.numbers.json_value import json_value
+from returnn.util.texts.counted import counted
 from returnn.util.texts.word_errors import align
 from returnn.view.event_files import EventFile, joined_scalars
 from returnn.view.options import options_of_config
@@ -83,7 +84,7 @@ class RunReader:
             return []
         filename = max(files.records, key=lambda name: (_mtime(name), name))
         if len(files.records) > 1:
-            self._problems.append(f"{self.folder}: has {len(files.records)} models; this is of {filename}")
+            self._problems.append(f"{self.folder}: has {counted(len(files.records), 'model')}; this is of {filename}")
         lines = []
         try:
             with open(filename, encoding="utf8", errors="replace") as file:

@@ -264,5 +264,5 @@ def test_enwik8_errors(tmp_path):
     with pytest.raises(ConfigError, match="there is no subset 'dev'"):
         init_dataset({**options, "subset": "dev"})
     (tmp_path / "enwik8").write_bytes(b"abc" * 100)
-    with pytest.raises(ConfigError, match="15 bytes are too few for sequences of 50"):
+    with pytest.raises(ConfigError, match="too few bytes, 15, for sequences of 50"):
         init_dataset({**options, "subset": "test"})

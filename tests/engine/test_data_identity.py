@@ -91,7 +91,7 @@ def test_new_copy_by_the_digest_of_the_writer(model, tmp_path):
 def test_more_files(model, tmp_path):
     one, other = write(tmp_path / "a.hdf"), write(tmp_path / "b.hdf")
     compare(model, hdf(one), is_resumed=False)
-    assert error(model, hdf(one, other)) == "it had 1 files, and has 2."
+    assert error(model, hdf(one, other)) == "it had 1 file, and has 2."
 
 
 def test_samples_of_a_large_file(model, tmp_path):

@@ -126,7 +126,7 @@ def test_too_many_requests_at_a_time():
         thread = threading.Thread(target=lambda: answers.append(ask(f"{service.url}/slow")))
         thread.start()
         assert has_begun.wait(LIMIT_S)
-        error = {"error": "busy: 1 requests are being answered. Try again later."}
+        error = {"error": "busy: 1 can be answered at once. Try again later."}
         assert ask(f"{service.url}/slow") == (503, error)
         goes_on.set()
         thread.join()

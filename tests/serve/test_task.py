@@ -75,7 +75,7 @@ def test_a_signal_ends_it(tmp_path):
         process.send_signal(signal.SIGTERM)
         rest = process.stdout.read()
         assert process.wait() == 0, "".join(lines) + rest
-        assert "serve: ends: interrupted by SIGTERM after the last request. 1 inputs in 1 batches." in rest
+        assert "serve: ends: interrupted by SIGTERM after the last request. 1 input in 1 batch." in rest
         assert "Traceback" not in rest
     finally:
         watchdog.cancel()

@@ -38,7 +38,7 @@ def test_inspect(tool, model):
         writer = CheckpointWriter({"layer/b": tf.constant([2.0, -2.0, numpy.nan])})
         writer.save(session, f"{model}.002", may_be_broken=True)
     out = tool("tf_inspect_checkpoint", "--file_name", f"{model}.002", "--tensor_name", "layer/b")[1]
-    assert out == ("layer/b: mean 0, std 2, min -2, max 2; 1 values are not finite\n[ 2. -2. nan]\n")
+    assert out == ("layer/b: mean 0, std 2, min -2, max 2; 1 value is not finite\n[ 2. -2. nan]\n")
     out = tool("tf_inspect_checkpoint", "--file_name", f"{model}.003", "--all_tensors", "--printoptions", "sign='+'")[1]
     assert "[[+3. +3. +3.]\n [+3. +3. +3.]]" in out
 
@@ -83,7 +83,7 @@ def test_average_of_different_models(tool, model, tmp_path):
     assert status == 1
     assert err == (
         f"error: checkpoints '{model}.003' and '{model}.004' are of different models.\n"
-        f"  2 variables are in one of them only, as 'global_step' in '{model}.003'.\n"
+        f"  2 variables in one of them only, as 'global_step' in '{model}.003'.\n"
     )
     assert tool("tf_avg_checkpoints", "--prefix", f"{model}.", "--num_last_checkpoints", 9)[0] == 1
 

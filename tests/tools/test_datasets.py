@@ -24,7 +24,7 @@ def test_print(tool):
     out = dump(tool, DATA, "--endseq", 1, "--stdout_limit", 5)
     assert out.startswith("seq 0 'seq-0'\n  classes int32[84]: [0 0 1 ... 1 0 1] 'LLR")
     assert "\n  data float32[84, 9]: [[" in out
-    assert "1 sequences" in out
+    assert "1 sequence" in out
 
 
 def test_selection(tool, tmp_path):
@@ -32,8 +32,8 @@ def test_selection(tool, tmp_path):
     assert dump(tool, DATA, "--type", "print_tag").split("\n")[:4] == all_tags
     assert dump(tool, DATA, "--type", "print_tag", "--seqtags", "seq-2,seq-0").split("\n")[:2] == ["seq-0", "seq-2"]
     (tmp_path / "tags").write_text("seq-3\n")
-    assert dump(tool, DATA, "--type", "print_tag", "--seqtags", tmp_path / "tags").startswith("seq-3\n1 sequences")
-    assert dump(tool, DATA, "--type", "print_tag", "--startseq", 3, "--endseq", -1).startswith("seq-3\n1 sequences")
+    assert dump(tool, DATA, "--type", "print_tag", "--seqtags", tmp_path / "tags").startswith("seq-3\n1 sequence")
+    assert dump(tool, DATA, "--type", "print_tag", "--startseq", 3, "--endseq", -1).startswith("seq-3\n1 sequence")
     assert dump(tool, DATA, "--get_num_seqs", "--min_seq_length", "{'data': 65}", "--max_seq_length", 90) == "2\n"
 
 
@@ -145,9 +145,7 @@ def test_texts_and_word_error_rate(tool, tmp_path):
     assert unzipped(refs) == "{\n'seq-0': 'a b c d',\n'seq-1': 'a b',\n}\n"
     hyps.write_text("{'seq-0': [(-3.0, 'x'), (-1.0, 'a c x d e')]}")
     options = ["--hyps", hyps, "--verbosity", 1]
-    expected = (
-        "WER 75.00% (3 errors: 0 substitutions, 1 deletions, 2 insertions; 4 words), 1 of 1 sequences are wrong\n"
-    )
+    expected = "WER 75.00% (3 errors: 0 substitutions, 1 deletion, 2 insertions; 4 words), 1 of 1 sequence is wrong\n"
     assert tool("calculate-word-error-rate", *options, "--refs", refs, "--out", rate) == (0, expected, "")
     assert float(rate.read_text()) == 75.0
     assert tool("calculate-word-error-rate", *options, "--dataset", data)[1] == expected

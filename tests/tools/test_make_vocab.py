@@ -66,7 +66,7 @@ def test_texts_of_a_dataset(tool, tmp_path):
 @pytest.mark.parametrize("kind", ["words", "chars", "bpe"])
 def test_too_few_labels_and_empty_texts(kind, text, tool, tmp_path):
     status, _, err = tool("make-vocab", kind, tmp_path / "out", "--text", text, "--size", 2)
-    assert (status, err.startswith("error: option '--size': 2 labels are not enough")) == (1, True)
+    assert (status, err.startswith("error: option '--size': 2 is not enough")) == (1, True)
     (tmp_path / "empty").write_text("\n")
     status, _, err = tool("make-vocab", kind, tmp_path / "out", "--text", tmp_path / "empty", "--size", 50)
     assert (status, err) == (1, "error: the texts are empty, so that there is nothing to make a vocabulary of.\n")

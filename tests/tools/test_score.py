@@ -19,7 +19,7 @@ def test_files_of_all_kinds(hyps, refs, tool, files):
         (files / "refs.py").write_text("{\n'one': 'a bc e',\n'two': 'x',\n}\n")
     status, out, err = tool("score", files / hyps, files / refs, "--metric", "wer", "bleu", "--alignment")
     assert (status, err) == (0, "")
-    assert "WER 25.00% (1 errors: 1 substitutions, 0 deletions, 0 insertions; 4 words), 1 of 2 sequences" in out
+    assert "WER 25.00% (1 error: 1 substitution, 0 deletions, 0 insertions; 4 words), 1 of 2 sequences" in out
     assert "  ref a bc e\n  hyp a bc d\n           S\n" in out
     assert "BLEU" in out
 
@@ -28,7 +28,7 @@ def test_another_number_of_lines(tool, files):
     (files / "refs.txt").write_text("a\n")
     status, _, err = tool("score", files / "hyps.txt", files / "refs.txt")
     assert status == 1
-    assert "has 1 lines, but 2 sequences are to be compared" in err
+    assert "has 1 line, but 2 sequences are to be compared" in err
 
 
 def test_references_are_needed(tool, files):

@@ -33,7 +33,7 @@ def test_count(tool, files):
         "a.weight: 6\ncount: 1\n2 tensors, 7 parameters\n"
     )
     out = tool("torch_count_params_via_checkpoint", files / "epoch.1.pt", "--ignore-prefix", "cou")[1]
-    assert out.endswith("1 tensors, 6 parameters\n")
+    assert out.endswith("1 tensor, 6 parameters\n")
 
 
 def test_average(tool, files):

@@ -19,6 +19,7 @@ from returnn.datasets.util.zip_file import ZipReader
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.files.cache_manager import cf
 from returnn.util.files.text_file import read_text
+from returnn.util.texts.counted import counted
 
 _TEXT_ENDINGS = (".txt.gz", ".txt")
 
@@ -172,7 +173,8 @@ class OggZipDataset(SpeechDataset):
         selected = [recording for recording in recordings if recording.tag in self.segments]
         if not selected:
             raise ConfigError(
-                f"{self.description}: option 'segment_file': none of its {len(self.segments)} tags is in the data.\n"
+                f"{self.description}: option 'segment_file': none of its {counted(len(self.segments), 'tag')} is in "
+                "the data.\n"
                 f"  It has tags such as {min(self.segments)!r}, the data has {recordings[0].tag!r}."
             )
         return selected

@@ -17,6 +17,7 @@ from returnn.datasets.util.tag_index import TagArray, TagIndex
 from returnn.util.errors import ConfigError
 from returnn.util.files.cache_manager import cf
 from returnn.util.numbers.numbers_dict import NumbersDict
+from returnn.util.texts.counted import counted
 
 _MISSING_TAG_HINT = "The data sets that are combined need the same sequence tags."
 
@@ -242,4 +243,4 @@ def _is_integer(dtype: str) -> bool:
 
 
 def _describe_dim(dim: tuple[int, int] | None) -> str:
-    return "not there" if dim is None else f"of dim {dim[0]} with {dim[1]} axes"
+    return "not there" if dim is None else f"of dim {dim[0]} with {counted(dim[1], 'axis')}"

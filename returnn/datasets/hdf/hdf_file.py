@@ -28,6 +28,7 @@ from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.seq_order import IntArray
 from returnn.util.errors import UserError
 from returnn.util.numbers.numbers_dict import NumbersDict
+from returnn.util.texts.counted import counted
 
 attr_inputPattSize = "inputPattSize"
 attr_seqLengths = "seqLengths"
@@ -129,14 +130,16 @@ class HdfFile:
         num_columns = self._seq_lengths.shape[1] if self._seq_lengths.ndim == 2 else 1
         if num_columns not in (1, 2, len(self.data_keys)):
             raise self._error(
-                f"'{attr_seqLengths}' has {num_columns} columns",
+                f"'{attr_seqLengths}' has {counted(num_columns, 'column')}",
                 hint=f"Expected {len(self.data_keys)}, for: {', '.join(self.data_keys)}.",
             )
         return {key: min(i, num_columns - 1) for i, key in enumerate(self.data_keys)}
 
     def _check_num_seqs(self) -> None:
         if self._seq_tags is not None and len(self._seq_tags) != self.num_seqs:
-            raise self._error(f"has {self.num_seqs} sequence lengths, but {len(self._seq_tags)} sequence tags")
+            raise self._error(
+                f"has {counted(self.num_seqs, 'sequence length')}, but {counted(len(self._seq_tags), 'sequence tag')}"
+            )
 
     def _read_lengths(self, start: int, end: int) -> IntArray:
         """:return: (sequences, columns)"""
@@ -163,7 +166,7 @@ class HdfFile:
             expected = int(self._block_starts[-1, self._columns[key]])
             if array.shape[0] != expected:
                 raise self._error(
-                    f"has {array.shape[0]} frames, but the sequence lengths add up to {expected}",
+                    f"has {counted(array.shape[0], 'frame')}, but the sequence lengths add up to {expected}",
                     key=key,
                     hint="The file was not written to its end, or the lengths belong to other data.",
                 )

@@ -20,6 +20,7 @@ from returnn.datasets.core.seq_order import SeqLens, SeqOrder
 from returnn.datasets.hdf.hdf_file import open_hdf
 from returnn.datasets.util.seq_lists import load_python_data
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import counted
 
 
 class StreamParser:
@@ -164,7 +165,7 @@ class _StreamsDataset(CachedDataset2):
             features = {parser.num_features for parser in parsers}
             if len(parsers) != len(self.files) or len(features) > 1:
                 raise DataError(
-                    f"is in {len(parsers)} of {len(self.files)} files, with the dims {sorted(features)}",
+                    f"is in {len(parsers)} of {counted(len(self.files), 'file')}, with the dims {sorted(features)}",
                     dataset=self.description,
                     key=name,
                 )

@@ -28,6 +28,7 @@ from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.files.aside import mode_of_new, open_aside
 from returnn.util.files.atomic_file import sync_folder
+from returnn.util.texts.counted import counted
 
 ExtraType: TypeAlias = "Mapping[str, tuple[int | None, int, str]]"
 
@@ -158,7 +159,7 @@ class HdfFileWriter:
                 array = array[None]
             if array.ndim != fmt.ndim:
                 raise DataError(
-                    f"shape {array.shape} has {array.ndim} axes, expected {fmt.ndim}",
+                    f"shape {array.shape} has {counted(array.ndim, 'axis')}, expected {fmt.ndim}",
                     dataset="HDF writer",
                     seq=tag,
                     key=key,
@@ -351,9 +352,11 @@ class SimpleHDFWriter:
         sizes.update({key: len(values) for key, values in extra.items()})
         wrong = {name: size for name, size in sizes.items() if size != len(seq_tag)}
         if wrong:
-            raise ValueError(f"{self.filename}: a batch of {len(seq_tag)} sequence tags, but of {wrong}")
+            raise ValueError(f"{self.filename}: a batch of {counted(len(seq_tag), 'sequence tag')}, but of {wrong}")
         if inputs.ndim != self.ndim + 1:
-            raise ValueError(f"{self.filename}: inputs have shape {inputs.shape}, expected batch and {self.ndim} axes")
+            raise ValueError(
+                f"{self.filename}: inputs have shape {inputs.shape}, expected batch and {counted(self.ndim, 'axis')}"
+            )
 
     def _cut(self, padded: Array, sizes: Mapping[int, int]) -> Array:
         for axis, size in sizes.items():
@@ -425,7 +428,7 @@ class HDFDatasetWriter:
             seq_idx += 1
             if use_progress_bar and (seq_idx - start_seq) % 1000 == 0:
                 done = dataset.get_complete_frac(seq_idx - 1) or 0.0
-                print(f"{self.filename}: {seq_idx - start_seq} sequences, {done:.0%}", file=log.v3)
+                print(f"{self.filename}: {counted(seq_idx - start_seq, 'sequence')}, {done:.0%}", file=log.v3)
 
 
 def _format_of(dataset: Dataset, key: str) -> KeyFormat:

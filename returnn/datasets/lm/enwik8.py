@@ -77,7 +77,7 @@ class Enwik8Corpus(CorpusDataset):
             num_seqs = num_seqs // batch_num_seqs * batch_num_seqs
         if num_seqs <= 0:
             raise ConfigError(
-                f"{self.description}: {len(self._bytes)} bytes are too few for sequences of {self._seq_len}."
+                f"{self.description}: too few bytes, {len(self._bytes)}, for sequences of {self._seq_len}."
             )
         starts = np.arange(num_seqs) * self._seq_len
         return starts.reshape(batch_num_seqs, -1).T.reshape(-1) if batch_num_seqs else starts

@@ -23,6 +23,7 @@ from returnn.util.errors import ConfigError
 from returnn.util.files.cache_manager import cf
 from returnn.util.not_specified import NotSpecified
 from returnn.util.system.warn_once import warn_once
+from returnn.util.texts.counted import counted, there_are
 
 _logger = logging.getLogger("returnn")
 _DEFAULT_TAG_PREFIX = "line-"
@@ -267,7 +268,8 @@ class LmDataset(CorpusDataset):
         tags = load_seq_list(seq_list_file, where=self.description)
         if len(tags) != len(self._corpus):
             raise DataError(
-                f"option 'seq_list_file' has {len(tags)} tags, but there are {len(self._corpus)} lines of text",
+                f"option 'seq_list_file' has {counted(len(tags), 'tag')}, but {there_are(len(self._corpus), 'line')} "
+                "of text",
                 dataset=self.description,
                 file=seq_list_file,
                 hint="Empty lines do not count, unless 'skip_empty_lines' is False.",
@@ -301,7 +303,9 @@ class LmDataset(CorpusDataset):
         self.num_outputs = dict.fromkeys(keys, (num_labels, 1))
         self.dtype = dtype or ("int8" if num_labels <= 2**7 else "uint8" if num_labels <= 2**8 else "int32")
         if numpy.iinfo(self.dtype).max < num_labels - 1:
-            raise ConfigError(f"{self.description}: option 'dtype': {dtype} cannot hold {num_labels} labels.")
+            raise ConfigError(
+                f"{self.description}: option 'dtype': {dtype} cannot hold {counted(num_labels, 'label')}."
+            )
 
     def _label_index(self, option: str, label: str) -> int:
         if label not in self.labels[DEFAULT_KEY]:

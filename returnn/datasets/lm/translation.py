@@ -22,6 +22,7 @@ from returnn.datasets.util.vocab_file import labels_by_index, read_vocab_file
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.cache_manager import cf
 from returnn.util.files.text_file import iter_lines
+from returnn.util.texts.counted import counted
 
 _TAG_PREFIX = "line-"
 _VOCAB_ENDINGS = (".vocab.pkl", ".vocab", ".vocab.txt")
@@ -136,7 +137,9 @@ class TranslationDataset(CorpusDataset):
     def _check_same_size(self) -> None:
         sizes = {prefix: len(corpus) for prefix, corpus in self._corpora.items()}
         if len(set(sizes.values())) > 1:
-            text = " and ".join(f"{prefix}.{self.file_postfix} has {size} lines" for prefix, size in sizes.items())
+            text = " and ".join(
+                f"{prefix}.{self.file_postfix} has {counted(size, 'line')}" for prefix, size in sizes.items()
+            )
             raise DataError(f"{text}, expected the same number", dataset=self.description, file=self.path)
 
     def _load_seq_list(self, filename: str) -> list[int]:
@@ -269,8 +272,8 @@ class TranslationFactorsDataset(TranslationDataset):
         for word in words:
             if len(word) != len(keys):
                 raise UserError(
-                    f"the word {self._factor_separator.join(word)!r} has {len(word)} factors, expected {len(keys)}: "
-                    + ", ".join(keys)
+                    f"the word {self._factor_separator.join(word)!r} has {counted(len(word), 'factor')}, expected "
+                    f"{len(keys)}: " + ", ".join(keys)
                 )
         return {key: self._indices([word[i] for word in words], key) for i, key in enumerate(keys)}
 

@@ -15,6 +15,7 @@ from returnn.config.option_types import DTYPES, check_type
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.texts.counted import counted
 
 _SIZES = Sequence[int | None]
 _DIMS = Sequence[Dim]
@@ -240,7 +241,7 @@ def _make_vocab(where: str, options: dict[str, Any]) -> None:
     sparse_dim = options.get("sparse_dim")
     size = options.get("dim") if sparse_dim is None else sparse_dim.dimension
     if size not in (None, vocab.num_labels):
-        raise ConfigError(f"{where}: the dim is {size}, but the vocabulary has {vocab.num_labels} labels.")
+        raise ConfigError(f"{where}: the dim is {size}, but the vocabulary has {counted(vocab.num_labels, 'label')}.")
     options.setdefault("sparse", True)
     if sparse_dim is None:
         options["dim"] = vocab.num_labels

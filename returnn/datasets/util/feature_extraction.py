@@ -16,6 +16,7 @@ from returnn.datasets.util.signal import Floats
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.text_file import read_text
 from returnn.util.python.optional_import import import_optional
+from returnn.util.texts.counted import counted, there_are
 
 Norm: TypeAlias = "Floats | str | float | None"
 
@@ -147,7 +148,7 @@ class ExtractAudioFeatures:
             features = _call(self.post_process, features, random_state=self.random_state, seq_name=seq_name)
         if features.shape[-1] != self.num_dim:
             raise ConfigError(
-                f"{_WHERE}: {self.num_dim} features per frame are expected, got shape {features.shape}.\n"
+                f"{_WHERE}: {counted(self.num_dim, 'feature')} per frame are expected, got shape {features.shape}.\n"
                 "  See the options 'features', 'post_process' and 'num_feature_filters'."
             )
         return features.astype("float32")
@@ -205,7 +206,8 @@ class ExtractAudioFeatures:
         given = 1 if audio.ndim == 1 else audio.shape[1]
         if given != (self.num_channels or 1):
             raise UserError(
-                f"{_WHERE}: {_seq_text(seq_name)}: the audio has {given} channels, expected {self.num_channels or 1}.\n"
+                f"{_WHERE}: {_seq_text(seq_name)}: the audio has {counted(given, 'channel')}, expected "
+                f"{self.num_channels or 1}.\n"
                 "  Set 'num_channels' of the option 'audio', or mix the channels before."
             )
         return audio[:, 0] if self.num_channels is None and audio.ndim == 2 else audio
@@ -235,7 +237,8 @@ class ExtractAudioFeatures:
         vector = numpy.asarray(norm, dtype="float32")
         if vector.shape not in [(), (self._dim_of_frame(),)]:
             raise ConfigError(
-                f"{_WHERE}: option {option!r} has shape {vector.shape}, but there are {self._dim_of_frame()} features."
+                f"{_WHERE}: option {option!r} has shape {vector.shape}, but "
+                f"{there_are(self._dim_of_frame(), 'feature')}."
             )
         return vector
 

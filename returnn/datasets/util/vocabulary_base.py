@@ -16,6 +16,7 @@ import numpy.typing
 from returnn.datasets.util.vocab_file import labels_by_index, read_literal_file, read_vocab_file, vocab_from_labels
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 from returnn.util.not_specified import NotSpecified
+from returnn.util.texts.counted import there_are
 
 Label: TypeAlias = "str | int"
 MaybeLabel: TypeAlias = "str | int | type[NotSpecified] | None"
@@ -146,7 +147,7 @@ class Vocabulary:
         if self.is_id_valid(idx):
             return self.labels[idx]
         if default is KeyError:
-            raise KeyError(f"{self._name}: index {idx} is out of range, there are {self.num_labels} labels")
+            raise KeyError(f"{self._name}: index {idx} is out of range, {there_are(self.num_labels, 'label')}")
         return default
 
     def label_to_id(self, label: str, default: Any = KeyError) -> Any:
@@ -175,7 +176,7 @@ class Vocabulary:
         if isinstance(label, int | numpy.integer) and self.is_id_valid(int(label)):
             return int(label)
         if default is KeyError:
-            raise KeyError(f"{self._name}: there is no label or index {label!r}, there are {self.num_labels} labels")
+            raise KeyError(f"{self._name}: there is no label or index {label!r}, {there_are(self.num_labels, 'label')}")
         return default
 
     def get_seq(self, sentence: str) -> list[int]:

@@ -14,6 +14,7 @@ from returnn.util.bpe import BpeOpts, BpePostMergeSymbol, SamplingBytePairEncode
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.not_specified import NotSpecified
 from returnn.util.python.optional_import import import_optional
+from returnn.util.texts.counted import there_are
 
 
 class BytePairEncoding(Vocabulary):
@@ -145,7 +146,7 @@ class SentencePieces(Vocabulary):
         if self.is_id_valid(idx):
             return self.sp.id_to_piece(idx)
         if default is KeyError:
-            raise KeyError(f"{self._name}: index {idx} is out of range, there are {self.num_labels} labels")
+            raise KeyError(f"{self._name}: index {idx} is out of range, {there_are(self.num_labels, 'label')}")
         return default
 
     def label_to_id(self, label: str, default: Any = KeyError) -> Any:
@@ -225,7 +226,7 @@ class HuggingFaceTokenizer(Vocabulary):
         if self.is_id_valid(idx):
             return self.tokenizer.convert_ids_to_tokens(idx)
         if default is KeyError:
-            raise KeyError(f"{self._name}: index {idx} is out of range, there are {self.num_labels} labels")
+            raise KeyError(f"{self._name}: index {idx} is out of range, {there_are(self.num_labels, 'label')}")
         return default
 
     def label_to_id(self, label: str, default: Any = KeyError) -> Any:

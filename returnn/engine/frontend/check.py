@@ -21,6 +21,7 @@ from returnn.engine.frontend.functions import ModelFunctions
 from returnn.log import log
 from returnn.tensor import Tensor, TensorDict, batch_dim
 from returnn.util.errors import ConfigError, UserError
+from returnn.util.texts.counted import counted
 
 _INDENT = "  "
 
@@ -135,7 +136,8 @@ def describe_modules(model: Any) -> Iterator[str]:
     for path, module in model.named_modules():
         depth = path.count(".") + 1 if path else 0
         count = sum(_num_entries(param) for param in module.parameters())
-        yield f"{_INDENT * depth}{path.rpartition('.')[2] or 'model'}: {type(module).__name__}, {count:,} parameters"
+        name = path.rpartition(".")[2] or "model"
+        yield f"{_INDENT * depth}{name}: {type(module).__name__}, {counted(count, 'parameter', ',')}"
         for name, param in module.named_parameters(recurse=False):
             marks = "" if param.trainable else ", not trained"
             if id(param) in seen:
@@ -144,7 +146,7 @@ def describe_modules(model: Any) -> Iterator[str]:
                 total += _num_entries(param)
             seen.add(id(param))
             yield f"{_INDENT * (depth + 1)}{name}: {_dims(param)}{marks}"
-    yield f"{total:,} parameters in all"
+    yield f"{counted(total, 'parameter', ',')} in all"
 
 
 def _num_entries(param: rf.Parameter) -> int:

@@ -22,6 +22,7 @@ from returnn.engine.run.unfinished import Wishes
 from returnn.engine.training_position import TrainingPosition
 from returnn.log import log
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import counted
 
 _META = "meta:"
 
@@ -173,7 +174,7 @@ class ModelPass(ResumablePass):
     def _details(self, batch: ArrayBatch) -> list[str]:
         if not self.config.options.log_batch_size:
             return []
-        return [f"{len(batch.seq_tags)} seqs, {batch.num_frames} frames in the longest"]
+        return [f"{counted(len(batch.seq_tags), 'seq')}, {counted(batch.num_frames, 'frame')} in the longest"]
 
     def _check_finite(self, means: Mapping[str, Any], where: str) -> None:
         """:raises NonFiniteError: in training; an evaluation goes on, and says so once"""

@@ -12,6 +12,7 @@ from typing import Any
 from returnn.config.preloaded_file import PreloadedFile
 from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.files.checkpoint_files import CheckpointError
+from returnn.util.texts.counted import counted
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def check_fit(
     missing = [name for name in parameters if name not in {*values, *leave_out, *non_critical}]
     if missing and not ignore_missing:
         raise CheckpointError(
-            f"checkpoint {filename!r}: {len(missing)} parameters of the model are missing, such as {missing[0]!r}.\n"
+            f"checkpoint {filename!r}: it lacks {counted(len(missing), 'parameter')} of the model, such as "
+            f"{missing[0]!r}.\n"
             f"  {nearest_hint(missing[0], values)} 'load_ignore_missing_vars' leaves them as they are."
         )
     unknown = [name for name in values if name not in parameters and not other_names(name)]

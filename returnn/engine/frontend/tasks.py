@@ -22,6 +22,7 @@ from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, in
 from returnn.log import log
 from returnn.util.errors import ConfigError
 from returnn.util.files.atomic_file import check_writable
+from returnn.util.texts.counted import counted
 from returnn.util.texts.text_scores import check_metrics
 
 __all__ = [
@@ -44,7 +45,7 @@ def forward(config: Config) -> None:
         callback = HdfOutput(output_file, config.options.forward_output_layer)
     model_pass = engine.trained_model.forward(data, callback() if callable(callback) else callback)
     if output_file:
-        print(f"forward: {model_pass.num_seqs} sequences, wrote {output_file!r}", file=log.v1)
+        print(f"forward: {counted(model_pass.num_seqs, 'sequence')}, wrote {output_file!r}", file=log.v1)
     engine.finalize()
 
 
@@ -139,7 +140,10 @@ def compute_priors(config: Config) -> None:
 
 
 def _print_speed(result: ModelPass) -> None:
-    print(f"search: {result.num_seqs} sequences, {result.num_seqs / result.elapsed:.1f} per second", file=log.v2)
+    print(
+        f"search: {counted(result.num_seqs, 'sequence')}, {result.num_seqs / result.elapsed:.1f} per second",
+        file=log.v2,
+    )
 
 
 def check(config: Config) -> None:

@@ -27,6 +27,7 @@ from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.util.errors import ConfigError
 from returnn.util.numbers.global_random import seed_global_random
+from returnn.util.texts.counted import counted
 
 TRAINING_TASKS = ("train", "initialize_model", "nop_init_net_train")
 
@@ -82,7 +83,7 @@ class TrainedModel:
             is_own=model.epoch is not None,
         )
         self.loaded_epoch = model.epoch
-        print(f"model: {self.runner.num_params:,} parameters", file=log.v2)
+        print(f"model: {counted(self.runner.num_params, 'parameter', ',')}", file=log.v2)
 
     def _begin_task(self, config: Config) -> ModelToLoad:
         model = ModelToLoad(*model_of_task(config))

@@ -29,6 +29,7 @@ from returnn.config.options import Options
 from returnn.log import log
 from returnn.util.numbers.json_value import json_value
 from returnn.util.system.version import describe_returnn_version
+from returnn.util.texts.counted import counted
 
 SUFFIX = ".run.jsonl"
 _MAX_SAMPLES = 50
@@ -132,7 +133,9 @@ def _options(config: Config) -> dict[str, Any]:
         value = _plain(given)
         text = json.dumps(value)
         is_long = len(text) > _MAX_CHARACTERS_OF_OPTION
-        options[name] = f"{len(text)} characters, checksum {zlib.crc32(text.encode()):08x}" if is_long else value
+        options[name] = (
+            f"{counted(len(text), 'character')}, checksum {zlib.crc32(text.encode()):08x}" if is_long else value
+        )
     return options
 
 

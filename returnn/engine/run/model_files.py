@@ -21,6 +21,7 @@ from returnn.util.errors import ConfigError
 from returnn.util.files.checkpoint_files import NewestIntact
 from returnn.util.system.terminal import confirm
 from returnn.util.system.waiting import said_if_long
+from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import human_bytes_size
 
 
@@ -133,7 +134,8 @@ class ModelFiles:
             return ModelToLoad(newest.epoch, newest.checkpoint)
         if newest.skipped:
             raise ConfigError(
-                f"option 'model': all {len(newest.skipped)} checkpoints of {self.names.model!r} are damaged. "
+                f"option 'model': all {counted(len(newest.skipped), 'checkpoint')} of {self.names.model!r} are "
+                "damaged. "
                 f"The newest: {newest.skipped[0].reason}\n  'start_epoch = 1' starts anew, and writes over them."
             )
         self.names.epochs.current = start_epoch_without_model(config)

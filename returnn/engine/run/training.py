@@ -33,6 +33,7 @@ from returnn.util.files.checkpoint_files import broken_filename
 from returnn.util.system.debug_shell import debug_shell
 from returnn.util.system.machine import slurm_time_left_sec
 from returnn.util.system.waiting import said_if_long
+from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import hms
 
 _SECONDS_TO_END = 60.0  # of a job: to save, and to end
@@ -253,7 +254,8 @@ class Training:
         if self.model_files.are_written and self.save_interval and max(trained, default=0) > self.save_interval:
             raise ConfigError(
                 f"option 'model': {self.model_files.names.model!r} has no checkpoint, but {self.control.filename!r} has"
-                f" the scores of {len(trained)} epochs.\n  Is the folder mounted? 'start_epoch = 1' starts anew."
+                f" the scores of {counted(len(trained), 'epoch')}.\n  Is the folder mounted? 'start_epoch = 1' "
+                "starts anew."
             )
 
     def _check_data_is_that_from_before(self) -> None:

@@ -23,6 +23,7 @@ from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.files.checkpoint_files import CheckpointError, unfinished_filename
+from returnn.util.texts.counted import counted
 
 
 class UnfinishedFormat(PartFormat, Protocol):
@@ -132,7 +133,9 @@ class UnfinishedEpochs:
             own, part = self._parts.read(checkpoint, position)
             return UnfinishedEpoch(replace(own, last_model=position.last_model), checkpoint, part)
         if position.num_workers > 1:
-            raise PositionError(f"It is of {position.num_workers} workers, and there is one now, with other batches.")
+            raise PositionError(
+                f"It is of {counted(position.num_workers, 'worker')}, and there is one now, with other batches."
+            )
         return UnfinishedEpoch(position, checkpoint)
 
     # Writing.

@@ -18,6 +18,7 @@ import numpy
 from returnn.engine.run.processes import Processes
 from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.util.files.checkpoint_files import CheckpointError, unfinished_part_filename
+from returnn.util.texts.counted import counted
 
 Buffer: TypeAlias = "bytes | numpy.ndarray"
 _DIGEST_BYTES = 6  # float64 has them exactly
@@ -113,7 +114,8 @@ class UnfinishedParts:
         """
         if first.num_workers != self._processes.size:
             raise PositionError(
-                f"It is of {first.num_workers} workers, and there are {self._processes.size} now, with other batches."
+                f"It is of {counted(first.num_workers, 'worker')}, and there are {self._processes.size} now, with "
+                "other batches."
             )
         if self._processes.is_first:
             return first, None

@@ -10,6 +10,7 @@ import tensorflow as tf
 from returnn.tf.checkpoint.files import CheckpointError
 from returnn.tf.checkpoint.save import CheckpointWriter
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
+from returnn.util.texts.counted import counted
 
 tf1 = tf.compat.v1
 
@@ -67,7 +68,7 @@ def _check_same_variables(checkpoint: str, names: Sequence[str], first: str, kno
         where = checkpoint if different[0] in names else first
         raise CheckpointError(
             f"checkpoints {first!r} and {checkpoint!r} are of different models.\n"
-            f"  {len(different)} variables are in one of them only, as {different[0]!r} in {where!r}."
+            f"  {counted(len(different), 'variable')} in one of them only, as {different[0]!r} in {where!r}."
         )
 
 

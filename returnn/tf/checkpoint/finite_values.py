@@ -12,6 +12,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.tf.checkpoint.files import CheckpointError
+from returnn.util.texts.counted import are, counted
 
 
 class FiniteValues:
@@ -58,8 +59,8 @@ def _check_counts(counts: Mapping[str, int], checkpoint: str) -> None:
     if wrong:
         name = next(iter(wrong))
         raise CheckpointError(
-            f"checkpoint {checkpoint!r} is not written: {wrong[name]} values of {name!r} are not finite"
-            f"{f', nor are those of {len(wrong) - 1} other variables' if len(wrong) > 1 else ''}.\n"
+            f"checkpoint {checkpoint!r} is not written: {counted(wrong[name], 'value')} of {name!r} "
+            f"{are(wrong[name])} not finite{f', and some of {len(wrong) - 1} more' if len(wrong) > 1 else ''}.\n"
             "  Checkpoints that are there are as they were. Lower 'learning_rate', and go on from the last one."
         )
 

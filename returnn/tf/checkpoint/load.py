@@ -20,6 +20,7 @@ from returnn.tf.checkpoint.assign import ValueOfVariable, set_custom_post_init
 from returnn.tf.checkpoint.files import CheckpointError, get_checkpoint_filepattern
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
 from returnn.tf.util.parameters.assign import assign_values
+from returnn.util.texts.counted import counted
 
 _MAX_NAMES = 5  # that a message lists
 
@@ -243,7 +244,8 @@ class CustomCheckpointLoader:
     def _missing_error(self, missing: Sequence[str]) -> CheckpointError:
         similar = difflib.get_close_matches(missing[0], self.obsolete_var_names, n=3)
         lines = [
-            f"checkpoint {self.filepattern!r}: {len(missing)} of {len(self.net_vars)} parameters are not in it: "
+            f"checkpoint {self.filepattern!r}: {len(missing)} of {counted(len(self.net_vars), 'parameter')} are not "
+            "in it: "
             f"{_some(missing)}.",
             f"  For {missing[0]!r}: did you mean {' or '.join(map(repr, similar))}?" if similar else "",
             f"  Only in the checkpoint: {_some(self.obsolete_var_names)}." if self.obsolete_var_names else "",

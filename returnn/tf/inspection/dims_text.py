@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from returnn.tensor import Dim, Tensor
+from returnn.util.texts.counted import counted
 
 
 def dims_text(x: Tensor | None) -> str:
@@ -13,7 +14,8 @@ def dims_text(x: Tensor | None) -> str:
         return "?"
     text = f"[{', '.join(dim_text(dim) for dim in x.dims)}]"
     if x.sparse_dim is not None:
-        return f"{text} of {x.sparse_dim.size if x.sparse_dim.size is not None else '?'} labels"
+        size = x.sparse_dim.size
+        return f"{text} of {'? labels' if size is None else counted(size, 'label')}"
     return text if x.dtype == "float32" else f"{text} {x.dtype}"
 
 

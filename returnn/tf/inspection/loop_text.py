@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from returnn.tf.inspection.dims_text import dim_text, dims_text
 from returnn.tf.inspection.found_layers import FoundLayer
+from returnn.util.texts.counted import counted
 
 if TYPE_CHECKING:
     from returnn.tensor import Tensor
@@ -58,7 +59,7 @@ def _unroll(loop: CompiledLoop) -> str:
     number = loop.inputs.time_dim.dimension if loop.inputs.has_known_length else None
     number = number or getattr(loop.inputs.layer, "max_seq_len", None)
     if isinstance(number, int):
-        return f"; unrolled: {number} frames, one after the other"
+        return f"; unrolled: {counted(number, 'frame')}, one after the other"
     return "; option 'unroll' has no effect, as 'max_seq_len' is no number"
 
 
@@ -66,7 +67,7 @@ def _number_of_frames(loop: CompiledLoop) -> str:
     if loop.inputs.has_known_length:
         return "the number of frames is known before" + (", 'end' may end it earlier" if loop.step.has_end else "")
     longest = getattr(loop.inputs.layer, "max_seq_len", None)
-    limit = f", after at most {longest} frames" if longest is not None else ""
+    limit = f", after at most {counted(longest, 'frame')}" if longest is not None else ""
     return f"the layer 'end' ends it{limit}"
 
 
@@ -94,7 +95,9 @@ def _traffic(loop: CompiledLoop) -> list[tuple[str, str, str]]:
     wanted = [path for path in inside if path in used_later or (path in loop.graph.wanted and path != "end")]
     rows += [("writes, for all frames", path, dims_text(_output(loop, path))) for path in wanted]
     if inferred.beam is not None:
-        rows.append(("carries", f"beam of {inferred.beam.dim.size} hypotheses", "scores, and where each came from"))
+        rows.append(
+            ("carries", f"beam of {counted(inferred.beam.dim.size, 'hypothesis')}", "scores, and where each came from")
+        )
     return rows
 
 

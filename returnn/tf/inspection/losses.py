@@ -10,6 +10,7 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.frame_losses import CrossEntropyLoss
 from returnn.util.errors import ConfigError
+from returnn.util.texts.counted import counted
 
 
 def check_loss(layer: LayerBase) -> None:
@@ -46,6 +47,7 @@ def _check_sizes(loss: Loss) -> None:
     if None not in (output.size, target.size) and output.size != target.size:
         key = loss.layer.target if loss.layer is not None else None
         raise ConfigError(
-            f"{loss.where()}: the output has {output.size} features, the target {key!r} {target.size} labels.\n"
+            f"{loss.where()}: the output has {counted(output.size, 'feature')}, the target {key!r} "
+            f"{counted(target.size, 'label')}.\n"
             "  Without 'n_out', a 'softmax' layer takes the number of labels of its target."
         )

@@ -13,6 +13,7 @@ from returnn.tf.inspection.found_layers import FoundLayer, found_layers
 from returnn.tf.inspection.net_dict import Findings, look_at_net_dict
 from returnn.tf.inspection.template_network import ParameterTemplate, TemplateNetwork
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import counted
 
 MAX_LINES_OF_ERROR = 5
 _MAX_LINE = 240
@@ -115,5 +116,5 @@ def error_text(error: BaseException) -> str:
     lines = [line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 4]} ..." for line in str(error).split("\n")]
     if len(lines) > MAX_LINES_OF_ERROR:
         num_more = len(lines) - MAX_LINES_OF_ERROR + 1
-        lines = [*lines[: MAX_LINES_OF_ERROR - 1], f"  ({num_more} more lines)"]
+        lines = [*lines[: MAX_LINES_OF_ERROR - 1], f"  ({counted(num_more, 'more line')})"]
     return "\n".join(lines)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from returnn.tf.inspection.report import LayerRow, NetReport
+from returnn.util.texts.counted import counted
 
 _HEADER = ("layer", "class", "output", "parameters", "in the loop")
 _NUMBERS = 3  # column with numbers
@@ -55,4 +56,4 @@ def _total(report: NetReport) -> str:
     fixed_text = f", {fixed:,} of them not trained" if fixed else ""
     own = sorted({found.class_of_user for found in report.layers} - {""})
     own_text = f"; what {', '.join(own)} may have is not known before there is a graph" if own else ""
-    return f"{len(report.rows)} layers, {report.num_params:,} parameters{fixed_text}{own_text}"
+    return f"{counted(len(report.rows), 'layer')}, {counted(report.num_params, 'parameter', ',')}{fixed_text}{own_text}"

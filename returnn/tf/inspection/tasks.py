@@ -17,6 +17,7 @@ from returnn.tf.inspection.report import NetReport, inspect_network
 from returnn.tf.inspection.table import print_table, table_text
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.system.terminal import is_tty
+from returnn.util.texts.counted import counted
 
 
 def check(config: Config) -> None:
@@ -57,7 +58,10 @@ def explain(config: Config) -> None:
         print(loop_text(loop), file=log.v1)
         print(file=log.v1)
     if not loops:
-        print(f"there are no loops: each of the {len(report.layers)} layers sees all frames at once", file=log.v1)
+        print(
+            f"there are no loops: each of the {counted(len(report.layers), 'layer')} sees all frames at once",
+            file=log.v1,
+        )
     if config.options.explain_file:
         draw_network(report, config.options.explain_file)
         print(f"drawn: {config.options.explain_file}", file=log.v1)

@@ -16,6 +16,7 @@ import tensorflow as tf
 from returnn.tf.updater import gradient_steps
 from returnn.tf.updater.gradient_steps import VariableGradient
 from returnn.tf.updater.network_protocol import TrainedLayer
+from returnn.util.texts.counted import counted
 
 NON_FINITE_GRADIENT = "gradient is not finite"
 
@@ -47,7 +48,7 @@ class NonFiniteGradients:
     def __str__(self) -> str:
         return (
             f"That of the parameter {self.parameter!r} of layer {self.layer!r} is the nearest to the losses;"
-            f" {self.num_parameters} of {self.num_all} parameters have one."
+            f" {self.num_parameters} of {counted(self.num_all, 'parameter')} have one."
         )
 
 

@@ -30,6 +30,7 @@ from returnn.tf.updater.optimizer_choice import OptimizerChoice, choose_optimize
 from returnn.tf.util.collectives import current_group, sum_gradients
 from returnn.tf.util.parameters.custom_update import CustomUpdate
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import counted
 
 _SCOPE = "optimize"  # of all variables that are made here; part of their names in checkpoints
 
@@ -311,10 +312,10 @@ class Updater:
         unused = [var.op.name for var, grad in zip(var_list, grads, strict=True) if grad is None]
         if len(unused) == len(var_list):
             raise ConfigError(
-                f"training: the losses depend on none of the {len(unused)} parameters, so none can change."
+                f"training: the losses depend on none of the {counted(len(unused), 'parameter')}, so none can change."
             )
         if unused:
-            print(f"The losses do not depend on {len(unused)} parameters: {', '.join(unused)}.", file=log.v2)
+            print(f"The losses do not depend on {counted(len(unused), 'parameter')}: {', '.join(unused)}.", file=log.v2)
         if self._workers.reduce_type == "grad":
             grads = sum_gradients(grads, var_list, mean=self._workers.combine == "mean")
         items = [

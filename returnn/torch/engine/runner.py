@@ -46,6 +46,7 @@ from returnn.torch.util.device import device_of_config, free_cached_memory, is_o
 from returnn.torch.util.profile import Profiler
 from returnn.util.errors import ConfigError
 from returnn.util.files.checkpoint_files import CheckpointError
+from returnn.util.texts.counted import are, counted
 
 _NUM_OPTIMIZER_STATES = 2  # model files that keep theirs: the newest one, and one more in case that it is damaged
 
@@ -218,8 +219,8 @@ class TorchRunner:
         if wrong:
             name = next(iter(wrong))
             raise CheckpointError(
-                f"checkpoint {filename!r} is not written: {wrong[name]} values of {name!r} are not finite"
-                f"{f', nor are those of {len(wrong) - 1} other parameters' if len(wrong) > 1 else ''}.\n"
+                f"checkpoint {filename!r} is not written: {counted(wrong[name], 'value')} of {name!r} "
+                f"{are(wrong[name])} not finite{f', and some of {len(wrong) - 1} more' if len(wrong) > 1 else ''}.\n"
                 "  Checkpoints that are there are as they were. Lower 'learning_rate', and go on from the last one."
             )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from returnn.util.errors import UserError, check_known
 from returnn.util.texts.corpus_bleu import corpus_bleu
+from returnn.util.texts.counted import counted, there_are
 from returnn.util.texts.word_errors import WordErrors, align, word_errors
 
 
@@ -34,7 +35,7 @@ def score_lines(
     """
     unknown = next((tag for tag in hypotheses if tag not in references), None)
     if unknown is not None:
-        raise UserError(f"there is no reference for {unknown!r}; there are {len(references)} references.")
+        raise UserError(f"there is no reference for {unknown!r}; {there_are(len(references), 'reference')}.")
     if not hypotheses:
         raise UserError("there is no hypothesis.")
     for tag, text in hypotheses.items() if per_seq or with_alignment else ():
@@ -52,7 +53,7 @@ def score_lines(
         )
     missing = len(set(references) - set(hypotheses))
     if missing:
-        yield f"{missing} of {len(references)} references have no hypothesis, and do not count."
+        yield f"{missing} of {counted(len(references), 'reference')} have no hypothesis, and do not count."
 
 
 def without_end(texts: Mapping[str, str], end: str | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy
 
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import are, counted, there_are
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,11 @@ class WordErrors:
 
     def __str__(self) -> str:
         return (
-            f"WER {self.rate:.2%} ({self.num_errors} errors: {self.num_substitutions} substitutions, "
-            f"{self.num_deletions} deletions, {self.num_insertions} insertions; {self.num_words} words), "
-            f"{self.num_wrong_seqs} of {self.num_seqs} sequences are wrong"
+            f"WER {self.rate:.2%} ({counted(self.num_errors, 'error')}: "
+            f"{counted(self.num_substitutions, 'substitution')}, "
+            f"{counted(self.num_deletions, 'deletion')}, {counted(self.num_insertions, 'insertion')}; "
+            f"{counted(self.num_words, 'word')}), "
+            f"{self.num_wrong_seqs} of {counted(self.num_seqs, 'sequence')} {are(self.num_wrong_seqs)} wrong"
         )
 
 
@@ -95,11 +98,11 @@ def total_word_errors(
     """
     unknown = next((tag for tag in hypotheses if tag not in references), None)
     if unknown is not None:
-        raise UserError(f"there is no reference for {unknown!r}; there are {len(references)} references.")
+        raise UserError(f"there is no reference for {unknown!r}; {there_are(len(references), 'reference')}.")
     missing = [tag for tag in references if tag not in hypotheses]
     if missing and expect_full:
         raise UserError(
-            f"there is no hypothesis for {len(missing)} of {len(references)} references, as {missing[0]!r}."
+            f"there is no hypothesis for {len(missing)} of {counted(len(references), 'reference')}, as {missing[0]!r}."
         )
     total = WordErrors()
     for tag, text in hypotheses.items():

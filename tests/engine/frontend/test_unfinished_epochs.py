@@ -122,10 +122,10 @@ def wider(**_):
 
 
 @pytest.mark.parametrize(("backend", "options", "reason"), [
-    ("torch", {"max_seqs": 3}, "The first 2 batches of the epoch are other ones than before"),
+    ("torch", {"max_seqs": 3}, "The epoch does not begin with the same 2 batches as before"),
     ("torch", {"max_seqs": 3, "torch_dataloader_opts": {"num_workers": 1}}, "The first 2 batches of the epoch are"),
     ("torch", {"get_model": wider}, "The model is another one by now: 'conv.bias'"),
-    ("tensorflow", {"max_seqs": 3}, "The first 2 batches of the epoch are other ones than before"),
+    ("tensorflow", {"max_seqs": 3}, "The epoch does not begin with the same 2 batches as before"),
     ("tensorflow", {"optimizer": {"class": "sgd"}}, "The model is another one by now: 'optimize/"),
 ])  # fmt: skip
 def test_what_does_not_fit_starts_the_epoch_at_its_beginning(backend, options, reason, tmp_path, capsys):
@@ -154,7 +154,7 @@ def test_values_that_are_not_finite_are_not_written(tmp_path):
     runner = make_runner(tmp_path)
     snapshot = runner.snapshot()
     snapshot.parameters["output.bias"][0] = float("nan")
-    with pytest.raises(CheckpointError, match=r"is not written: 1 values of 'output.bias' are not finite."):
+    with pytest.raises(CheckpointError, match=r"is not written: 1 value of 'output.bias' is not finite."):
         runner.unfinished.write(str(tmp_path / "net.007.unfinished"), snapshot, "position")
 
 

@@ -152,7 +152,7 @@ def test_all_kinds_of_batches(options):
 def test_other_batches_are_an_error():
     expected = feed(static())
     for options in ({"max_seqs": 3}, {"min_seq_length": 4}):
-        with pytest.raises(PositionError, match="The first 4 batches of the epoch are other ones than before"):
+        with pytest.raises(PositionError, match="The epoch does not begin with the same 4 batches as before"):
             feed(static(), position(expected[3].position), **options)
     with pytest.raises(PositionError, match="The first 100 batches"):
         feed(static(), position(BatchPosition(100, 0)))

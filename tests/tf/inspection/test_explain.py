@@ -119,7 +119,7 @@ def test_svg(tmp_path, monkeypatch, capsys):
 def test_without_loops(tmp_path, monkeypatch, capsys):
     network = {"output": {"class": "softmax", "from": "data", "n_out": 3}}
     assert _run(tmp_path, monkeypatch, network=network) == 0
-    assert "there are no loops: each of the 1 layers sees all frames at once\n" in capsys.readouterr().out
+    assert "there are no loops: each of the 1 layer sees all frames at once\n" in capsys.readouterr().out
 
 
 def test_png_of_the_search(tmp_path, monkeypatch):

@@ -340,7 +340,7 @@ def test_no_parameter_matters():
         updater.set_trainable_vars([tf.compat.v1.get_variable("x", initializer=[1.0], use_resource=True)])
         with pytest.raises(ConfigError) as error:
             updater.get_optim_op()
-    assert str(error.value) == "training: the losses depend on none of the 1 parameters, so none can change."
+    assert str(error.value) == "training: the losses depend on none of the 1 parameter, so none can change."
 
 
 @pytest.mark.parametrize(

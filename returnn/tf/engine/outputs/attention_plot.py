@@ -23,6 +23,7 @@ from returnn.tf.engine.feeding.batches import batches_of
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import counted
 
 NetDict = dict[str, Any]
 _WEIGHTS, _LABELS = "attention_plot/weights", "attention_plot/labels"  # layers that are added
@@ -90,7 +91,7 @@ def plot_attention(config: Config) -> None:
     folder = plot.folder or os.path.join(os.path.dirname(config.options.model or ""), "attention")
     folder = folder.replace("{epoch}", f"{engine.epoch:03d}")
     names = _Pass(engine.session, plot, _first_seqs(config, plot)).draw(folder)
-    print(f"attention: wrote {len(names)} pictures to {folder!r}", file=log.v1)
+    print(f"attention: wrote {counted(len(names), 'picture')} to {folder!r}", file=log.v1)
     engine.finalize()
 
 

@@ -14,6 +14,7 @@ from returnn.tf.engine.feeding.batches import forward_batches
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.util.errors import ConfigError
+from returnn.util.texts.counted import counted
 
 
 def forward_to_hdf(
@@ -56,4 +57,4 @@ def forward_to_hdf(
             extra_fetches_callback=collect,
         )
         data_pass.run("forward", raise_exception=True)
-    print(f"forward: {data_pass.num_seqs} sequences, wrote {output_file!r}", file=log.v1)
+    print(f"forward: {counted(data_pass.num_seqs, 'sequence')}, wrote {output_file!r}", file=log.v1)

@@ -18,6 +18,7 @@ from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.passes.score_fetches import cross_entropies
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.util.files.atomic_file import check_writable
+from returnn.util.texts.counted import counted
 from returnn.util.texts.text_scores import check_metrics
 
 
@@ -75,7 +76,8 @@ def search(
     if scores:
         print(f"search: {describe_scores(scores)}", file=log.v1)
     print(
-        f"search: {data_pass.num_seqs} sequences, {data_pass.num_seqs / data_pass.elapsed:.1f} per second", file=log.v2
+        f"search: {counted(data_pass.num_seqs, 'sequence')}, {data_pass.num_seqs / data_pass.elapsed:.1f} per second",
+        file=log.v2,
     )
     results = corpus_order.sorted(results)
     if references is not None:

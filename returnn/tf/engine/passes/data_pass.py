@@ -36,6 +36,7 @@ from returnn.tf.updater.finite_gradients import NON_FINITE_GRADIENT
 from returnn.tf.util.op_error import op_error_text
 from returnn.util.errors import UserError
 from returnn.util.system.debug_shell import debug_shell
+from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import human_bytes_size
 
 
@@ -246,7 +247,7 @@ class DataPass(ResumablePass):
         """:return: for people: sizes with `log_batch_size`, memory of the GPU with `tf_log_memory_usage`"""
         config, details = self.session.config, []
         if config.options.log_batch_size:
-            details.append(f"{len(batch.seq_tags)} seqs, {batch.num_frames} frames with padding")
+            details.append(f"{counted(len(batch.seq_tags), 'seq')}, {counted(batch.num_frames, 'frame')} with padding")
         if config.options.tf_log_memory_usage and tf.config.list_physical_devices("GPU"):
             peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
             details.append(f"GPU mem {human_bytes_size(peak)}")

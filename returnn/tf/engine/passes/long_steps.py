@@ -9,6 +9,7 @@ from types import TracebackType
 from returnn.log import log
 from returnn.tf.engine.feeding.feed import FeedBatch
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
+from returnn.util.texts.counted import counted
 
 FIRST_REPORT_S = 30.0
 _POLL_S = 0.5
@@ -45,7 +46,7 @@ class LongSteps:
         :param step: its number
         """
         tags = ", ".join(map(repr, batch.seq_tags[:3])) + (", ..." if len(batch.seq_tags) > 3 else "")
-        what = f"{len(batch.seq_tags)} sequences ({tags}), {batch.num_frames:,} frames with padding"
+        what = f"{counted(len(batch.seq_tags), 'sequence')} ({tags}), {batch.num_frames:,} frames with padding"
         self._current = (time.monotonic(), f"{self._prefix}, step {step}: {what}")
         self._warn_of_large_seq(batch)
 
@@ -59,7 +60,7 @@ class LongSteps:
         if batch.num_frames > _LARGE * self._batch_size:
             self._said_large = True
             log.print_warning(
-                f"sequence {batch.seq_tags[0]!r} has {batch.num_frames:,} frames, but batch_size is"
+                f"sequence {batch.seq_tags[0]!r} has {counted(batch.num_frames, 'frame', ',')}, but batch_size is"
                 f" {self._batch_size:,}. It is a batch of its own, and may need all memory. 'max_seq_length' leaves"
                 " out such sequences, 'chunking' cuts them."
             )

@@ -32,6 +32,7 @@ from returnn.tf.updater import Updater
 from returnn.tf.util.parameters.assign import assign_values
 from returnn.util.errors import ConfigError
 from returnn.util.numbers.global_random import seed_global_random
+from returnn.util.texts.counted import counted
 
 tf1 = tf.compat.v1
 
@@ -110,7 +111,11 @@ class NetworkSession:
         for layer in self.network.get_all_layers_deep():
             if layer.warning:
                 log.print_warning(layer.warning)
-        print(f"network: {len(self.network.layers)} layers, {self.network.get_num_params():,} parameters", file=log.v2)
+        print(
+            f"network: {counted(len(self.network.layers), 'layer')}, "
+            f"{counted(self.network.get_num_params(), 'parameter', ',')}",
+            file=log.v2,
+        )
         self._init_values(model, is_training=is_training)
 
     def change(self, net_dict: NetDict, rules: Callable[[TFNetwork], CopyRules]) -> None:
@@ -228,7 +233,7 @@ class NetworkSession:
         names = self.tf_session.run(tf1.report_uninitialized_variables(tf1.global_variables()))
         if len(names):
             text = ", ".join(name.decode("utf8") for name in names[:5])
-            raise ConfigError(f"{len(names)} variables have no value: {text}.\n  Make them with the network.")
+            raise ConfigError(f"no value for {counted(len(names), 'variable')}: {text}.\n  Make them with the network.")
 
     def begin_data(self, name: str, dataset: Dataset) -> None:
         """

@@ -18,6 +18,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.util.errors import ConfigError
+from returnn.util.texts.counted import counted
 
 PARTS = ("value", "error", "frames")  # of a loss: its sum, that of its error, and the number of frames
 
@@ -41,7 +42,7 @@ def check_number(layer: LayerTargets, losses: Sequence[LossHolder], expected: in
     """
     if len(losses) > expected:
         raise ConfigError(
-            f"{layer.where()}: it has {len(losses)} losses, its options only say {expected}.\n"
+            f"{layer.where()}: it has {counted(len(losses), 'loss')}, its options only say {expected}.\n"
             "  Inside of a 'cond' or of a loop in a loop, each loss has to stand in the net dict."
         )
 

@@ -13,6 +13,7 @@ from returnn.tf.layers.core.loss import Loss
 from returnn.tf.util.grad import with_unit_gradient
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import counted
 
 
 class CrossEntropyLoss(Loss):
@@ -76,7 +77,8 @@ class CrossEntropyLoss(Loss):
         labels = target.sparse_dim
         if labels is not None and labels != axis and labels.dimension != axis.dimension:
             raise ConfigError(
-                f"{self.where()}: the output has {axis.dimension} classes, the target has {labels.dimension} labels."
+                f"{self.where()}: the output has {counted(axis.dimension, 'class')}, the target has "
+                f"{counted(labels.dimension, 'label')}."
             )
 
     def get_output_target_scores(self) -> Any:

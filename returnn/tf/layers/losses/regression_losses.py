@@ -8,6 +8,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.loss import Loss
 from returnn.util.errors import ConfigError
+from returnn.util.texts.counted import counted
 
 
 class MeanSquaredError(Loss):
@@ -96,7 +97,7 @@ class DeepClusteringLoss(Loss):
         embeddings = _unit_length(embeddings, self._embedding_dim)
         if target.feature_dim is None or target.feature_dim.dimension != bins.dimension:
             raise ConfigError(
-                f"{self.where()}: the output has {bins.dimension} embeddings, but the target is {target}.\n"
+                f"{self.where()}: the output has {counted(bins.dimension, 'embedding')}, but the target is {target}.\n"
                 "  The target has the number of the source for each embedding in its feature dim."
             )
         labels, _ = rf.replace_dim(target, in_dim=target.feature_dim, out_dim=bins)
@@ -164,7 +165,8 @@ class TripletLoss(Loss):
         num = 6 if self.multi_view_training else 3
         if axis.dimension is None or axis.dimension % num or more or kind is None or kind.dimension != 3:
             raise ConfigError(
-                f"{self.where()}: the output has to have {num} vectors, the target 3 labels, one behind the other.\n"
+                f"{self.where()}: the output has to have {counted(num, 'vector')}, the target 3 labels, one behind "
+                "the other.\n"
                 f"  Output: {self.output}, target: {target}."
             )
         place = Dim(num, name="place")

@@ -17,6 +17,7 @@ from returnn.tf.util.labels import bleu_of_labels, collapse_repeated, map_labels
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import counted
 
 tf1 = tf.compat.v1
 
@@ -209,7 +210,8 @@ class CtcLoss(SequenceLoss):
         num_labels = None if target.sparse_dim is None else target.sparse_dim.dimension
         if num_labels is not None and num_labels >= axis.get_dim_value():
             raise ConfigError(
-                f"{self.where()}: the output has {axis.dimension} classes, the target has {num_labels} labels.\n"
+                f"{self.where()}: the output has {counted(axis.dimension, 'class')}, the target has "
+                f"{counted(num_labels, 'label')}.\n"
                 f"  One class more is needed for blank: n_out {num_labels + 1}."
             )
         logits = self._logits()

@@ -11,6 +11,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.search.choosing_layer import ChoosingLayer
 from returnn.util.errors import ConfigError
+from returnn.util.texts.counted import there_are
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,11 @@ def check_sources(layer: ChoosingLayer) -> None:
     count = len(layer.sources)
     if layer.targets is not None and len(layer.targets) != count:
         raise ConfigError(
-            f"{layer.where()}: option 'target': {layer.targets!r}, but there are {count} sources.\n"
+            f"{layer.where()}: option 'target': {layer.targets!r}, but {there_are(count, 'source')}.\n"
             f"  'from' has {[source.name for source in layer.sources]!r}; each needs a target."
         )
     if layer.source_beam_sizes is not None and len(layer.source_beam_sizes) != count:
         raise ConfigError(
             f"{layer.where()}: option 'source_beam_sizes': {list(layer.source_beam_sizes)!r}, "
-            f"but there are {count} sources."
+            f"but {there_are(count, 'source')}."
         )

@@ -15,6 +15,7 @@ from returnn.tf.layers.search.choice_candidates import Candidates
 from returnn.tf.layers.search.choice_scores import gumbel_noise
 from returnn.tf.layers.search.choosing_layer import ChoosingLayer
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import counted
 
 _SAMPLING_OPTIONS = ("gold_mixin_prob", "gold_mixin_axis")
 
@@ -62,7 +63,7 @@ def _of_each(layer: ChoosingLayer, scores: Tensor, dim: Dim, base: Beam, beam_di
     if num_new % num_old or num_new // num_old > (dim.dimension or 0):
         raise ConfigError(
             f"{layer.where()}: keep_beams: beam_size {num_new} is no multiple of {num_old}, the one before, "
-            f"by at most the {dim.dimension} labels."
+            f"by at most the {counted(dim.dimension, 'label')}."
         )
     each = layer.new_dim("labels of each", num_new // num_old, auto_generated=False)
     best, index, _ = rf.top_k(scores, axis=dim, k=num_new // num_old, k_dim=each)

@@ -17,6 +17,7 @@ from returnn.tf.layers.search.choice_scores import log_scores
 from returnn.tf.util import ken_lm
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.numbers.ctc_search import CtcSearch, LmScore, SpelledWords
+from returnn.util.texts.counted import counted
 
 _INPUT_TYPES = ("prob", "log_prob", "logits")
 
@@ -111,7 +112,7 @@ class CtcDecodeLayer(LayerBase):
     def _blank(self, classes: Dim) -> int:
         size = classes.dimension or 0
         if not -size <= self.blank_index < size:
-            raise ConfigError(f"{self.where()}: option 'blank_index': {self.blank_index} of {size} classes.")
+            raise ConfigError(f"{self.where()}: option 'blank_index': {self.blank_index} of {counted(size, 'class')}.")
         return self.blank_index % size
 
     def _label_dim(self, classes: Dim, blank: int) -> Dim:
@@ -124,8 +125,8 @@ class CtcDecodeLayer(LayerBase):
         if target.sparse_dim.dimension != num_labels:
             expected = (target.sparse_dim.dimension or 0) + size - num_labels
             raise ConfigError(
-                f"{self.where()}: the source has {size} classes, of which {blank} is blank, but the target"
-                f" {self.target!r} has {target.sparse_dim.dimension} labels.\n"
+                f"{self.where()}: the source has {counted(size, 'class')}, of which {blank} is blank, but the target"
+                f" {self.target!r} has {counted(target.sparse_dim.dimension, 'label')}.\n"
                 f"  Expected 'n_out' of {self.sources[0].name!r}: {expected}, with blank."
             )
         return target.sparse_dim

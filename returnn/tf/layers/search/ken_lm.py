@@ -17,6 +17,7 @@ from returnn.tf.layers.values.ranges import number_of_step
 from returnn.tf.util import ken_lm
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
+from returnn.util.texts.counted import counted
 
 
 class KenLmStateLayer(_ConcatInputLayer):
@@ -88,7 +89,7 @@ class KenLmStateLayer(_ConcatInputLayer):
         dim = source.sparse_dim
         if dim is not None and dim.dimension != vocab.num_labels:
             raise ConfigError(
-                f"{self.where()}: option 'vocab_file': {self.vocab_file!r} has {vocab.num_labels} labels, "
+                f"{self.where()}: option 'vocab_file': {self.vocab_file!r} has {counted(vocab.num_labels, 'label')}, "
                 f"but the source {source} has {dim.dimension}."
             )
         return [f"{label} " for label in vocab.labels]

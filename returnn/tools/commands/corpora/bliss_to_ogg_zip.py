@@ -18,6 +18,7 @@ from returnn.tools.ogg_zip import (
 )
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import iter_lines
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -53,7 +54,7 @@ def main(args: argparse.Namespace) -> None:
             print(f"converted files: {folder}")
         else:
             shutil.rmtree(folder)
-    print(f"wrote {args.output}: {num} segments, {seconds / 3600:.3f} hours")
+    print(f"wrote {args.output}: {counted(num, 'segment')}, {seconds / 3600:.3f} hours")
 
 
 def _make_audio(args: argparse.Namespace, segments: Sequence[BlissSegment]) -> MakeAudio | None:

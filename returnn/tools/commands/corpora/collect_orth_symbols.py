@@ -11,6 +11,7 @@ from returnn.tools.bliss_segments import duration_of
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.files.text_file import iter_lines
+from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import hms
 
 
@@ -54,7 +55,10 @@ def main(args: argparse.Namespace) -> None:
         _show(args, text)
     for symbol, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count}\t{symbol}")
-    print(f"{num_seqs} texts, {num_left_out} left out; {counts.total()} symbols, {len(counts)} different ones")
+    print(
+        f"{counted(num_seqs, 'text')}, {num_left_out} left out; {counted(counts.total(), 'symbol')}, {len(counts)} "
+        "different ones"
+    )
     if needs_time and args.collect_time:
         print(f"time: {hms(seconds)}")
     if args.output:

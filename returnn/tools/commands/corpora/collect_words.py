@@ -6,6 +6,7 @@ from collections import Counter
 from returnn.datasets.util.bliss import is_bliss_file, iter_bliss
 from returnn.datasets.util.lexicon import Lexicon
 from returnn.util.files.text_file import iter_lines
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -28,8 +29,8 @@ def main(args: argparse.Namespace) -> None:
         counts.update(text.split())
     for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count}\t{word}" + ("" if known is None or word in known else "\tnot in the lexicon"))
-    print(f"{counts.total()} words, {len(counts)} different ones")
+    print(f"{counted(counts.total(), 'word')}, {len(counts)} different ones")
     if known is not None:
         unknown = {word: count for word, count in counts.items() if word not in known}
         share = sum(unknown.values()) / max(counts.total(), 1)
-        print(f"not in the lexicon: {len(unknown)} different words, {share:.2%} of all")
+        print(f"not in the lexicon: {counted(len(unknown), 'different word')}, {share:.2%} of all")

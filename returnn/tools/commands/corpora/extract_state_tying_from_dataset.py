@@ -8,6 +8,7 @@ from returnn.tools import state_tying
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.texts.counted import counted
 
 _ACTIONS = ("extract", "make")
 
@@ -39,7 +40,7 @@ def main(args: argparse.Namespace) -> None:
     action = args.action or ("make" if args.state_tying_type else "extract")
     check_known("action", action, _ACTIONS, where="option '--action'")
     tying = _make(args) if action == "make" else _extract(args)
-    print(f"{len(tying)} states, {len(set(tying.values()))} classes")
+    print(f"{counted(len(tying), 'state')}, {counted(len(set(tying.values())), 'class')}")
     if args.state_tying_output:
         write_atomic(args.state_tying_output, state_tying.tying_text(tying))
         print(f"wrote {args.state_tying_output}")
@@ -77,7 +78,8 @@ def _extract(args: argparse.Namespace) -> dict[str, int]:
             "  Look at '--hmm_states' and '--silence', and at sequences with '--print_allos --print_targets'."
         )
     print(
-        f"{found.num_seqs} sequences, {len(found.skipped)} left out, {found.num_ambiguous()} states with several labels"
+        f"{counted(found.num_seqs, 'sequence')}, {len(found.skipped)} left out, "
+        f"{counted(found.num_ambiguous(), 'state')} with several labels"
     )
     return found.tying()
 

@@ -3,6 +3,7 @@
 import argparse
 
 from returnn.tools.ogg_zip import segments_of_folder, write_ogg_zip
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -22,4 +23,4 @@ def main(args: argparse.Namespace) -> None:
     """Does the work."""
     segments = segments_of_folder(args.folder, args.text)
     num, seconds = write_ogg_zip(segments, args.output, make_audio=lambda segment, _path: str(segment.audio), folder="")
-    print(f"wrote {args.output}: {num} recordings, {seconds / 3600:.3f} hours")
+    print(f"wrote {args.output}: {counted(num, 'recording')}, {seconds / 3600:.3f} hours")

@@ -6,6 +6,7 @@ from returnn.tools.command_line import add_config, add_dataset, init_config, ope
 from returnn.tools.dataset_dump import Selection
 from returnn.tools.seq_texts import seq_texts
 from returnn.tools.text_dict import write_text_dict
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -26,4 +27,4 @@ def main(args: argparse.Namespace) -> None:
     dataset = open_dataset(init_config(args, verbosity=args.verbosity, is_required=args.dataset is None), args.dataset)
     selection = Selection(start=args.startseq, end=args.endseq if args.endseq >= 0 else None)
     num_seqs = write_text_dict(args.out, seq_texts(dataset, args.key, selection))
-    print(f"wrote {num_seqs} texts to {args.out}")
+    print(f"wrote {counted(num_seqs, 'text')} to {args.out}")

@@ -7,6 +7,7 @@ import time
 
 from returnn.util.errors import UserError
 from returnn.util.file_cache import FileCache
+from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import human_bytes_size
 
 _SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -72,7 +73,9 @@ def _show(cache: FileCache) -> None:
     now = time.time()
     for last_used, size, path in files:
         print(f"{human_bytes_size(size)}\t{(now - last_used) / _DAY_S:.1f} days\t{path}")
-    print(f"{cache.cache_directory}: {len(files)} files, {human_bytes_size(sum(size for _, size, _ in files))}")
+    print(
+        f"{cache.cache_directory}: {counted(len(files), 'file')}, {human_bytes_size(sum(size for _, size, _ in files))}"
+    )
 
 
 def _given(options: dict[str, float], needed: int) -> list[str]:

@@ -3,6 +3,7 @@
 import argparse
 
 from returnn.tools.translation_hdf import Side, write_translation_hdf
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -42,4 +43,4 @@ def main(args: argparse.Namespace) -> None:
         buffer_lines=args.line_buffer_size,
         buffer_words=args.data_buffer_size,
     )
-    print(f"wrote {args.hdf_file}: {args.number_of_lines} lines, {num_words} words")
+    print(f"wrote {args.hdf_file}: {counted(args.number_of_lines, 'line')}, {counted(num_words, 'word')}")

@@ -8,6 +8,7 @@ from returnn.engine.run.cleanup import CleanupPolicy, cleanup_policy, superfluou
 from returnn.tools.command_line import add_config, init_config
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
+from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import human_bytes_size
 
 
@@ -42,7 +43,7 @@ def main(args: argparse.Namespace) -> None:
     checkpoints = files.existing_checkpoints(model)
     unwanted = superfluous_epochs(checkpoints, policy, scores)
     kept = ", ".join(str(epoch) for epoch in sorted(checkpoints) if epoch not in unwanted)
-    print(f"{model}: {len(checkpoints)} checkpoints; keep epochs {kept or 'none'}")
+    print(f"{model}: {counted(len(checkpoints), 'checkpoint')}; keep epochs {kept or 'none'}")
     if args.dry_run:
         print(f"would delete epochs {', '.join(map(str, unwanted)) or 'none'}")
         return

@@ -9,6 +9,7 @@ from returnn.tools.checkpoints.formats import FORMATS, Checkpoint, read_checkpoi
 from returnn.tools.checkpoints.lstm_layouts import LAYOUTS, convert_lstms
 from returnn.tools.checkpoints.names import layers_to_modules, modules_to_layers, rename
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -51,7 +52,7 @@ def main(args: argparse.Namespace) -> None:
     write_any_checkpoint(Checkpoint(values, checkpoint.info), args.output, kind=args.format)
     size = sum(value.size for value in values.values())
     mean = f", the mean of {len(args.checkpoints)}" if len(args.checkpoints) > 1 else ""
-    print(f"wrote {args.output}: {len(values)} tensors, {size:,} values{mean}")
+    print(f"wrote {args.output}: {counted(len(values), 'tensor')}, {counted(size, 'value', ',')}{mean}")
 
 
 def _mapping(filename: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from returnn.tools.command_line import add_config, init_config, open_dataset
 from returnn.tools.layer_outputs import SeqOutputs, layer_outputs, reset_seq_order, seq_range
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.literal import literal_eval
+from returnn.util.texts.counted import counted
 
 _FORMATS = ("npy", "hdf")
 _DEFAULT_LAYERS = ("att_weights",)
@@ -71,7 +72,7 @@ def main(args: argparse.Namespace) -> None:
         )
     if not num_seqs:
         raise UserError(f"data {args.data!r}: there are no sequences, or none that are wanted.")
-    print(f"wrote {args.output_file if is_hdf else args.dump_dir}: {num_seqs} sequences")
+    print(f"wrote {args.output_file if is_hdf else args.dump_dir}: {counted(num_seqs, 'sequence')}")
 
 
 def _check(args: argparse.Namespace) -> None:

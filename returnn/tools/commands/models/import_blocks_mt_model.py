@@ -5,6 +5,7 @@ import argparse
 from returnn.tools.checkpoints.foreign import layers_of_blocks
 from returnn.tools.checkpoints.formats import Checkpoint, read_checkpoint, write_any_checkpoint
 from returnn.tools.checkpoints.names import rename
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -24,4 +25,4 @@ def main(args: argparse.Namespace) -> None:
     checkpoint = read_checkpoint(args.params)
     values = rename(layers_of_blocks(checkpoint.values, args.lstm), args.rename)
     write_any_checkpoint(Checkpoint(values, checkpoint.info), args.output)
-    print(f"wrote {args.output}: {len(values)} tensors")
+    print(f"wrote {args.output}: {counted(len(values), 'tensor')}")

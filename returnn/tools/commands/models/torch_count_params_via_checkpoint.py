@@ -4,6 +4,7 @@ import argparse
 
 from returnn.tools.command_line import add_file, required_file_of
 from returnn.util.python.optional_import import import_part
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -19,9 +20,7 @@ def main(args: argparse.Namespace) -> None:
     file = import_part("returnn.torch.checkpoint_file")
     content = file.load_checkpoint_file(required_file_of(args, "--file_name", what="a checkpoint"), mmap=True)
     tensors = dict(file.iter_tensors(file.model_of(content)))
-    counted = {
-        name: tensor.numel() for name, tensor in tensors.items() if not name.startswith(tuple(args.ignore_prefix))
-    }
-    for name, size in counted.items():
+    sizes = {name: tensor.numel() for name, tensor in tensors.items() if not name.startswith(tuple(args.ignore_prefix))}
+    for name, size in sizes.items():
         print(f"{name}: {size:,}")
-    print(f"{len(counted)} tensors, {sum(counted.values()):,} parameters")
+    print(f"{counted(len(sizes), 'tensor')}, {counted(sum(sizes.values()), 'parameter', ',')}")

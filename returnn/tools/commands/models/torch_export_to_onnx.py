@@ -4,6 +4,7 @@ import argparse
 
 from returnn.tools.command_line import add_config, init_config, required_file_of
 from returnn.util.python.optional_import import import_part
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -34,4 +35,4 @@ def main(args: argparse.Namespace) -> None:
         forward_step=args.forward_step,
         extern_data=args.extern_data,
     )
-    print(f"{exported}\nwrote {args.out_onnx_filename}: {exported.num_bytes:,} bytes")
+    print(f"{exported}\nwrote {args.out_onnx_filename}: {counted(exported.num_bytes, 'byte', ',')}")

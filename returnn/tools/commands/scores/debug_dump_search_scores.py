@@ -6,6 +6,7 @@ from returnn.engine.net_dicts import NetDicts
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.tools.command_line import add_config, init_config, open_dataset
 from returnn.tools.search_scores import LoopOfSearch, record_search
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -39,4 +40,4 @@ def main(args: argparse.Namespace) -> None:
         with_reference=args.cheating,
         with_attention=args.att_weights,
     )
-    print(f"wrote {args.output_file}: {num_seqs} sequences")
+    print(f"wrote {args.output_file}: {counted(num_seqs, 'sequence')}")

@@ -85,7 +85,7 @@ def train_into_second_epoch(folder, **options):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"max_seqs": 3}, "The first 2 batches of the epoch are other ones than before"),
+        ({"max_seqs": 3}, "The epoch does not begin with the same 2 batches as before"),
         ({"optimizer": {"class": "adam"}}, "The network is another one by now: 'optimize/"),
     ],
     ids=str,
