@@ -135,7 +135,7 @@ class KernelCompiler(NativeCodeCompiler):
         _logger.info("native kernels: compiling for %s, once.", ", ".join(self.levels))
         objects = self.compile_objects(self.cache_dir)
         self.link(objects, filename)
-        for path in objects:
+        for path in objects if self.binding or self.more_flags else []:
             if os.path.dirname(path) == self.cache_dir:
                 os.remove(path)
         _logger.info("native kernels: compiled in %.1f s, kept in %s.", time.monotonic() - start, self.cache_dir)
@@ -146,15 +146,28 @@ class KernelCompiler(NativeCodeCompiler):
         :return: names of all object files, in the order in which they are linked
         :raises UserError: if the compiler fails
         """
-        prebuilt = prebuilt_objects() if self.binding and not self.more_flags else []
-        jobs: list[tuple[str, str, Sequence[str]]] = [] if prebuilt else [(name, name, ()) for name in _SHARED]
-        for level in () if prebuilt else self.levels:
-            for name in kernel_sources():
-                jobs.append((name, f"{name}_{level}", (*_LEVELS[level], f"-DRETURNN_LEVEL={level}")))
+        made = self._made_objects() if self.binding and not self.more_flags else []
+        jobs: list[tuple[str, str, Sequence[str]]] = [] if made else self._jobs()
         if self.binding:
             jobs.append((self.binding, self.binding, ()))
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            return [*prebuilt, *pool.map(lambda job: self._compile_object(folder, *job), jobs)]
+            return [*made, *pool.map(lambda job: self._compile_object(folder, *job), jobs)]
+
+    def _jobs(self) -> list[tuple[str, str, Sequence[str]]]:
+        """:return: source, name of the object file and flags of all that every library has"""
+        jobs: list[tuple[str, str, Sequence[str]]] = [(name, name, ()) for name in _SHARED]
+        for level in self.levels:
+            for name in kernel_sources():
+                jobs.append((name, f"{name}_{level}", (*_LEVELS[level], f"-DRETURNN_LEVEL={level}")))
+        return jobs
+
+    def _made_objects(self) -> list[str]:
+        """:return: those of the package, or of the library without a binding, which keeps them; or none"""
+        if prebuilt := prebuilt_objects():
+            return prebuilt
+        folder = os.path.dirname(KernelCompiler("kernels", levels=self.levels).get_lib_filename())
+        paths = [os.path.join(folder, f"{name}.o") for _, name, _ in self._jobs()]
+        return paths if all(map(os.path.exists, paths)) else []
 
     def _compile_object(self, folder: str, source: str, name: str, flags: Sequence[str]) -> str:
         path = os.path.join(folder, f"{name}.o")

@@ -12,8 +12,27 @@
 #include <cstring>
 #include <initializer_list>
 
-#if defined(__AVX2__)
+// To read immintrin.h takes longer than to compile some kernels; what is needed of it is here.
+#if defined(__AVX512F__) && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_vfmaddps512_mask) && __has_builtin(__builtin_ia32_vfmaddpd512_mask)
+#define RETURNN_FMA_OF_FLOATS(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4)
+#define RETURNN_FMA_OF_DOUBLES(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4)
+#endif
+#elif defined(__AVX2__) && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_vfmaddps256) && __has_builtin(__builtin_ia32_vfmaddpd256)
+#define RETURNN_FMA_OF_FLOATS __builtin_ia32_vfmaddps256
+#define RETURNN_FMA_OF_DOUBLES __builtin_ia32_vfmaddpd256
+#endif
+#endif
+#if defined(__AVX2__) && !defined(RETURNN_FMA_OF_FLOATS)
 #include <immintrin.h>
+#if defined(__AVX512F__)
+#define RETURNN_FMA_OF_FLOATS(a, b, c) (Vector<float>)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
+#define RETURNN_FMA_OF_DOUBLES(a, b, c) (Vector<double>)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c))
+#else
+#define RETURNN_FMA_OF_FLOATS(a, b, c) (Vector<float>)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
+#define RETURNN_FMA_OF_DOUBLES(a, b, c) (Vector<double>)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c))
+#endif
 #endif
 
 #ifndef RETURNN_LEVEL
@@ -96,19 +115,12 @@ RETURNN_INLINE void store(T *to, Vector<T> value, int64_t num) {
 }
 
 // a * b + c, rounded once where the CPU has it.
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 RETURNN_INLINE Vector<float> multiply_add(Vector<float> a, Vector<float> b, Vector<float> c) {
-  return (Vector<float>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+  return RETURNN_FMA_OF_FLOATS(a, b, c);
 }
 RETURNN_INLINE Vector<double> multiply_add(Vector<double> a, Vector<double> b, Vector<double> c) {
-  return (Vector<double>)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-}
-#elif defined(__AVX2__)
-RETURNN_INLINE Vector<float> multiply_add(Vector<float> a, Vector<float> b, Vector<float> c) {
-  return (Vector<float>)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-}
-RETURNN_INLINE Vector<double> multiply_add(Vector<double> a, Vector<double> b, Vector<double> c) {
-  return (Vector<double>)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+  return RETURNN_FMA_OF_DOUBLES(a, b, c);
 }
 #else
 RETURNN_INLINE Vector<float> multiply_add(Vector<float> a, Vector<float> b, Vector<float> c) { return a * b + c; }
