@@ -10,6 +10,7 @@ import pytest
 import returnn.frontend as rf
 from returnn.frontend.decoder.transformer import TransformerDecoder
 from returnn.frontend.search import beam_search
+from returnn.frontend.search.result import NEVER
 from returnn.tensor import Dim, single_step_dim
 from returnn.util.errors import ConfigError
 from tests.frontend.models.model_run import SEARCH_BACKENDS, Batch, run
@@ -46,8 +47,7 @@ def searched(**options):
             batch_dims=[inputs.batch_dim],
             vocab_dim=VOCAB,
             bos=BOS,
-            eos=EOS,
-            **{"max_seq_len": inputs.time_dim.get_size_tensor(), **options},
+            **{"eos": EOS, "max_seq_len": inputs.time_dim.get_size_tensor(), **options},
         )
         best, best_dim = found.best()
         return (
@@ -127,6 +127,24 @@ def assert_same(got, expected):
     for one, other in zip(got, expected, strict=True):
         assert [labels for _, labels in one] == [labels for _, labels in other]
         numpy.testing.assert_allclose([s for s, _ in one], [s for s, _ in other], rtol=1e-9)
+
+
+def test_without_an_end_all_have_as_many_labels_as_the_limit_says():
+    call = searched(beam_size=70, eos=None)
+    found, params = run("numpy", make, call, BATCH, VOCAB)
+    for b, (limit, hyps) in enumerate(zip(BATCH.lengths, hypotheses(found), strict=True)):
+        real = [(score, labels) for score, labels in hyps if score > NEVER / 2]
+        assert sorted(labels for _, labels in real) == list(itertools.product(range(VOCAB.dimension), repeat=limit))
+        numpy.testing.assert_allclose(numpy.logaddexp.reduce([score for score, _ in real]), 0.0, atol=1e-6)
+        alone, _ = run("torch", make, call, BATCH.only(b), VOCAB, params=params)
+        assert_same([hypotheses(alone)[0][: len(real)]], [real])
+
+
+def test_without_an_end_backends_agree():
+    found, params = run("numpy", make, searched(eos=None), BATCH, VOCAB)
+    for backend in SEARCH_BACKENDS[1:]:
+        got, _ = run(backend, make, searched(eos=None), BATCH, VOCAB, params=params)
+        assert_same(hypotheses(got), hypotheses(found))
 
 
 def test_a_number_limits_all():
