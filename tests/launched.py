@@ -1,4 +1,4 @@
-"""A config or a program in a folder, run by `returnn.launch` with two workers."""
+"""A config or a program in a folder, run by `returnn.launch` with several workers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ROOT = Path(__file__).parent.parent
 
 
 class Launched:
-    """`returnn.launch` with two workers."""
+    """`returnn.launch`, by default with two workers."""
 
-    def __init__(self, folder: Path, config: str, *options: str, restarts: int = 0) -> None:
+    def __init__(self, folder: Path, config: str, *options: str, restarts: int = 0, workers: int = 2) -> None:
         folder.mkdir(exist_ok=True)
         (folder / "my.config").write_text(config)
         end_s = 12 if restarts else PATIENCE_S  # those that are stopped do not end by themselves
-        launch = [sys.executable, "-m", "returnn.launch", "-n", "2", "--max-restarts", str(restarts)]
+        launch = [sys.executable, "-m", "returnn.launch", "-n", str(workers), "--max-restarts", str(restarts)]
         launch += ["--end-s", str(end_s)]
         environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
         environ.update(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")  # threads that wait for each other take all cores

@@ -1,11 +1,11 @@
 """
-Random faults of one of two workers, and what comes of each: the training has to end as the undisturbed one, bit for
+Random faults of one of several workers, and what comes of each: the training has to end as the undisturbed one, bit for
 bit.
 
-    python -m tests.soak.workers --faults 30 --seed 1 --backend torch
+    python -m tests.soak.workers --faults 30 --seed 1 --backend torch --workers 2 3
 
-A fault is a signal to one worker in one step: killed, stopped, or asked to end. The launcher starts all again; after
-being asked to end, the same command does.
+A fault is of one worker, in one step or when it starts: it is killed, stopped, asked to end, slow for some seconds, or
+raises an exception. The launcher starts all again; after being asked to end, the same command does.
 """
 
 from __future__ import annotations
@@ -23,15 +23,22 @@ from pathlib import Path
 from tests.faulty_step import plan_fault
 from tests.launched import Launched, scores
 
-_SIGNALS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
+_FAULTS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, "exception", "slow")
 _MAX_RUNS = 3
+_LOAD = "from tests.faulty_step import note_start\nnote_start()\n"
 
 
-def outcome(folder: Path, config: str, wanted: str) -> str:
+def config_of(text: str, *, timeout_s: int) -> str:
+    """:return: the config of the test of faults, which also looks for faults at its start"""
+    assert '"timeout_s": 300' in text
+    return text.replace('"timeout_s": 300', f'"timeout_s": {timeout_s}') + _LOAD
+
+
+def outcome(folder: Path, config: str, wanted: str, *, workers: int) -> str:
     """:return: of a training with a fault, in a few words; begins with "same" if all is well"""
     text, status = "", None
     for _ in range(_MAX_RUNS):
-        status, output = Launched(folder, config, restarts=1).end()
+        status, output = Launched(folder, config, restarts=9, workers=workers).end()
         text += output
         if status == 0:
             break
@@ -39,9 +46,11 @@ def outcome(folder: Path, config: str, wanted: str) -> str:
         return f"FAILED with status {status}, see {folder}/out"
     if scores(folder) != wanted:
         return f"OTHER scores, see {folder}/out"
+    if (folder / "fault").exists():
+        return "same, the fault came behind the last step"
     starts = re.findall(r"start training at (epoch \d+ of \d+(?:, after step \d+)?)", text)
-    is_hit = len(starts) > 1
-    return f"same, went on at {starts[-1]}" if is_hit else "same, the fault came behind the last step"
+    restarts = text.count("returnn.launch: starts all again")
+    return f"same, {restarts} restarts, went on at {starts[-1]}" if len(starts) > 1 else f"same, {restarts} restarts"
 
 
 def main() -> int:
@@ -50,22 +59,31 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", choices=["torch", "tf"], default="torch")
+    parser.add_argument("--workers", type=int, nargs="+", default=[2], help="each fault is with one of these numbers")
+    parser.add_argument("--timeout-s", type=int, default=20, help="how long workers wait for each other")
     args = parser.parse_args()
     module = importlib.import_module(f"tests.{args.backend}.distributed.test_faults")
+    config = config_of(module.CONFIG, timeout_s=args.timeout_s)
     rng = random.Random(args.seed)
     folder = Path(tempfile.mkdtemp(prefix="workers-"))
-    status, text = Launched(folder / "undisturbed", module.CONFIG).end()
-    assert status == 0, text
-    wanted = scores(folder / "undisturbed")
+    wanted = {}
+    for workers in args.workers:
+        undisturbed = folder / f"undisturbed{workers}"
+        status, text = Launched(undisturbed, config, workers=workers, restarts=9).end()
+        assert status == 0, text
+        wanted[workers] = scores(undisturbed)
     num_bad = 0
     for i in range(args.faults):
-        number, rank, step = rng.choice(_SIGNALS), rng.randrange(2), rng.randrange(1, 34)
-        plan_fault(folder / str(i), rank=rank, step=step, number=number, after_file="my.config")
+        workers = rng.choice(args.workers)
+        rank, step = rng.randrange(workers), rng.randrange(66 // workers)
+        fault = rng.choice(_FAULTS if step else _FAULTS[:2])
+        plan_fault(folder / str(i), rank=rank, step=step, fault=fault, after_file="my.config")
         start = time.monotonic()
-        result = outcome(folder / str(i), module.CONFIG, wanted)
+        result = outcome(folder / str(i), config, wanted[workers], workers=workers)
         num_bad += not result.startswith("same")
+        name = fault.name if isinstance(fault, signal.Signals) else fault
         seconds = time.monotonic() - start
-        print(f"{i:3} {number.name} of worker {rank} in its step {step:2}: {result}, {seconds:.0f} s", flush=True)
+        print(f"{i:3} {name} of worker {rank} of {workers} in its step {step}: {result}, {seconds:.0f} s", flush=True)
     print(f"{args.faults} faults, {num_bad} with another end")
     return 1 if num_bad else 0
 

@@ -59,7 +59,7 @@ FAULT = {"rank": 1, "step": 11 + 7, "after_file": "net.002.unfinished.index"}
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_started_again_it_ends_as_without_the_fault(tmp_path, undisturbed, number):
-    plan_fault(tmp_path, **FAULT, number=number)
+    plan_fault(tmp_path, **FAULT, fault=number)
     run = Launched(tmp_path, IMPATIENT if number == signal.SIGSTOP else CONFIG, restarts=RESTARTS)
     status, text = run.end()
     assert status == 0, text
@@ -72,7 +72,7 @@ def test_started_again_it_ends_as_without_the_fault(tmp_path, undisturbed, numbe
 
 
 def test_a_worker_that_is_asked_to_end_takes_the_others_along(tmp_path, undisturbed):
-    plan_fault(tmp_path, **FAULT, number=signal.SIGTERM)
+    plan_fault(tmp_path, **FAULT, fault=signal.SIGTERM)
     status, text = Launched(tmp_path, CONFIG).end()
     assert status == 143, text
     assert "interrupted by SIGTERM" in text

@@ -62,7 +62,7 @@ def undisturbed(tmp_path_factory):
 
 @pytest.mark.parametrize("stopped", [0, 1])  # the first one also has what the others ask who is there
 def test_started_again_it_ends_as_without_the_fault(tmp_path, undisturbed, stopped):
-    plan_fault(tmp_path, **{**FAULT, "rank": stopped}, number=signal.SIGSTOP)
+    plan_fault(tmp_path, **{**FAULT, "rank": stopped}, fault=signal.SIGSTOP)
     status, text = Launched(tmp_path, IMPATIENT, restarts=RESTARTS).end()
     assert status == 0, text
     assert f"starts all again, 1 of {RESTARTS}" in text
@@ -92,7 +92,7 @@ def test_torchrun_starts_it(tmp_path, undisturbed):
 
 
 def test_a_worker_that_is_asked_to_end_takes_the_others_along(tmp_path, undisturbed):
-    plan_fault(tmp_path, **FAULT, number=signal.SIGTERM)
+    plan_fault(tmp_path, **FAULT, fault=signal.SIGTERM)
     status, text = Launched(tmp_path, CONFIG).end()
     assert status == 143, text
     assert "another worker was asked to. The same command again goes on there." in text
