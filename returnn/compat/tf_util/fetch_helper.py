@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
-from returnn.compat.tf_util.graph_inspect import copy_op
+from returnn.tf.util.copy_op import copy_op
 
 
 class FetchHelper:

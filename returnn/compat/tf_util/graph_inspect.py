@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import tensorflow as tf
 
 from returnn.tf.frontend_low_level.graph_text import format_graph_output
+from returnn.tf.util.copy_op import copy_op
 
 tf1 = tf.compat.v1
 
@@ -123,33 +124,6 @@ def get_non_deterministic_ops_from_graph() -> list[tf.Operation]:
 def _has_seed(op: tf.Operation) -> bool:
     keys = set(get_op_attrib_keys(op)) & {"seed", "seed2"}
     return any(op.get_attr(key) for key in keys)
-
-
-def copy_op(
-    op: tf.Operation,
-    *,
-    graph: tf.Graph | None = None,
-    op_type: str | None = None,
-    inputs: Sequence[tf.Tensor] | None = None,
-    name: str | None = None,
-) -> tf.Operation:
-    """
-    :param op: operation
-    :param graph: where the new one goes; default: the same graph
-    :param op_type: another type with the same attributes
-    :param inputs: other inputs
-    :param name: of the new one
-    :return: an operation with the same attributes
-    """
-    graph = graph or op.graph
-    with graph.as_default():
-        return graph.create_op(
-            op_type or op.type,
-            list(op.inputs) if inputs is None else list(inputs),
-            dtypes=[x.dtype for x in op.outputs],
-            attrs=dict(op.node_def.attr),
-            name=name or f"{op.name}_copy",
-        )
 
 
 def check_base_op_type_and_replace(x: tf.Tensor, op_type: str, new_op_type: str) -> tf.Tensor | None:

@@ -59,7 +59,6 @@ from returnn.compat.tf_util.dropout import dropout
 from returnn.compat.tf_util.fetch_helper import FetchHelper
 from returnn.compat.tf_util.graph_inspect import (
     check_base_op_type_and_replace,
-    copy_op,
     find_ops_path_output_to_input,
     find_ops_with_tensor_input,
     format_graph_output,
@@ -172,6 +171,7 @@ from returnn.tf.util.cached import (
     global_queue,
     global_tensor,
 )
+from returnn.tf.util.copy_op import copy_op
 from returnn.tf.util.data import Data, DimensionTag, FeatureDim, SpatialDim
 from returnn.tf.util.grad import filter_grad_raw as filter_grad
 from returnn.tf.util.grad import scaled_gradient

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from returnn.tf.util.gradient_checkpoint import prepare_gradient_checkpointing
 from returnn.tf.util.losses.meta_losses import LossInfo, MetaLosses, Scope
 
 Gradient = tf.Tensor | tf.IndexedSlices | None
@@ -41,6 +42,7 @@ def gradients_of_objective(
 
 
 def _gradients(loss: tf.Tensor, variables: Sequence[tf.Variable]) -> tuple[list[Gradient], Scope]:
+    prepare_gradient_checkpointing()
     scope = MetaLosses.enter_gradient_scope()
     try:
         return tf.gradients(loss, variables), scope

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from returnn.log import log
@@ -11,6 +12,7 @@ from returnn.tf.layers.core.floors.layer_params import params_in_scope
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.sources import concat_sources_with_opt_dropout
+from returnn.tf.util.gradient_checkpoint import gradient_checkpoint_scope
 from returnn.util.errors import ConfigError
 
 
@@ -35,6 +37,7 @@ class SubnetworkLayer(LayerBase):
         load_on_init: str | dict[str, Any] | None = None,
         dropout: float = 0,
         dropout_noise_shape: Any = None,
+        gradient_checkpoint: bool = False,
         _subnet: Any = None,
         _parent_layer_cache: Any = None,
         _from: Any = None,
@@ -47,9 +50,13 @@ class SubnetworkLayer(LayerBase):
         :param load_on_init: checkpoint that the parameters inside start from; or options of `CustomCheckpointLoader`
         :param dropout: on the joined sources, in training
         :param dropout_noise_shape: see the layer `linear`
+        :param gradient_checkpoint: what the layers inside compute is not kept for the gradient, but computed again when
+            that needs it: less memory and more time. All values are the same, also those of dropout. Kept are the
+            sources, what is inside of loops, and layers that others outside have asked for before. Not inside of a loop
         """
         super().__init__(**kwargs)
         self.concat_sources = concat_sources
+        self.gradient_checkpoint = gradient_checkpoint
         self.load_on_init = load_on_init
         self.dropout = dropout
         self.dropout_noise_shape = dropout_noise_shape
@@ -59,11 +66,23 @@ class SubnetworkLayer(LayerBase):
                 print(f"{self.where()}: option 'reuse_params': the layers inside have own parameters.", file=log.v3)
         net = self.network.construction.make_subnetwork(self.name, _subnet_options(self, subnetwork), layer=self)
         self.subnetwork = net
-        net.construct_from_dict(subnetwork)
+        with self._scope():
+            net.construct_from_dict(subnetwork)
         self._inner_output = net.get_default_output_layer()
         self.output_before_activation = self._inner_output.output_before_activation
         self.output_loss = self._inner_output.output_loss
         self.search_choices = self._inner_output.search_choices
+
+    def _scope(self) -> AbstractContextManager[None]:
+        """:return: that the layers inside are made in"""
+        if not self.gradient_checkpoint or self.network.only_template:
+            return nullcontext()
+        if self.network.is_inside_rec_layer():
+            raise ConfigError(
+                f"{self.where()}: option 'gradient_checkpoint': True is not possible inside of a loop, which keeps its"
+                " frames itself.\n  Give it to a subnetwork around or outside of the loop."
+            )
+        return gradient_checkpoint_scope()
 
     @classmethod
     def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
