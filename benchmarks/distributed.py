@@ -58,6 +58,7 @@ def train(hidden: int, batch: int, num_processes: int, mode: str) -> dict[str, f
             "batch_size": FRAMES * batch,
             "max_seqs": batch,
             "optimizer": {"class": "adam"},
+            "learning_rate": 1e-6,
             "distributed_tf": {"timeout_s": 300, "local_only": mode in ("one", "apart")},
             "network": {
                 "fw": {"class": "rec", "unit": "nativelstm2", "n_out": hidden, "from": "data"},

@@ -229,6 +229,9 @@ NUMBERS: Kind[list[float]] = Kind(
     "a list of numbers", lambda value: [number for entry in to_list(value) for number in expand_floats(entry)]
 )
 ENTRIES: Kind[list[Any]] = Kind("a list", to_list)
+BATCH_SIZE: Kind[Any] = Kind(
+    "a number, a dict: data key -> number, or 'auto'", lambda value: value if value == "auto" else _to_numbers(value)
+)
 NUMBER_BY_KEY: Kind[Any] = Kind("a number, or a dict: data key -> number", _to_numbers)
 FUNCTION: Kind[Any] = instance_kind("a function", is_function=True)
 DICT: Kind[Any] = instance_kind("a dict", Mapping)

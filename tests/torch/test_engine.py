@@ -548,3 +548,23 @@ def test_references_need_names_of_labels(monkeypatch):
     with pytest.raises(ConfigError) as info:
         References(templates, "classes", dataset)
     assert "option 'search_metrics': the labels of 'classes' have no names.\n  Give it a 'vocab'" in str(info.value)
+
+
+def test_auto_batch_size_is_found_kept_and_the_same_as_the_number(tmp_path):
+    def train(name, **options):
+        def limited(*, model, extern_data, **kwargs):
+            if numpy.prod(extern_data["data"].raw_tensor.shape[:2]) > 600:
+                raise torch.OutOfMemoryError("not enough")
+            small_model.train_step(model=model, extern_data=extern_data, **kwargs)
+
+        (tmp_path / name).mkdir()
+        made = config(tmp_path / name, train_step=limited, max_seqs=100, **options)
+        engine = Engine(made)
+        engine.init_train_from_config(made)
+        engine.train()
+        return made.typed_dict["batch_size"], parameters(tmp_path / name / "net.001")
+
+    size, found = train("auto", batch_size="auto", auto_batch_size={"start": 100})
+    assert 360 < size <= 600
+    assert (tmp_path / "auto" / "net.batch_size").read_text().endswith(f": {size}}}\n")
+    assert_same(found, train("number", batch_size=size)[1])

@@ -73,7 +73,16 @@ class BatchOptions(OptionTable):
 
     batching = text(None, "Order of the training sequences, such as 'random', 'laplace:.1000' or 'sorted'.")
     batch_size: Option[Any] = Option(
-        kinds.NUMBER_BY_KEY, None, "At most so many frames in a batch, padding included; 10000 if nothing is said."
+        kinds.BATCH_SIZE,
+        None,
+        "At most so many frames in a batch, padding included; 10000 if nothing is said. 'auto': as many as fit into"
+        " memory, found when the training begins, and kept in MODEL.batch_size.",
+    )
+    auto_batch_size: Option[Mapping[str, Any] | None] = Option(
+        kinds.DICT,
+        None,
+        "For `batch_size = 'auto'`: `start`, the frames that are tried first (1000); `margin`, the part that is left"
+        " free (0.1); `memory_gb`, what a process on CPUs may take; by default 0.9 of what is free.",
     )
     eval_batch_size = number_by_key("The same as `batch_size`, for evaluation.")
     forward_batch_size = integer(0, "The same as `batch_size`, for the tasks 'forward' and 'search'.", minimum=0)

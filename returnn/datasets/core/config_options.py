@@ -7,6 +7,7 @@ from typing import Any
 from returnn.config import Config
 from returnn.config.current import current_config
 from returnn.config.options import Options
+from returnn.util.errors import ConfigError
 
 
 def training_options(config: Config) -> dict[str, Any]:
@@ -38,6 +39,8 @@ def _chunking_of_evaluation(config: Config) -> Any:
     """:return: size of the chunks; nothing for whole sequences"""
     options = config.options
     if options.on_size_limit == "chunk":  # sequences which are too long for a batch are cut
+        if options.batch_size == "auto":
+            raise ConfigError("option 'on_size_limit': 'chunk' needs a number as 'batch_size', not 'auto'.")
         return options.batch_size
     has_frames_as_chunks = str(options.chunking) == "1"
     return options.chunking if has_frames_as_chunks or options.chunk_eval else None

@@ -59,6 +59,10 @@ class ModelRunner(Protocol):
         """Number of entries of all parameters."""
 
     @property
+    def is_on_host(self) -> bool:
+        """Whether it is computed on CPUs."""
+
+    @property
     def templates(self) -> TensorDict:
         """What the config says of the data, by key."""
 
@@ -129,6 +133,13 @@ class ModelRunner(Protocol):
 
         :return: values of the step
         :raises NonFiniteError: if loss or gradients are not finite; the parameters are those of before
+        """
+
+    def try_gradients(self, batch: ArrayBatch, step: Step) -> bool:
+        """
+        Computes the gradients of a step, and forgets them. Other processes take no part.
+
+        :return: whether there was memory enough
         """
 
     def end_train_pass(self, epoch: int) -> None:

@@ -10,14 +10,15 @@ from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.epochs import Epochs
-from returnn.engine.frontend.batch_arrays import ArrayBatch
+from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker, needed_keys
 from returnn.engine.frontend.losses import LossPerSeq
 from returnn.engine.frontend.model_pass import ModelPass, StepFunction
 from returnn.engine.frontend.outputs import each_seq
 from returnn.engine.frontend.runner import ModelRunner, Step
 from returnn.engine.model_names import model_of_task
 from returnn.engine.report.summaries import Summaries, wanted_summaries_folder
-from returnn.engine.run.batches import generate_batches
+from returnn.engine.run.auto_batch_size import Tried
+from returnn.engine.run.batches import generate_batches, tried_batch
 from returnn.engine.run.model_files import ModelFiles, ModelToLoad
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.seq_scores import SeqScores
@@ -51,6 +52,16 @@ class TrainedModel:
         self.loaded_epoch: int | None = None  # whose model file was loaded at the beginning
         self.unfinished: UnfinishedEpoch | None = None  # if the training goes on inside of an epoch
         self.learning_rate: float | None = None  # there is no other one than that of the options
+
+    @property
+    def num_params(self) -> int:
+        """Number of entries of all parameters."""
+        return self.runner.num_params
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether it is computed on CPUs."""
+        return self.runner.is_on_host
 
     @property
     def is_resumed(self) -> bool:
@@ -137,6 +148,15 @@ class TrainedModel:
     def snapshot(self) -> Any:
         """:return: all that training changes"""
         return self.runner.snapshot()
+
+    def try_batch(self, dataset: Dataset, batch_size: int) -> Tried:
+        """:return: whether the gradients of a step fit into memory"""
+        keys = needed_keys(dataset, self.runner.templates, with_targets=True)
+        options = self.config.options
+        maker = ArrayMaker(dataset, self.runner.templates, keys=keys, enforce_min_len1=options.enforce_min_len1)
+        batches = self._batches(dataset, train=True, batch_size=batch_size, of_all=True)
+        step = Step("train", max(self.epochs.current, 1), 0)
+        return tried_batch(batches, maker, lambda batch: self.runner.try_gradients(batch, step))
 
     def train_pass(
         self,
@@ -265,7 +285,13 @@ class TrainedModel:
         return [seqs for part in parts for seqs in self._forward_parts(part, step)]
 
     def _batches(
-        self, dataset: Dataset, *, train: bool, filters: bool | None = None, batch_size: int = 0
+        self,
+        dataset: Dataset,
+        *,
+        train: bool,
+        filters: bool | None = None,
+        batch_size: int = 0,
+        of_all: bool = False,
     ) -> BatchSetGenerator:
         batches = generate_batches(
             self.config,
@@ -277,7 +303,7 @@ class TrainedModel:
             batch_size=batch_size,
         )
         processes = self.runner.processes
-        if processes is not None and processes.shards_data:
+        if processes is not None and processes.shards_data and not of_all:
             batches.keep_every(processes.size, first=processes.rank)
         return batches
 

@@ -19,6 +19,7 @@ from returnn.engine.learning_rate_file import check_writable
 from returnn.engine.report.epoch_report import note_duration, report_epoch
 from returnn.engine.report.epoch_table import DURATION_KEY
 from returnn.engine.report.run_record import RunRecord, run_record
+from returnn.engine.run.auto_batch_size import AUTO, Tried, agreed_batch_size
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.engine.run.evaluation import EvaluatedModel, Evaluation
 from returnn.engine.run.interrupts import InterruptedRun, InterruptedStep, Interrupts
@@ -69,6 +70,14 @@ class TrainedModel(EvaluatedModel, Protocol):
         """Whose model file was loaded at the beginning."""
 
     @property
+    def num_params(self) -> int:
+        """Number of entries of all parameters."""
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether it is computed on CPUs."""
+
+    @property
     def learning_rate(self) -> float | None:
         """Of the epoch, if the model says something else than the options."""
 
@@ -113,6 +122,15 @@ class TrainedModel(EvaluatedModel, Protocol):
 
     def batches(self, dataset: Dataset) -> BatchSetGenerator:
         """:return: of the epoch that the data set is in"""
+
+    def try_batch(self, dataset: Dataset, batch_size: int) -> Tried:
+        """
+        Computes the gradients of a step, and forgets them. The data has to begin its epoch again afterwards.
+
+        :param dataset: of the training
+        :param batch_size: frames
+        :return: whether it fits
+        """
 
     def train_pass(
         self,
@@ -183,6 +201,7 @@ class Training:
             control.filename = f"{model_files.names.model}.learning_rates"
         self.save_interval = self.config.options.save_interval
         self._on_epoch = on_epoch
+        self._finds_batch_size = config.options.batch_size == AUTO
         self._record = RunRecord(None)
         self._facts_of_pass: dict[str, float] = {}
         self._first_epoch = 0  # of this run
@@ -308,10 +327,28 @@ class Training:
             self._load_best_model()
         self.learning_rate = self._learning_rate_of_epoch()
         self.model.set_learning_rate(self.learning_rate)
+        if self._finds_batch_size:
+            self._find_batch_size()
         self.model.begin_data("train", self.dataset)
         self._on_epoch()
         if unfinished is not None:
             self.model.go_on_from(unfinished)
+
+    def _find_batch_size(self) -> None:
+        """Of the network of the epoch."""
+
+        def try_size(size: int) -> Tried:
+            self.model.begin_data("train", self.dataset)
+            return self.model.try_batch(self.dataset, size)
+
+        size = agreed_batch_size(
+            self.config,
+            self.model.num_params,
+            try_size,
+            processes=self.model_files.processes,
+            is_on_host=self.model.is_on_host,
+        )
+        self.config.set("batch_size", size)
 
     def _unfinished_epoch(self) -> UnfinishedEpoch | None:
         """:return: if the current epoch is the one that was interrupted"""

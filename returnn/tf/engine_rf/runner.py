@@ -36,7 +36,8 @@ from returnn.tf import checkpoint as checkpoints
 from returnn.tf.checkpoint.unfinished import Snapshot, UnfinishedCheckpoints, read_unfinished_values
 from returnn.tf.checkpoint_rf import read_checkpoint, values_by_path, variable_name
 from returnn.tf.engine.passes.non_finite import NON_FINITE_LOSS, checked_objective
-from returnn.tf.engine.session.device import session_options
+from returnn.tf.engine.session.device import computes_on_host, session_options
+from returnn.tf.engine.session.graph_ops import gradients_op
 from returnn.tf.engine_rf.step_graph import GraphInputs, StepGraph, as_fetches, noted_effects, noted_results
 from returnn.tf.engine_rf.trained_params import ModelAsNetwork
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
@@ -93,6 +94,11 @@ class GraphRunner:
     def num_params(self) -> int:
         """Number of entries of all parameters."""
         return sum(int(numpy.prod([dim.size for dim in param.dims])) for param in self.parameters.values())
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether it is computed on CPUs."""
+        return computes_on_host(self.config)
 
     # Model and parameters.
 
@@ -299,6 +305,18 @@ class GraphRunner:
         values.pop(_TRAIN_OP)
         self._num_steps += 1
         return {name: float(value) for name, value in values.items()}
+
+    def try_gradients(self, batch: ArrayBatch, step: Step) -> bool:
+        """:return: whether there was memory enough for the gradients of a step"""
+        assert self.updater is not None
+        gradients = [grad for grad in self.updater.all_grads if grad is not None]
+        try:
+            self._run({"gradients": gradients_op(self._graph, gradients)}, batch, step, train_flag=True)
+        except UserError as exc:
+            if not self.is_out_of_memory(exc):
+                raise
+            return False
+        return True
 
     def end_train_pass(self, epoch: int) -> None:
         """Gradients that were collected are variables of the checkpoint, so nothing is to be done."""

@@ -82,6 +82,11 @@ class TorchRunner:
         """Number of entries of all parameters."""
         return sum(value.numel() for value in self.parameters.values())
 
+    @property
+    def is_on_host(self) -> bool:
+        """Whether it is computed on CPUs."""
+        return self.device.type == "cpu"
+
     # Model and parameters.
 
     def build(self, *, epoch: int, filename: str | None, is_training: bool, is_own: bool, step: int = 0) -> None:
@@ -276,6 +281,22 @@ class TorchRunner:
         self._maybe_take_means()
         return {**values, **{f"meta:{name}": value for name, value in details.items()}}
 
+    def try_gradients(self, batch: ArrayBatch, step: Step) -> bool:
+        """:return: whether there was memory enough for the gradients of a step. Running statistics are as before"""
+        assert self.updater is not None
+        before = {name: copied(value) for name, value in self.parameters.items() if not value.requires_grad}
+        trained = list(self.updater.parameters.values())
+        try:
+            objective = self._objective(self._run_losses(batch, step, train_flag=True), of_all=False)
+            torch.autograd.grad(objective, trained, allow_unused=True)
+        except Exception as exc:
+            if not self.is_out_of_memory(exc):
+                raise
+            return False
+        finally:
+            set_parameters(self.parameters, before)
+        return True
+
     def end_train_pass(self, epoch: int) -> None:
         """Gradients that were collected do not wait for the next epoch, so that a model file has all there is."""
         assert self.updater is not None
@@ -358,8 +379,8 @@ class TorchRunner:
         objective = self._step_of_all(compute, exchange=self.updater.is_next_update)
         return contexts[0], objective
 
-    def _objective(self, ctx: rf.RunCtx) -> torch.Tensor:
-        processes = self.processes
+    def _objective(self, ctx: rf.RunCtx, *, of_all: bool = True) -> torch.Tensor:
+        processes = self.processes if of_all else None
         total = ctx.total_loss(factors=None if processes is None else processes.loss_factors(ctx.losses))
         if not self.config.options.decouple_constraints:
             factor = processes.size if processes is not None and processes.options.combine == "sum" else 1

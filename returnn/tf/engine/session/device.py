@@ -24,6 +24,15 @@ def session_options(config: Config) -> dict[str, Any]:
     return {**_device_options(config), **(_jit_options() if config.options.tf_jit else {})}
 
 
+def computes_on_host(config: Config) -> bool:
+    """
+    :param config: its option `device`
+    :return: whether there is no GPU, or it is not to be used
+    """
+    names = [name for name in config.options.device if name]
+    return not tf.config.list_physical_devices("GPU") or bool(names and not asks_for_gpu(config))
+
+
 def _jit_options() -> dict[str, Any]:
     """Operations that follow each other are compiled together, once for each shape of the data."""
     flags = os.environ.get("TF_XLA_FLAGS", "")

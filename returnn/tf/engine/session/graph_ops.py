@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+_GRADIENTS = "_returnn_gradients"
 
 
 def ops_before(fetches: Any, *, given: Collection[tf.Operation] = ()) -> set[tf.Operation]:
@@ -25,6 +27,20 @@ def ops_before(fetches: Any, *, given: Collection[tf.Operation] = ()) -> set[tf.
             continue
         todo += [tensor.op for tensor in op.inputs]
         todo += op.control_inputs
+    return found
+
+
+def gradients_op(graph: tf.Graph, gradients: Sequence[tf.Tensor | tf.IndexedSlices]) -> tf.Operation:
+    """
+    :param graph: of the gradients
+    :param gradients: of a step
+    :return: operation that computes them, and nothing with them; made once
+    """
+    found = getattr(graph, _GRADIENTS, None)
+    if found is None:
+        with graph.as_default(), tf.control_dependencies(None):
+            found = tf.group(*(grad.values if isinstance(grad, tf.IndexedSlices) else grad for grad in gradients))
+        setattr(graph, _GRADIENTS, found)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
+from returnn.engine.run.auto_batch_size import Tried
 from returnn.engine.run.model_files import ModelFiles
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.seq_scores import SeqScores
@@ -18,6 +19,8 @@ from returnn.tf.checkpoint.unfinished import Snapshot
 from returnn.tf.engine.feeding.batches import batches_of
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.passes.seq_scores import NetworkSeqScores
+from returnn.tf.engine.passes.trial import try_batch
+from returnn.tf.engine.session.device import computes_on_host
 from returnn.tf.engine.session.network_of_epoch import NetworkOfEpoch
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.util.system.restart import restart_program
@@ -42,6 +45,16 @@ class TrainedNetwork:
     def loaded_epoch(self) -> int | None:
         """Whose model file was loaded at the beginning."""
         return self.network_of_epoch.loaded_epoch
+
+    @property
+    def num_params(self) -> int:
+        """Number of entries of all parameters."""
+        return int(self.session.network.get_num_params())
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether it is computed on CPUs."""
+        return computes_on_host(self.config)
 
     @property
     def unfinished(self) -> UnfinishedEpoch | None:
@@ -105,6 +118,10 @@ class TrainedNetwork:
     def batches(self, dataset: Dataset) -> BatchSetGenerator:
         """:return: of the epoch that the data set is in"""
         return batches_of(self.session, dataset, train=True)
+
+    def try_batch(self, dataset: Dataset, batch_size: int) -> Tried:
+        """:return: whether the gradients of a step fit into memory"""
+        return try_batch(self.session, dataset, batch_size)
 
     def train_pass(
         self,
