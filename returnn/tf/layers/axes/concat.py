@@ -58,12 +58,20 @@ class ConcatLayer(LayerBase):
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: [..., axis_0 + axis_1 + ...]"""
         dims = [self.dim_of(source, axis, option="from") for source, axis in zip(sources, self.axes, strict=True)]
+        sources = self._with_frames(sources)
         pairs = zip(matched_by_size(sources, apart=[*dims, *self.network.get_all_rec_time_dims()]), dims, strict=True)
         out, out_dim = _concat_in_memory(list(pairs), allow_broadcast=self.allow_broadcast, out_dim=self._out_dim)
         out = out.copy_with_roles(sparse_dim=sources[0].sparse_dim)
         if any(source.feature_dim == dim for source, dim in zip(sources, dims, strict=True)):
             out = out.copy_with_roles(feature_dim=out_dim)
         return out
+
+    def _with_frames(self, sources: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """:return: the sources; where the layer was moved out of a loop, one from outside is the same in all frames"""
+        for dim in self.network.get_all_rec_time_dims() if self.sees_all_frames else ():
+            if any(dim in source.dims for source in sources):
+                sources = [x if dim in x.dims else rf.expand_dim(x, dim) for x in sources]
+        return tuple(sources)
 
 
 def _concat_in_memory(

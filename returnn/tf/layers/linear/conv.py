@@ -50,7 +50,7 @@ class SpatialLayer(_ConcatInputLayer):
             given = [given] if isinstance(given, (str, Dim)) else given
             dims = [self.dim_of(source, axis, option="in_spatial_dims") for axis in given]
         else:
-            dims = _default_spatial_dims(source, number)
+            dims = self.same_as_in_frame("in_spatial_dims", None, lambda: _default_spatial_dims(source, number))
         if len(dims) != number:
             raise ConfigError(
                 f"{self.where()}: the window has {number} dim{'' if number == 1 else 's'}, but there are {len(dims)} "

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from returnn.tensor import Tensor
+from returnn.tf.layers.loop.blocks import members_of_blocks
 from returnn.tf.layers.loop.graph import LoopGraph
 from returnn.tf.layers.loop.infer import InferredLoop, build_graph, infer
 from returnn.tf.layers.loop.inputs import LoopInputs
-from returnn.tf.layers.loop.plan import LoopPlan, check_plan, make_plan
+from returnn.tf.layers.loop.plan import LoopPlan, Place, check_plan, make_plan
 from returnn.tf.layers.loop.prev_layer import hidden_state_names, make_prev_template, make_stand_in
 from returnn.tf.layers.loop.time_step import TimeStep, parse
 
@@ -30,6 +31,12 @@ class CompiledLoop:
 
     def __str__(self) -> str:
         return str(self.plan)
+
+    def layers_to_make(self, place: Place) -> list[str]:
+        """:return: paths of layers at this place, but for those which the layer makes that they are inside of"""
+        blocks = members_of_blocks(self.graph)
+        hidden = {path for path, block in blocks.items() if self.inferred.layers[block].hides_layers}
+        return [path for path in self.plan.at(place) if path not in hidden]
 
     def output_template(self) -> Tensor:
         """:return: [T, ...]: template of the output"""

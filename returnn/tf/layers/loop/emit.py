@@ -51,7 +51,7 @@ def emit(compiled: CompiledLoop) -> EmittedLoop:
     inputs, plan = compiled.inputs, compiled.plan
     kept_outputs = make_kept_outputs(compiled)
     before = SequenceFrame(compiled, known={}, kept_outputs=kept_outputs, has_known_length=inputs.has_known_length)
-    for path in plan.at("before"):
+    for path in compiled.layers_to_make("before"):
         before.make(path)
     known = dict(before.layers)
     finished = run_loop(compiled, before) if plan.at("inside") else None
@@ -59,7 +59,7 @@ def emit(compiled: CompiledLoop) -> EmittedLoop:
         known.update(finished.layers)
     after = SequenceFrame(compiled, known=known, kept_outputs=kept_outputs, has_known_length=True)
     after.give_targets()
-    for path in [*compiled.graph.wanted, *plan.at("after")]:
+    for path in [*compiled.graph.wanted, *compiled.layers_to_make("after")]:
         if plan.place_of(path) != "inside" or path in known:
             after.make(path)
     for path, kept in kept_outputs.items():

@@ -183,6 +183,8 @@ def _reason_of_whole_sequences(layer: LayerBase, time_dim: Dim) -> str:
     """:return: what the layer sees in each frame that has all frames of the loop; for all frames at once, they mix"""
     if layer.takes_frames:
         return ""
+    if time_dim in layer.output.dims:
+        return "has all frames of the loop in each frame"
     targets = layer._target_layers.values()  # of which it sees one frame
     whole = [x for x in layer.get_dep_layers() if time_dim in x.output.dims and x not in targets]
     return f"sees all frames of {whole[0].get_absolute_name()!r} in each frame" if whole else ""

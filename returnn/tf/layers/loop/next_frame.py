@@ -223,7 +223,7 @@ def _raw(x: Tensor, dims: Sequence[Dim]) -> tf.Tensor:
 def _print_outputs(compiled: CompiledLoop, frame: StepFrame) -> list[Any]:
     """:return: operations that print the outputs of all layers of the step, one after the other"""
     prints: list[Any] = []
-    for path in compiled.plan.at("inside"):
+    for path in compiled.layers_to_make("inside"):
         output = frame.layers[path].output
         with tf.control_dependencies(prints[-1:]):
             name = f"{compiled.inputs.prefix}{path}, step"

@@ -128,13 +128,13 @@ class _Body:
         compiled = self.layout.compiled
         beam = self.layout.beam_before_frame(variables)
         frame = StepFrame(compiled, self.reads, variables, self.layout.hypotheses, beam)
-        for path in compiled.plan.at("inside"):
+        for path in compiled.layers_to_make("inside"):
             frame.make(path)
         after = make_next_variables(self.layout, frame, variables).as_dict()
         if "src_beams" in after:
             after["src_beams"] = after["src_beams"].value
         goes_on_ = goes_on(self.layout, after)
-        outputs = {path: frame.layers[path].output for path in compiled.plan.at("inside")}
+        outputs = {path: frame.layers[path].output for path in compiled.layers_to_make("inside")}
         outputs = {path: x for path, x in outputs.items() if isinstance(x.raw_tensor, tf.Tensor)}
         self.output_names = list(outputs)
         self.dims = {path: str(x.dims) for path, x in outputs.items()}

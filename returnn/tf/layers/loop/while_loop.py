@@ -13,7 +13,6 @@ import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.loop.blocks import members_of_blocks
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.frames import Read, SequenceFrame, StepFrame, make_reads
 from returnn.tf.layers.loop.history import lengths_in_steps
@@ -102,10 +101,8 @@ class _Body:
         compiled = self.layout.compiled
         beam = self.layout.beam_before_frame(variables)
         self._frame = StepFrame(compiled, self.reads, variables, self.layout.hypotheses, beam)
-        of_blocks = members_of_blocks(compiled.graph)  # which the layer makes that they are inside of
-        for path in compiled.plan.at("inside"):
-            if path not in of_blocks or not compiled.inferred.layers[of_blocks[path]].hides_layers:
-                self._frame.make(path)
+        for path in compiled.layers_to_make("inside"):
+            self._frame.make(path)
         return make_next_variables(self.layout, self._frame, variables).as_dict()
 
     @property

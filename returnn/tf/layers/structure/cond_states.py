@@ -114,8 +114,11 @@ class CondStates:
                 self.layer.new_states.update(states)
                 continue
             assert self.frame is not None
-            inside = self.frame.layers[path]
-            output = values.get("output", inside.output.copy_template())
-            stand_in = InternalLayer(name=inside.name, network=inside.network, output=output)
+            inside = self.frame.layers.get(path)
+            if inside is None and not values:  # of a branch that is never taken
+                continue
+            output = values.get("output", inside.output.copy_template() if inside else None)
+            network = inside.network if inside else self.layer.network
+            stand_in = InternalLayer(name=inside.name if inside else path, network=network, output=output)
             stand_in.new_states.update(states)
             self.frame.layers[path] = stand_in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from returnn.tensor import Dim, Tensor
@@ -68,13 +68,21 @@ class LayerAxes(LayerCore):
 
     def _dims_of(self, source: Tensor, axes: Any, *, option: str | None, optional: bool = False) -> list[Dim]:
         axes = self._as_in(source, axes)
-        loop_networks = [net for net in self.network.get_network_hierarchy() if _is_in_loop(net)]
-        if not loop_networks:
-            return find_dims(source, axes, optional=optional)
+        return self.same_as_in_frame(option, axes, lambda: find_dims(source, axes, optional=optional))
+
+    def same_as_in_frame(self, option: str | None, axes: Any, find: Callable[[], list[Dim]]) -> list[Dim]:
+        """
+        :param option: of the layer which has the description
+        :param axes: the description, `None` if these are the dims that are meant without one
+        :param find: finds them in the source
+        :return: the dims; where the layer was moved out of a loop, those which were found for a single frame
+        """
+        if not any(_is_in_loop(net) for net in self.network.get_network_hierarchy()):
+            return find()
         description = self._new_description(option, axes)
         described = self.own_dims.described
         if not self.sees_all_frames or description not in described:
-            described[description] = find_dims(source, axes, optional=optional)
+            described[description] = find()
         return list(described[description])
 
     def _new_description(self, option: str | None, axes: Any) -> Description:

@@ -1,0 +1,67 @@
+"""Layers that are moved out of a loop take the dims which they would see in a single frame."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.fuzz.grammar import Net
+from tests.fuzz.running import Result, run
+
+_BRANCH = {
+    "s": {"class": "rnn_cell", "unit": "lstm", "from": ["data", "prev:y"], "n_out": 3},
+    "y": {"class": "linear", "from": "s", "n_out": 3, "activation": "tanh"},
+    "output": {"class": "copy", "from": "y"},
+}
+FRAMES: dict[str, dict[str, Any]] = {
+    # the default of the convolution is one dim in a frame, and would be two in all frames
+    "split": {"class": "split_dims", "axis": "F", "dims": (2, -1), "from": "data:source"},
+    "conv": {"class": "conv", "from": "split", "filter_size": (2,), "padding": "same", "n_out": 5},
+    "pool": {"class": "pool", "from": "split", "pool_size": (2,), "mode": "max", "padding": "same"},
+    # what comes from outside lacks the frames
+    "joined": {"class": "concat", "from": [("base:mean", "F"), ("data:source", "F")]},
+    # a whole sequence over the frames of the loop, which is not the frame of it
+    "sub": {"class": "subnetwork", "from": "base:enc", "subnetwork": {
+        "output": {"class": "linear", "from": "data", "n_out": 6, "activation": "tanh"},
+    }},
+    "all": {"class": "combine", "kind": "mul", "from": ["sub", "data:source"]},
+    "sum": {"class": "reduce", "from": "all", "axis": "T", "mode": "sum"},
+}  # fmt: skip
+
+
+def _result(unit: dict[str, Any], *, move_out: bool) -> Result:
+    net = Net(Random(1), 21)
+    net.extern_data["data"] = {"dim": 6, "shape": (None, 6)}
+    net.layers["enc"] = {"class": "linear", "from": "data", "n_out": 6, "activation": "tanh"}
+    net.layers["mean"] = {"class": "reduce", "from": "enc", "axis": "T", "mode": "mean"}
+    frames = {name: {**layer, "is_output_layer": True} for name, layer in unit.items()}
+    net.layers["loop"] = {"class": "rec", "from": "data", "unit": frames, "optimize_move_layers_out": move_out}
+    net.layers["output"] = {"class": "copy", "from": "loop"}
+    return run(net, [f"loop/{name}" for name in unit])
+
+
+@pytest.mark.filterwarnings("ignore")  # names that TensorFlow deprecates are part of the language of configs
+def test_defaults_of_options_mean_dims_of_a_frame():
+    unit = {**FRAMES, "output": {"class": "copy", "from": "sum"}}
+    inside, outside = (_result(unit, move_out=move_out) for move_out in (False, True))
+    assert not inside.differences(outside)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("taken", [True, False])
+def test_branch_with_state_that_is_never_taken(taken):
+    unit: dict[str, Any] = {
+        "flag": {"class": "constant", "value": taken, "dtype": "bool"},
+        "cond": {
+            "class": "cond",
+            "condition": "flag",
+            "true_layer": {"class": "subnetwork", "from": ["data:source", "prev:output"], "subnetwork": _BRANCH},
+            "false_layer": {"class": "linear", "from": "data:source", "n_out": 3, "activation": None},
+        },
+        "output": {"class": "copy", "from": "cond"},
+    }
+    inside, outside = (_result(unit, move_out=move_out) for move_out in (False, True))
+    del inside.arrays["out:loop/flag"], outside.arrays["out:loop/flag"]
+    assert not inside.differences(outside)
