@@ -15,17 +15,20 @@ from returnn.util.files.atomic_file import write_atomic
 KINDS = {
     "hybrid": "a label for each frame, by LSTMs",
     "ctc": "labels from frames, by LSTMs and CTC",
+    "conformer": "labels from frames, by a Conformer and CTC",
     "attention": "labels from frames, by an encoder and a decoder with attention",
     "transducer": "labels from frames, by LSTMs and the sum over all alignments",
     "lm": "language model on words, by an LSTM",
     "translation": "one text from another, by an encoder and a decoder with attention",
 }
+_WITH_SEARCH = ("ctc", "conformer", "attention", "translation")
 _SEARCH = "    returnn train.config ++task search   # decodes `dev`, into model/hypotheses.txt\n"
 _SPEECH = """- `train.hdf` and `dev.hdf`, with "data", features of frames, and "classes", labels{labels}.
   Names of labels are those in the file. `returnn tool hdf-dump` writes any data set as such a file."""
 _FILES_OF_DATA = {  # what README.md says of them
     "hybrid": _SPEECH.format(labels=", one for each frame"),
     "ctc": _SPEECH.format(labels=""),
+    "conformer": _SPEECH.format(labels=""),
     "attention": _SPEECH.format(labels="; the first label is the end of a sequence, and each sequence ends with it"),
     "transducer": _SPEECH.format(labels=""),
     "lm": """- `train.txt` and `dev.txt`, a sentence per line,
@@ -102,7 +105,7 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
         "NAME": name,
         "KIND": kind,
         "WHAT": KINDS[kind],
-        "SEARCH": _SEARCH if kind in ("ctc", "attention", "translation") else "",
+        "SEARCH": _SEARCH if kind in _WITH_SEARCH else "",
         "FILES": _FILES_OF_DATA[kind],
         "DATA": repr("data" if data is None else os.path.abspath(data)),
         "IS_GENERATED": str(data is None),
