@@ -2,5 +2,6 @@
 
 MODEL_FORMATS = {
     "saved_model": "SavedModel, a folder",
+    "tflite": "TensorFlow Lite, a file .tflite",
     "frozen": "frozen graph, a file .pb",
 }

@@ -1,7 +1,7 @@
 """
-A trained model as one file or folder that runs without this toolkit: frozen graph, SavedModel.
+A trained model as one file or folder that runs without this toolkit: frozen graph, SavedModel, TensorFlow Lite.
 
-Both begin with a frozen graph: variables are constants, and the size of the batch is that of the data. Inputs are the
+All begin with a frozen graph: variables are constants, and the size of the batch is that of the data. Inputs are the
 data keys and, for lengths of sequences, `KEY:size1`, (batch,), in frames; outputs are `NAME` and `NAME:size1`. Batches
 and sequences can be of any size, also in a search, whose loop is part of the graph.
 """
@@ -22,6 +22,7 @@ from returnn.config import Config
 from returnn.engine.model_formats import MODEL_FORMATS
 from returnn.tf.checkpoint import read_values
 from returnn.tf.graph_export import ExportedGraph, GraphMode, build_graph
+from returnn.tf.tflite import to_tflite
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
 
@@ -160,6 +161,10 @@ def _write_frozen(model: FrozenModel, path: str) -> None:
     write_atomic(path, model.graph_def.SerializeToString())
 
 
+def _write_tflite(model: FrozenModel, path: str) -> None:
+    write_atomic(path, to_tflite(model.graph_def, model.inputs, model.outputs))
+
+
 def _write_saved_model(model: FrozenModel, path: str) -> None:
     aside = f"{path}.{os.getpid()}.tmp"
     try:
@@ -183,4 +188,5 @@ def _session(model: FrozenModel) -> Iterator[tuple[Any, dict[str, Any], dict[str
 _WRITE: Mapping[str, Callable[[FrozenModel, str], None]] = {
     "frozen": _write_frozen,
     "saved_model": _write_saved_model,
+    "tflite": _write_tflite,
 }

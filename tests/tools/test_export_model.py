@@ -1,7 +1,10 @@
 """Exported models, run by scripts without this toolkit: the same numbers."""
 
 import ast
+import os
 import runpy
+import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import returnn.__main__ as rnn
 from returnn.config import Config
 from returnn.tf.graph_export import GraphMode, build_graph
 from returnn.tf.network import TFNetwork
+from returnn.tf.tflite import to_tflite
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError
 from tests.tools.test_search_models import OPTIONS as SEARCH_OPTIONS
@@ -102,6 +106,54 @@ def test_exported_models_give_the_same(tool, model, tmp_path, name, example):
         numpy.testing.assert_allclose(output[b, :length], _wanted(model)[b, :length], atol=1e-5)
     alone = _run(example, tmp_path / name, {"data": DATA[1:2, :4], "data:size1": LENGTHS[1:2]}, tmp_path)["output"]
     numpy.testing.assert_allclose(alone.reshape(4, 3), output[1, :4], atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+def test_lite_model_gives_the_same(tool, model, tmp_path):
+    path = tmp_path / "model.tflite"
+    status, out, err = tool("export_model", model, path, "--verbosity", 1)
+    assert (status, err) == (0, "")
+    assert "TensorFlow Lite" in out
+    wanted = _wanted(model)
+    for b, length in enumerate(LENGTHS):  # one sequence, of any length
+        inputs = {"data": DATA[b : b + 1, :length], "data:size1": LENGTHS[b : b + 1]}
+        found = _run("run_tflite.py", path, inputs, tmp_path)
+        assert [value.tolist() for name, value in found.items() if name.startswith("output:size")] == [[length]]
+        numpy.testing.assert_allclose(found["output"].reshape(length, 3), wanted[b, :length], atol=1e-5)
+
+
+def test_operations_that_tensorflow_lite_has_not_are_named():
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, 2, 2], name="data")
+        with tf.name_scope("inverse"):
+            y = tf.linalg.inv(x[:, None][:, 0])
+    with pytest.raises(ConfigError) as caught:
+        to_tflite(graph.as_graph_def(), {"data": x.name}, {"output": y.name})
+    lines = str(caught.value).splitlines()
+    assert lines[:2] == ["format 'tflite': TensorFlow Lite has no such operation:", "  MatrixInverse: 'inverse'"]
+    assert "'saved_model'" in lines[2]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler")
+def test_example_in_cpp_gives_the_same(tool, model, tmp_path):
+    assert tool("export_model", model, tmp_path / "model", "--verbosity", 1)[0] == 0
+    library = Path(tf.__file__).parent
+    source = EXAMPLES / "run_saved_model.cpp"
+    command = [
+        "g++", "-O0", "-std=c++17", f"-I{library / 'include'}", source, "-o", tmp_path / "run", f"-L{library}",
+        "-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2", f"-Wl,-rpath,{library}",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, timeout=600)
+    frames = DATA[1, : LENGTHS[1]]
+    text = "\n".join(" ".join(repr(float(x)) for x in frame) for frame in frames)
+
+    def run(output):
+        command = [tmp_path / "run", tmp_path / "model", output]
+        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        return subprocess.run(command, input=text, capture_output=True, text=True, env=env, timeout=600, check=False)
+
+    found = [[float(x) for x in line.split()] for line in run("output").stdout.splitlines()]
+    numpy.testing.assert_allclose(found, _wanted(model)[1, : LENGTHS[1]], atol=1e-4)
 
 
 def test_exported_search(tool, tmp_path):

@@ -174,8 +174,10 @@ def _with_some_frame(x: tf.Tensor) -> tuple[tf.Tensor, list[Any]]:
     """:return: x, with a frame of zeros in each empty axis, as TensorFlow has no gradients otherwise; the sizes"""
     sizes = _spatial_sizes(x)
     missing = [_at_least_0(1 - n) for n in sizes]
-    if any(not isinstance(n, int) or n for n in missing):
-        x = tf.pad(x, [[0, 0], *([0, n] for n in missing), [0, 0]])
+    for axis, n in enumerate(missing, start=1):
+        if not isinstance(n, int) or n:  # not by `tf.pad`, behind which converters forget the sizes of all axes
+            shape = tf.unstack(tf.shape(x), x.shape.rank)
+            x = tf.concat([x, tf.zeros([*shape[:axis], n, *shape[axis + 1 :]], x.dtype)], axis=axis)
     return x, [n + more for n, more in zip(sizes, missing, strict=True)]
 
 

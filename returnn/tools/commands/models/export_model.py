@@ -1,4 +1,4 @@
-"""Exports a trained network, to be run without this toolkit: SavedModel or frozen graph."""
+"""Exports a trained network, to be run without this toolkit: SavedModel, frozen graph, TensorFlow Lite."""
 
 import argparse
 import os
@@ -9,14 +9,14 @@ from returnn.tools.command_line import add_config, init_config, required_file_of
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
 
-_FORMAT_OF_SUFFIX = {"": "saved_model", ".pb": "frozen"}
+_FORMAT_OF_SUFFIX = {"": "saved_model", ".pb": "frozen", ".tflite": "tflite"}
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
     parser = argparse.ArgumentParser(description=__doc__)
     add_config(parser, "config", help="file of a config")
-    parser.add_argument("output", help="the new file or folder; by its suffix: .pb, or none for a SavedModel")
+    parser.add_argument("output", help="the new file or folder; by its suffix: .pb, .tflite, or none for a SavedModel")
     parser.add_argument("--checkpoint", help="with the parameters. Default: the newest one, or 'load_epoch'")
     formats = ", ".join(f"{name} ({what})" for name, what in MODEL_FORMATS.items())
     parser.add_argument("--format", help=f"in place of the suffix: {formats}")

@@ -1,0 +1,21 @@
+"""Runs a TensorFlow Lite model by ai-edge-litert or TensorFlow: python run_tflite.py MODEL.tflite IN.npz OUT.npz."""
+
+import sys
+
+import numpy
+
+try:
+    from ai_edge_litert.interpreter import Interpreter
+except ImportError:
+    import tensorflow
+
+    Interpreter = tensorflow.lite.Interpreter
+
+
+def run(model, inputs):
+    runner = Interpreter(model_path=model).get_signature_runner("serving_default")
+    return runner(**{name: inputs[name] for name in runner.get_input_details()})
+
+
+if __name__ == "__main__":
+    numpy.savez(sys.argv[3], **run(sys.argv[1], numpy.load(sys.argv[2])))
