@@ -24,6 +24,26 @@ def test_files_of_all_kinds(hyps, refs, tool, files):
     assert "BLEU" in out
 
 
+def test_references_of_a_data_set_are_the_texts_that_a_search_writes(tool, files):
+    """Characters are put together, the label of the end is left out, and sequences are in the order of the corpus."""
+    (files / "chars.txt").write_text("['</s>', '<unk>', ' ', 'a', 'b', 'c']")
+    (files / "text.txt").write_text("abc a\nb\nc ab\n")
+    vocab = {"class": "CharacterTargets", "vocab_file": str(files / "chars.txt"), "unknown_label": None}
+    (files / "my.config").write_text(
+        "#!rnn.py\n"
+        f"vocab = { ({**vocab, 'seq_postfix': [0]})!r}\n"
+        f"dev = {{'class': 'LmDataset', 'corpus_file': {str(files / 'text.txt')!r}, 'orth_vocab': vocab,\n"
+        "    'seq_ordering': 'sorted'}\n"
+        "extern_data = {'data': {'vocab': vocab}}\n"
+    )
+    (files / "hyps.txt").write_text("abc a\nb\nc a\n")
+    options = ["--config", files / "my.config", "--dataset", "dev", "--key", "data", "--metric", "wer", "cer"]
+    status, out, err = tool("score", files / "hyps.txt", *options)
+    assert (status, err) == (0, "")
+    assert "WER 20.00% (1 error: 1 substitution, 0 deletions, 0 insertions; 5 words), 1 of 3 sequences is wrong" in out
+    assert "CER 10.00% (1 error: 0 substitutions, 1 deletion, 0 insertions; 10 characters)" in out
+
+
 def test_another_number_of_lines(tool, files):
     (files / "refs.txt").write_text("a\n")
     status, _, err = tool("score", files / "hyps.txt", files / "refs.txt")

@@ -3,8 +3,7 @@
 import argparse
 
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
-from returnn.tools.dataset_dump import Selection
-from returnn.tools.seq_texts import end_label_of, seq_texts
+from returnn.tools.seq_texts import references_of
 from returnn.tools.text_files import read_pair
 from returnn.util.errors import UserError
 from returnn.util.texts.text_scores import METRICS, check_metrics, score_lines
@@ -33,8 +32,7 @@ def main(args: argparse.Namespace) -> None:
     references, end = None, None
     if args.dataset:
         config = init_config(args, verbosity=args.verbosity)
-        end = end_label_of(config, args.key)
-        references = dict(seq_texts(open_dataset(config, args.dataset), args.key, Selection()))
+        references, end = references_of(config, open_dataset(config, args.dataset), args.key)
     hyps, refs = read_pair(args.hyps, references if references is not None else args.refs, end=end)
     for line in score_lines(hyps, refs, args.metric, per_seq=args.per_seq, with_alignment=args.alignment):
         print(line)
