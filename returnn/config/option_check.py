@@ -17,7 +17,7 @@ import difflib
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 
@@ -33,6 +33,7 @@ _MIN_SIMILARITY = 0.87  # of `difflib`: one wrong letter in eight, one missing i
 _MAYBE_SIMILAR = 0.8
 _MIN_LENGTH = 4
 _MAX_SHOWN = 3
+_OLD_FORMS = ("num_inputs", "num_outputs", "sparse_input")  # of `extern_data`
 _TUNING = "hyper_param_tuning"  # with this task, values can be a `HyperParam` instead
 
 
@@ -44,6 +45,7 @@ class OptionReport:
     wrong: list[str]  # errors about values
     unsupported: list[str]  # the run would be another one
     unread: list[str]  # without effect
+    replaced: list[str]  # known options without effect, as a newer one says the same
 
 
 def check_options(config: Config) -> None:
@@ -62,8 +64,8 @@ def check_options(config: Config) -> None:
     if report.wrong:
         more = f"\n  {len(report.wrong) - 1} more options have wrong values." if len(report.wrong) > 1 else ""
         raise ConfigError(report.wrong[0] + more)
-    if unread:
-        log.print_warning(unread_text(unread))
+    for text in warnings_about(report.replaced, unread):
+        log.print_warning(text)
 
 
 def inspect_options(config: Config) -> OptionReport:
@@ -82,7 +84,25 @@ def inspect_options(config: Config) -> OptionReport:
         wrong=list(_wrong_values(config, names, used)),
         unsupported=[name for name in names if _is_unsupported(config, name)],
         unread=[name for name in own if name not in misspelt and not _is_code(config.typed_dict.get(name))],
+        replaced=_replaced(config, used),
     )
+
+
+def _replaced(config: Config, used: Set[str]) -> list[str]:
+    if config.opt_typed_value("extern_data") is None:
+        return []
+    return [name for name in _OLD_FORMS if name not in used and config.opt_typed_value(name) is not None]
+
+
+def warnings_about(replaced: Sequence[str], unread: Sequence[str]) -> list[str]:
+    """:return: lines about options that have no effect, for what a report has found"""
+    lines = []
+    if replaced:
+        verb = "has" if len(replaced) == 1 else "have"
+        lines.append(
+            f"{' and '.join(map(repr, replaced))} {verb} no effect, as 'extern_data' says which data there is."
+        )
+    return [*lines, *([unread_text(unread)] if unread else [])]
 
 
 def unread_text(names: Sequence[str]) -> str:

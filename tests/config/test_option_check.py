@@ -55,6 +55,18 @@ def test_other_unread_options_are_one_warning_line():
     )
 
 
+def test_older_forms_of_data_beside_the_newer_one_are_warned_of(load):
+    new = {"extern_data": {"data": {"dim": 3}}}
+    end = "no effect, as 'extern_data' says which data there is.\n"
+    assert _warning(Config({**new, "num_outputs": 2})) == f"WARNING: 'num_outputs' has {end}"
+    assert _warning(Config({**new, "num_outputs": 2, "num_inputs": 3})) == (
+        f"WARNING: 'num_inputs' and 'num_outputs' have {end}"
+    )
+    assert _warning(Config({"num_outputs": 2, "num_inputs": 3})) == ""
+    used = load("#!rnn.py\nnum_outputs = {'data': (3, 2)}\nextern_data = {'data': {'dim': num_outputs['data'][0]}}\n")
+    assert _warning(used) == ""
+
+
 @pytest.mark.parametrize("name", sorted(KNOWN_OPTIONS.difference(OLD_NETWORK)))
 def test_known_options_are_fine_and_each_typo_at_the_end_is_found(name):
     assert inspect_options(Config({name: 1})).misspelt == {}

@@ -13,7 +13,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.config import Config
-from returnn.config.option_check import inspect_options, unread_text, unsupported_text
+from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
 from returnn.engine.data import dataset_names, load_dataset, load_first_sequence
 from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
@@ -59,8 +59,8 @@ def _option_errors(config: Config) -> list[str]:
     is_error = not config.options.allow_unknown_options
     for text in [] if is_error else misspelt:
         log.print_warning(text)
-    if options.unread:
-        log.print_warning(unread_text(options.unread))
+    for text in warnings_about(options.replaced, options.unread):
+        log.print_warning(text)
     unsupported = [unsupported_text(name, config.options.backend) for name in options.unsupported]
     return [*(f"config: {text}" for text in misspelt if is_error), *unsupported, *options.wrong]
 

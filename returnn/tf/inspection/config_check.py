@@ -11,7 +11,7 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.config.device import asks_for_gpu
-from returnn.config.option_check import inspect_options, unread_text, unsupported_text
+from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import dataset_names, dataset_option, load_dataset, load_first_sequence
 from returnn.engine.hypothesis_files import check_file_format
@@ -151,8 +151,7 @@ def _check_options(config: Config, report: ConfigReport) -> None:
         report.add_error(f"config: {text}") if is_error else report.warnings.append(text)
     for error in [*map(unsupported_text, options.unsupported), *options.wrong]:
         report.add_error(error)
-    if options.unread:
-        report.warnings.append(unread_text(options.unread))
+    report.warnings += warnings_about(options.replaced, options.unread)
     if config.has("num_epochs") and dataset_option(config, "train") is None:
         report.warnings.append("there is no 'train', the data to train on.")
     report.looked_at.append("options")

@@ -57,7 +57,7 @@ def explain(config: Config) -> None:
     for loop in loops:
         print(loop_text(loop), file=log.v1)
         print(file=log.v1)
-    if not loops:
+    if not loops and not report.errors:
         print(
             f"there are no loops: each of the {counted(len(report.layers), 'layer')} sees all frames at once",
             file=log.v1,
