@@ -78,7 +78,7 @@ def serve(viewer: Viewer, *, host: str, port: int) -> None:
         Interrupts() as interrupts,
         http.running(),
     ):
-        print(f"{len(viewer.readers)} runs: {http.url} (Ctrl-C ends it)", flush=True)
+        print(f"{counted(len(viewer.readers), 'run')}: {http.url} (Ctrl-C ends it)", flush=True)
         try:
             while True:
                 interrupts.check(where="the last request")

@@ -374,7 +374,7 @@ def test_files_with_different_keys(tmp_path):
     write_old_file(tmp_path / "a.hdf", [2, 3])
     write_old_file(tmp_path / "b.hdf", [2, 3], targets=False)
     dataset = read(tmp_path / "a.hdf")
-    with pytest.raises(DataError, match=r"data key 'a': is not there, but of dim 3 with 1 axes in .*a.hdf"):
+    with pytest.raises(DataError, match=r"data key 'a': is not there, but of dim 3 with 1 axis in .*a.hdf"):
         dataset.add_file(str(tmp_path / "b.hdf"))
 
 

@@ -87,7 +87,7 @@ def test_words(tool, bliss, tmp_path):
     lexicon.write_text(f"<lexicon>{phoneme}{lemmas}</lexicon>")
     out = tool("collect-words", bliss, "--lexicon", lexicon)[1]
     assert "1\tnew\tnot in the lexicon\n" in out
-    assert out.endswith("not in the lexicon: 1 different words, 20.00% of all\n")
+    assert out.endswith("not in the lexicon: 1 different word, 20.00% of all\n")
 
 
 def test_symbols(tool, bliss, tmp_path):
@@ -106,7 +106,7 @@ def test_symbols(tool, bliss, tmp_path):
 def test_symbols_of_some_texts(tool, bliss, tmp_path):
     shown = tool("collect-orth-symbols", bliss, "--max_seq_frame_len", 100, "--dump_orth_syms")[1]
     assert shown.startswith("h e l l o\n2\tl\n")
-    assert "1 texts, 2 left out; " in shown
+    assert "1 text, 2 left out; " in shown
     shown = tool("collect-orth-symbols", bliss, "--max_seq_frame_len", 75, "--frame_time", 20)[1]
     assert "3 texts, 0 left out; " in shown
     options = ["--filter_orth_sym", "nh", "--filter_orth_syms_seq", "o w", "--max_seq_orth_len", 9]

@@ -94,7 +94,7 @@ def test_subset_with_another_sample_rate(tool, bliss, tmp_path, ffmpeg):
     status, shown, _ = tool("bliss-to-ogg-zip", bliss, "--output", out, *options, *OPTIONS, "--no_cleanup")
     assert status == 0
     folder, wrote = shown.splitlines()
-    assert wrote == f"wrote {out}: 1 segments, 0.000 hours"
+    assert wrote == f"wrote {out}: 1 segment, 0.000 hours"
     with zipfile.ZipFile(out) as archive, open(f"{folder.removeprefix('converted files: ')}/0.ogg", "rb") as file:
         assert archive.read("dev/c/2/a.ogg") == file.read()
     dataset = OggZipDataset(path=str(out), audio={**AUDIO, "sample_rate": RATE // 2}, targets=None)

@@ -296,14 +296,22 @@ class Vocabulary:
         if index != -1:
             return index
         if isinstance(label, str):
+            or_none = " It can be None, too." if option == "unknown_label" else ""
             raise ConfigError(
-                f"{self._name}: option {option!r}: there is no label {label!r}.{self._nearest_labels(label)}"
+                f"{self._name}: option {option!r}: there is no label {label!r}.{or_none}{self._nearest_labels(label)}"
             )
         raise ConfigError(f"{self._name}: option {option!r}: {label!r} is no index below {self.num_labels}.")
+
+    def _has_characters(self) -> bool:
+        """:return: whether most labels have one character, all but special ones such as "</s>" """
+        names = [str(label) for label in self._vocab]
+        return sum(len(name) == 1 for name in names) >= max(len(names) - 4, 5)
 
     def _nearest_labels(self, label: str) -> str:
         if self.num_labels > _MAX_LABELS_FOR_HINT:
             return ""
+        if len(label) > 1 and self._has_characters():
+            return '\n  Its labels are single characters: "class": "CharacterTargets" cuts texts into these.'
         hint = nearest_hint(label, self._vocab)
         return f"\n  {hint}" if self.num_labels <= 20 or hint.startswith("Did you mean") else ""
 

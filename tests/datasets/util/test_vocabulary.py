@@ -304,6 +304,13 @@ def test_wrong_option_is_named(opts, message):
     assert len(str(error.value).splitlines()) <= 5
 
 
+def test_words_with_a_vocabulary_of_characters_say_which_class_cuts_them(tmp_path):
+    vocab = Vocabulary(write(tmp_path / "vocab", "\n".join(["</s>", "<unk>", *"abcdef"])), unknown_label=None)
+    with pytest.raises(UserError, match="there is no label 'fade'") as error:
+        vocab.get_seq("fade")
+    assert str(error.value).endswith('single characters: "class": "CharacterTargets" cuts texts into these.')
+
+
 def test_unknown_label_without_unknown_label_is_named(tmp_path):
     vocab = Vocabulary(write(tmp_path / "vocab", "\n".join(WORDS)), unknown_label=None)
     with pytest.raises(UserError, match="vocab': there is no label 'hause', and no 'unknown_label' is set") as error:

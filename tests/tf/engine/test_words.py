@@ -75,7 +75,7 @@ def test_sequence_far_larger_than_a_batch(tmp_path, monkeypatch, capsys):
         "WARNING: sequence 'seq-0' has 3,000,000 frames, but batch_size is 1,000. It is a batch of its own, and may"
         " need all memory. 'max_seq_length' leaves out such sequences, 'chunking' cuts them." in out
     )
-    assert "train epoch 1, step 0: 1 sequences ('seq-0'), 3,000,000 frames with padding, runs for 0 s now" in out
+    assert "train epoch 1, step 0: 1 sequence ('seq-0'), 3,000,000 frames with padding, runs for 0 s now" in out
 
 
 def hdf_file(filename, tags):

@@ -42,8 +42,8 @@ def test_alignment():
 def test_scores_per_sequence_and_in_all():
     hyps, refs = {"a": "x y", "b": "u"}, {"a": "x z", "b": "u", "c": "v"}
     lines = list(score_lines(hyps, refs, ["wer", "cer", "bleu"], per_seq=True))
-    assert lines[0].startswith("a: WER 50.00% (1 errors: 1 substitutions, 0 deletions, 0 insertions; 2 words)")
-    assert "; CER 33.33% (1 errors: 1 substitutions, 0 deletions, 0 insertions; 3 characters)" in lines[0]
+    assert lines[0].startswith("a: WER 50.00% (1 error: 1 substitution, 0 deletions, 0 insertions; 2 words)")
+    assert "; CER 33.33% (1 error: 1 substitution, 0 deletions, 0 insertions; 3 characters)" in lines[0]
     assert lines[1].startswith("b: WER 0.00%")
     assert lines[2].startswith("WER 33.33%")
     assert lines[4].startswith("BLEU 0.00")
@@ -69,7 +69,7 @@ def test_label_that_looks_like_an_end_is_named():
 
 
 def test_what_cannot_be_scored():
-    with pytest.raises(UserError, match="there is no reference for 'b'; there are 1 references"):
+    with pytest.raises(UserError, match="there is no reference for 'b'; there is 1 reference"):
         list(score_lines({"b": ""}, {"a": ""}, ["wer"]))
     with pytest.raises(UserError, match="there is no hypothesis"):
         list(score_lines({}, {"a": ""}, ["wer"]))

@@ -111,9 +111,9 @@ class NetworkSession:
         for layer in self.network.get_all_layers_deep():
             if layer.warning:
                 log.print_warning(layer.warning)
+        num_layers = sum(name.partition(":")[0] != "data" for name in self.network.layers)  # as `check` counts
         print(
-            f"network: {counted(len(self.network.layers), 'layer')}, "
-            f"{counted(self.network.get_num_params(), 'parameter', ',')}",
+            f"network: {counted(num_layers, 'layer')}, {counted(self.network.get_num_params(), 'parameter', ',')}",
             file=log.v2,
         )
         self._init_values(model, is_training=is_training)

@@ -40,7 +40,12 @@ def parse(inputs: LoopInputs) -> TimeStep:
     """
     layer, unit = inputs.layer, inputs.unit
     if "output" not in unit:
-        raise ConfigError(f"{layer.where()}: option 'unit': there is no layer 'output' in the subnetwork.")
+        choices = [name for name, desc in unit.items() if isinstance(desc, Mapping) and desc.get("class") == "choice"]
+        example = next(iter([*choices, *reversed(list(unit))]), "x")
+        raise ConfigError(
+            f"{layer.where()}: option 'unit': there is no layer 'output' in the subnetwork.\n"
+            f"  It is what comes out of the loop, such as {{'output': {{'class': 'copy', 'from': {example!r}}}}}."
+        )
     if not inputs.has_known_length and "end" not in unit:
         raise ConfigError(
             f"{layer.where()}: it is not known how many frames there are.\n"

@@ -360,8 +360,8 @@ def test_gradient_of_the_scores_reaches_the_parameters():
         ({"scheduled_sampling": 0.5}, r"option 'scheduled_sampling'.* 0.5"),
         ({"scheduled_sampling": {"gold_prob": 0.5}}, "there is no option 'gold_prob'.\n.*'gold_mixin_prob'"),
         ({"cheating": True, "target": None}, "the option 'target' is required, with 'cheating': True"),
-        ({"source_beam_sizes": [1, 2]}, r"option 'source_beam_sizes': \[1, 2\], but there are 1 sources"),
-        ({"target": ["classes", "classes"]}, r"option 'target': \['classes', 'classes'\], but there are 1 sources"),
+        ({"source_beam_sizes": [1, 2]}, r"option 'source_beam_sizes': \[1, 2\], but there is 1 source"),
+        ({"target": ["classes", "classes"]}, r"option 'target': \['classes', 'classes'\], but there is 1 source"),
         ({"beam_sise": 3}, r"there is no option 'beam_sise'.\n.*'beam_size'"),
         (
             {"custom_score_combine": lambda **_: tf.zeros([1])},
