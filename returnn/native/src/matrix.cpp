@@ -79,6 +79,7 @@ void product_over_frames(Team &team, int64_t num, const T *const *a, const T *co
   template void multiply_tile<T, 1>(int64_t, int64_t, const T *const *, const T *, Vector<T> (*)[1]);        \
   template void multiply_tile<T, 2>(int64_t, int64_t, const T *const *, const T *, Vector<T> (*)[2]);        \
   template void multiply_tile<T, 4>(int64_t, int64_t, const T *const *, const T *, Vector<T> (*)[4]);        \
+  template void multiply_tile<T, 5>(int64_t, int64_t, const T *const *, const T *, Vector<T> (*)[5]);        \
   template void product_over_frames<T>(Team &, int64_t, const T *const *, const T *const *, int64_t, int64_t, T *);
 RETURNN_PRODUCTS(float)
 RETURNN_PRODUCTS(double)

@@ -10,10 +10,10 @@
 namespace returnn {
 namespace RETURNN_LEVEL {
 
-// Rows of a tile, if it has NV vectors side by side.
+// Rows of a tile, if it has NV vectors side by side: 1, 2, 4 or 5.
 template <int NV>
 constexpr int tile_rows() {
-  return NUM_REGISTERS == 32 ? (NV >= 4 ? 6 : NV == 3 ? 8 : 12) : (NV >= 4 ? 3 : NV == 3 ? 4 : 6);
+  return NUM_REGISTERS == 32 ? (NV == 5 ? 5 : NV == 4 ? 6 : 12) : (NV == 5 ? 2 : NV == 4 ? 3 : 6);
 }
 
 // A matrix (rows, columns) in panels of NV vectors: of a panel, the rows lie one after the other.

@@ -92,7 +92,13 @@ def _load() -> Operations | None:
 
 
 def scan_by_kernel(
-    name: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor | None], *, lengths: tf.Tensor | None, backward: bool
+    name: str,
+    x: tf.Tensor,
+    inputs: Mapping[str, tf.Tensor | None],
+    *,
+    lengths: tf.Tensor | None,
+    backward: bool,
+    **options: Any,
 ) -> dict[str, tf.Tensor]:
     """
     :param name: of the kernel of a recurrent unit
@@ -100,13 +106,14 @@ def scan_by_kernel(
     :param inputs: the other ones
     :param lengths: (N,), int32. None: all T
     :param backward: from the last frame of each sequence to the first
+    :param options: further ones of the kernel
     :return: results by name
     """
     operations = get_operations()
     assert operations is not None
     if lengths is None:
         lengths = tf.fill([tf.shape(x)[1]], tf.shape(x)[0])
-    return operations.call(name, {"x": x, "lengths": lengths, **inputs}, backward=backward)
+    return operations.call(name, {"x": x, "lengths": lengths, **inputs}, backward=backward, **options)
 
 
 def library_of(types: Collection[str]) -> str | None:

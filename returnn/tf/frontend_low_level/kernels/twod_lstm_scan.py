@@ -9,7 +9,8 @@ Entry (j, i) is made from (j - 1, i), to its left, and (j, i - 1), the target fr
     c = f (l c[j-1, i] + (1 - l) c[j, i-1]) + in n
     h = o tanh(c)
 
-All entries with the same i + j only need those of the diagonal before. So there is one loop, over the diagonals.
+All entries with the same i + j only need those of the diagonal before. So there is one loop, over the diagonals: in the
+kernel of `returnn.native`, or else in TensorFlow.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.kernels.native import get_operations, has_operations
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 
 POOLINGS = ("last", "max", "avg")
@@ -35,12 +37,26 @@ def twod_lstm_scan(
     :param h: the same for the output
     :return: c and h of all entries, each (T, S, N, F)
     """
+    weights = tf.concat([weights_h, weights_v], axis=0)
+    operations = get_operations() if has_operations(source.dtype) else None
+    if operations is None:
+        return _loop_over_diagonals(source, target, weights, c, h)
+    inputs = {"source": source, "target": target, "weights": weights, "c0": c, "h0": h}
+    results = operations.call("twod_lstm", inputs)
+    return results["c"], results["h"]
+
+
+def _loop_over_diagonals(
+    source: tf.Tensor, target: tf.Tensor, weights: tf.Tensor, c: tf.Tensor, h: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """
+    :param weights: (2 F, 5 F). For the others, and what comes back, see `twod_lstm_scan`
+    """
     shape = tf.TensorShape([None, None, h.shape[-1]])
     num_source, num_target = tf.shape(source)[0], tf.shape(target)[0]
     num_diagonals = tf.where(num_target > 0, num_source + num_target - 1, 0)
     j = tf.range(num_source)
     has_left = tf.cast(j > 0, source.dtype)[:, None, None]
-    weights = tf.concat([weights_h, weights_v], axis=0)
     arrays = [tf.TensorArray(source.dtype, size=num_diagonals, element_shape=shape) for _ in range(2)]
 
     def step(d: tf.Tensor, c: tf.Tensor, h: tf.Tensor, *arrays: tf.TensorArray) -> list[Any]:

@@ -19,13 +19,20 @@ CASES = [
     ("basiclstm", {}),
     ("gru", {}),
     ("rhn", {"depth": 3}),
+    ("layernormvariantslstm", {}),
+    ("layernormvariantslstm", {"cell_norm_in_output": False, "hidden_norm": True, "forget_bias": 1.0}),
+    ("layernormvariantslstm", {"global_norm": False, "global_norm_joined": True, "with_concat": True}),
+    ("layernormvariantslstm", {"global_norm": False, "per_gate_norm": True, "norm_shift": 0.1}),
+    ("layernormvariantslstm", {"global_norm": False, "cell_norm": False}),
 ]
+KERNELS = {"gru": "Gru", "rhn": "Rhn", "layernormvariantslstm": "LayerNormLstm"}  # of the others: the LSTM
 WITHOUT_KERNEL = [
     ("standardlstm", {"cell_clip": 0.3}),
     ("standardlstm", {"activation": "relu"}),
     ("standardlstm", {"num_proj": 4}),
     ("zoneoutlstm", {"zoneout_factor_cell": 0.2}),
     ("gru", {"activation": "relu"}),
+    ("layernormvariantslstm", {"activation": "relu"}),
 ]
 
 
@@ -61,19 +68,28 @@ def test_kernel_is_the_loop(unit, opts, direction, monkeypatch):
     by_kernel = make_net(unit, opts, direction=direction)
     monkeypatch.setenv("RETURNN_NATIVE", "0")
     by_loop = make_net(unit, opts, direction=direction)
-    kernel = "ReturnnLstm" if "lstm" in unit else f"Returnn{unit.capitalize()}"
+    kernel = f"Returnn{KERNELS.get(unit, 'Lstm')}"
     assert f"{kernel}Grad" in operations_of(by_kernel)
     assert kernel not in operations_of(by_loop)
     results = [net.run(data, lengths, weights=weights) for net in (by_kernel, by_loop)]
-    numpy.testing.assert_allclose(results[0].output, results[1].output, atol=1e-5)
+    numpy.testing.assert_allclose(results[0].output, results[1].output, atol=1e-5, rtol=1e-5)
     assert results[0].grads.keys() == results[1].grads.keys()
     for name, grad in results[0].grads.items():
-        numpy.testing.assert_allclose(grad, results[1].grads[name], atol=1e-5, err_msg=name)
+        numpy.testing.assert_allclose(grad, results[1].grads[name], atol=2e-5, rtol=1e-5, err_msg=name)
 
 
-def test_dropout_of_the_state_is_one_mask_for_all_frames():
-    """The kernel gets the mask that the loop would: in training, entries are 0 or doubled, otherwise as they are."""
-    net_dict = {"output": {"class": "rec", "unit": "rhn", "unit_opts": {"dropout": 0.5}, "n_out": 4, "from": "data"}}
+@pytest.mark.parametrize(
+    ("unit", "opts"),
+    [
+        ("rhn", {"dropout": 0.5}),
+        ("layernormvariantslstm", {"dropout_h": 0.5}),
+        ("layernormvariantslstm", {"dropout": 0.5}),
+    ],
+    ids=str,
+)
+def test_dropout(unit, opts):
+    """The kernel gets masks as the loop does: in training, entries are 0 or doubled, otherwise as they are."""
+    net_dict = {"output": {"class": "rec", "unit": unit, "unit_opts": opts, "n_out": 4, "from": "data"}}
     data, lengths = sequences()
     outputs = [RecurrentNet(net_dict, train=train).run(data, lengths).output for train in (True, False)]
     assert numpy.isfinite(outputs[0]).all()

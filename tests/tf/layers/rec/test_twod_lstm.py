@@ -1,6 +1,7 @@
 import numpy
 import pytest
 
+from returnn.tf.frontend_low_level.kernels.native import get_operations
 from returnn.tf.native_op import TwoDNativeLstmCell
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, construct, drawn, sequences, tf, valid
@@ -57,6 +58,21 @@ def test_it_is_the_formula(pooling):
     for b, n in enumerate(lengths):
         expected = by_hand(data[b, 1:n], data[b, :n], params, pooling)
         assert_close(result.output[b, :n], expected)
+
+
+def test_kernel_is_the_loop_with_gradients(monkeypatch):
+    data, lengths = sequences(n_batch=3, max_len=5)
+    weights = numpy.random.RandomState(1).normal(size=(3, 5, 4)).astype("float32")
+    nets = [RecurrentNet(NET, with_grads=True, train=True)]
+    if get_operations() is None:
+        pytest.skip("there is no compiler")
+    monkeypatch.setenv("RETURNN_NATIVE", "0")
+    nets.append(RecurrentNet(NET, with_grads=True, train=True))
+    is_loop = [any("While" in op.type for op in net.graph.get_operations()) for net in nets]
+    assert is_loop == [False, True]
+    results = [net.run(data, lengths, weights=weights) for net in nets]
+    assert_close(results[0].output, results[1].output)
+    assert_close(results[0].grads, results[1].grads, tol=1e-4)
 
 
 def test_in_a_loop_it_is_the_same_with_gradients():

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level.kernels.native import has_operations, scan_by_kernel
 from returnn.tf.layers.rec.units.base import RecUnit, State
 from returnn.tf.util.activations import get_activation_function
 from returnn.util.errors import ConfigError
@@ -191,6 +192,55 @@ class LayerNormVariantsLSTMCell(RecUnit):
         if self.hidden_norm:
             new_h = self._norm("new_h", new_h)
         return new_h, (normalized, new_h)
+
+    @property
+    def has_kernel(self) -> bool:
+        """See `RecUnit.has_kernel`."""
+        return self.activation is tf.tanh and has_operations(rf.get_default_float_dtype())
+
+    def scan_by_kernel(
+        self, x: tf.Tensor, state: State, *, lengths: tf.Tensor | None, backward: bool
+    ) -> tuple[tf.Tensor, State, State]:
+        """See `RecUnit.scan_by_kernel`."""
+        once = self.once(tf.shape(x)[1])
+        inputs = {
+            "weights": self.rec_weights,
+            "c0": state[0],
+            "h0": state[1],
+            "mask": once[0] if once else None,
+            "keep": self._dropout_of_frames(x) if self.dropout else None,
+            **self._norms_of_kernel(),
+        }
+        results = scan_by_kernel(
+            "layer_norm_lstm",
+            x,
+            inputs,
+            lengths=lengths,
+            backward=backward,
+            per_gate=self.per_gate_norm,
+            cell_norm_in_output=self.cell_norm_in_output,
+            epsilon=self.variance_epsilon,
+        )
+        states, last = ((results[f"{prefix}c"], results[f"{prefix}h"]) for prefix in ("", "last_"))
+        return results["h"], states, last
+
+    def _dropout_of_frames(self, x: tf.Tensor) -> tf.Tensor:
+        """:return: (T, N, F), factors of j"""
+        ones = tf.ones(tf.concat([tf.shape(x)[:2], [self.num_units]], axis=0), x.dtype)
+        return self.dropped(ones, self.dropout, seed=self.dropout_seeds[0], is_training=self.is_training)
+
+    def _norms_of_kernel(self) -> dict[str, tf.Tensor | None]:
+        """:return: gammas and betas under the names that the kernel has for them"""
+        names = {"state": ["state_below"], "z": ["lstm_in"], "c": ["new_c"], "h": ["new_h"]}
+        if self.per_gate_norm:
+            names["z"] = [f"{gate}_gate" for gate in _GATES]
+        found: dict[str, tf.Tensor | None] = {}
+        for name, parts in names.items():
+            norms = [self.norms[part] for part in parts if part in self.norms]
+            for kind, values in zip(("gamma", "beta"), zip(*norms, strict=True), strict=bool(norms)):
+                if values[0] is not None:
+                    found[f"{kind}_{name}"] = tf.concat(values, axis=0) if len(values) > 1 else values[0]
+        return found
 
     def _gates(self, x: tf.Tensor, from_state: tf.Tensor) -> dict[str, tf.Tensor]:
         if self.global_norm:
