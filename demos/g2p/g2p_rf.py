@@ -165,7 +165,7 @@ def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> No
         vocab_dim=phonemes_dim,
         bos=0,
         eos=0,
-        max_seq_len=word_dim.get_size_tensor() + 7,
+        max_seq_len=word_dim.get_size_tensor() + 8,
         length_normalization_exponent=config.typed_value("length_normalization_exponent"),
     )
     rf.get_run_ctx().mark_as_output(found.labels, "output", dims=[batch_dim, found.beam_dim, found.spatial_dim])

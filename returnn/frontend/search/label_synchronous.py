@@ -26,7 +26,8 @@ def beam_search(
     """
     Beam search for the most probable label sequences (Sutskever et al. 2014, section 3.2). A hypothesis that has ended
     stays in the beam, and competes with the others. The search of a sequence ends when all of its hypotheses have
-    ended, or at its limit; hypotheses without an end are results then, too.
+    ended, or at its limit, as that of a `rec` layer does; hypotheses without an end are results then, too. A score is
+    the log probability of the labels, and of the end, unless the hypothesis is as long as the limit.
 
     :param step: (labels {batch..., beam}, state) -> (log probabilities of the next label {batch..., beam, vocab_dim},
         next state). The state is a nested structure; tensors which depend on the labels have the beam dim
@@ -37,7 +38,7 @@ def beam_search(
     :param bos: label before the first one
     :param eos: label at the end; it is not part of the result. None: there is none, and all hypotheses of a sequence
         have `max_seq_len` labels, as where each frame of an input gets one
-    :param max_seq_len: labels, without the end: number, or tensor {batch...}, for each sequence its own
+    :param max_seq_len: limit of labels, with the end: number, or tensor {batch...}, for each sequence its own
     :param length_normalization_exponent: hypotheses are compared by log probability / (number of labels with the
         end) ** exponent (Wu et al. 2016, section 7, without its constants). Scores of the result are without it
     :return: hypotheses
@@ -49,17 +50,16 @@ def beam_search(
     if beam_size < 1:
         raise ConfigError(f"beam_search: beam_size should be at least 1, not {beam_size}.")
     beam_dim = Dim(beam_size, name="beam")
-    search = _Search(step, list(batch_dims), beam_dim, vocab_dim, eos, max_seq_len, length_normalization_exponent)
+    search = _Search(step, list(batch_dims), beam_dim, vocab_dim, eos, length_normalization_exponent)
     noted, last, steps_dim = rf.scan(
         initial=search.initial(initial_state, bos),
         cond=lambda _, hyps: rf.logical_not(rf.reduce_all(hyps.ended, axis=beam_dim)),
         cond_dims=batch_dims,
-        max_seq_len=max_seq_len if eos is None else max_seq_len + 1,
+        max_seq_len=max_seq_len,
         body=lambda _, hyps: search.next(hyps),
     )
     labels = follow_back(noted["labels"], noted["came_from"], spatial_dim=steps_dim, beam_dim=beam_dim)
-    lengths = last.length if eos is None else last.length - rf.cast(last.ended, "int32")
-    spatial_dim = Dim(rf.minimum(lengths, search.limit(lengths)), name="found")
+    spatial_dim = Dim(last.length - rf.cast(last.ended, "int32"), name="found")
     labels = first_frames(labels, steps_dim, spatial_dim)
     return SearchResult(labels, last.score, beam_dim, spatial_dim, last.model)
 
@@ -74,7 +74,6 @@ class _Search:
         beam_dim: Dim,
         vocab_dim: Dim,
         eos: int | None,
-        max_seq_len: int | Tensor,
         exponent: float,
     ) -> None:
         self.step = step
@@ -82,7 +81,6 @@ class _Search:
         self.beam_dim = beam_dim
         self.vocab_dim = vocab_dim
         self.eos = eos
-        self.max_seq_len = max_seq_len
         self.exponent = exponent
 
     def initial(self, initial_state: Callable[..., Any], bos: int) -> rf.State:
@@ -91,17 +89,17 @@ class _Search:
             label=rf.full(dims=self.dims, fill_value=bos, dtype="int32", sparse_dim=self.vocab_dim),
             score=rf.copy(only_first(self.dims, self.beam_dim)),
             length=rf.zeros(self.dims, dtype="int32"),
-            ended=self._are_full(rf.zeros(self.dims, dtype="int32")),
+            ended=rf.zeros(self.dims, dtype="bool"),
             model=initial_state(batch_dims=self.dims),
         )
 
     def next(self, hyps: rf.State) -> tuple[dict[str, Tensor], rf.State]:
         """:return: what to note of this step; the hypotheses after it"""
         log_prob, model = self.step(hyps.label, hyps.model)
-        # What has ended stays by a label that costs nothing.
-        is_eos = rf.range_over_dim(self.vocab_dim, device=log_prob.device) == (0 if self.eos is None else self.eos)
-        stays = rf.where(is_eos, 0.0, NEVER)
-        log_prob = rf.where(hyps.ended, rf.cast(stays, log_prob.dtype), log_prob, allow_broadcast_all_sources=True)
+        if self.eos is not None:  # what has ended stays by a label that costs nothing
+            is_eos = rf.range_over_dim(self.vocab_dim, device=log_prob.device) == self.eos
+            stays = rf.where(is_eos, 0.0, NEVER)
+            log_prob = rf.where(hyps.ended, rf.cast(stays, log_prob.dtype), log_prob, allow_broadcast_all_sources=True)
         scores = rf.maximum(rf.cast(log_prob, hyps.score.dtype) + hyps.score, NEVER)
         length = hyps.length + rf.cast(rf.logical_not(hyps.ended), "int32")
         key = scores
@@ -110,30 +108,15 @@ class _Search:
         _, (came_from, label), best_dim = rf.top_k(key, axis=[self.beam_dim, self.vocab_dim], k=self.beam_dim.size)
         came_from, label = (self._as_beam(x, best_dim) for x in (came_from, label))
         score = rf.gather(rf.gather(scores, indices=came_from, axis=self.beam_dim), indices=label, axis=self.vocab_dim)
-        length = rf.gather(length, indices=came_from, axis=self.beam_dim)
-        if self.eos is None:
-            ended = self._are_full(length)
-        else:
-            ended = rf.logical_or(rf.gather(hyps.ended, indices=came_from, axis=self.beam_dim), label == self.eos)
+        ended = rf.gather(hyps.ended, indices=came_from, axis=self.beam_dim)
         after = rf.State(
             label=label,
             score=score,
-            length=length,
-            ended=ended,
+            length=rf.gather(length, indices=came_from, axis=self.beam_dim),
+            ended=ended if self.eos is None else rf.logical_or(ended, label == self.eos),
             model=reorder(model, came_from),
         )
         return {"labels": label, "came_from": came_from}, after
-
-    def limit(self, lengths: Tensor) -> int | Tensor:
-        """:return: how many labels there can be, without the end, where `lengths` are"""
-        limit = self.max_seq_len
-        return limit if isinstance(limit, int) else rf.copy_to_device(limit, lengths.device)
-
-    def _are_full(self, length: Tensor) -> Tensor:
-        """:return: whether hypotheses of these lengths are at the limit, if that is what ends them"""
-        if self.eos is not None:
-            return rf.zeros(self.dims, dtype="bool")
-        return rf.greater_equal(length, self.limit(length)).copy_transpose(self.dims)
 
     def _as_beam(self, x: Tensor, best_dim: Dim) -> Tensor:
         x, _ = rf.replace_dim(x, in_dim=best_dim, out_dim=self.beam_dim)

@@ -70,7 +70,10 @@ def hypotheses(found):
 
 
 def all_sequences(params, first, limit, exponent):
-    """:return: (compared, score, labels) of all sequences of labels, the best one first"""
+    """
+    :return: (compared, score, labels) of all sequences of labels with the end, and of those that are as long as the
+        limit, the best one first: a score is the one of the labels, given all at once
+    """
 
     def score_all(decoder, inputs):
         state = decoder.default_initial_state(batch_dims=[inputs.batch_dim])
@@ -79,10 +82,9 @@ def all_sequences(params, first, limit, exponent):
 
     rest = [label for label in range(VOCAB.dimension) if label != EOS]
     known = []
-    for length in range(limit + 2):
-        ends = [(EOS,)] if length <= limit else [()]
-        for labels in itertools.product(rest, repeat=length):
-            known += [(*labels, *end) for end in ends]
+    for length in range(limit + 1):
+        end = (EOS,) if length < limit else ()
+        known += [(*labels, *end) for labels in itertools.product(rest, repeat=length)]
     longest = max(len(labels) for labels in known)
     values = numpy.zeros((len(known), longest + 2), "int32")
     for i, labels in enumerate(known):
@@ -92,7 +94,7 @@ def all_sequences(params, first, limit, exponent):
     out = []
     for i, labels in enumerate(known):
         score = sum(log_probs[i, t + 1, label] for t, label in enumerate(labels))
-        out.append((score / len(labels) ** exponent, score, tuple(label for label in labels if label != EOS)[:limit]))
+        out.append((score / len(labels) ** exponent, score, tuple(label for label in labels if label != EOS)))
     return sorted(out, reverse=True)
 
 
@@ -105,8 +107,9 @@ def test_a_wide_beam_finds_the_best_of_all(exponent):
     found, params = run("torch", make, wide, BATCH, VOCAB)
     for b, hyps in enumerate(hypotheses(found)):
         expected = all_sequences(params, BATCH.values[b, 0], BATCH.lengths[b], exponent)[:10]
-        assert [labels for _, labels in hyps[:10]] == [labels for _, _, labels in expected]
-        numpy.testing.assert_allclose([score for score, _ in hyps[:10]], [score for _, score, _ in expected])
+        hyps = hyps[: len(expected)]
+        assert [labels for _, labels in hyps] == [labels for _, _, labels in expected]
+        numpy.testing.assert_allclose([score for score, _ in hyps], [score for _, score, _ in expected])
         assert tuple(found[3][b, : len(hyps[0][1])]) == hyps[0][1]
 
 
@@ -147,9 +150,11 @@ def test_without_an_end_backends_agree():
         assert_same(hypotheses(got), hypotheses(found))
 
 
-def test_a_number_limits_all():
-    found, _ = run("numpy", make, searched(max_seq_len=1), BATCH, VOCAB)
-    assert found[1].max() == 1
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_number_limits_all(limit):
+    (scores, lengths, _, _), _ = run("numpy", make, searched(max_seq_len=limit), BATCH, VOCAB)
+    assert lengths.max() == limit
+    assert numpy.all(scores[:, 0] < 0 if limit else scores[:, 0] == 0)
 
 
 @pytest.mark.parametrize(
