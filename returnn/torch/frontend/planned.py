@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from returnn.frontend._ops.matmul import MatmulOps, matmul_axes
@@ -16,53 +16,41 @@ from returnn.torch.frontend.raw import COMBINE, COMPARE, activation_function
 _INDEX_MODES = ("argmin", "argmax")
 
 
+def _planned(name: str, functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """:return: the class method `combine` or `compare`, by a plan where there is one"""
+
+    def operation(
+        cls: type[PlannedTorchOps],
+        a: Any,
+        kind: str,
+        b: Any,
+        *,
+        allow_broadcast_all_sources: bool | None = None,
+        dim_order: Sequence[Dim] | None = None,
+    ) -> Tensor:
+        """See `returnn.frontend.combine`, `compare`."""
+        key = kind, allow_broadcast_all_sources
+        plan = plans.find(key, a, b) if dim_order is None else None
+        if plan is not None:
+            return plan.of_two(a, b)
+        out: Tensor = getattr(super(PlannedTorchOps, cls), name)(
+            a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
+        )
+        # PyTorch compares no number to a tensor, and divides integers in its own dtype.
+        fits = isinstance(a, Tensor) or (name == "combine" and isinstance(b, Tensor))
+        if dim_order is None and fits and not (kind == "truediv" and _has_int(a, b)):
+            _add_elementwise(key, (a, b), out, functions[kind])
+        return out
+
+    operation.__name__ = name
+    return classmethod(operation)
+
+
 class PlannedTorchOps(SoftmaxOps, MatmulOps):
     """For their meaning see `returnn.frontend._ops`: `elementwise`, `reduce`, `softmax`, `matmul`."""
 
-    @classmethod
-    def combine(
-        cls,
-        a: Any,
-        kind: str,
-        b: Any,
-        *,
-        allow_broadcast_all_sources: bool | None = None,
-        dim_order: Sequence[Dim] | None = None,
-    ) -> Tensor:
-        """See `returnn.frontend.combine`."""
-        operation = kind, allow_broadcast_all_sources
-        plan = plans.find(operation, a, b) if dim_order is None else None
-        if plan is not None:
-            return plan.of_two(a, b)
-        out: Tensor = super().combine(
-            a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
-        )
-        are_numbers = not isinstance(a, Tensor) and not isinstance(b, Tensor)
-        if dim_order is None and not are_numbers and not (kind == "truediv" and _has_int(a, b)):
-            _add_elementwise(operation, (a, b), out, COMBINE[kind])
-        return out
-
-    @classmethod
-    def compare(
-        cls,
-        a: Any,
-        kind: str,
-        b: Any,
-        *,
-        allow_broadcast_all_sources: bool | None = None,
-        dim_order: Sequence[Dim] | None = None,
-    ) -> Tensor:
-        """See `returnn.frontend.compare`."""
-        operation = kind, allow_broadcast_all_sources
-        plan = plans.find(operation, a, b) if dim_order is None else None
-        if plan is not None:
-            return plan.of_two(a, b)
-        out: Tensor = super().compare(
-            a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
-        )
-        if dim_order is None and isinstance(a, Tensor):
-            _add_elementwise(operation, (a, b), out, COMPARE[kind])
-        return out
+    combine = _planned("combine", COMBINE)
+    compare = _planned("compare", COMPARE)
 
     @classmethod
     def where(cls, cond: Tensor, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
