@@ -21,6 +21,7 @@ _TASKS = "returnn.engine.tasks"
 _ENGINE_TASKS = "returnn.tf.engine.tasks"
 _ATTENTION_PLOT = "returnn.tf.engine.outputs.attention_plot"
 _INSPECTION_TASKS = "returnn.tf.inspection.tasks"
+_TUNING = "returnn.engine.run.hyper_param_tuning:tune_hyper_params"
 _SERVE = "returnn.serve.task:serve"
 _MODEL_TASKS = "returnn.engine.frontend.tasks"
 
@@ -100,7 +101,11 @@ TASKS = {
             "returnn.engine.output_statistics:analyze_data",
         ),
         Task("cleanup_old_models", "deletes superfluous models, after asking", f"{_TASKS}:cleanup_old_models"),
-        Task("hyper_param_tuning", "looks for good values of options", f"{_ENGINE_TASKS}:tune_hyper_params"),
+        Task(
+            "hyper_param_tuning",
+            "looks for good values of options",
+            "returnn.engine.run.hyper_param_tuning:tune_hyper_params",
+        ),
         Task("serve", "answers over HTTP what the model makes of inputs, with a page to try it", _SERVE),
         Task("server", "the same as serve", _SERVE),
         Task("search_server", "the same as serve", _SERVE),

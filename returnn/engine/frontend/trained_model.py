@@ -30,7 +30,7 @@ from returnn.util.errors import ConfigError
 from returnn.util.numbers.global_random import seed_global_random
 from returnn.util.texts.counted import counted
 
-TRAINING_TASKS = ("train", "initialize_model", "nop_init_net_train")
+TRAINING_TASKS = ("train", "initialize_model", "nop_init_net_train", "hyper_param_tuning")
 
 
 class TrainedModel:

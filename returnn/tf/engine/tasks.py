@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.config import Config
-from returnn.engine.data import load_dataset, load_task_dataset
+from returnn.engine.data import load_task_dataset
 from returnn.engine.output_statistics import analyzed_dataset
+from returnn.engine.run.hyper_param_tuning import tune_hyper_params
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, train
 from returnn.tf.engine.engine import Engine
-from returnn.tf.hyper_param_tuning import Optimization
-from returnn.util.errors import ConfigError
 
 __all__ = [
     "analyze", "cleanup_old_models", "compute_priors", "evaluate", "forward", "init_training",
@@ -57,14 +56,6 @@ def compute_priors(config: Config) -> None:
     engine = _statistics_engine(config)
     engine.compute_priors(analyzed_dataset(config), config)
     engine.finalize()
-
-
-def tune_hyper_params(config: Config) -> None:
-    """Looks for the best values of the `HyperParam`s in the config."""
-    train_data = load_dataset(config, "train")
-    if train_data is None:
-        raise ConfigError("option 'train' is required: the description of the data to train on.")
-    Optimization(config, train_data).work()
 
 
 def search_engine(config: Config, *, with_losses: bool) -> tuple[Engine, list[str]]:
