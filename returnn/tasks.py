@@ -79,7 +79,12 @@ TASKS = {
             f"{_INSPECTION_TASKS}:explain",
             f"{_MODEL_TASKS}:explain",
         ),
-        Task("plot_attention", "draws attention weights as pictures", f"{_ATTENTION_PLOT}:plot_attention"),
+        Task(
+            "plot_attention",
+            "draws attention weights as pictures",
+            f"{_ATTENTION_PLOT}:plot_attention",
+            "returnn.engine.frontend.attention_plot:plot_attention",
+        ),
         Task("nop", "does nothing after the setup", "returnn.tasks:nop"),
         Task("nop_init_net_train", "sets up the network for training, then stops", f"{_TASKS}:init_training"),
         Task("hpx", "the same as forward", f"{_ENGINE_TASKS}:forward", f"{_MODEL_TASKS}:forward"),

@@ -85,21 +85,22 @@ class Model(rf.Module):
             x = lstm(rf.dropout(x, self.encoder_dropout))
         return x
 
-    def decode(self, encoder: Tensor, phonemes: Tensor) -> Tensor:
+    def decode(self, encoder: Tensor, phonemes: Tensor, *, axis: Dim) -> tuple[Tensor, Tensor]:
         """
         :param encoder: [B, word, encoder]
-        :param phonemes: [B, pronunciation], those that are said before each one are known
-        :return: [B, pronunciation, phonemes], logits
+        :param phonemes: [B, axis], those that are said before each one are known
+        :param axis: of the phonemes
+        :return: [B, axis, phonemes], logits; [B, axis, word], weights of the attention
         """
         ctx = self.enc_ctx(encoder)
-        before = rf.shift_right(self.phoneme(phonemes), axis=pronunciation_dim, pad_value=0)
-        (s, att), _, _ = rf.scan(
-            spatial_dim=pronunciation_dim,
+        before = rf.shift_right(self.phoneme(phonemes), axis=axis, pad_value=0)
+        (s, att, weights), _, _ = rf.scan(
+            spatial_dim=axis,
             xs=before,
             initial=self.initial_state([batch_dim]),
             body=lambda phoneme, state: self.attend(phoneme, state, encoder=encoder, ctx=ctx),
         )
-        return self.logits(s, before, att)
+        return self.logits(s, before, att), weights
 
     def initial_state(self, batch_dims: list[Dim]) -> rf.State:
         """:return: of the decoder, before the first phoneme"""
@@ -115,7 +116,7 @@ class Model(rf.Module):
         :param state: of the decoder
         :param encoder: {batch, word, encoder}
         :param ctx: {batch, word, attention}, `enc_ctx` of it
-        :return: output of the LSTM and of the attention; state
+        :return: output of the LSTM, output and weights of the attention; state
         """
         source, _ = rf.concat((phoneme, self.phoneme_dim), (state.att, self.encoder_dim))
         s, s_state = self.s(source, state=state.s, spatial_dim=single_step_dim)
@@ -124,7 +125,7 @@ class Model(rf.Module):
         energy = rf.matmul(rf.tanh(energy_in), self.energy, reduce=self.attention_dim)
         weights = rf.softmax(energy, axis=word_dim)
         att = rf.matmul(weights, encoder, reduce=word_dim)
-        return (s, att), rf.State(s=s_state, att=att, sum_weights=state.sum_weights + weights)
+        return (s, att, weights), rf.State(s=s_state, att=att, sum_weights=state.sum_weights + weights)
 
     def logits(self, s: Tensor, before: Tensor, att: Tensor) -> Tensor:
         """:return: {..., phonemes}"""
@@ -136,7 +137,7 @@ class Model(rf.Module):
 def train_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None:
     """Cross entropy with label smoothing, and how many phonemes are wrong."""
     phonemes = extern_data["classes"]
-    logits = model.decode(model.encode(extern_data["data"]), phonemes)
+    logits, _ = model.decode(model.encode(extern_data["data"]), phonemes, axis=pronunciation_dim)
     targets = rf.label_smoothing(phonemes, 0.1, axis=phonemes_dim)
     loss = rf.cross_entropy(target=targets, estimated=logits, estimated_type="logits", axis=phonemes_dim)
     rf.get_run_ctx().mark_as_loss(loss, "ce")
@@ -145,14 +146,14 @@ def train_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None
 
 
 def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None:
-    """Search: the hypotheses of the beam, and their scores."""
+    """Search: the hypotheses of the beam, and their scores; for pictures, the attention of the best one."""
     config = get_global_config()
     encoder = model.encode(extern_data["data"])
     ctx = model.enc_ctx(encoder)
 
     def step(phoneme: Tensor, state: rf.State) -> tuple[Tensor, rf.State]:
         before = model.phoneme(phoneme) * state.has_begun  # 0 before the first phoneme
-        (s, att), decoder = model.attend(before, state.decoder, encoder=encoder, ctx=ctx)
+        (s, att, _), decoder = model.attend(before, state.decoder, encoder=encoder, ctx=ctx)
         logits = model.logits(s, before, att)
         has_begun = rf.ones_like(state.has_begun)
         return rf.log_softmax(logits, axis=phonemes_dim), rf.State(decoder=decoder, has_begun=has_begun)
@@ -170,3 +171,8 @@ def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> No
     )
     rf.get_run_ctx().mark_as_output(found.labels, "output", dims=[batch_dim, found.beam_dim, found.spatial_dim])
     rf.get_run_ctx().mark_as_output(found.scores, "scores", dims=[batch_dim, found.beam_dim])
+    if config.typed_value("task") == "plot_attention":
+        best, best_dim = found.best()
+        _, weights = model.decode(encoder, best, axis=best_dim)
+        rf.get_run_ctx().mark_as_output(best, "best", dims=[batch_dim, best_dim])
+        rf.get_run_ctx().mark_as_output(weights, "weights", dims=[batch_dim, best_dim, word_dim])

@@ -1,13 +1,19 @@
-"""Attention weights of one sequence as a picture. Needs matplotlib."""
+"""Attention weights as pictures: the option `attention_plot`, and how one is drawn. Needs matplotlib."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy
 
+from returnn.config import Config
+from returnn.datasets.static import StaticDataset
+from returnn.engine.data import dataset_option, make_dataset
+from returnn.util.errors import ConfigError, check_known
 from returnn.util.system.picture import new_figure, save_figure
 
 _MAX_LABELS = 60  # of an axis, so that they can be read
@@ -17,11 +23,84 @@ _MAX_CHARS_SIDE_BY_SIDE = 2  # longer labels below the picture stand upright, so
 
 
 @dataclass(frozen=True)
+class AttentionPlot:
+    """
+    The option `attention_plot`.
+
+    :param layer: the weights, a layer of a loop, such as "output/weights"; for models in Python, an output that
+        `forward_step` marks, whose last two dims are the rows and the columns
+    :param data: the name of an option that holds data, or a description
+    :param num_seqs: how many sequences, from the first on
+    :param folder: where the pictures go; default: "attention", beside the model files. `{epoch}` in it is the
+        epoch of the model, as in "attention/epoch-{epoch}"
+    :param search: whether the rows are hypotheses of the search; by default, they are the targets
+    :param labels: names of the labels by data key, where the data set has none
+    :param names: what the data keys are called in the pictures, e.g. `{"data": "letters"}`
+    :param source: for models in Python: data key or output with a label for each column. Default: columns have numbers
+    :param target: the same for rows
+    """
+
+    layer: str
+    data: Any = "dev"
+    num_seqs: int = 10
+    folder: str | None = None
+    search: bool = False
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    source: str | None = None
+    target: str | None = None
+
+    @classmethod
+    def from_config(cls, config: Config) -> AttentionPlot:
+        """:raises ConfigError: if the option makes no sense"""
+        options = config.options.attention_plot
+        if not isinstance(options, Mapping) or "layer" not in options:
+            raise ConfigError(
+                "option 'attention_plot' is required: a dict with 'layer', the attention weights.\n"
+                '  For example attention_plot = {"layer": "output/weights", "data": "dev"}.'
+            )
+        for name in options:
+            check_known("key", name, [entry.name for entry in fields(cls)], where="option 'attention_plot'")
+        return cls(**options)
+
+    @property
+    def loop(self) -> str:
+        """:raises ConfigError: if the layer is not in a loop"""
+        loop, _, name = self.layer.rpartition("/")
+        if not loop or not name:
+            raise ConfigError(
+                f"option 'attention_plot', layer {self.layer!r}: expected a layer of a loop, such as 'output/weights'."
+            )
+        return loop
+
+    def folder_of(self, config: Config, epoch: int) -> str:
+        """:return: where the pictures go"""
+        folder = self.folder or os.path.join(os.path.dirname(config.options.model or ""), "attention")
+        return folder.replace("{epoch}", f"{epoch:03d}")
+
+    def first_seqs(self, config: Config) -> StaticDataset:
+        """:return: the data to draw"""
+        description = dataset_option(config, self.data) if isinstance(self.data, str) else self.data
+        dataset = make_dataset(config, description, name="attention") if description else None
+        if dataset is None:
+            raise ConfigError(f"option 'attention_plot': there is no data {self.data!r}.")
+        dataset.init_seq_order(1)
+        result = StaticDataset.copy_from_dataset(dataset, max_seqs=self.num_seqs)
+        result.labels = {**dataset.labels, **{key: list(labels) for key, labels in self.labels.items()}}
+        return result
+
+
+@dataclass(frozen=True)
 class PictureAxis:
     """One side of a picture."""
 
     name: str  # e.g. "letters"
     labels: Sequence[str] | None  # of each position; None: they are numbered
+
+
+def picture_filename(folder: str, tag: str) -> str:
+    """:return: of the picture of a sequence"""
+    return os.path.join(folder, re.sub(r"[^\w.-]", "_", tag) + ".png")
 
 
 def draw_attention(

@@ -77,7 +77,7 @@ class LogOptions(OptionTable):
         kinds.DICT,
         None,
         "What the task 'plot_attention' draws.",
-        keys_of="returnn.tf.engine.outputs.attention_plot:AttentionPlot",
+        keys_of="returnn.engine.attention_picture:AttentionPlot",
     )
 
 

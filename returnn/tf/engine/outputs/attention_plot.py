@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
 from typing import Any
 
 import numpy
 
 from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
-from returnn.datasets.static import StaticDataset
-from returnn.engine.attention_picture import PictureAxis, draw_attention
-from returnn.engine.data import dataset_option, make_dataset
+from returnn.engine.attention_picture import AttentionPlot, PictureAxis, draw_attention, picture_filename
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.log import log
 from returnn.tensor import Dim, Tensor, batch_dim
@@ -22,58 +17,11 @@ from returnn.tf.engine.engine import Engine
 from returnn.tf.engine.feeding.batches import batches_of
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.session.network_session import NetworkSession
-from returnn.util.errors import ConfigError, check_known
+from returnn.util.errors import ConfigError
 from returnn.util.texts.counted import counted
 
 NetDict = dict[str, Any]
 _WEIGHTS, _LABELS = "attention_plot/weights", "attention_plot/labels"  # layers that are added
-
-
-@dataclass(frozen=True)
-class AttentionPlot:
-    """
-    The option `attention_plot`.
-
-    :param layer: the weights, a layer of a loop, such as "output/weights"
-    :param data: the name of an option that holds data, or a description
-    :param num_seqs: how many sequences, from the first on
-    :param folder: where the pictures go; default: "attention", beside the model files. `{epoch}` in it is the
-        epoch of the model, as in "attention/epoch-{epoch}"
-    :param search: whether the rows are hypotheses of the search; by default, they are the targets
-    :param labels: names of the labels by data key, where the data set has none
-    :param names: what the data keys are called in the pictures, e.g. `{"data": "letters"}`
-    """
-
-    layer: str
-    data: Any = "dev"
-    num_seqs: int = 10
-    folder: str | None = None
-    search: bool = False
-    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def from_config(cls, config: Config) -> AttentionPlot:
-        """:raises ConfigError: if the option makes no sense"""
-        options = config.options.attention_plot
-        if not isinstance(options, Mapping) or "layer" not in options:
-            raise ConfigError(
-                "option 'attention_plot' is required: a dict with 'layer', the attention weights.\n"
-                '  For example attention_plot = {"layer": "output/weights", "data": "dev"}.'
-            )
-        for name in options:
-            check_known("key", name, [entry.name for entry in fields(cls)], where="option 'attention_plot'")
-        return cls(**options)
-
-    @property
-    def loop(self) -> str:
-        """:raises ConfigError: if the layer is not in a loop"""
-        loop, _, name = self.layer.rpartition("/")
-        if not loop or not name:
-            raise ConfigError(
-                f"option 'attention_plot', layer {self.layer!r}: expected a layer of a loop, such as 'output/weights'."
-            )
-        return loop
 
 
 def plot_attention(config: Config) -> None:
@@ -84,13 +32,17 @@ def plot_attention(config: Config) -> None:
     :raises ConfigError: if the layer has no attention weights
     """
     plot = AttentionPlot.from_config(config)
+    for key in ("source", "target"):
+        if getattr(plot, key) is not None:
+            raise ConfigError(
+                f"option 'attention_plot': {key!r} is for models in Python. A network of layers knows it."
+            )
     engine = Engine(config)
     engine.use_eval_flag = False
     engine.use_search_flag = plot.search
     engine.init_network_from_config(net_dict_post_proc=lambda net_dict: net_with_weights(net_dict, plot))
-    folder = plot.folder or os.path.join(os.path.dirname(config.options.model or ""), "attention")
-    folder = folder.replace("{epoch}", f"{engine.epoch:03d}")
-    names = _Pass(engine.session, plot, _first_seqs(config, plot)).draw(folder)
+    folder = plot.folder_of(config, engine.epoch)
+    names = _Pass(engine.session, plot, plot.first_seqs(config)).draw(folder)
     print(f"attention: wrote {counted(len(names), 'picture')} to {folder!r}", file=log.v1)
     engine.finalize()
 
@@ -108,17 +60,6 @@ def net_with_weights(net_dict: NetDict, plot: AttentionPlot) -> NetDict:
         _WEIGHTS: {"class": kind, "from": plot.layer, "is_output_layer": True},
         _LABELS: {"class": kind, "from": plot.loop, "is_output_layer": True},
     }
-
-
-def _first_seqs(config: Config, plot: AttentionPlot) -> Dataset:
-    description = dataset_option(config, plot.data) if isinstance(plot.data, str) else plot.data
-    dataset = make_dataset(config, description, name="attention") if description else None
-    if dataset is None:
-        raise ConfigError(f"option 'attention_plot': there is no data {plot.data!r}.")
-    dataset.init_seq_order(1)
-    result = StaticDataset.copy_from_dataset(dataset, max_seqs=plot.num_seqs)
-    result.labels = {**dataset.labels, **{key: list(labels) for key, labels in plot.labels.items()}}
-    return result
 
 
 class _Pass:
@@ -148,7 +89,7 @@ class _Pass:
 
         def draw_batch(**values: Any) -> None:
             for i, tag in enumerate(data_pass.current_tags):
-                filename = os.path.join(folder, re.sub(r"[^\w.-]", "_", tag) + ".png")
+                filename = picture_filename(folder, tag)
                 if self._draw_seq(filename, tag, {key: value[i] for key, value in values.items()}):
                     names.append(filename)
 
