@@ -79,17 +79,14 @@ class LayerAxes(LayerCore):
         """
         if not any(_is_in_loop(net) for net in self.network.get_network_hierarchy()):
             return find()
-        description = self._new_description(option, axes)
+        parts = axes if isinstance(axes, (list, tuple)) else [axes]
+        key = option, tuple(axis if isinstance(axis, (str, int)) else "dim" for axis in parts)
+        self._asked_for[key] += 1
+        description = Description(*key, number=self._asked_for[key])
         described = self.own_dims.described
         if not self.sees_all_frames or description not in described:
             described[description] = find()
         return list(described[description])
-
-    def _new_description(self, option: str | None, axes: Any) -> Description:
-        parts = axes if isinstance(axes, (list, tuple)) else [axes]
-        key = option, tuple(axis if isinstance(axis, (str, int)) else "dim" for axis in parts)
-        self._asked_for[key] += 1
-        return Description(*key, number=self._asked_for[key])
 
     def _as_in(self, source: Tensor, axes: Any) -> Any:
         """:return: descriptions, where a dim whose lengths are over a merged dim in the source is what it is there"""
