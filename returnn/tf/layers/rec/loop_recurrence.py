@@ -297,7 +297,9 @@ class LoopRecurrence:
         targets = [layer._target_layers.get(key) for key in layer.targets or ()]
         if all(x is not None and x.get_absolute_name().startswith(inputs.prefix) for x in targets):
             return True
-        return inputs.has_known_length or not self.layer.network.beams.has_hypotheses(layer.output)
+        if inputs.has_known_length:
+            return True
+        return self.compiled.inferred.beam is None and not self.layer.network.beams.has_hypotheses(layer.output)
 
     def get_constraints_value(self) -> Any:
         """:return: raw scalar, for the layers of the time step"""

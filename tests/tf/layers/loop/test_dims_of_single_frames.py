@@ -65,3 +65,19 @@ def test_branch_with_state_that_is_never_taken(taken):
     inside, outside = (_result(unit, move_out=move_out) for move_out in (False, True))
     del inside.arrays["out:loop/flag"], outside.arrays["out:loop/flag"]
     assert not inside.differences(outside)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_search_has_no_loss_about_its_frames_where_these_are_the_same_for_all_hypotheses():
+    net = Net(Random(1), 21)
+    net.extern_data["data"] = {"dim": 6, "shape": (None, 6)}
+    net.extern_data["classes"] = {"dim": 4, "sparse": True, "available_for_inference": False}
+    net.layers["mean"] = {"class": "reduce", "from": "data", "axis": "T", "mode": "mean"}
+    unit = {
+        "prob": {"class": "softmax", "from": "base:mean", "target": "classes", "loss": "ce"},
+        "output": {"class": "choice", "from": "prob", "target": "classes", "beam_size": 3, "initial_output": 0},
+        "end": {"class": "compare", "from": "output", "value": 0},
+    }
+    net.layers["loop"] = {"class": "rec", "from": [], "target": "classes", "unit": unit, "max_seq_len": 5}
+    net.layers["output"] = {"class": "decide", "from": "loop", "target": "classes"}
+    assert not [name for name in run(net, ["output"], search=True).arrays if name.startswith("loss:")]
