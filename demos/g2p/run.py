@@ -18,17 +18,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 def main(args: list[str]) -> int:
     """:return: exit status"""
-    has_config = bool(args) and not args[0].startswith(("-", "+"))
-    config = args[0] if has_config else os.path.join(HERE, "attention.config")
-    options = args[1:] if has_config else args
-    folder = f"g2p-{os.path.splitext(os.path.basename(config))[0]}"
-    toolkit = [sys.executable, os.path.join(ROOT, "rnn.py"), config]
-    for title, command in [
-        ("Training", [*toolkit, *options, "++task", "train"]),
-        ("Search", [*toolkit, *options, "++task", "search"]),
-        ("Pictures of the attention", [*toolkit, *options, "++task", "plot_attention"]),
-        ("Scores", [sys.executable, os.path.join(HERE, "score.py"), f"{folder}/hypotheses.py"]),
-    ]:
+    folder, commands = steps(args)
+    for title, command in commands.items():
         print(f"\n=== {title}", flush=True)
         status = _run(command)
         if status:
@@ -44,6 +35,24 @@ def main(args: list[str]) -> int:
     ]:
         print(f"  {name:36} {what}")
     return 0
+
+
+def steps(args: list[str]) -> tuple[str, dict[str, list[str]]]:
+    """
+    :param args: config and options
+    :return: where the results are; commands by their titles
+    """
+    has_config = bool(args) and not args[0].startswith(("-", "+"))
+    config = args[0] if has_config else os.path.join(HERE, "attention.config")
+    options = args[1:] if has_config else args
+    folder = f"g2p-{os.path.splitext(os.path.basename(config))[0]}"
+    toolkit = [sys.executable, os.path.join(ROOT, "rnn.py"), config]
+    return folder, {
+        "Training": [*toolkit, *options, "++task", "train"],
+        "Search": [*toolkit, *options, "++task", "search"],
+        "Pictures of the attention": [*toolkit, *options, "++task", "plot_attention"],
+        "Scores": [sys.executable, os.path.join(HERE, "score.py"), f"{folder}/hypotheses.py"],
+    }
 
 
 def _run(command: list[str]) -> int:
