@@ -266,6 +266,15 @@ def test_script(config_file, tmp_path):
     assert result.stderr == "error: option 'task': there is no task 'np'.\n  Did you mean 'nop'?\n"
 
 
+def test_script_where_nothing_was_installed():
+    code = "import runpy, sys; sys.modules['rich'] = None; runpy.run_path('rnn.py', run_name='__main__')"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: the package 'rich")
+    assert result.stderr.endswith('pip install -e ".[cpu]", or activate the environment that has it.\n')
+    assert result.stderr.count("\n") == 2
+
+
 def test_description_is_in_the_log(tmp_path, capsys):
     (tmp_path / "my.config").write_text("#!rnn.py\ntask = 'nop'\n")
     assert rnn.main(["rnn.py", str(tmp_path / "my.config"), "-d", "a first try", "++log_verbosity", "5"]) == 0
