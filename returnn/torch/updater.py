@@ -9,7 +9,7 @@ collected, or the epoch ends.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -105,12 +105,30 @@ class Updater:
         :return: what is to be told about the step, by name
         :raises NonFiniteError: if objective or gradients are not finite; the parameters are those of before
         """
+        self.collect([objective])
+        return self.update_if_due(train_step=train_step, epoch=epoch)
+
+    def collect(self, objectives: Iterable[torch.Tensor]) -> None:
+        """
+        The gradients of a step.
+
+        :param objectives: scalars, made one after the other, whose sum is to be minimized
+        :raises NonFiniteError: if one is not finite
+        """
         if not self._num_collected:
             self.optimizer.zero_grad(set_to_none=True)
-        self._check_objective(objective)
-        (objective if self.scaler is None else self.scaler.scale(objective)).backward()
+        for objective in objectives:
+            self._check_objective(objective)
+            (objective if self.scaler is None else self.scaler.scale(objective)).backward()
         self._check_use()
         self._num_collected += 1
+
+    def update_if_due(self, *, train_step: int, epoch: int) -> dict[str, float]:
+        """
+        Updates the parameters, if enough steps are collected.
+
+        :return: see `step`
+        """
         if self._num_collected < self._num_accum_steps:
             return {}
         return self.update(train_step=train_step, epoch=epoch)

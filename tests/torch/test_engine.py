@@ -24,7 +24,7 @@ from returnn.log import log
 from returnn.tensor import Dim, batch_dim
 from returnn.torch.engine import Engine
 from returnn.util.backend_engine import BackendEngine
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.files.checkpoint_files import CheckpointError
 from tests.engine.frontend import small_model
 from tests.engine.frontend.small_model import classes_dim, time_dim
@@ -568,3 +568,67 @@ def test_auto_batch_size_is_found_kept_and_the_same_as_the_number(tmp_path):
     assert 360 < size <= 600
     assert (tmp_path / "auto" / "net.batch_size").read_text().endswith(f": {size}}}\n")
     assert_same(found, train("number", batch_size=size)[1])
+
+
+class LinearModel(rf.Module):
+    """Without dropout, so that parts give the same."""
+
+    def __init__(self, batch_norm=False):
+        super().__init__()
+        self.linear = rf.Linear(small_model.feature_dim, classes_dim)
+        self.linear.weight.weight_decay = 0.1
+        self.norm = rf.BatchNorm(small_model.feature_dim) if batch_norm else None
+
+    def __call__(self, x, **_kwargs):
+        return self.linear(x if self.norm is None else self.norm(x))
+
+
+def train_with_memory(folder, *, max_seqs_in_memory, batch_norm=False, whole_loss=False, **options):
+    """:return: engine, after an epoch with batches of 4 sequences"""
+
+    def train_step(*, model, extern_data, **_kwargs):
+        if int(extern_data["data"].raw_tensor.shape[0]) > max_seqs_in_memory:
+            raise torch.OutOfMemoryError("Tried to allocate 20 GiB.\nMore about it")
+        logits = model(extern_data["data"], spatial_dim=time_dim)
+        loss = rf.cross_entropy(
+            target=extern_data["classes"], estimated=logits, estimated_type="logits", axis=classes_dim
+        )
+        rf.get_run_ctx().mark_as_loss(loss, "sum")
+        mean = rf.reduce_mean(loss, axis=loss.dims) if whole_loss else loss
+        rf.get_run_ctx().mark_as_loss(mean, "mean", use_normalized_loss=True)
+
+    folder.mkdir()
+    data = {"class": "Task12AXDataset", "num_seqs": 11, "fixed_random_seed": 1}
+    options = {"train": data, "dev": None, "max_seqs": 4, "optimizer": {"class": "adam"}, **options}
+    made = config(folder, get_model=lambda **_: LinearModel(batch_norm), train_step=train_step, **options)
+    engine = Engine(made)
+    engine.init_train_from_config(made)
+    engine.train()
+    return engine
+
+
+def test_a_step_that_does_not_fit_is_done_in_parts_with_the_same_result(tmp_path):
+    whole = train_with_memory(tmp_path / "whole", max_seqs_in_memory=4)
+    parts = train_with_memory(tmp_path / "parts", max_seqs_in_memory=1)
+    for name, value in parameters(tmp_path / "whole" / "net.001").items():
+        torch.testing.assert_close(parameters(tmp_path / "parts" / "net.001")[name], value, rtol=1e-5, atol=1e-6)
+    one, other = (engine.learning_rate_control.get_epoch_error_dict(1) for engine in (whole, parts))
+    scores = {key: value for key, value in one.items() if not key.startswith(":")}
+    assert {key: other[key] for key in scores} == pytest.approx(scores, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"batch_norm": True}, r"as 'norm' \(BatchNorm\) takes statistics over the batch"),
+        ({"whole_loss": True, "max_seqs_in_memory": 2}, "as the loss 'mean' is not known for each sequence"),
+        ({"max_seqs_in_memory": 0}, "as 4 parts do not fit either"),
+    ],
+)
+def test_a_step_that_cannot_be_done_in_parts_says_what_takes_memory(tmp_path, options, reason):
+    with pytest.raises(UserError, match=reason) as caught:
+        train_with_memory(tmp_path / "run", **{"max_seqs_in_memory": 1, **options})
+    text = str(caught.value)
+    assert "train, epoch 1, step 0, sequences 'seq-0'" in text
+    assert "memory is not enough: Tried to allocate 20 GiB.\n" in text
+    assert len(text.splitlines()) <= 5

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
 
-import returnn.frontend as rf
 from returnn.tensor import Tensor
+from returnn.torch.engine.module_outputs import hooks_on_outputs
 from returnn.util.python.nested import iter_nested
 
 
@@ -26,7 +25,7 @@ def first_non_finite_module(model: Any, run: Callable[[], Any]) -> str | None:
         if not found and not _is_finite(result):
             found.append(f"{path or 'the model itself'!r} ({type(module).__name__})")
 
-    with torch.no_grad(), _hooks(model, note):
+    with torch.no_grad(), hooks_on_outputs(model, note):
         run()
     return found[0] if found else None
 
@@ -48,27 +47,6 @@ def non_finite_values(values: Mapping[str, torch.Tensor], *, trained: Collection
             wrong = ~torch.isfinite(value) if name in trained else torch.isnan(value)
             counts[name] = int(wrong.sum())
     return {name: count for name, count in counts.items() if count}
-
-
-@contextlib.contextmanager
-def _hooks(model: Any, note: Callable[[str, Any, Any], None]) -> Iterator[None]:
-    handles = []
-    for path, module in model.named_modules():
-        if isinstance(module, rf.Module):
-
-            def hook(module: Any, args: Any, kwargs: Any, result: Any, path: str = path) -> None:
-                note(path, module, result)
-        else:
-
-            def hook(module: Any, args: Any, result: Any, path: str = path) -> None:
-                note(path, module, result)
-
-        handles.append(module.register_forward_hook(hook))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _is_finite(result: Any) -> bool:

@@ -37,6 +37,16 @@ from returnn.torch.data.pipeline import WorkerFeeder, check_dataloader_opts
 from returnn.torch.data.tensor_utils import torch_to_numpy
 from returnn.torch.distributed import StepOfAll, TorchWorkers, init_workers
 from returnn.torch.engine.non_finite import first_non_finite_module, non_finite_parameters
+from returnn.torch.engine.out_of_memory import (
+    factors_of_parts,
+    in_parts,
+    norm_counts,
+    out_of_memory_error,
+    outputs_of_modules,
+    reason_against_parts,
+    reason_of_losses,
+    sum_of_values,
+)
 from returnn.torch.engine.parameters import load_parameters, model_parameters, set_parameters
 from returnn.torch.optim.mixed_precision import mixed_precision
 from returnn.torch.unfinished import Snapshot, UnfinishedCheckpoints, copied
@@ -269,17 +279,90 @@ class TorchRunner:
     def train(self, batch: ArrayBatch, step: Step) -> Mapping[str, float]:
         """Updates the parameters, see `ModelRunner`."""
         assert self.updater is not None
+        has_collected = self.updater.has_collected
         with self._profiler.step():
-            ctx, objective = self._losses_of_all(batch, step)
-            values = _fetch(loss_tensors(ctx.losses))
+            cause = ""
+            try:
+                values = self._collect_gradients(batch, step)
+            except Exception as exc:
+                if not self.is_out_of_memory(exc):
+                    raise
+                cause = str(exc).strip().split("\n")[0]
+            if cause:  # behind the handler: the exception keeps the tensors of the step alive
+                values = self._collect_in_parts(batch, step, cause, has_collected=has_collected)
             try:
                 with self._named_errors():
-                    details = self.updater.step(objective, train_step=self.train_step, epoch=step.epoch)
+                    details = self.updater.update_if_due(train_step=self.train_step, epoch=step.epoch)
             except NonFiniteError as exc:
                 raise self._non_finite_error(exc, batch, step, values) from exc
         self.train_step += 1
         self._maybe_take_means()
         return {**values, **{f"meta:{name}": value for name, value in details.items()}}
+
+    def _collect_gradients(self, batch: ArrayBatch, step: Step) -> dict[str, float]:
+        """:return: values of the step"""
+        assert self.updater is not None
+        ctx, objective = self._losses_of_all(batch, step)
+        values = _fetch(loss_tensors(ctx.losses))
+        try:
+            with self._named_errors():
+                self.updater.collect([objective])
+        except NonFiniteError as exc:
+            raise self._non_finite_error(exc, batch, step, values) from exc
+        return values
+
+    def _collect_in_parts(self, batch: ArrayBatch, step: Step, cause: str, *, has_collected: bool) -> dict[str, float]:
+        """
+        The gradients of the step, which did not fit, as sums over parts of it.
+
+        :return: values of the step
+        :raises UserError: if parts do not fit, or would not give the same
+        """
+        num_processes = 1 if self.processes is None else self.processes.size
+        reason = reason_against_parts(self.model, num_processes=num_processes, has_collected=has_collected)
+        num_parts = 1
+        while reason is None:
+            parts = in_parts(batch, 2 * num_parts)
+            if len(parts) <= num_parts:
+                reason = "even one sequence does not fit" if num_parts == 1 else f"{num_parts} parts do not fit either"
+                break
+            num_parts = len(parts)
+            try:
+                values = self._collect_these(parts, step)
+            except Exception as exc:
+                if not self.is_out_of_memory(exc):
+                    raise
+                continue
+            if isinstance(values, str):
+                reason = values
+                break
+            log.print_warning(f"{step.describe(batch.seq_tags)}: out of memory, done in {num_parts} parts ({cause})")
+            return values
+        with without_compiling():
+            outputs = outputs_of_modules(self.model, lambda: self._run_losses(batch, step, train_flag=True))
+        raise out_of_memory_error(step.describe(batch.seq_tags), cause, str(reason), outputs)
+
+    def _collect_these(self, parts: Sequence[ArrayBatch], step: Step) -> dict[str, float] | str:
+        """:return: values of the step; or why its losses cannot be known from parts"""
+        assert self.updater is not None
+        counts = []
+        with torch.no_grad():
+            for i, part in enumerate(parts):
+                losses = self._run_losses(part, step, train_flag=True, part=i).losses
+                reason = reason_of_losses(losses)
+                if reason is not None:
+                    return reason
+                counts.append(norm_counts(losses))
+        values: list[dict[str, float]] = []
+
+        def objectives() -> Iterator[torch.Tensor]:
+            for i, (part, factors) in enumerate(zip(parts, factors_of_parts(counts), strict=True)):
+                ctx = self._run_losses(part, step, train_flag=True, part=i)
+                values.append(_fetch(loss_tensors(ctx.losses)))
+                yield self._objective(ctx, factors=factors, with_constraints=i == 0)
+
+        self.updater.collect(objectives())
+        return sum_of_values(values)
 
     def try_gradients(self, batch: ArrayBatch, step: Step) -> bool:
         """:return: whether there was memory enough for the gradients of a step. Running statistics are as before"""
@@ -356,9 +439,9 @@ class TorchRunner:
         """:return: the learning rate"""
         return {"learning_rate": self.updater.effective_learning_rate} if self.updater is not None else {}
 
-    def _run_losses(self, batch: ArrayBatch, step: Step, *, train_flag: bool) -> rf.RunCtx:
+    def _run_losses(self, batch: ArrayBatch, step: Step, *, train_flag: bool, part: int = 0) -> rf.RunCtx:
         with self._context(), mixed_precision(self.config, self.model, self.device):
-            self._set_seed(step)
+            self._set_seed(step, part)
             self._set_mode(train_flag=train_flag)
             return self.functions.train_step(
                 self.model, self._extern_data(batch), train_flag=train_flag, step=self.train_step, epoch=step.epoch
@@ -379,10 +462,24 @@ class TorchRunner:
         objective = self._step_of_all(compute, exchange=self.updater.is_next_update)
         return contexts[0], objective
 
-    def _objective(self, ctx: rf.RunCtx, *, of_all: bool = True) -> torch.Tensor:
+    def _objective(
+        self,
+        ctx: rf.RunCtx,
+        *,
+        of_all: bool = True,
+        factors: Mapping[str, float] | None = None,
+        with_constraints: bool = True,
+    ) -> torch.Tensor:
+        """
+        :param ctx: of a step
+        :param of_all: whether other processes take part
+        :param factors: of losses, by name, if they do not
+        :param with_constraints: whether those on parameters are in
+        :return: scalar
+        """
         processes = self.processes if of_all else None
-        total = ctx.total_loss(factors=None if processes is None else processes.loss_factors(ctx.losses))
-        if not self.config.options.decouple_constraints:
+        total = ctx.total_loss(factors=factors if processes is None else processes.loss_factors(ctx.losses))
+        if with_constraints and not self.config.options.decouple_constraints:
             factor = processes.size if processes is not None and processes.options.combine == "sum" else 1
             total = total + factor * l2_losses(self.model)
         if isinstance(total, Tensor):
@@ -392,12 +489,14 @@ class TorchRunner:
     def _extern_data(self, batch: ArrayBatch) -> TensorDict:
         return raw_dict_to_extern_data(batch.arrays, self.templates, num_seqs=len(batch.seq_tags), device=self.device)
 
-    def _set_seed(self, step: Step) -> None:
+    def _set_seed(self, step: Step, part: int = 0) -> None:
         """Random values follow from the step alone. So a training that is resumed needs no state of a generator."""
         dataset = zlib.crc32(step.dataset_name.encode("utf8"))
         numbers = [dataset, step.epoch, step.index]
         if self.processes is not None:
             numbers.append(self.processes.rank)  # other features are dropped
+        if part:
+            numbers.append(part)
         torch.manual_seed(seed_number(self.config.options.random_seed, *numbers))
 
     def _set_mode(self, *, train_flag: bool) -> None:
