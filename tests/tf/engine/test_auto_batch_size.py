@@ -58,3 +58,12 @@ def test_found_kept_and_the_same_as_the_number(tmp_path):
 def test_not_even_one_sequence_fits(tmp_path):
     with pytest.raises(UserError, match="not even one sequence fits"):
         train(tmp_path / "auto", batch_size="auto", limit=1)
+
+
+def test_a_step_that_does_not_fit_says_which_layers_are_large(tmp_path):
+    with pytest.raises(UserError, match="memory is not enough: MemoryError: not enough") as caught:
+        train(tmp_path / "run", batch_size=1000, limit=10)
+    text = str(caught.value)
+    assert "train, epoch 1, step 0, sequences 'seq-0'" in text
+    assert "Largest outputs of layers: 'data' [" in text or "Largest outputs of layers: 'limited' [" in text
+    assert len(text.splitlines()) <= 5

@@ -27,6 +27,7 @@ from returnn.tf.engine.feeding.feed import FeedBatch
 from returnn.tf.engine.passes.lockstep import Steps, StepsOfAll, StepsToTheEnd
 from returnn.tf.engine.passes.long_steps import LongSteps
 from returnn.tf.engine.passes.non_finite import NON_FINITE_LOSS, first_non_finite_layer, non_finite_losses
+from returnn.tf.engine.passes.out_of_memory import out_of_memory_error
 from returnn.tf.engine.passes.score_fetches import score_fetches
 from returnn.tf.engine.passes.tensorboard import META_PREFIX
 from returnn.tf.engine.session.network_session import NetworkSession
@@ -235,6 +236,9 @@ class DataPass(ResumablePass):
             if NON_FINITE_GRADIENT in exc.message:
                 raise self._non_finite_gradient_error(feed, batch) from None
             raise self._step_error(exc, batch) from exc
+        except tf.errors.ResourceExhaustedError as exc:
+            where, session = self._where(batch), self.session
+            raise out_of_memory_error(where, exc, session.network, session.tf_session, feed) from exc
         except tf.errors.OpError as exc:
             if self.session.workers is not None and is_collective_error(exc):
                 raise self.session.workers.error(exc) from None
