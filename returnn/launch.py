@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -19,12 +20,15 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from types import FrameType
 
 from returnn.util.system.child_process import with_end_of_parent
 from returnn.util.system.end_by_signal import ENDING_SIGNALS, heard_signals
 
 _POLL_S = 0.1
+_FIRST_PORT, _USUAL_FIRST_PORT_OF_SYSTEM = 12_000, 32_768
+_ATTEMPTS = 100
 _END_S = 15.0  # for the others to end by themselves, when one has failed
 
 
@@ -70,13 +74,20 @@ class _Group:
 
     def __init__(self, command: Sequence[str], size: int, *, others_end_s: float) -> None:
         self._command = command
-        self._addresses = _free_addresses(size)
+        self._ports = _Ports(size)
+        self._addresses = self._ports.addresses
         self._others_end_s = others_end_s
         self._processes: list[subprocess.Popen[bytes]] = []
         self._signal: int | None = None
 
     def run(self) -> int:
         """:return: 0 if all ended well; else the status of the first one that did not"""
+        try:
+            return self._run()
+        finally:
+            self._ports.close()
+
+    def _run(self) -> int:
         for number in heard_signals():
             signal.signal(number, self._hand_on)
         for rank in range(len(self._addresses)):
@@ -121,13 +132,51 @@ class _Group:
                 process.send_signal(number)
 
 
-def _free_addresses(number: int) -> list[str]:
-    """:return: "host:port" with ports that are free now"""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(number)]
-        for sock in sockets:
-            sock.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{sock.getsockname()[1]}" for sock in sockets]
+class _Ports:
+    """
+    Ports for workers, until `close`. They are below those that the system gives away by itself. Of all launchers, only
+    one can hold the name that stands for a port, which goes with its process.
+    """
+
+    def __init__(self, number: int) -> None:
+        """
+        :param number: of ports
+        :raises OSError: if so many cannot be found
+        """
+        self.addresses: list[str] = []
+        self._names = ExitStack()
+        for _ in range(_ATTEMPTS * number):
+            if len(self.addresses) == number:
+                return
+            port = random.SystemRandom().randrange(_FIRST_PORT, _first_port_of_system())
+            if self._take(port):
+                self.addresses.append(f"127.0.0.1:{port}")
+        self.close()
+        raise OSError(f"there are no {number} free ports from {_FIRST_PORT} to {_first_port_of_system() - 1}.")
+
+    def _take(self, port: int) -> bool:
+        try:
+            with closing(socket.socket()) as sock:
+                sock.bind(("127.0.0.1", port))
+            if sys.platform == "linux":
+                name = self._names.enter_context(closing(socket.socket(socket.AF_UNIX)))
+                name.bind(f"\0returnn.launch.{port}")
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Others may have them."""
+        self._names.close()
+
+
+def _first_port_of_system() -> int:
+    """:return: of those that the system gives to connections, and to servers that ask for any"""
+    try:
+        first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="utf8").split()[0])
+    except (OSError, ValueError):
+        return _USUAL_FIRST_PORT_OF_SYSTEM
+    return first if first > 2 * _FIRST_PORT else _USUAL_FIRST_PORT_OF_SYSTEM
 
 
 if __name__ == "__main__":

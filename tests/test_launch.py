@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from returnn import launch
 from returnn.launch import main
 from tests.patience import PATIENCE_S
 
@@ -89,3 +90,20 @@ def test_a_signal_reaches_all_processes(number, program, tmp_path):
         _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + number
     assert b"starts all again" not in errors
+
+
+def test_launchers_do_not_take_the_same_ports(monkeypatch):
+    numbers = iter([20001, 20001, 20002, 20001, 20002, 20003, 20004, 20001])
+
+    class Drawn:
+        def randrange(self, start, stop):
+            return next(numbers) + 0 * (start + stop)
+
+    monkeypatch.setattr(launch.random, "SystemRandom", Drawn)
+    one, other = launch._Ports(2), launch._Ports(2)
+    assert not set(one.addresses) & set(other.addresses)
+    one.close()
+    again = launch._Ports(1)
+    assert again.addresses == ["127.0.0.1:20001"]
+    again.close()
+    other.close()
