@@ -31,6 +31,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.many_workers import slowest_of
+
 FRAMES, SEQS, STEPS, WARM_UP = 50, 16, 30, 5
 MODES = ("one", "apart", "together", "exchange")
 _ACKED = 120  # where `tcpi_bytes_acked` is in Linux' `struct tcp_info`
@@ -91,7 +93,9 @@ def train(hidden: int, batch: int, num_processes: int, mode: str) -> dict[str, f
         )
         data_pass.run("train", raise_exception=True)
     steps = len(times) - WARM_UP
+    of_steps = [b - a for a, b in zip(times[WARM_UP - 1 :], times[WARM_UP:], strict=False)]
     return {
+        "deviation": statistics.pstdev(of_steps) / statistics.mean(of_steps),
         "seconds": (times[-1] - times[WARM_UP - 1]) / steps,
         "bytes": num_bytes,
         "sent": (sent[-1] - sent[WARM_UP - 1]) / steps,
@@ -155,19 +159,25 @@ def measure(hidden: int, batch: int, num_processes: int, mode: str) -> dict[str,
 def compare(hidden: int, num_processes: int, rounds: int) -> str:
     """:return: for people: all modes with so many processes"""
     found: dict[str, list[float]] = {mode: [] for mode in MODES}
+    deviations: list[float] = []
     last: dict[str, float] = {}
     for _ in range(rounds):
         for mode in MODES:
             result = measure(hidden, SEQS * num_processes if mode == "one" else SEQS, num_processes, mode)
             found[mode].append(result["seconds"])
+            deviations += [result["deviation"]] if mode == "apart" else []
             last = result if mode == "together" else last
     seconds = {mode: statistics.median(times) for mode, times in found.items()}
     visible = max(seconds["together"] - seconds["apart"], 0.0)
     overlap = max(1 - visible / seconds["exchange"], 0.0)
+    deviation = statistics.median(deviations)
+    # One bucket, as the gradients are smaller than that: nothing of the exchange can be hidden.
+    expected = seconds["apart"] * (1 + slowest_of(num_processes) * deviation) + seconds["exchange"]
     return (
         f"{num_processes} processes, batches of {SEQS}: one {seconds['one']:.4f} s per step, apart"
         f" {seconds['apart']:.4f}, together {seconds['together']:.4f}, exchange {seconds['exchange']:.4f};"
         f" together / one {seconds['together'] / seconds['one']:.2f}; overlap {overlap:.0%};"
+        f" deviation of steps {deviation:.0%}, so expected together {expected:.4f};"
         f" gradients {last['bytes'] / 1e6:.2f} MB, sent {last['sent'] / 1e6:.2f} MB per step and worker,"
         f" ring {2 * (num_processes - 1) / num_processes * last['bytes'] / 1e6:.2f} MB"
     )

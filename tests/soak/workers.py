@@ -15,6 +15,7 @@ import importlib
 import random
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,7 +39,10 @@ def outcome(folder: Path, config: str, wanted: str, *, workers: int) -> str:
     """:return: of a training with a fault, in a few words; begins with "same" if all is well"""
     text, status = "", None
     for _ in range(_MAX_RUNS):
-        status, output = Launched(folder, config, restarts=9, workers=workers).end()
+        try:
+            status, output = Launched(folder, config, restarts=9, workers=workers).end()
+        except subprocess.TimeoutExpired:
+            return f"FAILED, did not end, see {folder}/out"
         text += output
         if status == 0:
             break
