@@ -6,6 +6,10 @@ load on the machine meets all; the fastest of some runs counts.
     python -m benchmarks.rec_units [--units nativelstm2 gru] [--sizes 128 512] [--batches 1 64] [--threads 1 2]
     python -m benchmarks.rec_units --quick    # the LSTM, some sizes, in a minute
     python -m benchmarks.rec_units --full     # the LSTM, all sizes
+    python -m benchmarks.rec_units --units twod_lstm --frames 20
+
+Units that PyTorch has not are compared with its LSTM of the same sizes; the one of two dimensions has no such peer, and
+one source frame less than target frames.
 """
 
 from __future__ import annotations
@@ -36,7 +40,8 @@ torch = import_optional("torch", needed_for="the comparison with PyTorch")
 Step = Callable[[], object]
 QUICK = [(1, 256, 20), (8, 256, 50), (64, 256, 20), (64, 512, 20)]  # batch, size, frames
 FULL = list(itertools.product((1, 8, 64, 256), (128, 256, 512, 1024), (20, 50, 500)))
-NUM_GATES = {"gru": 3, "basicrnn": 1, "rhn": 2}
+TWOD = "twod_lstm"  # a layer
+NUM_GATES = {"gru": 3, "basicrnn": 1, "rhn": 2, TWOD: 5}
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,12 @@ class Case:
     @property
     def num_operations(self) -> float:
         """Floating point operations of its matrix products, forward and backward."""
-        return 3 * 2 * self.frames * self.batch * 2 * self.size * NUM_GATES.get(self.unit, 4) * self.size
+        return 3 * 2 * self.num_rows * 2 * self.size * NUM_GATES.get(self.unit, 4) * self.size
+
+    @property
+    def num_rows(self) -> int:
+        """Of the matrices that are multiplied."""
+        return self.batch * self.frames * (self.frames - 1 if self.unit == TWOD else 1)
 
 
 @contextmanager
@@ -69,9 +79,13 @@ def our_step(case: Case) -> tuple[Step, bool]:
     with tf.Graph().as_default() as graph:
         session = tf1.Session(config=tf1.ConfigProto(intra_op_parallelism_threads=case.threads))
         desc = {"class": "rec", "unit": case.unit, "n_out": case.size, "from": "data"}
-        config = Config({"extern_data": {"data": {"dim": case.size}}, "network": {"output": desc}})
+        if case.unit == TWOD:
+            desc = {"class": "twod_lstm", "n_out": case.size, "from": ["other_data", "data"]}
+        other = {"class": "slice", "axis": "T", "slice_start": 1, "from": "data"}  # with frames of its own
+        net_dict = {"output": desc, **({"other_data": other} if case.unit == TWOD else {})}
+        config = Config({"extern_data": {"data": {"dim": case.size}}, "network": net_dict})
         net = TFNetwork(config=config, train_flag=True)
-        net.construct_from_dict({"output": desc})
+        net.construct_from_dict(net_dict)
         data, output = net.extern_data.data["data"], net.get_layer("output").output
         inputs = [data.raw_tensor, *net.get_params_list()]
         grads = tf1.gradients(tf.reduce_sum(tf.square(output.raw_tensor)), inputs)
@@ -102,7 +116,7 @@ def torch_step(case: Case) -> Step:
 
 def matmul_step(case: Case) -> Step:
     """:return: as many operations in one product as a third of the layer has, for all frames at once; PyTorch's"""
-    x = torch.randn(case.frames * case.batch, 2 * case.size)
+    x = torch.randn(case.num_rows, 2 * case.size)
     weights = torch.randn(2 * case.size, NUM_GATES.get(case.unit, 4) * case.size)
 
     def step() -> None:
@@ -133,7 +147,7 @@ def measure(case: Case, repeat: int) -> dict[str, float]:
     return {
         "s": seconds,
         "GFLOP/s": case.num_operations / seconds / 1e9,
-        "torch": of_torch / seconds,
+        "torch": math.nan if case.unit == TWOD else of_torch / seconds,
         "loop": of_loop / seconds,
         "products": 3 * of_matmul / seconds,
     }
@@ -145,6 +159,11 @@ def all_cases(args: argparse.Namespace) -> Iterator[Case]:
     units = ["nativelstm2"] if args.quick or args.full else args.units
     for threads, (batch, size, frames), unit in itertools.product(args.threads, list(grid), units):
         yield Case(unit, batch, size, frames, threads)
+
+
+def _geometric_mean(ratios: list[float]) -> float:
+    logs = [math.log(ratio) for ratio in ratios if not math.isnan(ratio)]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
 def main() -> None:
@@ -174,7 +193,7 @@ def main() -> None:
         print(
             f"{found['GFLOP/s']:>9.1f}{found['torch']:>9.2f}{found['loop']:>9.2f}{found['products']:>12.2f}", flush=True
         )
-    means = [math.exp(numpy.mean([math.log(found[key]) for found in results])) for key in ("torch", "loop", "products")]
+    means = [_geometric_mean([found[key] for found in results]) for key in ("torch", "loop", "products")]
     print(f"{'geometric mean':<67}{means[0]:>9.2f}{means[1]:>9.2f}{means[2]:>12.2f}")
 
 

@@ -31,13 +31,13 @@ def random_inputs(*, dtype="float64", peepholes=True):
 def test_gradients(lstm, backward, outputs):
     *inputs, lengths, peepholes = random_inputs()
     assert torch.autograd.gradcheck(
-        lambda *args: lstm(*args[:4], lengths, args[4], backward)[outputs], (*inputs, peepholes)
+        lambda *args: lstm(*args[:4], lengths, args[4], None, backward)[outputs], (*inputs, peepholes)
     )
 
 
 def test_operation_keeps_the_rules_of_pytorch(lstm):
-    torch.library.opcheck(lstm, (*random_inputs(), False))
-    torch.library.opcheck(lstm, (*random_inputs(peepholes=False), True))
+    torch.library.opcheck(lstm, (*random_inputs(), None, False))
+    torch.library.opcheck(lstm, (*random_inputs(peepholes=False), None, True))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch about itself
@@ -45,7 +45,7 @@ def test_under_torch_compile(lstm):
     *inputs, lengths, peepholes = random_inputs(dtype="float32")
 
     def loss(*args):
-        return lstm(torch.relu(args[0]), *args[1:], lengths, peepholes, False)[0].square().sum()
+        return lstm(torch.relu(args[0]), *args[1:], lengths, peepholes, None, False)[0].square().sum()
 
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     expected, actual = (torch.autograd.grad(function(*inputs), inputs) for function in (loss, compiled))
@@ -58,9 +58,9 @@ def test_wrong_shapes_and_types(lstm):
     with pytest.raises(
         UserError, match=r"^lstm: lengths has the shape \(2,\), but \[N\] is expected, with T = 4, N = 3"
     ):
-        lstm(*inputs[:4], inputs[4][1:], None, False)
+        lstm(*inputs[:4], inputs[4][1:], None, None, False)
     with pytest.raises(UserError, match=r"^lstm: weights has the type torch.float32, but torch.float64 is expected"):
-        lstm(inputs[0], inputs[1].float(), *inputs[2:], False)
+        lstm(inputs[0], inputs[1].float(), *inputs[2:], None, False)
 
 
 def ctc_inputs(dtype=torch.float64):

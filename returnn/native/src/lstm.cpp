@@ -8,6 +8,7 @@
 #include "matrix.h"
 #include "recurrent.h"
 #include "simd.h"
+#include "sparse.h"
 #include "threads.h"
 
 namespace returnn {
@@ -64,8 +65,9 @@ RETURNN_INLINE void lstm_frame_grad(Vector<T> dh, const T *dc_out, T *dc, const 
   store(dc + unit, d_before, num);
 }
 
-template <class T>
-const char *lstm_forward(const returnn_call *call) {
+// `panels` are the weights, of which all can be other than 0, or only some.
+template <class T, class Matrix>
+const char *lstm_forward_with(const returnn_call *call, Matrix &panels) {
   const Frames<const T> x(call->inputs[0]), c0(call->inputs[2]), h0(call->inputs[3]);
   const returnn_array &weights = call->inputs[1];
   const T *peepholes = Frames<const T>(call->inputs[5]).data;
@@ -75,7 +77,6 @@ const char *lstm_forward(const returnn_call *call) {
   const Sequences sequences(static_cast<const int32_t *>(call->inputs[4].data), call->inputs[0].sizes[1],
                             call->inputs[0].sizes[0], call->options[0] != 0);
   if (sequences.error != nullptr) return sequences.error;
-  GatePanels<T, NUM_GATES> panels(units, units);
   with_team(call->threads, [&](Team &team) {
     panels.pack(team, static_cast<const T *>(weights.data), weights.strides[0]);
     sequences.clear_padding(team, h, units);
@@ -88,8 +89,8 @@ const char *lstm_forward(const returnn_call *call) {
     for_each_step(team, sequences, panels.num, 1, 0, sequences.steps, 1, [&](int64_t step, int, Rows rows, Range range) {
       const int64_t num_rows = rows.num_below(sequences.active(step));
       for (int64_t p = range.begin; p < range.end; ++p)
-        product_with_panel<T, NUM_GATES>(
-            units, panels.panel(p), num_rows, [&](int64_t i) { return before(h0, h, rows[i], step); },
+        panels.template product<NUM_GATES>(
+            p, num_rows, [&](int64_t i) { return before(h0, h, rows[i], step); },
             [&](int64_t i, const Vector<T> *z) {
               const int64_t sorted = rows[i], n = sequences.entry(sorted), t = sequences.frame(sorted, step);
               lstm_frame<T>(z, x.at(t, n), peepholes, units, p * panels.W, before(c0, c, sorted, step), c.at(t, n), h.at(t, n),
@@ -106,26 +107,39 @@ const char *lstm_forward(const returnn_call *call) {
 }
 
 template <class T>
-const char *lstm_backward(const returnn_call *call) {
+const char *lstm_forward(const returnn_call *call) {
+  const int64_t units = call->inputs[1].sizes[0];
+  const Mask mask(call->inputs[6], false);
+  if (mask.is_there()) {
+    SparsePanels<T> panels(mask, units, NUM_GATES * units, NUM_GATES);
+    return lstm_forward_with<T>(call, panels);
+  }
+  GatePanels<T, NUM_GATES> panels(units, units);
+  return lstm_forward_with<T>(call, panels);
+}
+
+// `panels` are the transposed weights, which pack(team) fills.
+template <class T, int NV, class Matrix, class Pack>
+const char *lstm_backward_with(const returnn_call *call, const Matrix &panels, const Pack &pack) {
   const returnn_array &weights = call->inputs[0];
-  const Frames<const T> c0(call->inputs[1]), h0(call->inputs[2]), h(call->inputs[5]), c(call->inputs[6]), gates(call->inputs[7]);
+  const Frames<const T> c0(call->inputs[1]), h0(call->inputs[2]), h(call->inputs[6]), c(call->inputs[7]), gates(call->inputs[8]);
   const T *peepholes = Frames<const T>(call->inputs[4]).data;
-  const Frames<const T> d_h(call->inputs[8]), d_c(call->inputs[9]), d_last_h(call->inputs[10]), d_last_c(call->inputs[11]);
+  const Frames<const T> d_h(call->inputs[9]), d_c(call->inputs[10]), d_last_h(call->inputs[11]), d_last_c(call->inputs[12]);
+  const Mask mask(call->inputs[5], false);
   const Frames<T> dz(call->outputs[0]), d_c0(call->outputs[2]), d_h0(call->outputs[3]);
   T *d_peepholes = static_cast<T *>(call->outputs[4].data);
   const int64_t units = weights.sizes[0];
-  const Sequences sequences(static_cast<const int32_t *>(call->inputs[3].data), call->inputs[5].sizes[1],
-                            call->inputs[5].sizes[0], call->options[0] != 0);
+  const Sequences sequences(static_cast<const int32_t *>(call->inputs[3].data), call->inputs[6].sizes[1],
+                            call->inputs[6].sizes[0], call->options[0] != 0);
   if (sequences.error != nullptr) return sequences.error;
-  constexpr int NV = 4, W = Simd<T>::WIDTH;
-  const Panels<T, NV> panels(NUM_GATES * units, units);
+  constexpr int W = Simd<T>::WIDTH;
   const Buffer<const T *> h_rows(sequences.total), c_rows(sequences.total), dz_rows(sequences.total);
   const auto before = [&](const Frames<const T> &first, const Frames<const T> &frames, int64_t sorted, int64_t step) {
     const int64_t n = sequences.entry(sorted);
     return step == 0 ? first.at(n) : frames.at(sequences.frame(sorted, step - 1), n);
   };
   with_team(call->threads, [&](Team &team) {
-    pack_transposed<T, NV>(team, static_cast<const T *>(weights.data), weights.strides[0], panels);
+    pack(team);
     sequences.clear_padding(team, dz, NUM_GATES * units);
     for (int64_t n = 0; n < sequences.num; ++n) {
       if (d_last_c.is_there())
@@ -155,8 +169,8 @@ const char *lstm_backward(const returnn_call *call) {
         };
         const int64_t num_after = rows.num_below(sequences.active(step + 1));
         const int64_t num_rows = rows.num_below(step < 0 ? sequences.num : sequences.active(step));
-        product_with_panel<T, NV>(
-            NUM_GATES * units, panels.panel(p), num_after,
+        panels.template product<NV>(
+            p, num_after,
             [&](int64_t i) { return dz.at(sequences.frame(rows[i], step + 1), sequences.entry(rows[i])); }, finish);
         const Vector<T> zeros[NV] = {};
         for (int64_t i = num_after; i < num_rows; ++i) finish(i, zeros);
@@ -170,7 +184,7 @@ const char *lstm_backward(const returnn_call *call) {
         dz_rows[at] = dz.at(sequences.frame(sorted, step), sequences.entry(sorted));
       }
     product_over_frames<T>(team, at, h_rows.data(), dz_rows.data(), units, NUM_GATES * units,
-                           static_cast<T *>(call->outputs[1].data));
+                           static_cast<T *>(call->outputs[1].data), mask.is_there() ? &mask : nullptr);
     std::memset(d_peepholes, 0, 3 * units * sizeof(T));
     if (peepholes == nullptr) return;
     for (int64_t sorted = 0, row = 0; sorted < sequences.num; ++sorted)
@@ -186,16 +200,33 @@ const char *lstm_backward(const returnn_call *call) {
   return nullptr;
 }
 
-// `backward`: from the last frame of each sequence to the first. Behind the ends, all results are 0.
+template <class T>
+const char *lstm_backward(const returnn_call *call) {
+  const returnn_array &weights = call->inputs[0];
+  const T *data = static_cast<const T *>(weights.data);
+  const int64_t units = weights.sizes[0], stride = weights.strides[0];
+  const Mask mask(call->inputs[5], true);
+  if (mask.is_there()) {
+    SparsePanels<T> panels(mask, NUM_GATES * units, units, 1);
+    return lstm_backward_with<T, 1>(call, panels, [&](Team &team) { panels.pack(team, data, stride); });
+  }
+  constexpr int NV = 4;
+  const Panels<T, NV> panels(NUM_GATES * units, units);
+  return lstm_backward_with<T, NV>(call, panels, [&](Team &team) { pack_transposed<T, NV>(team, data, stride, panels); });
+}
+
+// `backward`: from the last frame of each sequence to the first. Behind the ends, all results are 0. Where `mask`
+// is 0, weights count as 0, and cost nothing.
 RETURNN_KERNEL(lstm,
                "x: real[T, N, 4F], weights: real[F, 4F], c0: real[N, F], h0: real[N, F], lengths: int32[N], "
-               "peepholes: real[3, F]?; backward: bool -> "
+               "peepholes: real[3, F]?, mask: uint8[F, 4F]?; backward: bool -> "
                "h: real[T, N, F], c: real[T, N, F], last_h: real[N, F], last_c: real[N, F], gates: real[T, N, 4F]") {
   return call->inputs[0].type == RETURNN_FLOAT64 ? lstm_forward<double>(call) : lstm_forward<float>(call);
 }
 
 RETURNN_KERNEL(lstm_grad,
                "weights: real[F, 4F], c0: real[N, F], h0: real[N, F], lengths: int32[N], peepholes: real[3, F]?, "
+               "mask: uint8[F, 4F]?, "
                "h: real[T, N, F], c: real[T, N, F], gates: real[T, N, 4F], "
                "d_h: real[T, N, F]?, d_c: real[T, N, F]?, d_last_h: real[N, F]?, d_last_c: real[N, F]?; backward: bool -> "
                "d_x: real[T, N, 4F], d_weights: real[F, 4F], d_c0: real[N, F], d_h0: real[N, F], "

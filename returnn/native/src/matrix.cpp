@@ -31,13 +31,42 @@ RETURNN_INLINE void multiply_rows(int64_t num_rows, int64_t num, const T *const 
   multiply<T, ROWS, NV, 1>(num, rows, panel, sums);
 }
 
+template <class T, int ROWS>
+RETURNN_INLINE void multiply_sparse_rows(int64_t num_rows, int64_t num, const T *const *rows, const int32_t *indices, const T *panel,
+                                         Vector<T> *sums) {
+  if constexpr (ROWS > 1)
+    if (num_rows < ROWS) return multiply_sparse_rows<T, ROWS - 1>(num_rows, num, rows, indices, panel, sums);
+  Vector<T> local[ROWS] = {};
+  const T *at[ROWS];
+  for (int r = 0; r < ROWS; ++r) at[r] = rows[r];
+  for (int64_t k = 0; k < num; ++k, panel += Simd<T>::WIDTH) {
+    const Vector<T> b = load(panel);
+    for (int r = 0; r < ROWS; ++r) local[r] = multiply_add(all(at[r][indices[k]]), b, local[r]);
+  }
+  for (int r = 0; r < ROWS; ++r) sums[r] = local[r];
+}
+
 template <class T, int NV>
 void multiply_tile(int64_t num_rows, int64_t num, const T *const *rows, const T *panel, Vector<T> (*sums)[NV]) {
   multiply_rows<T, NV, tile_rows<NV>()>(num_rows, num, rows, panel, sums);
 }
 
 template <class T>
-void product_over_frames(Team &team, int64_t num, const T *const *a, const T *const *b, int64_t m, int64_t n, T *out) {
+void multiply_sparse_tile(int64_t num_rows, int64_t num, const T *const *rows, const int32_t *indices, const T *panel,
+                          Vector<T> *sums) {
+  multiply_sparse_rows<T, tile_rows<1>()>(num_rows, num, rows, indices, panel, sums);
+}
+
+// Whether nothing of a tile of a mask (m, n) is set.
+RETURNN_INLINE bool is_zero(const Mask &mask, int64_t row, int64_t m, int64_t rows, int64_t column, int64_t n, int64_t columns) {
+  for (int64_t r = row; r < m && r < row + rows; ++r)
+    if (mask.any(r, column, column + columns < n ? column + columns : n)) return false;
+  return true;
+}
+
+template <class T>
+void product_over_frames(Team &team, int64_t num, const T *const *a, const T *const *b, int64_t m, int64_t n, T *out,
+                         const Mask *mask) {
   constexpr int NV = NUM_REGISTERS == 32 ? 4 : 2, ROWS = tile_rows<NV>(), W = Simd<T>::WIDTH;
   constexpr int64_t DEPTH = 384;  // frames at once, whose panels stay in the second cache
   const int64_t row_tiles = (m + ROWS - 1) / ROWS;
@@ -59,6 +88,11 @@ void product_over_frames(Team &team, int64_t num, const T *const *a, const T *co
           store(packed + (k * NV + v) * W, first < n ? load(b[begin + k] + first, n - first) : Vector<T>{});
         }
       for (int64_t tile = 0; tile < row_tiles; ++tile) {
+        if (mask != nullptr && is_zero(*mask, tile * ROWS, m, ROWS, p * NV * W, n, NV * W)) {
+          for (int64_t r = tile * ROWS; begin == 0 && r < m && r < (tile + 1) * ROWS; ++r)
+            std::memset(out + r * n + p * NV * W, 0, (n - p * NV * W < NV * W ? n - p * NV * W : NV * W) * sizeof(T));
+          continue;
+        }
         const T *rows[ROWS];
         Vector<T> sums[ROWS][NV];
         for (int r = 0; r < ROWS; ++r) rows[r] = tiles.data() + tile * DEPTH * ROWS + r;
@@ -73,6 +107,9 @@ void product_over_frames(Team &team, int64_t num, const T *const *a, const T *co
       }
     });
   }
+  for (int64_t r = 0; mask != nullptr && r < m; ++r)
+    for (int64_t column = 0; column < n; ++column)
+      if (!mask->at(r, column)) out[r * n + column] = 0;
 }
 
 #define RETURNN_PRODUCTS(T)                                                                                  \
@@ -80,7 +117,9 @@ void product_over_frames(Team &team, int64_t num, const T *const *a, const T *co
   template void multiply_tile<T, 2>(int64_t, int64_t, const T *const *, const T *, Vector<T> (*)[2]);        \
   template void multiply_tile<T, 4>(int64_t, int64_t, const T *const *, const T *, Vector<T> (*)[4]);        \
   template void multiply_tile<T, 5>(int64_t, int64_t, const T *const *, const T *, Vector<T> (*)[5]);        \
-  template void product_over_frames<T>(Team &, int64_t, const T *const *, const T *const *, int64_t, int64_t, T *);
+  template void product_over_frames<T>(Team &, int64_t, const T *const *, const T *const *, int64_t, int64_t, T *, \
+                                       const Mask *);                                                        \
+  template void multiply_sparse_tile<T>(int64_t, int64_t, const T *const *, const int32_t *, const T *, Vector<T> *);
 RETURNN_PRODUCTS(float)
 RETURNN_PRODUCTS(double)
 

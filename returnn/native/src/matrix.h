@@ -4,6 +4,7 @@
 // loops are in matrix.cpp: unrolled for each size of a tile, they take long to compile, and are the same for all kernels.
 #pragma once
 
+#include "kernel.h"
 #include "simd.h"
 #include "threads.h"
 
@@ -16,6 +17,54 @@ constexpr int tile_rows() {
   return NUM_REGISTERS == 32 ? (NV == 5 ? 5 : NV == 4 ? 6 : 12) : (NV == 5 ? 2 : NV == 4 ? 3 : 6);
 }
 
+// sums[r][v] = sum over k of rows[r][k] * panel[k][v], for the first `num_rows` rows, which are at most as many as a tile has.
+// It is compiled once, in matrix.cpp.
+template <class T, int NV>
+void multiply_tile(int64_t num_rows, int64_t num, const T *const *rows, const T *panel, Vector<T> (*sums)[NV]);
+
+// For `num_rows` rows, which row(i) points to, times a panel: finish(i, sums) gets NV vectors.
+template <class T, int NV, class Row, class Finish>
+RETURNN_INLINE void product_with_panel(int64_t num, const T *panel, int64_t num_rows, const Row &row,
+                                       const Finish &finish) {
+  constexpr int ROWS = tile_rows<NV>();
+  const int64_t tiles = (num_rows + ROWS - 1) / ROWS;
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const Range range = part_of(num_rows, tile, tiles);  // tiles of about the same size
+    const int64_t size = range.end - range.begin;
+    const T *rows[ROWS];
+    Vector<T> sums[ROWS][NV];
+    for (int64_t r = 0; r < size; ++r) rows[r] = row(range.begin + r);
+    multiply_tile<T, NV>(size, num, rows, panel, sums);
+    for (int64_t r = 0; r < size; ++r) finish(range.begin + r, sums[r]);
+  }
+}
+
+// sums[r] = sum over k of rows[r][indices[k]] * panel[k]
+template <class T>
+void multiply_sparse_tile(int64_t num_rows, int64_t num, const T *const *rows, const int32_t *indices, const T *panel,
+                          Vector<T> *sums);
+
+// Where a matrix (rows, columns) can be other than 0; of the transpose if `transposed`. (0, ...): nowhere is it known to be 0.
+struct Mask {
+  const uint8_t *data;
+  int64_t stride;
+  bool transposed;
+
+  Mask(const returnn_array &array, bool transposed)
+      : data(static_cast<const uint8_t *>(array.data)), stride(array.rank == 2 ? array.strides[0] : 0), transposed(transposed) {
+    for (int axis = 0; axis < array.rank; ++axis)
+      if (array.sizes[axis] == 0) data = nullptr;
+  }
+
+  bool is_there() const { return data != nullptr; }
+  bool at(int64_t row, int64_t column) const { return data[transposed ? column * stride + row : row * stride + column] != 0; }
+  bool any(int64_t row, int64_t first, int64_t end) const {
+    for (int64_t column = first; column < end; ++column)
+      if (at(row, column)) return true;
+    return false;
+  }
+};
+
 // A matrix (rows, columns) in panels of NV vectors: of a panel, the rows lie one after the other.
 template <class T, int NV>
 class Panels {
@@ -26,6 +75,12 @@ class Panels {
       : rows(rows), columns(columns), num((columns + NV * W - 1) / (NV * W)), data_(num * rows * NV * W) {}
 
   T *panel(int64_t p) const { return data_.data() + p * rows * NV * W; }
+
+  // See `product_with_panel`.
+  template <int N, class Row, class Finish>
+  void product(int64_t p, int64_t num_rows, const Row &row, const Finish &finish) const {
+    product_with_panel<T, N>(rows, panel(p), num_rows, row, finish);
+  }
 
   const int64_t rows, columns, num;
 
@@ -52,6 +107,12 @@ class GatePanels {
 
   T *panel(int64_t p) const { return data_.data() + p * rows * G * W; }
 
+  // See `product_with_panel`.
+  template <int N, class Row, class Finish>
+  void product(int64_t p, int64_t num_rows, const Row &row, const Finish &finish) const {
+    product_with_panel<T, N>(rows, panel(p), num_rows, row, finish);
+  }
+
   const int64_t rows, units, num;
 
  private:
@@ -76,31 +137,11 @@ static void pack_transposed(Team &team, const T *weights, int64_t row_stride, co
   });
 }
 
-// sums[r][v] = sum over k of rows[r][k] * panel[k][v], for the first `num_rows` rows, which are at most as many as a tile has.
-// It is compiled once, in matrix.cpp.
-template <class T, int NV>
-void multiply_tile(int64_t num_rows, int64_t num, const T *const *rows, const T *panel, Vector<T> (*sums)[NV]);
-
-// For `num_rows` rows, which row(i) points to, times a panel: finish(i, sums) gets NV vectors.
-template <class T, int NV, class Row, class Finish>
-RETURNN_INLINE void product_with_panel(int64_t num, const T *panel, int64_t num_rows, const Row &row,
-                                       const Finish &finish) {
-  constexpr int ROWS = tile_rows<NV>();
-  const int64_t tiles = (num_rows + ROWS - 1) / ROWS;
-  for (int64_t tile = 0; tile < tiles; ++tile) {
-    const Range range = part_of(num_rows, tile, tiles);  // tiles of about the same size
-    const int64_t size = range.end - range.begin;
-    const T *rows[ROWS];
-    Vector<T> sums[ROWS][NV];
-    for (int64_t r = 0; r < size; ++r) rows[r] = row(range.begin + r);
-    multiply_tile<T, NV>(size, num, rows, panel, sums);
-    for (int64_t r = 0; r < size; ++r) finish(range.begin + r, sums[r]);
-  }
-}
-
 // out (M, N) = sum over k of a[k] (M)^T b[k] (N), for rows anywhere in memory: gradients of weights over all frames.
+// With a mask, it is 0 where that is.
 template <class T>
-void product_over_frames(Team &team, int64_t num, const T *const *a, const T *const *b, int64_t m, int64_t n, T *out);
+void product_over_frames(Team &team, int64_t num, const T *const *a, const T *const *b, int64_t m, int64_t n, T *out,
+                         const Mask *mask = nullptr);
 
 }  // namespace RETURNN_LEVEL
 }  // namespace returnn

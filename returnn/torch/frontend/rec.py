@@ -48,7 +48,7 @@ def _lstm_by_kernel(
     if lengths is None:
         lengths = torch.full([x.shape[1]], x.shape[0], dtype=torch.int32)
     out, _, last_h, last_c, _ = native.get_operations().lstm(
-        projected, _in_order_of_kernel(rec_weight).t().contiguous(), c, h, lengths.to(torch.int32), None, False
+        projected, _in_order_of_kernel(rec_weight).t().contiguous(), c, h, lengths.to(torch.int32), None, None, False
     )
     return out, last_h, last_c
 

@@ -27,6 +27,7 @@ def native_lstm(
     lengths: tf.Tensor | None = None,
     backward: bool = False,
     peepholes: tf.Tensor | None = None,
+    mask: tf.Tensor | None = None,
 ) -> LstmFrames:
     """
     :param x: (T, N, 4 F), projected input, with biases; gates are j, i, f, o
@@ -36,7 +37,8 @@ def native_lstm(
     :param lengths: (N,), int32. Default: all T
     :param backward: from the last frame of each sequence to the first
     :param peepholes: (3, F), of the gates i, f, o
+    :param mask: (F, 4 F), uint8: weights count as 0 where it is, and cost nothing
     """
-    inputs = {"weights": weights, "c0": c, "h0": h, "peepholes": peepholes}
+    inputs = {"weights": weights, "c0": c, "h0": h, "peepholes": peepholes, "mask": mask}
     results = scan_by_kernel("lstm", x, inputs, lengths=lengths, backward=backward)
     return LstmFrames(*(results[name] for name in LstmFrames._fields))

@@ -17,6 +17,7 @@ CASES = [
     ("standardlstm", {}),
     ("standardlstm", {"use_peepholes": True, "forget_bias": 0.5}),
     ("basiclstm", {}),
+    ("blocksparselstm", {"block_size": 2, "connectivity": 1}),
     ("gru", {}),
     ("rhn", {"depth": 3}),
     ("layernormvariantslstm", {}),
@@ -71,6 +72,7 @@ def test_kernel_is_the_loop(unit, opts, direction, monkeypatch):
     kernel = f"Returnn{KERNELS.get(unit, 'Lstm')}"
     assert f"{kernel}Grad" in operations_of(by_kernel)
     assert kernel not in operations_of(by_loop)
+    assert ("ReturnnSparseProductGrad" in operations_of(by_kernel)) == ("sparse" in unit)
     results = [net.run(data, lengths, weights=weights) for net in (by_kernel, by_loop)]
     numpy.testing.assert_allclose(results[0].output, results[1].output, atol=1e-5, rtol=1e-5)
     assert results[0].grads.keys() == results[1].grads.keys()

@@ -1,8 +1,9 @@
 """
 Units with block-sparse weights (Gray et al. 2017): of a matrix, only some blocks are not 0, always the same ones.
 
-The kernels of the package `blocksparse`, which skip the other blocks, do not exist for today's TensorFlow. Here, a
-matrix is masked, so it has the same effect on the model, but none on the time that it takes.
+The kernels of the package `blocksparse` do not exist for today's TensorFlow. Here, a matrix is masked, and the kernels
+of `returnn.native` compute only with what can be other than 0. In loops, and without these kernels, it takes as long as
+a dense matrix.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level.kernels.native import get_operations, has_operations
 from returnn.tf.layers.rec.units.base import RecUnit, outside_of_loops
 from returnn.tf.layers.rec.units.native_lstm import NativeLstm2
 from returnn.tf.util.parameters.variables import VariableAssigner
@@ -68,9 +70,29 @@ class BlocksparseLSTMCell(NativeLstm2):
                 raise ConfigError(f"{where}: option {option!r} has to be at least 1, got {getattr(self, option)!r}.")
         super().make_parameters()
         assert self.weights is not None
-        masked = self._masked(self.weights.raw_tensor, self.in_dim.dimension, self.seed)
+        self.mask = self._mask(self.in_dim.dimension, self.seed)
+        self.rec_mask = self._mask(self.num_units, self.seed + 1)
+        masked = _masked(self.weights.raw_tensor, self.mask)
         self.weights = Tensor(self.weights.name, self.weights.dims, self.weights.dtype, raw_tensor=masked)
-        self.rec_weights = self._masked(self.rec_weights, self.num_units, self.seed + 1)
+        self.rec_weights = _masked(self.rec_weights, self.rec_mask)
+
+    def matmul(self, source: Tensor, weights: Tensor) -> Tensor:
+        """See `RecUnit.matmul`. Of a whole sequence, only with the blocks; in a loop, packing them takes too long."""
+        raw = source.raw_tensor
+        if source.sparse or raw is None or _is_in_loop(raw) or not has_operations(raw.dtype):
+            return super().matmul(source, weights)
+        in_dim, gates = weights.dims
+        others = [dim for dim in source.dims if dim != in_dim]
+        raw = source.copy_compatible_to_dims_raw([*others, in_dim])
+        inputs = {
+            "x": tf.reshape(raw, [-1, in_dim.dimension]),
+            "weights": weights.raw_tensor,
+            "mask": tf.constant(self.mask, tf.uint8),
+        }
+        y = get_operations().call("sparse_product", inputs)["y"]
+        y = tf.reshape(y, tf.concat([tf.shape(raw)[:-1], [gates.dimension]], axis=0))
+        y.set_shape([*raw.shape[:-1], gates.dimension])
+        return Tensor(source.name, dims=[*others, gates], dtype=source.dtype, feature_dim=gates, raw_tensor=y)
 
     def parameter(self, name: str, dims: Sequence[Dim], initial: Any) -> Tensor:
         """See `RecUnit.parameter`."""
@@ -93,16 +115,21 @@ class BlocksparseLSTMCell(NativeLstm2):
                 raise ConfigError(f"{self.layer.where()}: the native LSTM has no {name!r}, it has {have}.")
             VariableAssigner(param).assign(values_dict[name], session)
 
-    def _masked(self, weights: tf.Tensor | None, num_in: int, seed: int) -> tf.Tensor | None:
-        """
-        :param weights: (num_in, 4 n_out)
-        """
+    def _mask(self, num_in: int, seed: int) -> numpy.ndarray:
+        """:return: (num_in, 4 n_out), bool"""
         random = numpy.random.RandomState(seed)
         masks = [
             block_mask(num_in, self.num_units, self.block_size, self.connectivity, random) for _ in range(_NUM_GATES)
         ]
-        mask = numpy.concatenate(masks, axis=1)
-        return outside_of_loops(lambda weights: weights * tf.cast(mask, weights.dtype), weights)
+        return numpy.concatenate(masks, axis=1)
+
+
+def _masked(weights: tf.Tensor | None, mask: numpy.ndarray) -> tf.Tensor | None:
+    return outside_of_loops(lambda weights: weights * tf.cast(mask, weights.dtype), weights)
+
+
+def _is_in_loop(x: tf.Tensor) -> bool:
+    return not tf.executing_eagerly() and getattr(x.graph, "outer_graph", None) is not None
 
 
 def block_mask(

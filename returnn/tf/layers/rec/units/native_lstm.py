@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy
 import tensorflow as tf
 
 import returnn.frontend as rf
@@ -34,6 +35,7 @@ class FusedLstm(RecUnit):
     rec_weights: tf.Tensor  # (F, 4 F)
     b: Tensor | None  # [gates], with the forget bias
     peepholes: Sequence[tf.Tensor] = ()  # of the gates i, f, o, (F,) each
+    rec_mask: numpy.ndarray | None = None  # (F, 4 F), bool: where `rec_weights` can be other than 0
 
     def project(self, source: Tensor) -> Tensor:
         """See `RecUnit.project`."""
@@ -74,7 +76,9 @@ class FusedLstm(RecUnit):
     ) -> tuple[tf.Tensor, State, State]:
         """See `RecUnit.scan_by_kernel`."""
         peepholes = tf.stack(self.peepholes) if self.peepholes else None
-        frames = native_lstm(x, self.rec_weights, *state, lengths=lengths, backward=backward, peepholes=peepholes)
+        mask = None if self.rec_mask is None else tf.constant(self.rec_mask, tf.uint8)
+        options = {"lengths": lengths, "backward": backward, "peepholes": peepholes, "mask": mask}
+        frames = native_lstm(x, self.rec_weights, *state, **options)
         return frames.h, (frames.c, frames.h), (frames.last_c, frames.last_h)
 
 
