@@ -29,7 +29,20 @@ class Result:
 
     def differences(self, other: Result) -> list[str]:
         """:return: a line for each; empty if both are the same but for the order of axes and padded frames"""
-        return golden.compare(other.arrays, self.arrays, golden.CaseOptions())
+        return golden.compare(other._in_layout_of(self), self.arrays, golden.CaseOptions())
+
+    def _in_layout_of(self, other: Result) -> dict[str, ndarray]:
+        """:return: the arrays; with the axes in the order of the other one, as far as names of dims tell them apart"""
+        arrays = dict(self.arrays)
+        for name in self.outputs.keys() & other.outputs.keys():
+            own, wanted = ([str(dim) for dim in result.outputs[name].dims] for result in (self, other))
+            if len(set(own)) == len(own) and sorted(own) == sorted(wanted) and f"out:{name}" in arrays:
+                perm = [own.index(dim) for dim in wanted]
+                arrays[f"out:{name}"] = arrays[f"out:{name}"].transpose(perm)
+                lengths = {axis: arrays.pop(f"outlen:{name}:{axis}", None) for axis in range(len(own))}
+                moved = {f"outlen:{name}:{new}": lengths[axis] for new, axis in enumerate(perm)}
+                arrays.update({key: value for key, value in moved.items() if value is not None})
+        return arrays
 
 
 def run(net: Net, wanted: list[str], *, n_batch: int = 3, search: bool = False) -> Result:
