@@ -174,6 +174,15 @@ def test_exported_search(tool, tmp_path):
     assert [" ".join(map(str, row[:size])) for row, size in zip(labels, sizes, strict=True)] == list(wanted.values())
 
 
+def test_mistakes_about_the_new_file(tool, model, tmp_path):
+    onnx = tool("export_model", model, tmp_path / "net.onnx", "--verbosity", 1)[2]
+    assert "net.onnx': a network cannot be exported as '.onnx'. Possible: .pb, .tflite, or a folder." in onnx
+    assert "'returnn tool torch-export-to-onnx'" in onnx
+    assert tool("export_model", model)[2] == (
+        f"error: the new file or folder is missing: returnn tool export-model {model} NAME.\n"
+    )
+
+
 def test_what_cannot_be_exported(tool, model, tmp_path):
     (tmp_path / "there").mkdir()
     assert tool("export_model", model, tmp_path / "there", "--verbosity", 1)[2] == (

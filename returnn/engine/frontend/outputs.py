@@ -196,7 +196,8 @@ class HypothesesOutput(ForwardCallbackIface):
         if labels.sparse_dim is None or not 1 <= len(labels.dims) <= 2:
             raise ConfigError(
                 f"task 'search': the output {labels} has no hypotheses: it needs a sparse dim (the labels),"
-                " a dim of frames, and maybe one of a beam."
+                " a dim of frames, and maybe one of a beam.\n"
+                "  `forward_step` marks it; `returnn.frontend.search` has searches, over labels or frames (CTC)."
             )
         if len(labels.dims) == 1:
             self.results[seq_tag] = _text(labels, labels.raw_tensor)

@@ -224,7 +224,8 @@ class CustomCheckpointLoader:
         if wanted != tuple(shape):
             raise CheckpointError(
                 f"checkpoint {self.filepattern!r}: {name!r} has shape {list(shape)}.\n"
-                f"  The parameter {var.op.name!r} has {list(wanted)}."
+                f"  The parameter {var.op.name!r} has {list(wanted)}. Was the network changed? A new 'model' begins "
+                "anew."
             )
 
     # Messages.

@@ -137,7 +137,8 @@ def test_other_shape(trained):
     with pytest.raises(CheckpointError) as error:
         load(trained, {**SHAPES, "output/W": (20, 6)})
     assert str(error.value) == (
-        f"checkpoint {trained!r}: 'output/W' has shape [20, 5].\n  The parameter 'output/W' has [20, 6]."
+        f"checkpoint {trained!r}: 'output/W' has shape [20, 5].\n"
+        "  The parameter 'output/W' has [20, 6]. Was the network changed? A new 'model' begins anew."
     )
 
 

@@ -40,7 +40,7 @@ def check_targets_fit(
             numbers[0],
             " labels, which need ",
             numbers[1],
-            " frames, but there are ",
+            " frames; number of its frames: ",
             numbers[2],
             f". {hint}",
         ]

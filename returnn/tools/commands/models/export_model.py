@@ -10,6 +10,7 @@ from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
 
 _FORMAT_OF_SUFFIX = {"": "saved_model", ".pb": "frozen", ".tflite": "tflite"}
+_FORMATS_OF_OTHERS = (".onnx", ".pt", ".pth", ".h5", ".keras")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -27,8 +28,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
+    if args.config is None and os.path.isfile(args.output):
+        raise UserError(f"the new file or folder is missing: returnn tool export-model {args.output} NAME.")
     required_file_of(args, "--config", what="a config")
-    kind = args.format or _FORMAT_OF_SUFFIX.get(os.path.splitext(args.output)[1], "saved_model")
+    kind = args.format or _format_of(args.output)
     config = init_config(args, verbosity=args.verbosity, task="search" if args.search else "forward")
     epoch, newest = model_of_task(config)
     checkpoint = args.checkpoint or newest
@@ -40,3 +43,15 @@ def main(args: argparse.Namespace) -> None:
     model = export.freeze(config, checkpoint, mode, epoch=epoch or 1)
     export.write_model(model, args.output, kind)
     print(f"{model}\nwrote {args.output}: {MODEL_FORMATS[kind]}")
+
+
+def _format_of(output: str) -> str:
+    """:return: what the suffix of the new file says; of a folder, a SavedModel"""
+    suffix = os.path.splitext(output)[1]
+    if suffix in _FORMATS_OF_OTHERS:  # it would be a folder of that name
+        known = ", ".join(filter(None, _FORMAT_OF_SUFFIX))
+        raise UserError(
+            f"{output!r}: a network cannot be exported as {suffix!r}. Possible: {known}, or a folder.\n"
+            "  Models in PyTorch become ONNX by 'returnn tool torch-export-to-onnx'."
+        )
+    return _FORMAT_OF_SUFFIX.get(suffix, "saved_model")
