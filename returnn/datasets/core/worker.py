@@ -112,8 +112,7 @@ class DatasetWorker:
     ) -> None:
         """Starts an epoch, and asks for its first sequences."""
         while self._pending:
-            self._pending.popleft()
-            self._pipe.recv()  # of the epoch before, even if it is an error
+            self._answer()  # of the epoch before, even if it is an error
         self._ready.clear()
         self._send("init_seq_order", epoch, seq_list, seq_order)
         self._next_seq_idx = 0
@@ -142,6 +141,20 @@ class DatasetWorker:
         self._pending.append(method)
 
     def _receive(self) -> Any:
+        kind, value = self._answer()
+        if kind == "user error":
+            raise value
+        if kind == "error":
+            text, trace = value
+            print(f"{self._name}: {trace}", file=log.v5)
+            raise UserError(f"{self._name}: {text}")
+        return value
+
+    def _answer(self) -> tuple[str, Any]:
+        """
+        :return: what kind it is, and its value
+        :raises UserError: if the process has died, or hangs
+        """
         try:
             waiting = Waiting(self._what_is_waited_for, limit_s=data_wait_limit_s())
             while not self._pipe.poll(_POLL_S):
@@ -150,13 +163,7 @@ class DatasetWorker:
         except (EOFError, OSError) as exc:
             raise self._died() from exc
         self._pending.popleft()
-        if kind == "user error":
-            raise value
-        if kind == "error":
-            text, trace = value
-            print(f"{self._name}: {trace}", file=log.v5)
-            raise UserError(f"{self._name}: {text}")
-        return value
+        return kind, value
 
     def _what_is_waited_for(self) -> str:
         return describe_process(f"{self._name}, {self._pending[0]!r}", self._process.pid)
