@@ -10,7 +10,7 @@ from typing import Any
 from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.frontend.batch_arrays import ArrayBatch, needed_keys
+from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker, needed_keys
 from returnn.engine.frontend.runner import ModelRunner, Step
 from returnn.engine.report.progress import Progress
 from returnn.engine.report.small_batches import SmallBatches, small_batches_of_config
@@ -93,11 +93,11 @@ class ModelPass(ResumablePass):
         """
         assert raise_exception
         interrupts = Interrupts()
+        keys = needed_keys(self.dataset, self.runner.templates, with_targets=self.with_targets)
+        enforce_min_len1 = self.config.options.enforce_min_len1
         feeder = self.runner.feeder(
-            self.dataset,
+            ArrayMaker(self.dataset, self.runner.templates, keys=keys, enforce_min_len1=enforce_min_len1),
             self.batches,
-            needed_keys(self.dataset, self.runner.templates, with_targets=self.with_targets),
-            train=self.train,
             while_waiting=lambda: self._check_alone(interrupts, where=f"{report_prefix}, step {self.num_steps}"),
             resumed_at=self._resumed_at,
         )

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from returnn.datasets.core.batch_generator import BatchSetGenerator
-from returnn.datasets.core.dataset import Dataset
-from returnn.engine.frontend.batch_arrays import ArrayBatch
+from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker
 from returnn.engine.frontend.losses import LossPerSeq
 from returnn.engine.frontend.outputs import OutputArray
 from returnn.engine.run.model_files import CheckpointFormat
@@ -109,19 +108,15 @@ class ModelRunner(Protocol):
 
     def feeder(
         self,
-        dataset: Dataset,
+        maker: ArrayMaker,
         batches: BatchSetGenerator,
-        keys: Sequence[str],
         *,
-        train: bool,
         while_waiting: Callable[[], None],
         resumed_at: TrainingPosition | None,
     ) -> AbstractContextManager[Iterable[ArrayBatch]]:
         """
-        :param dataset: after `init_seq_order`
-        :param batches: of the epoch that it is in
-        :param keys: which data is needed
-        :param train: whether it is for training
+        :param maker: loads them
+        :param batches: of the epoch that its data set is in
         :param while_waiting: called again and again while there is no batch; can raise
         :param resumed_at: begin behind the batches of this position
         :return: context over which to iterate

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,15 +18,14 @@ import returnn.frontend as rf
 from returnn.config import Config
 from returnn.config.preloaded_file import preloaded_files
 from returnn.datasets.core.batch_generator import BatchSetGenerator
-from returnn.datasets.core.dataset import Dataset
 from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker
 from returnn.engine.frontend.extern_data import extern_data_of_config
+from returnn.engine.frontend.feeder import thread_feeder
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.engine.frontend.losses import LossPerSeq, l2_losses, loss_tensors
 from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_tensors
 from returnn.engine.frontend.preload import ValuesToPreload, check_fit
 from returnn.engine.frontend.runner import Step
-from returnn.engine.run.batch_feeder import BatchFeeder
 from returnn.engine.run.mixed_precision import amp_dtype
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.run.unfinished import UnfinishedEpoch
@@ -273,24 +272,14 @@ class GraphRunner:
 
     def feeder(
         self,
-        dataset: Dataset,
+        maker: ArrayMaker,
         batches: BatchSetGenerator,
-        keys: Sequence[str],
         *,
-        train: bool,
         while_waiting: Callable[[], None],
         resumed_at: TrainingPosition | None,
     ) -> AbstractContextManager[Iterable[ArrayBatch]]:
         """:return: batches from a thread"""
-        options = self.config.options
-        return BatchFeeder(
-            ArrayMaker(dataset, self.templates, keys=keys, enforce_min_len1=options.enforce_min_len1),
-            batches,
-            capacity=options.tf_data_provider_capacity,
-            wait_limit_s=options.data_wait_limit_s,
-            while_waiting=while_waiting,
-            resumed_at=resumed_at,
-        )
+        return thread_feeder(self.config, maker, batches, while_waiting=while_waiting, resumed_at=resumed_at)
 
     def train(self, batch: ArrayBatch, step: Step) -> Mapping[str, float]:
         """Updates the parameters, see `ModelRunner`."""

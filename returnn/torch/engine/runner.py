@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,15 +16,14 @@ from returnn import __version__
 from returnn.config import Config
 from returnn.config.preloaded_file import preloaded_files
 from returnn.datasets.core.batch_generator import BatchSetGenerator
-from returnn.datasets.core.dataset import Dataset
 from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker
 from returnn.engine.frontend.extern_data import extern_data_of_config
+from returnn.engine.frontend.feeder import thread_feeder
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.engine.frontend.losses import LossPerSeq, l2_losses, loss_tensors
 from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_tensors
 from returnn.engine.frontend.preload import ValuesToPreload
 from returnn.engine.frontend.runner import Step
-from returnn.engine.run.batch_feeder import BatchFeeder
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError, TrainingPosition
@@ -252,29 +251,17 @@ class TorchRunner:
 
     def feeder(
         self,
-        dataset: Dataset,
+        maker: ArrayMaker,
         batches: BatchSetGenerator,
-        keys: Sequence[str],
         *,
-        train: bool,
         while_waiting: Callable[[], None],
         resumed_at: TrainingPosition | None,
     ) -> AbstractContextManager[Iterable[ArrayBatch]]:
         """:return: batches from a thread, or from worker processes"""
-        options = self.config.options
-        maker = ArrayMaker(dataset, self.templates, keys=keys, enforce_min_len1=options.enforce_min_len1)
+        options = {"while_waiting": while_waiting, "resumed_at": resumed_at}
         if self._dataloader_opts["num_workers"]:
-            return WorkerFeeder(
-                maker, batches, self._dataloader_opts, while_waiting=while_waiting, resumed_at=resumed_at
-            )
-        return BatchFeeder(
-            maker,
-            batches,
-            capacity=options.tf_data_provider_capacity,
-            wait_limit_s=options.data_wait_limit_s,
-            while_waiting=while_waiting,
-            resumed_at=resumed_at,
-        )
+            return WorkerFeeder(maker, batches, self._dataloader_opts, **options)
+        return thread_feeder(self.config, maker, batches, **options)
 
     def train(self, batch: ArrayBatch, step: Step) -> Mapping[str, float]:
         """Updates the parameters, see `ModelRunner`."""
