@@ -318,7 +318,8 @@ def test_mixed_precision_trains_to_about_the_same(amp, trained, tmp_path):
     wanted, found = parameters(trained / "net.002"), parameters(tmp_path / "net.002")
     for name, value in found.items():
         assert value.dtype == torch.float32
-        torch.testing.assert_close(value, wanted[name], atol=0.02, rtol=0)
+        # In the mean: Adam goes as far with a gradient near 0, whose sign depends on rounding, as with any other.
+        assert float((value - wanted[name]).abs().mean()) < 0.005, name
     assert any(not torch.equal(value, wanted[name]) for name, value in found.items())
 
 
