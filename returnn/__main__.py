@@ -306,8 +306,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         log.print_error(f"error: {exc}")
         return 1
     except BrokenPipeError:  # such as `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        raise
     except Exception as exc:  # noqa: BLE001 (whatever it is, it has to get into the log file)
         _print_exception(exc)
         if is_switched_on("DEBUG"):
@@ -319,7 +318,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def main_and_exit() -> NoReturn:
     """The program `rnn.py`."""
     threading.excepthook = _warn_of_exception_in_thread
-    exit_in_time(main())
+    try:
+        status = main()
+    except BrokenPipeError:  # such as `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 141
+    exit_in_time(status)
 
 
 def _warn_of_exception_in_thread(args: threading.ExceptHookArgs) -> None:
