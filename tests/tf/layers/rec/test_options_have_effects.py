@@ -351,4 +351,5 @@ def names_of_inputs(node):
 
 def attributes_of(node):
     """:return: values of the attributes which count: no names of functions, nothing that follows from the inputs"""
-    return [str(node.attr[name]) for name in ("value", "seed", "seed2", "axis", "backward") if name in node.attr]
+    counting = sorted(node.attr) if node.op.startswith("Returnn") else ("value", "seed", "seed2", "axis")
+    return [str(node.attr[name]) for name in counting if name in node.attr]
