@@ -10,6 +10,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level import loop_products
 from returnn.tf.frontend_low_level.device import on_device
 from returnn.tf.frontend_low_level.graph_text import format_graph_output
 from returnn.tf.frontend_low_level.outermost_graph import graph_around, is_computed_from_own_input
@@ -255,7 +256,7 @@ class RawTFOps:
     @staticmethod
     def matmul_raw(a: tf.Tensor, b: tf.Tensor, *, transpose_a: bool = False, transpose_b: bool = False) -> tf.Tensor:
         """:return: matrix product"""
-        return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        return loop_products.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
     @staticmethod
     def range_raw(size: Any, dtype: str, device: str | None) -> tf.Tensor:

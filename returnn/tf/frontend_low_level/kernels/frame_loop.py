@@ -7,12 +7,14 @@ computed like others, and change nothing before them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
+from returnn.tf.frontend_low_level.loop_products import GradientCollector
 
 Tensors = tuple[tf.Tensor, ...]
 Body = Callable[[Tensors, Tensors], tuple[Tensors, Tensors]]
@@ -46,26 +48,32 @@ def loop_over_frames(
     read = [_unstacked(x) for x in inputs]
     arrays = tuple(tf.TensorArray(first.dtype, size=num_frames, element_shape=shape) for shape in element_shapes)
 
-    def step(i: tf.Tensor, state: Tensors, arrays: tuple[tf.TensorArray, ...]) -> Any:
+    collector = GradientCollector(first.dtype.name) if back_prop else None
+
+    def step(i: tf.Tensor, state: Tensors, arrays: tuple[tf.TensorArray, ...], *collected: tf.Tensor) -> Any:
         set_loop_counter(i)
         at = num_frames - 1 - i if backward else i
-        new_state, outputs = body(tuple(x.read(at) for x in read), state)
+        with contextlib.nullcontext() if collector is None else collector.frame(*collected):
+            new_state, outputs = body(tuple(x.read(at) for x in read), state)
         for value, shape in zip(outputs, element_shapes, strict=True):
             value.set_shape(shape)
         written = tuple(array.write(at, value) for array, value in zip(arrays, outputs, strict=True))
-        return i + 1, new_state, written
+        return i + 1, new_state, written, *([] if collector is None else [collector.after_frame()])
 
-    _, last, arrays = tf.compat.v1.while_loop(
+    _, last, arrays, *collected = tf.compat.v1.while_loop(
         lambda i, *_: i < num_frames,
         step,
-        (tf.constant(0), tuple(state), arrays),
+        (tf.constant(0), tuple(state), arrays, *([] if collector is None else [collector.initial])),
         back_prop=back_prop,
         shape_invariants=(
             tf.TensorShape([]),
             tuple(tf.TensorShape([first.shape[1], *x.shape[1:]]) for x in state),
             tuple(tf.TensorShape([]) for _ in arrays),
+            *([] if collector is None else [tf.TensorShape([])]),
         ),
     )
+    if collector is not None:
+        collector.finish(*collected)
     num_entries = tf.shape(first)[1]
     stacked = [_stacked(a, first.dtype, num_entries, n) for a, n in zip(arrays, output_sizes, strict=True)]
     return tuple(last), tuple(stacked)

@@ -12,6 +12,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
+from returnn.tf.frontend_low_level.loop_products import GradientCollector
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.frames import Read, SequenceFrame, StepFrame, make_reads
@@ -118,24 +119,32 @@ def _iterate(layout: LoopLayout, body: _Body, variables: LoopVariables) -> LoopV
         return _unroll(layout, body, variables.as_dict(), layout.length.num_unrolled)
     names = sorted(variables.as_dict())
     shapes = layout.shapes_of(variables)
+    back_prop = layout.compiled.inputs.back_prop
+    collector = GradientCollector(layout.compiled.inputs.layer.network.float_dtype) if back_prop else None
 
     def cond(*values: Any) -> Any:
-        return goes_on(layout, dict(zip(names, values, strict=True)))
+        return goes_on(layout, dict(zip(names, values, strict=False)))
 
     def step(*values: Any) -> list[Any]:
-        before = dict(zip(names, values, strict=True))
+        before = dict(zip(names, values, strict=False))
         set_loop_counter(before["i"])
-        after = body(before)
-        return [after[name] for name in names]
+        if collector is None:
+            after = body(before)
+            return [after[name] for name in names]
+        with collector.frame(values[-1]):
+            after = body(before)
+        return [*(after[name] for name in names), collector.after_frame()]
 
     final = tf1.while_loop(
         cond,
         step,
-        [variables.as_dict()[name] for name in names],
-        shape_invariants=[shapes[name] for name in names],
-        back_prop=layout.compiled.inputs.back_prop,
+        [*(variables.as_dict()[name] for name in names), *([collector.initial] if collector else [])],
+        shape_invariants=[*(shapes[name] for name in names), *([tf.TensorShape([])] if collector else [])],
+        back_prop=back_prop,
     )
-    return LoopVariables(**dict(zip(names, final, strict=True)))
+    if collector is not None:
+        collector.finish(final[-1])
+    return LoopVariables(**dict(zip(names, final, strict=False)))
 
 
 def _unroll(layout: LoopLayout, body: _Body, values: dict[str, Any], num: int) -> LoopVariables:

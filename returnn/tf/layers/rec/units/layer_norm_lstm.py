@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level import loop_products
 from returnn.tf.frontend_low_level.kernels.native import has_operations, scan_by_kernel
 from returnn.tf.layers.rec.units.base import RecUnit, State
 from returnn.tf.util.activations import get_activation_function
@@ -183,7 +184,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""
         c, h = state
-        gates = self._gates(x, tf.matmul(h * once[0] if once else h, self.rec_weights))
+        gates = self._gates(x, loop_products.matmul(h * once[0] if once else h, self.rec_weights))
         i, j, f, o = (self.activation(z) if gate == "j" else tf.sigmoid(z) for gate, z in gates.items())
         j = self.dropped(j, self.dropout, seed=self.dropout_seeds[0], is_training=self.is_training)
         new_c = f * c + i * j

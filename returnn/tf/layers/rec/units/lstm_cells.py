@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
-from returnn.tf.frontend_low_level import raw_random
+from returnn.tf.frontend_low_level import loop_products, raw_random
 from returnn.tf.layers.rec.units.base import State, outside_of_loops, reorder_gates
 from returnn.tf.layers.rec.units.native_lstm import FusedLstm, with_forget_bias
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix
@@ -127,7 +127,7 @@ class LSTMCell(FusedLstm):
         if self.is_plain:
             return super().step(x, state)
         c, h = state
-        z_j, z_i, z_f, z_o = tf.split(x + tf.matmul(h, self.rec_weights), 4, axis=-1)
+        z_j, z_i, z_f, z_o = tf.split(x + loop_products.matmul(h, self.rec_weights), 4, axis=-1)
         return self._with_options(z_j, z_i, z_f, z_o, c, h)
 
     def _with_options(
@@ -142,7 +142,7 @@ class LSTMCell(FusedLstm):
             z_o = z_o + self.peepholes[2] * new_c
         new_h = tf.sigmoid(z_o) * self.activation(new_c)
         if self.projection is not None:
-            new_h = tf.matmul(new_h, self.projection)
+            new_h = loop_products.matmul(new_h, self.projection)
             if self.proj_clip is not None:
                 new_h = tf.clip_by_value(new_h, -self.proj_clip, self.proj_clip)
         return new_h, (new_c, new_h)
@@ -155,7 +155,7 @@ class LSTMCell(FusedLstm):
             return super(FusedLstm, self).single_step(source, dims, state, *once)
         c, h = state
         x = tf.concat([as_matrix(source, dims, self.in_dim), h], axis=-1)
-        z = tf.nn.bias_add(tf.matmul(x, self.kernel.raw_tensor), self.bias_in_order_of_kernel())
+        z = tf.nn.bias_add(loop_products.matmul(x, self.kernel.raw_tensor), self.bias_in_order_of_kernel())
         z_i, z_j, z_f, z_o = tf.split(z, 4, axis=-1)
         return self._with_options(z_j, z_i, z_f, z_o, c, h)
 

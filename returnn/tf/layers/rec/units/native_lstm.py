@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.frontend_low_level import raw_random
+from returnn.tf.frontend_low_level import loop_products, raw_random
 from returnn.tf.frontend_low_level.kernels.lstm_scan import lstm_gates, lstm_scan
 from returnn.tf.frontend_low_level.kernels.native import has_operations
 from returnn.tf.frontend_low_level.kernels.native_lstm import native_lstm
@@ -45,7 +45,7 @@ class FusedLstm(RecUnit):
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""
         c, h = state
-        return _output_and_state(x + tf.matmul(h, self.rec_weights), c)
+        return _output_and_state(x + loop_products.matmul(h, self.rec_weights), c)
 
     def single_step(
         self, source: Tensor, dims: Sequence[Dim], state: State, *once: tf.Tensor
@@ -56,7 +56,7 @@ class FusedLstm(RecUnit):
         c, h = state
         x = as_matrix(source, dims, self.in_dim)
         matrix = outside_of_loops(_on_top_of_each_other, self.weights.raw_tensor, self.rec_weights)
-        z = tf.nn.bias_add(tf.matmul(tf.concat([x, h], axis=-1), matrix), self.b.raw_tensor)
+        z = tf.nn.bias_add(loop_products.matmul(tf.concat([x, h], axis=-1), matrix), self.b.raw_tensor)
         return _output_and_state(z, c)
 
     def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
+from returnn.tf.frontend_low_level import loop_products
 from returnn.tf.frontend_low_level.kernels.native import has_operations, scan_by_kernel
 from returnn.tf.layers.rec.units.base import RecUnit, State
 
@@ -87,7 +88,7 @@ class RHNCell(RecUnit):
         """See `RecUnit.step`."""
         output = state[0]
         for i, weights in enumerate(self.rec_weights):
-            z = tf.matmul(output * once[0] if once else output, weights)
+            z = loop_products.matmul(output * once[0] if once else output, weights)
             z_h, z_t = tf.split(z + x if i == 0 else z, 2, axis=-1)
             output = output + tf.sigmoid(z_t) * (tf.tanh(z_h) - output)
         return output, (output,)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
+from returnn.tf.frontend_low_level import loop_products
 from returnn.tf.frontend_low_level.kernels.native import has_operations, scan_by_kernel
 from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops
 from returnn.tf.util.activations import get_activation_function
@@ -79,7 +80,7 @@ class BasicRNNCell(_OutputIsState):
 
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""
-        output = self.activation(x + tf.matmul(state[0], self.rec_weights))
+        output = self.activation(x + loop_products.matmul(state[0], self.rec_weights))
         return output, (output,)
 
 
@@ -132,8 +133,8 @@ class GRUCell(_OutputIsState):
         """See `RecUnit.step`."""
         size, before = self.num_units, state[0]
         x_gates, x_candidate = tf.split(x, [2 * size, size], axis=-1)
-        r, u = tf.split(tf.sigmoid(x_gates + tf.matmul(before, self.rec_gate_weights)), 2, axis=-1)
-        candidate = self.activation(x_candidate + tf.matmul(r * before, self.rec_weights))
+        r, u = tf.split(tf.sigmoid(x_gates + loop_products.matmul(before, self.rec_gate_weights)), 2, axis=-1)
+        candidate = self.activation(x_candidate + loop_products.matmul(r * before, self.rec_weights))
         output = candidate + u * (before - candidate)
         return output, (output,)
 

@@ -1,0 +1,252 @@
+"""
+Matrix products in a loop with a matrix that is the same in all frames, such as the weights of a layer.
+
+What TensorFlow would derive adds up the gradient of that matrix frame by frame: a product of few rows in each, and a
+sum as large as the matrix. Here, the loop backward only collects the other operand and the gradient of the product of
+each frame; the gradient of the matrix is one product of all of them, after the loop.
+
+They are collected in a list of tensors which is a variable of the loop. On the way forward, it is empty and stays so.
+Each product hands it on together with its result, and the gradient of that adds the two tensors to the gradient of the
+list. What starts as an empty list before the loop depends on all the matrices, as far as gradients are concerned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+_COLLECTOR = "_returnn_collector"
+_OF_OPERAND, _OF_MATRIX = "ReturnnOperandInLoop", "ReturnnMatrixOfLoop"  # names of gradients
+_MIN_ENTRIES = 2**12  # of the matrix. The sum of smaller ones takes no time
+_SAME_VALUES = ("Identity", "Cast", "Reshape", "Transpose")  # operations that can be made once more outside of the loop
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product in the loop."""
+
+    matrix: tf.Tensor  # (..., K, N), or (..., N, K): the one that is the same in all frames, outside of the loop
+    is_transposed: bool
+    num_rows: int | None  # of the other operand in a frame, for each entry of the batch; None without batch
+
+
+class GradientCollector:
+    """Collects what the gradients of matrices need, in a loop that is being made."""
+
+    def __init__(self, dtype: str) -> None:
+        """
+        To be made in the graph around the loop.
+
+        :param dtype: of the matrices
+        """
+        self.dtype = tf.as_dtype(dtype)
+        self.initial = _empty_list(self.dtype)  # the variable of the loop, before the first frame
+        self._products: list[_Product] = []
+        self._handle: tf.Tensor | None = None
+
+    @contextlib.contextmanager
+    def frame(self, handle: tf.Tensor) -> Iterator[None]:
+        """
+        The products in this context, in the body of the loop, are collected.
+
+        :param handle: the variable of the loop, before the frame
+        """
+        body = tf1.get_default_graph()
+        self._products, self._handle = [], handle
+        setattr(body, _COLLECTOR, self)
+        try:
+            yield
+        finally:
+            delattr(body, _COLLECTOR)
+
+    def after_frame(self) -> tf.Tensor:
+        """:return: the variable of the loop, after the frame"""
+        assert self._handle is not None, "no frame"
+        return self._handle
+
+    def finish(self, final: tf.Tensor) -> None:
+        """
+        To be called when the loop is made.
+
+        :param final: the variable of the loop, after the last frame
+        """
+        if self._products:
+            loop = final.op if final.op.type in _LOOPS else final.op.inputs[0].op
+            assert loop.type in _LOOPS, loop.type
+            index = next(i for i, x in enumerate(loop.inputs) if x is self.initial)
+            with tf.control_dependencies(None):
+                loop._update_input(index, _stand_in(self._products, self.dtype))
+
+    def product(self, x: tf.Tensor, matrix: Any, found: _Product) -> tf.Tensor:
+        """
+        :param x: of this frame
+        :param matrix: in the loop
+        :param found: the same outside of it
+        :return: the product
+        """
+        self._products.append(found)
+        body: Any = tf1.get_default_graph()
+        overridden = {"MatMul": _OF_OPERAND, "BatchMatMulV2": _OF_OPERAND, "IdentityN": _OF_MATRIX}
+        with body.gradient_override_map(overridden):
+            product = tf.matmul(x, matrix, transpose_b=found.is_transposed)
+            product, self._handle = tf.raw_ops.IdentityN(input=[product, self._handle])
+        return product
+
+
+_LOOPS = ("While", "StatelessWhile")
+
+
+def matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False) -> tf.Tensor:
+    """
+    Like `tf.matmul`.
+
+    :param a: (..., M, K), or (..., K, M) to be transposed
+    :param b: (..., K, N), or (..., N, K) to be transposed
+    """
+    graph: Any = None if tf.executing_eagerly() else tf1.get_default_graph()
+    collector = getattr(graph, _COLLECTOR, None)
+    if collector is not None and not transpose_a and _can_wait(a, b, collector.dtype):
+        outside = _outside(b, graph)
+        if outside is not None and _outside(a, graph) is None:
+            return collector.product(a, b, _Product(outside, transpose_b, None if len(a.shape) == 2 else a.shape[1]))
+    return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def _can_wait(x: Any, matrix: Any, dtype: tf.DType) -> bool:
+    """:return: whether what the gradient needs can be collected, and it is worth it"""
+    if isinstance(x, tf.Variable) or x.dtype != dtype or x.shape.rank != matrix.shape.rank:
+        return False
+    if x.shape.rank == 2:
+        return matrix.shape.num_elements() is not None and matrix.shape.num_elements() >= _MIN_ENTRIES
+    return x.shape.rank == 3 and x.shape[1] is not None  # each frame has as many rows for each entry of the batch
+
+
+def _outside(x: Any, body: Any) -> tf.Tensor | None:
+    """:return: the value in the graph around the loop; None if it is another one in each frame"""
+    if isinstance(x, tf.Variable):
+        with _around(body):
+            return x.read_value()
+    if x.graph is not body:
+        return x
+    for outer, inner in body.captures:
+        if inner is x:
+            return outer
+    op = x.op
+    if op.control_inputs:
+        return None
+    if op.type == "Const":
+        with _around(body):
+            return tf.constant(tf.get_static_value(x))
+    if op.type == "ReadVariableOp":
+        handle = _outside(op.inputs[0], body)
+        with _around(body):
+            return None if handle is None else tf.raw_ops.ReadVariableOp(resource=handle, dtype=x.dtype)
+    if op.type not in _SAME_VALUES:
+        return None
+    inputs = [_outside(value, body) for value in op.inputs]
+    if any(value is None for value in inputs):
+        return None
+    with _around(body):
+        if op.type == "Cast":
+            return tf.cast(inputs[0], x.dtype)
+        return {"Identity": tf.identity, "Reshape": tf.reshape, "Transpose": tf.transpose}[op.type](*inputs)
+
+
+@contextlib.contextmanager
+def _around(body: Any) -> Iterator[None]:
+    """In it, operations go into the graph around the loop."""
+    with body.outer_graph.as_default(), tf.control_dependencies(None):
+        yield
+
+
+@tf.RegisterGradient(_OF_OPERAND)
+def _gradient_of_operand(op: tf.Operation, gradient: tf.Tensor) -> list[tf.Tensor | None]:
+    is_transposed = op.get_attr("transpose_b" if op.type == "MatMul" else "adj_y")
+    return [tf.matmul(gradient, op.inputs[1], transpose_b=not is_transposed), None]
+
+
+@tf.RegisterGradient(_OF_MATRIX)
+def _gradient_of_matrix(op: tf.Operation, gradient: tf.Tensor, collected: tf.Tensor) -> list[tf.Tensor]:
+    operand = op.inputs[0].op.inputs[0]
+    return [gradient, _pushed(_pushed(collected, operand), gradient)]
+
+
+def _pushed(items: tf.Tensor, item: tf.Tensor) -> tf.Tensor:
+    return tf.raw_ops.TensorListPushBack(input_handle=items, tensor=item)
+
+
+def _empty_list(dtype: tf.DType) -> tf.Tensor:
+    return tf.raw_ops.EmptyTensorList(element_shape=-1, max_num_elements=-1, element_dtype=dtype)
+
+
+def _stand_in(products: list[_Product], dtype: tf.DType) -> tf.Tensor:
+    """:return: an empty list. From its gradient, that of all matrices is computed"""
+
+    @tf.custom_gradient
+    def list_for(*matrices: tf.Tensor) -> Any:
+        def gradient(collected: tf.Tensor) -> list[tf.Tensor]:
+            number = len(products)
+            # The gradient of a frame begins with its last product.
+            return [_gradient_after_loop(x, collected, number, number - 1 - i) for i, x in enumerate(products)]
+
+        return _empty_list(dtype), gradient
+
+    return list_for(*(product.matrix for product in products))
+
+
+def _gradient_after_loop(product: _Product, collected: tf.Tensor, number: int, index: int) -> tf.Tensor:
+    """
+    :param product: in the loop
+    :param collected: list of the operand and the gradient of each product of each frame
+    :param number: of products in a frame
+    :param index: of this one among them
+    :return: gradient of the matrix
+    """
+    *batch, size_in, size_out = tf.unstack(tf.shape(product.matrix))
+    if product.is_transposed:
+        size_in, size_out = size_out, size_in
+    dtype, num_rows = product.matrix.dtype, product.num_rows
+    lists = _every(2 * number, collected, [2 * index, 2 * index + 1], dtype)
+    shapes = [[*batch, -1 if num_rows is None else num_rows, size] for size in (size_in, size_out)]
+    x, dy = (_all_rows(items, shape, dtype) for items, shape in zip(lists, shapes, strict=True))
+    return tf.matmul(dy, x, transpose_a=True) if product.is_transposed else tf.matmul(x, dy, transpose_a=True)
+
+
+def _every(step: int, items: tf.Tensor, starts: list[int], dtype: tf.DType) -> list[tf.Tensor]:
+    """:return: for each start, list of every so many items from it on"""
+    length = tf.raw_ops.TensorListLength(input_handle=items)
+
+    def copied(i: tf.Tensor, *lists: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        found = [
+            tf.raw_ops.TensorListGetItem(input_handle=items, index=i + start, element_shape=-1, element_dtype=dtype)
+            for start in starts
+        ]
+        return i + step, *(_pushed(one, item) for one, item in zip(lists, found, strict=True))
+
+    _, *lists = tf1.while_loop(
+        lambda i, *_: i < length, copied, (tf.constant(0), *(_empty_list(dtype) for _ in starts))
+    )
+    return list(lists)
+
+
+def _all_rows(items: tf.Tensor, shape: list[Any], dtype: tf.DType) -> tf.Tensor:
+    """
+    :param items: list of (rows, size), with any number of rows, or of (batch, rows, size)
+    :param shape: of an item, with -1 for what is not known
+    :param dtype: of the items
+    :return: (N, size), or (batch, N, size)
+    """
+    if len(shape) == 2:
+        no_lengths = tf.zeros([0], tf.int64)
+        return tf.raw_ops.TensorListConcatV2(
+            input_handle=items, element_shape=shape, leading_dims=no_lengths, element_dtype=dtype
+        )[0]
+    frames = tf.raw_ops.TensorListStack(input_handle=items, element_shape=shape, element_dtype=dtype)
+    batch, num_rows, size = shape
+    return tf.reshape(tf.transpose(frames, [1, 0, 2, 3]), [batch, tf.shape(frames)[0] * num_rows, size])
