@@ -13,6 +13,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import loop_products
 from returnn.tf.frontend_low_level.device import on_device
 from returnn.tf.frontend_low_level.graph_text import format_graph_output
+from returnn.tf.frontend_low_level.outer_product import is_outer_product, outer_product
 from returnn.tf.frontend_low_level.outermost_graph import graph_around, is_computed_from_own_input
 from returnn.tf.frontend_low_level.scope import is_visible
 
@@ -256,6 +257,8 @@ class RawTFOps:
     @staticmethod
     def matmul_raw(a: tf.Tensor, b: tf.Tensor, *, transpose_a: bool = False, transpose_b: bool = False) -> tf.Tensor:
         """:return: matrix product"""
+        if not (transpose_a or transpose_b) and is_outer_product(a, b):
+            return outer_product(a, b)
         return loop_products.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
     @staticmethod
