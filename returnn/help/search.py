@@ -13,8 +13,10 @@ from returnn.help.class_text import Kind, first_sentence, rows_text
 from returnn.tasks import TASKS
 from returnn.tools.registry import purpose_of, tool_modules
 
-_DOCS = Path(returnn.__file__).parent.parent / "docs"  # in a checkout
-_PAGES_OF_OTHERS = ("reference", "roadmap.md", "migration.md", "architecture.md", "native.md")
+_ROOT = Path(returnn.__file__).parent.parent  # its pages are there in a checkout
+_PAGES_OF_OTHERS = tuple(
+    f"docs/{name}" for name in ("reference", "roadmap.md", "migration.md", "architecture.md", "native.md")
+)
 _MAX_OF_A_KIND = 8
 _MIN_LENGTH_OF_STEM = 5
 
@@ -85,8 +87,8 @@ def _classes(kind: Kind) -> Iterator[Entry]:
 
 def _pages() -> Iterator[Entry]:
     """:return: one for each title of the documentation that people read"""
-    for path in sorted(_DOCS.rglob("*.md")):
-        name = path.relative_to(_DOCS).as_posix()
+    for path in [path for folder in ("docs", "demos") for path in sorted(_ROOT.joinpath(folder).rglob("*.md"))]:
+        name = path.relative_to(_ROOT).as_posix()
         if not name.startswith(_PAGES_OF_OTHERS):
             for part in re.split(r"^#+ ", path.read_text(encoding="utf8"), flags=re.MULTILINE)[1:]:
-                yield Entry(f"docs/{name}", part.partition("\n")[0], part)
+                yield Entry(name, part.partition("\n")[0], part)

@@ -199,6 +199,7 @@ def test_help_is_quick_and_imports_no_tensorflow(name):
         ("resume", ["++task", "train", "docs/reliability.md"]),
         ("beam", ["++task", "search", "ctc_decode", "docs/concepts/beams.md"]),
         ("learning curves", ["rnn.py view", "learning_curve_file", "docs/viewer.md"]),
+        ("transformer", ["demos/translation/README.md", "demos/rf_translation/README.md"]),
         ("Beam Search", ["search", "ctc_decode"]),
     ],
 )
