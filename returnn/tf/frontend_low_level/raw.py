@@ -10,11 +10,11 @@ import numpy
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
-from returnn.tf.frontend_low_level import loop_products
 from returnn.tf.frontend_low_level.device import on_device
 from returnn.tf.frontend_low_level.graph_text import format_graph_output
-from returnn.tf.frontend_low_level.outer_product import is_outer_product, outer_product
 from returnn.tf.frontend_low_level.outermost_graph import graph_around, is_computed_from_own_input
+from returnn.tf.frontend_low_level.products import loop_products
+from returnn.tf.frontend_low_level.products.outer_product import is_outer_product, outer_product
 from returnn.tf.frontend_low_level.scope import is_visible
 
 _COMPARE: dict[str, Callable[..., Any]] = {

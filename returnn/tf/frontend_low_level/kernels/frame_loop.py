@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
-from returnn.tf.frontend_low_level.loop_products import GradientCollector
+from returnn.tf.frontend_low_level.products.loop_products import GradientCollector
 
 Tensors = tuple[tf.Tensor, ...]
 Body = Callable[[Tensors, Tensors], tuple[Tensors, Tensors]]

@@ -12,7 +12,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
-from returnn.tf.frontend_low_level.loop_products import GradientCollector
+from returnn.tf.frontend_low_level.products.loop_products import GradientCollector
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.frames import Read, SequenceFrame, StepFrame, make_reads

@@ -12,7 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
-from returnn.tf.frontend_low_level import loop_products, raw_random
+from returnn.tf.frontend_low_level import raw_random
+from returnn.tf.frontend_low_level.products import loop_products
 from returnn.tf.layers.rec.units.base import State, outside_of_loops, reorder_gates
 from returnn.tf.layers.rec.units.native_lstm import FusedLstm, with_forget_bias
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix

@@ -18,10 +18,11 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.frontend_low_level import loop_products, raw_random
+from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.frontend_low_level.kernels.lstm_scan import lstm_gates, lstm_scan
 from returnn.tf.frontend_low_level.kernels.native import has_operations
 from returnn.tf.frontend_low_level.kernels.native_lstm import native_lstm
+from returnn.tf.frontend_low_level.products import loop_products
 from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops, reorder_gates
 from returnn.tf.layers.rec.units.sequence_frames import as_matrix
 from returnn.util.errors import ConfigError

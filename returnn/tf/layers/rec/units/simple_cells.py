@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Tensor
-from returnn.tf.frontend_low_level import loop_products
 from returnn.tf.frontend_low_level.kernels.native import has_operations, scan_by_kernel
+from returnn.tf.frontend_low_level.products import loop_products
 from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops
 from returnn.tf.util.activations import get_activation_function
 

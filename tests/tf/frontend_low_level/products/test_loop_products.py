@@ -8,7 +8,7 @@ import numpy
 import pytest
 import tensorflow as tf
 
-from returnn.tf.frontend_low_level.loop_products import GradientCollector, matmul
+from returnn.tf.frontend_low_level.products.loop_products import GradientCollector, matmul
 
 tf1 = tf.compat.v1
 

@@ -1,0 +1,1 @@
+"""Products of matrices that TensorFlow computes with more work than they need."""

@@ -1,0 +1,1 @@
+"""Tests of `returnn.tf.frontend_low_level.products`."""
