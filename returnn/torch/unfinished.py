@@ -24,6 +24,7 @@ from returnn.util.files.checkpoint_files import (
     unfinished_checkpoints_with_suffix,
     unfinished_parts_with_suffix,
 )
+from returnn.util.texts.counted import are, counted
 
 _SUFFIX = ".pt"
 _PARAMETER = "parameters/"
@@ -68,9 +69,8 @@ class UnfinishedCheckpoints:
         wrong = non_finite_values(snapshot.parameters, trained=snapshot.trained)
         if wrong:
             name, count = next(iter(wrong.items()))
-            raise CheckpointError(
-                f"checkpoint {checkpoint!r} is not written: {count} values of {name!r} are not finite."
-            )
+            values = f"{counted(count, 'value')} of {name!r} {are(count)}"
+            raise CheckpointError(f"checkpoint {checkpoint!r} is not written: {values} not finite.")
         self._write_file(checkpoint, {**vars(snapshot), "trained": sorted(snapshot.trained), "position": position})
 
     def leaves(self, snapshot: Snapshot) -> Mapping[str, Any]:

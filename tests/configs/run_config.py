@@ -19,6 +19,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.config import Config, global_config_ctx
+from returnn.engine.data import load_dataset
 from returnn.engine.net_dicts import NetDicts
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.tensor import Tensor
@@ -152,7 +153,7 @@ def _scores_of_loaded(config: Config) -> dict[str, float]:
     config.set("task", "eval")
     engine = Engine(config)
     engine.init_network_from_config()
-    engine.eval_datasets = {"dev": tasks.load_dataset(config, "dev")}
+    engine.eval_datasets = {"dev": load_dataset(config, "dev")}
     engine.eval_model()
     scores = _scores(engine)
     engine.finalize()

@@ -68,7 +68,8 @@ def _names(text, kind):
 
 def _assign_random(handle):
     dtype, shape = handle.get_attr("dtype"), handle.get_attr("shape")
-    value = numpy.random.RandomState(1).normal(size=[dim.size for dim in shape.dim]) * 0.1
+    sizes = [2 if dim.size < 0 else dim.size for dim in shape.dim]  # a state that is kept has one for each sequence
+    value = numpy.random.RandomState(1).normal(size=sizes) * 0.1
     return tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=tf.cast(value, dtype))
 
 

@@ -1,4 +1,4 @@
-"""Some of the recorded cases in mixed precision: losses to 1 %, nothing that is not finite."""
+"""Some of the recorded cases in mixed precision: losses to 2 %, nothing that is not finite."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_recorded_case(name, dtype):
     with rf.set_amp_policy_ctx(dtype):
         found = golden.run_case(path, given=expected)
     for key, value in found.items():
-        if key.startswith(("loss:", "total")):
-            numpy.testing.assert_allclose(value, expected[key], rtol=0.01, err_msg=key)
+        if key.startswith(("loss:", "total")):  # processors without bfloat16 also sum up with fewer digits
+            numpy.testing.assert_allclose(value, expected[key], rtol=0.02, err_msg=key)
         if key.startswith("grad:"):
             numpy.testing.assert_allclose(value, expected[key], atol=0.1 * numpy.abs(expected[key]).max(), err_msg=key)

@@ -1,9 +1,7 @@
 import inspect
-import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -171,17 +169,15 @@ def test_unknown_name_suggests_options_too():
 @pytest.mark.parametrize(
     "name", ["", "batch_size", "attention_plot", "options", "axis", "ReuseParams", "linear", *KINDS]
 )
-def test_help_is_quick_and_imports_no_tensorflow(name):
+def test_help_imports_no_tensorflow_which_takes_seconds(name):
     code = (
         "import sys; from returnn.__main__ import main; "
         f"status = main(['rnn.py', '--help', *{[name] if name else []!r}]); "
         "print('tensorflow' in sys.modules, file=sys.stderr)"
     )
-    start = time.process_time(), os.times().children_user
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout
     assert done.stderr.strip() == "False"
-    assert os.times().children_user - start[1] < 2.0
 
 
 @pytest.mark.parametrize(

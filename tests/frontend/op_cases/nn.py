@@ -313,6 +313,17 @@ def batch_norm_of_batch(inputs: Inputs) -> Any:
     ]
 
 
+@op_case("layer_norm")
+def layer_norm_of_one_and_two_dims(inputs: Inputs) -> Any:
+    time, feature, more = inputs.dynamic("time"), inputs.static("feature"), inputs.static("more")
+    x = inputs.floats([inputs.batch, time, more, feature], feature_dim=feature)
+    layer_norm = get_backend_of(x).layer_norm
+    return [
+        layer_norm(x, in_dims=dims, scale=inputs.floats(dims), bias=inputs.floats(dims), epsilon=0.1)
+        for dims in ([feature], [more], [feature, more], [more, feature])
+    ]
+
+
 @op_case("batch_norm", nan_gradients=False, rtol=1e-3)
 def batch_norm_with_running_values(inputs: Inputs) -> Any:
     time, feature = inputs.dynamic("time"), inputs.static("feature")
