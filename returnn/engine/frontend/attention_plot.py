@@ -94,7 +94,9 @@ class _Pictures(ForwardCallbackIface):
         size = weights.raw_tensor.shape[axis]
         if labels is None or template is None or template.sparse_dim is None or labels.shape != (size,):
             found = "nothing" if labels is None else f"values of the shape {labels.shape}"
-            raise ConfigError(f"{_WHERE}, {option}: {name!r} has {found}, expected {size} labels in {tag!r}.")
+            raise ConfigError(
+                f"{_WHERE}, {option}: {name!r} has {found}, expected {counted(size, 'label')} in {tag!r}."
+            )
         names = self._dataset.labels.get(name) if template.vocab is None else template.vocab.labels
         texts = [str(label) if names is None else str(names[label]) for label in labels]
         return PictureAxis(self.plot.names.get(name, name), texts)

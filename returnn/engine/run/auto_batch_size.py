@@ -19,6 +19,7 @@ from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.system import memory
+from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import human_bytes_size
 
 AUTO = "auto"
@@ -130,7 +131,7 @@ def agreed_batch_size(
     if processes is not None:
         known = int(processes.of_all(known)[0])
     if known:
-        print(f"batch_size: {known} frames, as it was found before", file=log.v3)
+        print(f"batch_size: {counted(known, 'frame')}, as it was found before", file=log.v3)
         return known
     options = AutoOptions.from_config(config)
     local_size = 1 if processes is None else processes.place.local_size
@@ -148,7 +149,7 @@ def agreed_batch_size(
     if error is not None:
         raise error
     what = "" if limit is None else f", within {human_bytes_size(limit)} of memory"
-    print(f"batch_size: {size} frames is what fits{what}", file=log.v2)
+    print(f"batch_size: {counted(size, 'frame')} fit{what}", file=log.v2)
     if processes is None or processes.is_first:
         sizes.add(num_params, size)
     return size
@@ -173,7 +174,7 @@ class _Search:
             self.try_size(size)  # memory that is taken once, by the first step
         while True:
             tried = self.try_size(size)
-            print(f"batch_size: {size} frames: {self._describe(tried)}", file=log.v4)
+            print(f"batch_size: {counted(size, 'frame')}: {self._describe(tried)}", file=log.v4)
             if not self._fits(tried):
                 self._check_can_shrink(size, tried)
                 self.too_large = size
@@ -222,7 +223,7 @@ class _Search:
     def _check_can_shrink(self, size: int, tried: Tried) -> None:
         if tried.num_seqs <= 1 or size <= 1:
             raise UserError(
-                f"batch_size: 'auto': not even one sequence fits, with {tried.num_frames:,} frames:"
+                f"batch_size: 'auto': not even one sequence fits, with {counted(tried.num_frames, 'frame', ',')}:"
                 f" {self._describe(tried)}.\n"
                 "  'max_seq_length' leaves out long sequences, 'gradient_checkpoint' of a subnetwork takes less memory."
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -15,6 +16,8 @@ from returnn.util.python.optional_import import import_optional
 from returnn.util.system.process_group import ProcessPlace
 
 _SLURM_FIRST_PORT = 20_000
+_HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # RFC 9113, 3.4: preface, empty settings
+_RETRY_S = 0.2
 _SLURM_NUM_PORTS = 10_000
 
 
@@ -32,6 +35,29 @@ def addresses_of_all(place: ProcessPlace, *, timeout_s: float) -> tuple[str, ...
     if place.launcher == "mpi":
         return _by_mpi()
     return _by_slurm()
+
+
+def server_answers(address: str, *, timeout_s: float) -> bool:
+    """
+    Waits for the server of another worker: that it listens is not enough, as that of a stopped process does, too.
+
+    :param address: "host:port"
+    :param timeout_s: how long it may take to start
+    :return: whether a gRPC server has answered by then
+    """
+    host, _, port = address.rpartition(":")
+    end = time.monotonic() + timeout_s
+    while (left := end - time.monotonic()) > 0:
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=left) as connection:
+                connection.settimeout(max(end - time.monotonic(), _RETRY_S))
+                connection.sendall(_HTTP2_HELLO)
+                if connection.recv(1):  # its own settings
+                    return True
+        except OSError:  # not there yet
+            pass
+        time.sleep(min(_RETRY_S, max(end - time.monotonic(), 0)))
+    return False
 
 
 def _own_address() -> str:

@@ -15,7 +15,7 @@ from returnn.datasets.core.dataset_order import RANDOM_SEED_OFFSET_ENV_VAR
 from returnn.engine.run.processes import Processes
 from returnn.engine.run.worker_options import WorkerOptions
 from returnn.log import log
-from returnn.tf.distributed.addresses import addresses_of_all
+from returnn.tf.distributed.addresses import addresses_of_all, server_answers
 from returnn.tf.util.collectives import WorkerGroup, all_reduce, set_current_group, sum_gradients
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.python.optional_import import import_optional
@@ -56,11 +56,20 @@ class Workers(Processes):
             protocol="grpc",
             config=tf1.ConfigProto(**self.session_options()),
         )
+        self._wait_for_first()
         self._sums: dict[int, tuple[tf.compat.v1.Session, tf.Tensor, tf.Tensor]] = {}
         print(
             f"worker {place.rank} of {place.size}, started by {place.launcher}, at {self.addresses[place.rank]}",
             file=log.v2,
         )
+
+    def _wait_for_first(self) -> None:
+        """TensorFlow would ask the leader of all collectives again and again, without an end."""
+        if not self.is_first and not server_answers(self.addresses[0], timeout_s=self.group.timeout_s):
+            raise UserError(
+                f"distributed_tf: worker {self.rank} of {self.size} ends, because worker 0 at {self.addresses[0]}"
+                f" does not answer.\n  It did not start within {self.group.timeout_s:g} s. Start all again."
+            )
 
     def use(self, options: WorkerOptions) -> None:
         """:param options: from now on, for what is built from now on"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_IRREGULAR = {"axis": "axes", "hypothesis": "hypotheses"}
+_IRREGULAR = {"axis": "axes", "epoch": "epochs", "hypothesis": "hypotheses"}
 
 
 def counted(number: int, noun: str, format_spec: str = "") -> str:

@@ -24,6 +24,7 @@ _PLURAL = re.compile(
         (2, "axis", "2 axes"),
         (3, "loss", "3 losses"),
         (4, "batch", "4 batches"),
+        (4, "epoch", "4 epochs"),
         (5, "spatial dim", "5 spatial dims"),
         (6, "frequency", "6 frequencies"),
         (7, "day", "7 days"),
