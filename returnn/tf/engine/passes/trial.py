@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.run.auto_batch_size import Tried
-from returnn.engine.run.batches import generate_batches, tried_batch
-from returnn.tf.engine.feeding.batches import make_feed_maker
+from returnn.engine.run.batches import tried_batch
+from returnn.tf.engine.feeding.batches import batches_of, make_feed_maker
 from returnn.tf.engine.feeding.feed import FeedBatch
 from returnn.tf.engine.session.graph_ops import gradients_op, ops_before
 from returnn.tf.engine.session.network_session import NetworkSession
@@ -41,14 +41,7 @@ def try_batch(session: NetworkSession, dataset: Dataset, batch_size: int) -> Tri
             return False
         return True
 
-    batches = generate_batches(
-        session.config,
-        dataset,
-        used_keys=session.network.get_used_data_keys(),
-        train=True,
-        epoch=max(session.epoch, 1),
-        batch_size=batch_size,
-    )
+    batches = batches_of(session, dataset, train=True, batch_size=batch_size)
     return tried_batch(batches, make_feed_maker(session, dataset, op), fits)
 
 
