@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from returnn.log import log
 from returnn.util.behavior_version import BehaviorVersion
 from tests.soak.fork_server import ForkServer
 
@@ -42,6 +43,14 @@ def no_run_ctx_afterwards() -> Iterator[None]:
     run_ctx = sys.modules.get("returnn.frontend.run_ctx")
     if run_ctx is not None:
         run_ctx.reset_run_ctx()
+
+
+@pytest.fixture(autouse=True)
+def whole_log_afterwards() -> Iterator[None]:
+    """The log is one of the process. Configs with a small verbosity leave to other tests all that is printed."""
+    yield
+    if not all(log.verbose):
+        log.initialize(verbosity=[5])
 
 
 @pytest.fixture(scope="session")
