@@ -191,48 +191,52 @@ def _stand_in(products: list[_Product], dtype: tf.DType) -> tf.Tensor:
     @tf.custom_gradient
     def list_for(*matrices: tf.Tensor) -> Any:
         def gradient(collected: tf.Tensor) -> list[tf.Tensor]:
-            number = len(products)
             # The gradient of a frame begins with its last product.
-            return [_gradient_after_loop(x, collected, number, number - 1 - i) for i, x in enumerate(products)]
+            pairs = _separate(collected, 2 * len(products), dtype)[::-1]
+            return [
+                _gradient_after_loop(product, operands, gradients)
+                for product, gradients, operands in zip(products, pairs[::2], pairs[1::2], strict=True)
+            ]
 
         return _empty_list(dtype), gradient
 
     return list_for(*(product.matrix for product in products))
 
 
-def _gradient_after_loop(product: _Product, collected: tf.Tensor, number: int, index: int) -> tf.Tensor:
+def _gradient_after_loop(product: _Product, operands: tf.Tensor, gradients: tf.Tensor) -> tf.Tensor:
     """
     :param product: in the loop
-    :param collected: list of the operand and the gradient of each product of each frame
-    :param number: of products in a frame
-    :param index: of this one among them
+    :param operands: list of the operand of each frame
+    :param gradients: list of the gradient of the product of each frame
     :return: gradient of the matrix
     """
     *batch, size_in, size_out = tf.unstack(tf.shape(product.matrix))
     if product.is_transposed:
         size_in, size_out = size_out, size_in
-    dtype, num_rows = product.matrix.dtype, product.num_rows
-    lists = _every(2 * number, collected, [2 * index, 2 * index + 1], dtype)
-    shapes = [[*batch, -1 if num_rows is None else num_rows, size] for size in (size_in, size_out)]
-    x, dy = (_all_rows(items, shape, dtype) for items, shape in zip(lists, shapes, strict=True))
+    rows = -1 if product.num_rows is None else product.num_rows
+    x = _all_rows(operands, [*batch, rows, size_in], product.matrix.dtype)
+    dy = _all_rows(gradients, [*batch, rows, size_out], product.matrix.dtype)
     return tf.matmul(dy, x, transpose_a=True) if product.is_transposed else tf.matmul(x, dy, transpose_a=True)
 
 
-def _every(step: int, items: tf.Tensor, starts: list[int], dtype: tf.DType) -> list[tf.Tensor]:
-    """:return: for each start, list of every so many items from it on"""
+def _separate(items: tf.Tensor, number: int, dtype: tf.DType) -> list[tf.Tensor]:
+    """
+    :param items: list with that many items of each frame, one frame after the other
+    :param number: of items in a frame
+    :param dtype: of the items
+    :return: for each of the items in a frame, list of it in all frames
+    """
     length = tf.raw_ops.TensorListLength(input_handle=items)
 
-    def copied(i: tf.Tensor, *lists: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def frame(start: tf.Tensor, *lists: tf.Tensor) -> tuple[tf.Tensor, ...]:
         found = [
-            tf.raw_ops.TensorListGetItem(input_handle=items, index=i + start, element_shape=-1, element_dtype=dtype)
-            for start in starts
+            tf.raw_ops.TensorListGetItem(input_handle=items, index=start + i, element_shape=-1, element_dtype=dtype)
+            for i in range(number)
         ]
-        return i + step, *(_pushed(one, item) for one, item in zip(lists, found, strict=True))
+        return start + number, *(_pushed(one, item) for one, item in zip(lists, found, strict=True))
 
-    _, *lists = tf1.while_loop(
-        lambda i, *_: i < length, copied, (tf.constant(0), *(_empty_list(dtype) for _ in starts))
-    )
-    return list(lists)
+    first = (tf.constant(0), *(_empty_list(dtype) for _ in range(number)))
+    return list(tf1.while_loop(lambda start, *_: start < length, frame, first)[1:])
 
 
 def _all_rows(items: tf.Tensor, shape: list[Any], dtype: tf.DType) -> tf.Tensor:
