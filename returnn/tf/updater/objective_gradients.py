@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from returnn.tf.util.gradient_checkpoint import prepare_gradient_checkpointing
-from returnn.tf.util.losses.meta_losses import LossInfo, MetaLosses, Scope
+from returnn.tf.util.losses.meta_losses import LossInfo, MetaLosses, Scope, probes_of
 
 Gradient = tf.Tensor | tf.IndexedSlices | None
 
@@ -37,17 +37,24 @@ def gradients_of_objective(
         grads, scope = _gradients(loss, variables)
     if not scope.losses:
         return grads, []
-    of_meta_losses = tf.gradients(scope.summed_loss_for_optimization(), variables)
+    MetaLosses.enter_gradient_scope(is_of_losses=True)
+    try:
+        of_meta_losses = tf.gradients(scope.summed_loss_for_optimization(), variables)
+    finally:
+        MetaLosses.exit_gradient_scope()
     return [_sum(*pair) for pair in zip(grads, of_meta_losses, strict=True)], scope.losses
 
 
 def _gradients(loss: tf.Tensor, variables: Sequence[tf.Variable]) -> tuple[list[Gradient], Scope]:
     prepare_gradient_checkpointing()
+    probes = probes_of(loss.graph)
     scope = MetaLosses.enter_gradient_scope()
     try:
-        return tf.gradients(loss, variables), scope
+        grads = tf.gradients(loss, [*variables, *(probe.zeros for probe in probes)])
     finally:
         MetaLosses.exit_gradient_scope()
+    scope.take_from_probes(probes, grads[len(variables) :])
+    return grads[: len(variables)], scope
 
 
 def _sum(a: Gradient, b: Gradient) -> Gradient:

@@ -189,14 +189,43 @@ def test_tikhonov_regularization_makes_gradients_smaller():
     assert list(step.updater.optim_meta_losses_dict) == ["top_tikhonov"]
 
 
+TIKHONOV = {"class": "tikhonov_regularization", "meta_loss_scale": 2.0, "from": "h"}
+SYNTHETIC = {"class": "synthetic_gradient", "gradient": "prediction", "meta_loss_scale": 3.0, "from": "h"}
+
+
+def step_of_meta_loss(top, *, kind):
+    """:return: a step where the loss on gradients comes about "outside" of loops and conditions, or in them"""
+    layers = {"h": HIDDEN, "prediction": {**PREDICTION, "forward_weights_init": 0.1}}
+    also = {**OUTPUT, "from": "prediction"}
+    if kind in ("outside", "condition"):
+        last = in_condition(top, "h") if kind == "condition" else {"c": top}
+        return OneStep({**layers, **last, "output": {**OUTPUT, "from": "c"}, "also": also}, fetch=("output",))
+    unit = {name: {**desc, "from": "data:source"} for name, desc in layers.items()}
+    unit |= in_condition(top, "h") if kind == "condition in a loop" else {"c": top}
+    unit["prediction"]["is_output_layer"] = True
+    net_dict = in_loop(**unit, output={"class": "copy", "from": "c"})
+    return OneStep({**net_dict, "also": {**also, "from": "loop/prediction"}}, fetch=("output",))
+
+
 @pytest.mark.parametrize(
-    "desc", [{"class": "tikhonov_regularization"}, {"class": "synthetic_gradient", "gradient": "h"}]
+    ("top", "kind"),
+    [
+        (TIKHONOV, "loop"),
+        (SYNTHETIC, "condition"),
+        (SYNTHETIC, "loop"),
+    ],
 )
-def test_losses_on_gradients_in_a_loop(desc):
-    unit = {"h": {**HIDDEN, "from": ["data:source", "prev:h"]}, "top": {**desc, "from": "h"}}
-    loop = {"class": "rec", "from": "data", "unit": {**unit, "output": {"class": "copy", "from": "top"}}}
-    loop["optimize_move_layers_out"] = False
+def test_losses_on_gradients_are_the_same_in_loops_and_conditions(top, kind):
+    outside, inside = (step_of_meta_loss(top, kind=x) for x in ("outside", kind))
+    numpy.testing.assert_allclose(inside.outputs["output"], outside.outputs["output"], rtol=1e-4)
+    for name in ("h/W", "prediction/W", "output/W"):
+        same = next(other for other in inside.before if other.endswith(name))
+        assert outside.change(name).any()
+        numpy.testing.assert_allclose(inside.change(same), outside.change(name), rtol=1e-3, atol=1e-5)
+
+
+def test_no_prediction_of_gradients_is_trained_in_a_condition_in_a_loop():
     with pytest.raises(ConfigError) as info:
-        OneStep({"loop": loop, "output": {**OUTPUT, "from": "loop"}}, fetch=())
-    assert str(info.value).startswith("layer 'loop/top'")
-    assert "cannot be trained inside of a loop or condition." in str(info.value)
+        step_of_meta_loss(SYNTHETIC, kind="condition in a loop")
+    assert str(info.value).startswith("layer 'loop/c'")
+    assert "cannot be trained in a condition inside of a loop" in str(info.value)

@@ -144,10 +144,11 @@ class SyntheticGradientLayer(_ConcatInputLayer):
         if source.raw_tensor is not None:
             output.raw_tensor = MetaLosses.synthetic_gradient(
                 source.raw_tensor,
-                _learning_from_valid_frames(gradient).copy_compatible_to_dims_raw(source.dims),
-                loss_scale=self.meta_loss_scale * _padded_per_valid_frame(source),
+                gradient.copy_compatible_to_dims_raw(source.dims),
+                loss_scale=self.meta_loss_scale,
                 loss_name=f"{self.get_absolute_name()}_synthetic_gradient",
                 loss_source=self,
+                weights=_weights(self, source),
             )
         return output
 
@@ -172,23 +173,23 @@ class TikhonovRegularizationLayer(CopyLayer):
             output.raw_tensor = MetaLosses.tikhonov_regularized(
                 output.raw_tensor,
                 dummy.raw_tensor,
-                loss_scale=self.meta_loss_scale * _padded_per_valid_frame(source),
+                loss_scale=self.meta_loss_scale,
                 loss_name=f"{self.get_absolute_name()}_tikhonov",
                 loss_source=self,
+                weights=_weights(self, source),
             )
         return output
 
 
-def _learning_from_valid_frames(x: Tensor) -> Tensor:
-    """:return: x, which has no gradient beyond the ends of the sequences"""
-    fixed = rf.stop_gradient(x)
-    for dim in x.dims:
-        if dim.need_masking():
-            x = rf.where(rf.sequence_mask(dim), x, fixed, allow_broadcast_all_sources=True)
-    return x
-
-
-def _padded_per_valid_frame(x: Tensor) -> Any:
-    """:return: what makes a mean over all frames in memory one over the frames of the sequences"""
-    factor = rf.masked_fraction_of_shape(x.dims, inverse=True)
-    return factor.raw_tensor if isinstance(factor, Tensor) else factor
+def _weights(layer: LayerBase, x: Tensor) -> tf.Tensor:
+    """:return: raw, like x: 1 for the entries which belong to a sequence, that goes on in a loop; 0 for others"""
+    masks = [rf.sequence_mask(dim) for dim in x.dims if dim.need_masking()]
+    frame = layer.network.step.innermost_frame()
+    going_on = None if frame is None else frame.going_on()
+    if going_on is not None:
+        further = [dim for dim in going_on.dims if dim not in x.dims]
+        masks.append(rf.reduce_any(going_on, axis=further) if further else going_on)
+    weights = rf.ones(x.dims, dtype=x.dtype)
+    for mask in masks:
+        weights = rf.where(mask, weights, 0.0)
+    return weights.copy_compatible_to_dims_raw(x.dims)

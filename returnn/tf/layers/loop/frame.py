@@ -106,6 +106,10 @@ class Frame:
         """:return: [B, beam], bool: whether the sequence had ended before this frame; None if that cannot be"""
         return None
 
+    def going_on(self) -> Any:
+        """:return: [B, ...], bool: whether the frame belongs to a sequence, also in loops around; None: all do"""
+        return None
+
     def path_of(self, absolute_name: str) -> str | None:
         """:return: path in the loop; None if the layer is outside"""
         return absolute_name[len(self.prefix) :] if absolute_name.startswith(self.prefix) else None

@@ -123,6 +123,10 @@ class SequenceFrame(Frame):
             apply_on_zeros=lambda: applied_on_zeros(self.compiled.inferred.layers[path], self.network),
         )
 
+    def going_on(self) -> Tensor | None:
+        """:return: whether the frame of a loop around belongs to a sequence"""
+        return _going_on_around(self.compiled)
+
     def layer_for_parameters(self, path: str) -> LayerBase:
         """:return: layer by which parameters can be made that belong to the one of this path"""
         template = self.compiled.inferred.layers[path]
@@ -247,6 +251,16 @@ class StepFrame(Frame):
             return rf.compare(index, ">", lengths)  # for one frame beyond the end, where the batch has that
         return rf.compare(index, ">=", lengths)
 
+    def going_on(self) -> Tensor:
+        """:return: [B, beam], bool: whether the frame belongs to a sequence"""
+        if self.variables.ended is not None:
+            going_on = rf.logical_not(self._of_hypotheses("ended", self.variables.ended))
+        else:
+            lengths, index = self.compiled.inputs.time_dim.get_size_tensor(), self.network.get_rec_step_info().index
+            going_on = rf.compare(index, "<", lengths)
+        around = _going_on_around(self.compiled)
+        return going_on if around is None else rf.logical_and(going_on, around)
+
     def _of_hypotheses(self, name: str, raw: tf.Tensor) -> Tensor:
         return Tensor(name, dims=self.hypotheses, dtype=raw.dtype.name, raw_tensor=raw)
 
@@ -254,6 +268,11 @@ class StepFrame(Frame):
         if key not in self._slices:
             self._slices[key] = InternalLayer(name=name, network=self.network, output=self.reads[key](self.i))
         return self._slices[key]
+
+
+def _going_on_around(compiled: CompiledLoop) -> Tensor | None:
+    frame = compiled.inputs.layer.network.step.innermost_frame()
+    return None if frame is None else frame.going_on()
 
 
 def make_kept_outputs(compiled: CompiledLoop) -> dict[str, KeptInitial]:
