@@ -22,14 +22,14 @@ _NETWORK = (
     "debug_objective_loss_summaries", "debug_unnormalized_loss_summaries", "debug_rec_layer", "debug_shell_in_runner",
     "explain_file", "explain_mode",
     "tf_log_memory_usage", "optimize_move_layers_out",
-    "debug_shell_in_runner_step", "distributed_tf", "use_horovod", "horovod_reduce_type",
-    "horovod_dataset_distribution", "horovod_avg_grad", "horovod_scale_lr", "horovod_param_sync_step",
-    "horovod_param_sync_time_diff",
+    "debug_shell_in_runner_step",
 )  # fmt: skip
 _GRAPH = (
     "tf_session_opts", "momentum", "adam", "nadam", "adadelta", "adagrad", "rmsprop",
     "optimizer_epsilon", "optimizer_use_locking", "maximize_grad_norm", "debug_add_check_numerics_ops",
-    "debug_save_updater_vars", "tf_amp", "tf_jit",
+    "debug_save_updater_vars", "tf_amp", "tf_jit", "distributed_tf", "use_horovod", "horovod_reduce_type",
+    "horovod_dataset_distribution", "horovod_avg_grad", "horovod_scale_lr", "horovod_param_sync_step",
+    "horovod_param_sync_time_diff",
 )  # fmt: skip
 _FUNCTIONS = ("get_model", "train_step", "forward_step", "model_outputs")
 _MODEL = (

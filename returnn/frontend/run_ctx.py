@@ -223,7 +223,7 @@ class RunCtx:
                 f"the outputs {', '.join(map(repr, missing))} are expected, but the model did not mark them."
             )
 
-    def total_loss(self, *, factors: Mapping[str, float] | None = None) -> Tensor | float:
+    def total_loss(self, *, factors: Mapping[str, float | Tensor] | None = None) -> Tensor | float:
         """
         :param factors: of losses, by name; default: 1
         :return: scalar, the objective: all scaled losses that are not errors
@@ -233,7 +233,7 @@ class RunCtx:
             if not loss.as_error:
                 factor = (factors or {}).get(name, 1.0)
                 part = loss.get_scaled_reduced_loss()
-                part = part if factor == 1.0 else part * factor
+                part = part if isinstance(factor, float) and factor == 1.0 else part * factor
                 total = part if isinstance(total, float) and total == 0 else total + part
         return total
 

@@ -34,14 +34,18 @@ from returnn.tensor import Tensor, TensorDict
 from returnn.tf import checkpoint as checkpoints
 from returnn.tf.checkpoint.unfinished import Snapshot, UnfinishedCheckpoints, read_unfinished_values
 from returnn.tf.checkpoint_rf import read_checkpoint, values_by_path, variable_name
+from returnn.tf.distributed.shared_parameters import SharedParameters
+from returnn.tf.distributed.workers import Workers, init_workers, is_collective_error
 from returnn.tf.engine.passes.non_finite import NON_FINITE_LOSS, checked_objective
 from returnn.tf.engine.session.device import computes_on_host, session_options
-from returnn.tf.engine.session.graph_ops import gradients_op
+from returnn.tf.engine.session.graph_ops import feed_without_others, gradients_op
+from returnn.tf.engine_rf.losses_of_all import factors_of_all
 from returnn.tf.engine_rf.step_graph import GraphInputs, StepGraph, as_fetches, noted_effects, noted_results
 from returnn.tf.engine_rf.trained_params import ModelAsNetwork
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
 from returnn.tf.updater import Updater
 from returnn.tf.updater.finite_gradients import NON_FINITE_GRADIENT
+from returnn.tf.util.collectives import share_of_constraints
 from returnn.tf.util.op_error import op_error_text
 from returnn.tf.util.parameters.assign import assign_values
 from returnn.util.errors import ConfigError, UserError
@@ -58,12 +62,14 @@ class GraphRunner:
     """See `returnn.engine.frontend.runner.ModelRunner`."""
 
     checkpoints = checkpoints
-    processes = None  # always one
     unfinished = UnfinishedCheckpoints()
 
     def __init__(self, config: Config) -> None:
         """:param config: options"""
         self.config = config
+        is_training = config.options.task == "train"
+        self.processes: Workers | None = init_workers(config, session_options(config)) if is_training else None
+        self._shared: SharedParameters | None = None  # with the other workers
         self.functions = ModelFunctions(config)
         self.templates: TensorDict = extern_data_of_config(config)
         self.model: Any = None  # by build, as all of these
@@ -103,7 +109,8 @@ class GraphRunner:
 
     def build(self, *, epoch: int, filename: str | None, is_training: bool, is_own: bool, step: int = 0) -> None:
         """Makes the graph of the model, and a session with its parameters, see `ModelRunner`."""
-        options = {**session_options(self.config), **(self.config.options.tf_session_opts or {})}
+        own = session_options(self.config) if self.processes is None else self.processes.session_options()
+        options = {**own, **(self.config.options.tf_session_opts or {})}
         values = read_checkpoint(filename) if filename is not None else {}
         self._num_steps = int(values.get(_STEP_NAME, step)) if is_own else 0
         self.close()
@@ -129,13 +136,22 @@ class GraphRunner:
             self._add_training()
         self._start_session(options)
         self._set_values(values, filename, is_training=is_training, is_own=is_own)
+        if self.processes is not None:
+            self._shared = self._shared_parameters(self.processes)
+            self._shared.begin(self._all_variables)
+
+    def _shared_parameters(self, workers: Workers) -> SharedParameters:
+        variables = {name: param.raw_tensor for name, param in self.parameters.items()}
+        trained = [variables[name] for name, param in self.parameters.items() if param.trainable]
+        return SharedParameters(workers, self.session, trained=lambda: trained, saved=lambda: [*variables.values()])
 
     def _add_training(self) -> None:
         losses = self._loss_graph()
         with self._float_dtype():
-            objective: Any = rf.get_run_ctx().total_loss()
+            objective: Any = rf.get_run_ctx().total_loss(factors=factors_of_all(self._marked))
             if not self.config.options.decouple_constraints:
-                objective = objective + l2_losses(self.model)
+                constraints: Any = l2_losses(self.model)
+                objective = objective + share_of_constraints(constraints)
         raw = tf.convert_to_tensor(objective.raw_tensor if isinstance(objective, Tensor) else objective)
         if self.config.options.stop_on_nonfinite_train_score:
             raw = checked_objective(raw)
@@ -150,7 +166,8 @@ class GraphRunner:
             proto = tf1.ConfigProto(**options)
         except (TypeError, ValueError) as exc:
             raise ConfigError(f"option 'tf_session_opts': {exc}") from exc
-        self.session = tf1.Session(graph=self._graph, config=proto)
+        target = "" if self.processes is None else self.processes.session_target
+        self.session = tf1.Session(target, graph=self._graph, config=proto)
         seed = run_seed_feed(self._graph, [self.config.options.random_seed])
         self.session.run(tf1.global_variables_initializer(), seed)
         variables = {name: param.raw_tensor for name, param in self.parameters.items()}
@@ -293,14 +310,16 @@ class GraphRunner:
         self._last_rate = float(values.pop(_RATE))
         values.pop(_TRAIN_OP)
         self._num_steps += 1
+        if self._shared is not None:
+            self._shared.after_step(num_steps=self._num_steps)
         return {name: float(value) for name, value in values.items()}
 
     def try_gradients(self, batch: ArrayBatch, step: Step) -> bool:
         """:return: whether there was memory enough for the gradients of a step"""
         assert self.updater is not None
-        gradients = [grad for grad in self.updater.all_grads if grad is not None]
+        op = gradients_op(self._graph, [grad for grad in self.updater.all_grads if grad is not None])
         try:
-            self._run({"gradients": gradients_op(self._graph, gradients)}, batch, step, train_flag=True)
+            self._run({"gradients": op}, batch, step, train_flag=True, more_feed=feed_without_others(op))
         except UserError as exc:
             if not self.is_out_of_memory(exc):
                 raise
@@ -308,7 +327,9 @@ class GraphRunner:
         return True
 
     def end_train_pass(self, epoch: int) -> None:
-        """Gradients that were collected are variables of the checkpoint, so nothing is to be done."""
+        """All workers get the same model. Gradients that were collected are variables of the checkpoint."""
+        if self._shared is not None:
+            self._shared.end_epoch()
 
     def evaluate(
         self, batch: ArrayBatch, step: Step, *, train_flag: bool, per_seq: LossPerSeq | None
@@ -386,10 +407,21 @@ class GraphRunner:
 
     # Running.
 
-    def _run(self, fetches: Mapping[str, Any], batch: ArrayBatch, step: Step, *, train_flag: bool) -> dict[str, Any]:
+    def _run(
+        self,
+        fetches: Mapping[str, Any],
+        batch: ArrayBatch,
+        step: Step,
+        *,
+        train_flag: bool,
+        more_feed: Mapping[Any, Any] | None = None,
+    ) -> dict[str, Any]:
         feed = self._inputs.feed(batch, train_flag=train_flag, epoch=max(step.epoch, 1))
-        dataset = zlib.crc32(step.dataset_name.encode("utf8"))
-        feed.update(run_seed_feed(self._graph, [dataset, step.epoch, step.index]))
+        feed.update(more_feed or {})
+        numbers = [zlib.crc32(step.dataset_name.encode("utf8")), step.epoch, step.index]
+        if self.processes is not None:
+            numbers.append(self.processes.rank)  # other features are dropped
+        feed.update(run_seed_feed(self._graph, numbers))
         where = step.describe(batch.seq_tags)
         try:
             return self.session.run(dict(fetches), feed)
@@ -400,6 +432,8 @@ class GraphRunner:
                 raise self._non_finite_gradient_error(feed, where) from None
             raise UserError(f"{where}:\n  {op_error_text(exc)}") from exc
         except tf.errors.OpError as exc:
+            if self.processes is not None and is_collective_error(exc):
+                raise self.processes.error(exc) from None
             raise UserError(f"{where}:\n  {op_error_text(exc)}") from exc
 
     def _non_finite_error(self, feed: dict[Any, Any], where: str) -> NonFiniteError:

@@ -13,11 +13,15 @@ from pathlib import Path
 
 import numpy
 
+import returnn.frontend as rf
 from returnn.config import Config, set_global_config
 from returnn.datasets.core.registry import init_dataset
 from returnn.log import log
+from returnn.tf import engine_rf
 from returnn.tf.engine import Engine
+from returnn.util.backend_engine import BackendEngine
 from returnn.util.behavior_version import BehaviorVersion
+from tests.engine.frontend import small_model
 
 SEQS = 24
 WORKERS = 2
@@ -63,6 +67,43 @@ CASES = {
 }
 
 
+def model_in_python(*, normalized=False, **options):
+    """:return: options of a model of the frontend, with constraints"""
+
+    class Model(small_model.Model):
+        def __init__(self):
+            super().__init__(dropout=0.0)
+            self.output.weight.weight_decay = 0.01
+
+    def train_step(*, model, extern_data, **_kwargs):
+        logits = model(extern_data["data"], spatial_dim=small_model.time_dim)
+        targets, classes = extern_data["classes"], small_model.classes_dim
+        loss = rf.cross_entropy(target=targets, estimated=logits, estimated_type="logits", axis=classes)
+        rf.get_run_ctx().mark_as_loss(loss, "ce", use_normalized_loss=normalized)
+
+    return {
+        "backend": "tensorflow", "extern_data": small_model.EXTERN_DATA, "get_model": lambda **_: Model(),
+        "train_step": train_step, **options,
+    }  # fmt: skip
+
+
+CASES.update(
+    {
+        "model in Python, sum": (model_in_python(**SGD), 2, True),
+        "model in Python, mean over frames, accumulated": (
+            model_in_python(normalized=True, **ADAM, accum_grad_multiple_step=2),
+            2,
+            True,
+        ),
+        "model in Python, parameters now and then": (
+            model_in_python(**SGD, distributed_tf={"reduce_type": "param", "param_sync_step": 3}),
+            2,
+            False,
+        ),
+    }
+)
+
+
 def train(case: str, *, is_alone: bool) -> dict:
     options, max_seqs, _ = CASES[case]
     options = dict(options)
@@ -75,8 +116,7 @@ def train(case: str, *, is_alone: bool) -> dict:
     config = Config(
         {
             "task": "train",
-            "num_inputs": 9,
-            "num_outputs": 2,
+            **({} if "get_model" in options else {"num_inputs": 9, "num_outputs": 2}),
             "batch_size": 100_000,
             "max_seqs": max_seqs * (WORKERS if is_alone else 1),
             "num_epochs": 2,
@@ -85,15 +125,15 @@ def train(case: str, *, is_alone: bool) -> dict:
         }
     )
     set_global_config(config)
+    BackendEngine.select_engine(config=config)
     log.init_by_config(config)
     data = {"class": "Task12AXDataset", "num_seqs": num_seqs, "fixed_random_seed": 1}
-    engine = Engine(config)
+    engine = engine_rf.Engine(config) if "get_model" in options else Engine(config)
     engine.init_train_from_config(
         config, train_data=init_dataset(data), dev_data=init_dataset({**data, "num_seqs": 7, "fixed_random_seed": 2})
     )
     engine.train()
-    variables = engine.session.built.all_variables()
-    values = engine.tf_session.run({name: variables[name] for name in sorted(variables)})
+    values = (engine.trained_model if "get_model" in options else engine.session).snapshot().values
     scores = {epoch: engine.learning_rate_control.get_epoch_error_dict(epoch) for epoch in (1, 2)}
     engine.finalize()
     return {

@@ -176,8 +176,8 @@ class DataPass(ResumablePass):
                 summaries.write_evaluation(self.dataset_name, self.results)
         self.elapsed = self._elapsed_before + progress.elapsed
         self.data_wait_s = progress.data_wait_s
-        if self.train:
-            self.session.agree_on_parameters()
+        if self.train and self.session.shared is not None:
+            self.session.shared.end_epoch()
         self._sum_over_workers()
         if not self.num_seqs:
             raise UserError(
@@ -244,7 +244,8 @@ class DataPass(ResumablePass):
                 raise self.session.workers.error(exc) from None
             raise self._step_error(exc, batch) from exc
         self._steps.took(values)
-        self.session.sync_parameters(num_steps=self.num_steps + 1)
+        if self.train and self.session.shared is not None:
+            self.session.shared.after_step(num_steps=self.num_steps + 1)
         return values
 
     def _details_of_batch(self, batch: FeedBatch) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy
 import tensorflow as tf
 
 from returnn.datasets.core.dataset import Dataset
@@ -12,7 +9,7 @@ from returnn.engine.run.auto_batch_size import Tried
 from returnn.engine.run.batches import tried_batch
 from returnn.tf.engine.feeding.batches import batches_of, make_feed_maker
 from returnn.tf.engine.feeding.feed import FeedBatch
-from returnn.tf.engine.session.graph_ops import gradients_op, ops_before
+from returnn.tf.engine.session.graph_ops import feed_without_others, gradients_op
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
 
@@ -28,7 +25,7 @@ def try_batch(session: NetworkSession, dataset: Dataset, batch_size: int) -> Tri
     assert updater is not None
     updater.get_optim_op(callback_on_new=session.initialize_updater_vars)
     op = gradients_op(session.built.graph, [grad for grad in updater.all_grads if grad is not None])
-    alone = _feed_without_others(op)
+    alone = feed_without_others(op)
 
     def fits(batch: FeedBatch) -> bool:
         feed = {**batch.feed_dict, **alone, **session.built.flags_feed(train_flag=True)}
@@ -43,9 +40,3 @@ def try_batch(session: NetworkSession, dataset: Dataset, batch_size: int) -> Tri
 
     batches = batches_of(session, dataset, train=True, batch_size=batch_size)
     return tried_batch(batches, make_feed_maker(session, dataset, op), fits)
-
-
-def _feed_without_others(op: tf.Operation) -> dict[Any, Any]:
-    """:return: what other workers would give. One whose memory ends must not let them wait"""
-    outputs = [found.outputs[0] for found in ops_before(op) if found.type == "CollectiveReduceV2"]
-    return {output: numpy.ones(output.shape.as_list(), output.dtype.as_numpy_dtype) for output in outputs}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy
 import tensorflow as tf
 
 _GRADIENTS = "_returnn_gradients"
@@ -42,6 +43,15 @@ def gradients_op(graph: tf.Graph, gradients: Sequence[tf.Tensor | tf.IndexedSlic
             found = tf.group(*(grad.values if isinstance(grad, tf.IndexedSlices) else grad for grad in gradients))
         setattr(graph, _GRADIENTS, found)
     return found
+
+
+def feed_without_others(op: tf.Operation) -> dict[Any, Any]:
+    """
+    :param op: of a step of several workers
+    :return: feed in place of what the others would give, so that they need not take part
+    """
+    outputs = [found.outputs[0] for found in ops_before(op) if found.type == "CollectiveReduceV2"]
+    return {output: numpy.ones(output.shape.as_list(), output.dtype.as_numpy_dtype) for output in outputs}
 
 
 def _op_of(fetch: Any) -> tf.Operation | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -21,6 +20,7 @@ from returnn.engine.training_position import PositionError
 from returnn.log import log
 from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, set_preloaded_values
 from returnn.tf.checkpoint.unfinished import Snapshot, read_unfinished_values
+from returnn.tf.distributed.shared_parameters import SharedParameters
 from returnn.tf.distributed.workers import Workers
 from returnn.tf.engine.passes.step_trace import StepTracer
 from returnn.tf.engine.passes.tensorboard import NetworkSummaries
@@ -70,7 +70,7 @@ class NetworkSession:
         self._on_new_network = on_new_network
         self._writer: CheckpointWriter | None = None
         self._preloaded: set[Any] = set()  # `ref()` of the variables
-        self._last_sync_s = time.monotonic()  # of the parameters of all workers
+        self.shared: SharedParameters | None = None  # with the other workers
 
     @property
     def epoch(self) -> int:
@@ -148,9 +148,15 @@ class NetworkSession:
         if model.filename is not None:
             self.load(model.filename)
         if self.workers is not None:
-            self.workers.broadcast(self.tf_session, self.built.all_variables())
-            self._last_sync_s = time.monotonic()
+            self.shared = self._shared_parameters(self.workers)
+            self.shared.begin(self.built.all_variables())
         self._on_new_network()
+
+    def _shared_parameters(self, workers: Workers) -> SharedParameters:
+        network = self.network
+        return SharedParameters(
+            workers, self.tf_session, trained=network.get_trainable_params, saved=network.get_saveable_params_list
+        )
 
     def make_tf_session(self) -> None:
         """Makes the session, with `tf_session_opts`. `wrap_tf_session` is a function that gets and returns one."""
@@ -187,46 +193,6 @@ class NetworkSession:
         """Initial values of what a new update needs."""
         if self.updater is not None:
             self.updater.init_optimizer_vars(self.tf_session)
-
-    def sync_parameters(self, *, num_steps: int) -> None:
-        """
-        With the reduce type "param", all workers get the mean of their parameters from time to time.
-
-        :param num_steps: of the pass, so far
-        :raises UserError: if a worker does not answer
-        """
-        workers = self.workers
-        if workers is None or self.updater is None or workers.options.reduce_type != "param":
-            return
-        if not workers.is_time_to_sync(num_steps, self._last_sync_s):
-            return
-        self._take_mean("mean of parameters", self.network.get_trainable_params())
-        self._last_sync_s = time.monotonic()
-
-    def agree_on_parameters(self) -> None:
-        """
-        At the end of an epoch, all workers have the same model: also running statistics, which each one has of its own
-        data.
-
-        :raises UserError: if a worker does not answer
-        """
-        if self.workers is None:
-            return
-        of_all = self.workers.options.reduce_type == "grad"  # what is trained is the same already
-        trained = {var.ref() for var in self.network.get_trainable_params()} if of_all else set()
-        params = self.network.get_saveable_params_list()
-        other = [var for var in params if var.dtype.is_floating and var.ref() not in trained]
-        if other:
-            self._take_mean("mean of the model", other)
-
-    def _take_mean(self, name: str, variables: Sequence[tf.Variable]) -> None:
-        workers = self.workers
-        assert workers is not None
-        op = self.built.made_once(name, lambda: workers.mean_op(variables))
-        try:
-            self.tf_session.run(op)
-        except tf.errors.OpError as exc:
-            raise workers.error(exc) from exc
 
     def check_uninitialized_vars(self) -> None:
         """:raises ConfigError: if a variable has no value, because some code of a config made it too late"""
