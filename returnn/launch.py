@@ -116,9 +116,12 @@ class _Group:
             time.sleep(_POLL_S)
 
     def _end_others(self) -> None:
-        """Those that do not end by themselves are killed, stopped ones too."""
+        """Those that do not end by themselves are killed; at once, if all that are left are stopped."""
         limit = time.monotonic() + self._others_end_s
-        while time.monotonic() < limit and any(process.poll() is None for process in self._processes):
+        while time.monotonic() < limit:
+            left = [process for process in self._processes if process.poll() is None]
+            if all(map(_is_stopped, left)):
+                break
             time.sleep(_POLL_S)
         for process in self._processes:
             if process.poll() is None:
@@ -130,6 +133,15 @@ class _Group:
         for process in self._processes:
             if process.poll() is None:
                 process.send_signal(number)
+
+
+def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    """:return: whether a signal has stopped it, so that it cannot end by itself; False where the system does not say"""
+    try:
+        stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf8", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] in ("T", "t")
 
 
 class _Ports:

@@ -22,7 +22,7 @@ class Launched:
     def __init__(self, folder: Path, config: str, *options: str, restarts: int = 0, workers: int = 2) -> None:
         folder.mkdir(exist_ok=True)
         (folder / "my.config").write_text(config)
-        end_s = 12 if restarts else PATIENCE_S  # those that are stopped do not end by themselves
+        end_s = 3 if restarts else PATIENCE_S  # those that wait for one that was killed do not end soon
         launch = [sys.executable, "-m", "returnn.launch", "-n", str(workers), "--max-restarts", str(restarts)]
         launch += ["--end-s", str(end_s)]
         environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}

@@ -25,6 +25,22 @@ if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1 and not os.path.exi
 """
 
 
+FAILS_WHEN_THE_OTHER_IS_STOPPED = """
+import json, os, signal, sys, time
+if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
+    with open(sys.argv[1] + "new", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(sys.argv[1] + "new", sys.argv[1])
+    os.kill(os.getpid(), signal.SIGSTOP)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+stat = f"/proc/{open(sys.argv[1]).read()}/stat"
+while open(stat).read().rpartition(")")[2].split()[0] != "T":
+    time.sleep(0.01)
+sys.exit(7)
+"""
+
+
 @pytest.fixture
 def program(tmp_path):
     """:return: makes a script"""
@@ -73,6 +89,13 @@ def test_each_process_knows_its_rank_and_all_addresses(program, tmp_path):
 def test_the_status_of_the_first_that_fails_is_the_status_of_all(program, tmp_path, capfd):
     assert main(["-n", "2", program(FAILS_ONCE), str(tmp_path / "failed")]) == 7
     assert "process 1 ended with status 7" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="whether a process is stopped is known on Linux alone")
+def test_one_that_is_stopped_is_not_waited_for(program, tmp_path):
+    arguments = ["-n", "2", "--end-s", "1000000", program(FAILS_WHEN_THE_OTHER_IS_STOPPED), str(tmp_path / "pid")]
+    launcher = [sys.executable, "-m", "returnn.launch", *arguments]
+    assert subprocess.run(launcher, stderr=subprocess.DEVNULL, timeout=PATIENCE_S, check=False).returncode == 7
 
 
 def test_all_are_started_again(program, tmp_path, capfd):

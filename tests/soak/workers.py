@@ -14,17 +14,21 @@ import argparse
 import importlib
 import random
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from tests.faulty_step import plan_fault
+from tests.faulty_step import Fault, plan_faults
 from tests.launched import Launched, scores
 
-_FAULTS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, "exception", "slow")
+_FAULTS = ("SIGKILL", "SIGSTOP", "SIGTERM", "exception", "slow")
+_CONFIGS = {
+    "torch": ("tests.torch.distributed.test_faults", "CONFIG"),
+    "tf": ("tests.tf.distributed.test_faults", "CONFIG"),
+    "tf_model": ("tests.tf.distributed.test_faults", "CONFIG_OF_MODEL"),  # in Python
+}
 _MAX_RUNS = 3
 _LOAD = "from tests.faulty_step import note_start\nnote_start()\n"
 
@@ -62,12 +66,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--backend", choices=["torch", "tf"], default="torch")
+    parser.add_argument("--backend", choices=list(_CONFIGS), default="torch")
     parser.add_argument("--workers", type=int, nargs="+", default=[2], help="each fault is with one of these numbers")
     parser.add_argument("--timeout-s", type=int, default=20, help="how long workers wait for each other")
     args = parser.parse_args()
-    module = importlib.import_module(f"tests.{args.backend}.distributed.test_faults")
-    config = config_of(module.CONFIG, timeout_s=args.timeout_s)
+    module, name = _CONFIGS[args.backend]
+    config = config_of(getattr(importlib.import_module(module), name), timeout_s=args.timeout_s)
     rng = random.Random(args.seed)
     folder = Path(tempfile.mkdtemp(prefix="workers-"))
     wanted = {}
@@ -81,13 +85,12 @@ def main() -> int:
         workers = rng.choice(args.workers)
         rank, step = rng.randrange(workers), rng.randrange(66 // workers)
         fault = rng.choice(_FAULTS if step else _FAULTS[:2])
-        plan_fault(folder / str(i), rank=rank, step=step, fault=fault, after_file="my.config")
+        plan_faults(folder / str(i), Fault(rank, step, fault))
         start = time.monotonic()
         result = outcome(folder / str(i), config, wanted[workers], workers=workers)
         num_bad += not result.startswith("same")
-        name = fault.name if isinstance(fault, signal.Signals) else fault
         seconds = time.monotonic() - start
-        print(f"{i:3} {name} of worker {rank} of {workers} in its step {step}: {result}, {seconds:.0f} s", flush=True)
+        print(f"{i:3} {fault} of worker {rank} of {workers} in its step {step}: {result}, {seconds:.0f} s", flush=True)
     print(f"{args.faults} faults, {num_bad} with another end")
     return 1 if num_bad else 0
 
