@@ -262,6 +262,12 @@ CASES = {
         "map_seq_stream": LaplaceOrdering(4),
     },
     "DistributeFilesDataset": _distribute_files,
+    "MultiProcDataset": lambda tmp_path: {
+        "class": "MultiProcDataset",
+        "dataset": hdf(tmp_path),
+        "num_workers": 2,
+        "buffer_size": 2,
+    },
 }
 
 # What has no corpus of its own, or no order to choose.
@@ -273,4 +279,5 @@ WITHOUT_ORDER = {
     "MetaDataset",
     "PostprocessingDataset, stream",
     "DistributeFilesDataset",
+    "ExternSprintDataset",  # RASR decides on it
 }

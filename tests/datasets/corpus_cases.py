@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 import wave
 import zipfile
 
 import h5py
 import numpy as np
+
+from tests.datasets.stand_ins import FakeTable
+from tests.datasets.util.test_rasr_archive import ALLOPHONES, write_alignments, write_features
 
 RATE = 8000
 WORDS = ["the", "house", "a", "is"]
@@ -57,6 +61,67 @@ def translation(tmp_path, cls="TranslationDataset", **options):
         words = ["</s>", "<unk>", *WORDS]
         write(tmp_path / f"{side}.vocab.pkl", pickle.dumps({word: i for i, word in enumerate(words)}))
     return {"class": cls, "path": str(tmp_path), "file_postfix": "train", "target_postfix": " </s>", **options}
+
+
+def translation_factors(tmp_path):
+    for side, factor in (("source", "pos"), ("target", "case")):
+        lines = [" ".join(f"{word}|{'xy'[i % 2]}" for i, word in enumerate(line.split())) for line in LINES]
+        write(tmp_path / f"{side}.train", "".join(f"{line}\n" for line in lines))
+        vocab = f"{side}.{factor}.vocab.pkl" if side == "source" else f"{factor}.vocab.pkl"
+        write(tmp_path / vocab, pickle.dumps({"</s>": 0, "<unk>": 1, "x": 2, "y": 3}))
+    factors = {"source_factors": ["pos"], "target_factors": ["case"], "target_postfix": ""}
+    return translation(tmp_path, "TranslationFactorsDataset", **factors)
+
+
+def confusion_networks(tmp_path):
+    lines = [
+        f"__ALT__ {line.replace(' ', '|0.75__the|0.25 ')}|1\n" if i % 2 else f"{line}\n" for i, line in enumerate(LINES)
+    ]
+    write(tmp_path / "source.train", "".join(lines))
+    return translation(tmp_path, "ConfusionNetworkDataset", max_density=2)
+
+
+def hugging_face_table():
+    sizes = [100 + 10 * (i * 5 % 7) for i in range(len(LINES))]
+    audio = [{"array": np.arange(size) / 1000, "sampling_rate": RATE} for size in sizes]
+    return FakeTable({"id": [f"row{i}" for i in range(len(LINES))], "text": LINES, "audio": audio, "size": sizes})
+
+
+def hugging_face(_tmp_path):
+    return {
+        "class": "HuggingFaceDataset",
+        "dataset_opts": hugging_face_table,
+        "data_format": {
+            "data": {"shape": (None, 1), "dtype": "float32"},
+            "text": {"dtype": "int32", "vocab": {"vocab_file": None, "labels": WORDS}},
+        },
+        "rename_columns": {"audio": "data"},
+        "sorting_seq_len_column": "size",
+    }
+
+
+def rasr(_tmp_path):
+    return {"class": "ExternSprintDataset", "sprintTrainerExecPath": sys.executable, "sprintConfigStr": ""}
+
+
+def rasr_caches(tmp_path):
+    features = tmp_path / "features"
+    if not features.exists():
+        write_features(features, num=6)
+    alignments = {f"corpus/seq{i}": ([1, 1, 4, 0] * 5)[: i + 1] for i in range(6)}
+    aligned = tmp_path / "align"
+    if not aligned.exists():
+        write_alignments(aligned, alignments)
+    labeling = {
+        "silence_phone": "si",
+        "allophone_file": write(tmp_path / "allophones", "\n".join(ALLOPHONES)),
+        "state_tying_file": write(tmp_path / "tying", "si{#+#}@i@f.0 2\na{#+b}@i.0 0\na{#+b}@i.1 1\n"),
+    }
+    data = {
+        "data": {"filename": str(features)},
+        "classes": {"filename": str(aligned), "allophone_labeling": labeling},
+    }
+    return {"class": "SprintCacheDataset", "data": data}
 
 
 def text_dict(tmp_path):
@@ -116,6 +181,15 @@ def timit(tmp_path):
     return {"class": "TimitDataset", "timit_dir": str(tmp_path)}
 
 
+def nltk_timit(tmp_path):
+    for speaker in range(4):
+        for i, sentence in enumerate(["si1027", "sx37"]):
+            name = f"corpora/timit/dr1-f{speaker}/{sentence}"
+            write(tmp_path / f"{name}.wav", wav(2400 + 400 * i))
+            write(tmp_path / f"{name}.phn", "".join(f"{400 * j} {400 * (j + 1)} iy\n" for j in range(6 + i)))
+    return {"class": "NltkTimitDataset", "nltk_download_dir": str(tmp_path)}
+
+
 def bliss(tmp_path):
     write(tmp_path / "a.wav", wav(RATE * 2))
     segments = "".join(
@@ -153,6 +227,12 @@ def stereo_hdf(tmp_path, cls="StereoHdfDataset"):
 CORPUS_CASES = {
     "LmDataset": lm,
     "TranslationDataset": translation,
+    "TranslationFactorsDataset": translation_factors,
+    "ConfusionNetworkDataset": confusion_networks,
+    "HuggingFaceDataset": hugging_face,
+    "NltkTimitDataset": nltk_timit,
+    "ExternSprintDataset": rasr,
+    "SprintCacheDataset": rasr_caches,
     "TextDictDataset": text_dict,
     "OggZipDataset": ogg_zip,
     "RawWavDataset": raw_wav,

@@ -9,34 +9,9 @@ import pytest
 from returnn.datasets.huggingface import HuggingFaceDataset, get_arrow_shard_files_from_hf_dataset_dir
 from returnn.util.errors import ConfigError, MissingPackageError, UserError
 from tests.datasets.corpus_checks import check_corpus_dataset, seqs_of_epoch
+from tests.datasets.stand_ins import FakeTable
 
 TEXTS = ["a b", "b", "a a b c"]
-
-
-class FakeTable:
-    """As much of `datasets.Dataset` as is used."""
-
-    def __init__(self, columns):
-        self.columns = columns
-
-    @property
-    def column_names(self):
-        return list(self.columns)
-
-    def __len__(self):
-        return len(next(iter(self.columns.values())))
-
-    def __getitem__(self, key):
-        return (
-            self.columns[key] if isinstance(key, str) else {name: values[key] for name, values in self.columns.items()}
-        )
-
-    def rename_columns(self, names):
-        return FakeTable({names.get(name, name): values for name, values in self.columns.items()})
-
-    def with_format(self, name):
-        assert name == "numpy"
-        return self
 
 
 def make_table():

@@ -252,7 +252,7 @@ class _Server:
 
 def run_worker(options: DatasetDict, pipe: Connection, name: str, is_of_main_thread: bool) -> None:
     """
-    What the process does, until it is told to stop or the pipe ends.
+    What the process does.
 
     :param options: of the data set
     :param pipe: to the other process
@@ -264,6 +264,17 @@ def run_worker(options: DatasetDict, pipe: Connection, name: str, is_of_main_thr
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # who is not in front may be stopped for writing to a terminal
     signal.set_wakeup_fd(-1)
     faulthandler.disable()  # the other process tells in one line that this one has died
+    answer_requests(options, pipe, name)
+
+
+def answer_requests(options: DatasetDict, pipe: Connection, name: str) -> None:
+    """
+    Makes a data set, and does what it is asked to, until it is told to stop or the pipe ends.
+
+    :param options: of the data set
+    :param pipe: to whoever asks
+    :param name: of this one
+    """
     server: _Server | None = None
     while True:
         try:
