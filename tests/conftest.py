@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from returnn.log import log
 from returnn.util.behavior_version import BehaviorVersion
+from tests.distribution import FilesTogether, start_of
 from tests.soak.fork_server import ForkServer
 
 # The same examples each time, and no limits of time: how fast the machine is says nothing about the code.
@@ -21,6 +22,10 @@ settings.register_profile(
     "project", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("project")
+
+# Hundreds of processes of the tests import the toolkit. A fifth of what that costs is to compile it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Signals count, also if the tests run in the background of a shell, or under nohup.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -65,17 +70,26 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesTogether:
+    """:return: what gives the processes of `-n` their tests"""
+    return FilesTogether(config, log)
+
+
 def pytest_collection_finish() -> None:
     """What is there by now stays to the end: the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """
+    What takes long is first, for the processes of `-n`.
+
     Which process or thread comes first is up to the machine and to what else it does. A test of several of them
     runs once more if it fails, and the summary names it (RERUN); one that fails twice has failed.
     """
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: start_of(item.nodeid))
     for item in items:
         if "fork_server" in getattr(item, "fixturenames", ()) or _starts_processes(getattr(item, "module", None)):
             item.add_marker(pytest.mark.flaky(reruns=1))

@@ -177,15 +177,17 @@ def _only_hands_names_on(module: str) -> bool:
     return len(imports) + len(names) == len(statements) and names in ([], ["__all__"])
 
 
+@functools.cache
 def _facades() -> set[str]:
     """:return: documented paths which hand on names from the room of the past"""
     candidates = {module for module in MODULES if not _is_in(module, COMPAT) and _only_hands_names_on(module)}
+    imports_of = _imports_of_all()
     facades: set[str] = set()
     while True:
         more = {
             module
             for module in candidates - facades
-            if any(_is_in(imported, COMPAT) or imported in facades for imported in IMPORTS[module])
+            if any(_is_in(imported, COMPAT) or imported in facades for imported in imports_of[module])
         }
         if not more:
             return facades
@@ -206,17 +208,13 @@ def _imports_of_all(*, with_types: bool = False) -> dict[str, list[str]]:
     return {module: sorted(set(_imports(tree, with_types=with_types))) for module, tree in trees.items()}
 
 
-IMPORTS = _imports_of_all()
-FACADES = _facades()
-
-
 def test_the_past_is_imported_by_its_facades_alone() -> None:
     wrong = [
         f"{module} imports {imported}"
-        for module, imports in IMPORTS.items()
-        if not _is_in(module, COMPAT) and module not in FACADES and module != INSTALLS_COMPAT
+        for module, imports in _imports_of_all().items()
+        if not _is_in(module, COMPAT) and module not in _facades() and module != INSTALLS_COMPAT
         for imported in imports
-        if _is_in(imported, COMPAT) or imported in FACADES
+        if _is_in(imported, COMPAT) or imported in _facades()
     ]
     assert not wrong
 
@@ -226,8 +224,8 @@ def test_imports_go_down(package: str) -> None:
     allowed = ("returnn.util", package, *MAY_IMPORT[package])
     wrong = [
         f"{module} imports {imported}"
-        for module, imports in IMPORTS.items()
-        if _package_of(module) == package and module not in FACADES
+        for module, imports in _imports_of_all().items()
+        if _package_of(module) == package and module not in _facades()
         for imported in imports
         if _is_in(imported, "returnn") and not any(_is_in(imported, other) for other in allowed)
     ]
@@ -238,7 +236,7 @@ def test_imports_go_down(package: str) -> None:
 def test_lower_floors_import_no_framework(package: str) -> None:
     wrong = [
         f"{module} imports {imported}"
-        for module, imports in IMPORTS.items()
+        for module, imports in _imports_of_all().items()
         if _is_in(module, package)
         for imported in imports
         if imported.split(".")[0] in FRAMEWORKS
@@ -249,7 +247,7 @@ def test_lower_floors_import_no_framework(package: str) -> None:
 def test_torch_is_imported_in_its_own_package_alone() -> None:
     wrong = [
         f"{module} imports {imported}"
-        for module, imports in IMPORTS.items()
+        for module, imports in _imports_of_all().items()
         if not _is_in(module, "returnn.torch")
         for imported in imports
         if _is_in(imported, "torch")
@@ -276,7 +274,7 @@ def _assert_no_circle(imports: dict[str, list[str]], package: str) -> None:
 
 @pytest.mark.parametrize("package", ["returnn.util", "returnn.tensor", "returnn.frontend"])
 def test_modules_import_each_other_in_no_circle(package: str) -> None:
-    _assert_no_circle(IMPORTS, package)
+    _assert_no_circle(_imports_of_all(), package)
 
 
 @pytest.mark.parametrize("package", WITHOUT_CIRCLES_OF_TYPES)
@@ -410,7 +408,9 @@ def test_modules_that_are_named_are_there() -> None:
 
 def test_folders_are_rooms() -> None:
     """One sees at once what is in a folder."""
-    modules = {module: path for module, path in MODULES.items() if path.name != "__init__.py" and module not in FACADES}
+    modules = {
+        module: path for module, path in MODULES.items() if path.name != "__init__.py" and module not in _facades()
+    }
     numbers = Counter(path.parent for path in modules.values())
     by_name = {folder.relative_to(ROOT).as_posix(): number for folder, number in numbers.items()}
     assert not {name for name, number in by_name.items() if number > MAX_MODULES_OF_FOLDER} - FLAT_FOLDERS

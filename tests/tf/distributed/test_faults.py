@@ -51,7 +51,7 @@ def train_step(*, extern_data, **kwargs):
 """
 )
 RESTARTS = 9
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("distributed")]
+pytestmark = pytest.mark.slow
 
 
 def impatient(config):

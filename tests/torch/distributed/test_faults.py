@@ -38,7 +38,7 @@ accum_grad_multiple_step, save_interval_steps = 3, 2
 # A worker that is only slow does not answer in time either: then all start again once more, with the same result.
 IMPATIENT = CONFIG.replace('"timeout_s": 300', '"timeout_s": 10 if is_due() else 300')
 RESTARTS = 9
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch_distributed")]
+pytestmark = pytest.mark.slow
 
 
 def parameters(folder):

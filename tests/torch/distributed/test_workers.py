@@ -12,7 +12,6 @@ from returnn.util.errors import ConfigError
 from tests.launched import results_of_program
 from tests.torch.distributed.worker_program import CASES
 
-pytestmark = pytest.mark.xdist_group("torch_distributed")
 PROGRAM = "tests.torch.distributed.worker_program"
 
 
