@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 from pathlib import Path
@@ -22,14 +23,18 @@ def mentioned_text(name: str, width: int) -> str | None:
     """
     last = name.rpartition(".")[2]
     declares = re.compile(rf"^(?:class|def) {re.escape(last)}\b", re.MULTILINE)
-    for file in sorted(_PACKAGE.rglob("*.py")):
-        code = file.read_text(encoding="utf8")
+    for file, code in _code_by_file().items():
         module = ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts)
         if file.stem == last or module == name:
             return _with_title(f"module {module}", ast.get_docstring(ast.parse(code)))
-        if declares.search(code):
+        if last in code and declares.search(code):
             return _declared_text(ast.parse(code), module, last, width)
     return None
+
+
+@functools.cache
+def _code_by_file() -> dict[Path, str]:
+    return {file: file.read_text(encoding="utf8") for file in sorted(_PACKAGE.rglob("*.py"))}
 
 
 def _declared_text(tree: ast.Module, module: str, name: str, width: int) -> str | None:

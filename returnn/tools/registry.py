@@ -8,6 +8,7 @@ wanted is imported.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import os
 import sys
@@ -33,6 +34,7 @@ def tool_modules() -> dict[str, str]:
     }
 
 
+@functools.cache
 def purpose_of(module: str) -> str:
     """
     :param module: of a tool, which is not imported
