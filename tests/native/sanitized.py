@@ -1,7 +1,7 @@
 """
 Calls of kernels in a program of their own, which ends with a report if memory is used wrongly.
 
-It has the level "plain", as sanitizers make compiling slow, and the more so the larger the tiles are.
+It has the level "plain", and is not optimized: sanitizers make compiling slow, and the more so the larger the tiles are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from returnn.util.errors import UserError
 from returnn.util.native_code_compiler import get_cpp_bin
 
 DRIVER = Path(__file__).parent / "driver.cpp"
-FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g1")
+FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O0", "-g1")
 
 
 class _Driver(KernelCompiler):
