@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -34,17 +32,12 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.slow
-def test_first_config_trains_and_its_commands_work(readme, tmp_path):
+def test_first_config_trains_and_its_commands_work(readme, tmp_path, fork_server):
     (config,) = re.findall(r"```python\n(#!rnn\.py.*?)```", readme, flags=re.DOTALL)
     (tmp_path / "first.config").write_text(config.replace("num_epochs = 5", "num_epochs = 1"))
     commands = re.findall(r"^    python rnn\.py (first\.config.*?)(?: *#.*)?$", readme, flags=re.MULTILINE)
     assert len(commands) == 4
     for command in [commands[1], commands[0], *commands[2:]]:
-        result = subprocess.run(
-            [sys.executable, os.path.join(ROOT, "rnn.py"), *command.split()], cwd=tmp_path, timeout=600,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, check=False,
-        )  # fmt: skip
-        assert result.returncode == 0, result.stdout
+        fork_server.run(tmp_path, ["rnn.py", *command.split()])
     assert (tmp_path / "first" / "learning_curve.png").exists()
     assert (tmp_path / "first.hdf").exists()

@@ -2,13 +2,12 @@
 
 import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMIT_S = 900
 
 
 @dataclass(frozen=True)
@@ -31,12 +30,12 @@ RECIPES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.folder)
-def test_commands_of_the_config(recipe, tmp_path):
+def test_commands_of_the_config(recipe, tmp_path, fork_server):
     with open(os.path.join(ROOT, "demos", recipe.config), encoding="utf8") as file:
         commands = [line.split() for line in re.findall(r"^    python (.*?)(?: +#.*)?$", file.read(), re.MULTILINE)]
     assert len(commands) == 5
-    outputs = [run([*commands[0], "++num_epochs", str(recipe.num_epochs)], tmp_path)]
-    outputs += [run(command, tmp_path) for command in commands[1:]]
+    commands[0] += ["++num_epochs", str(recipe.num_epochs)]
+    outputs = [fork_server.run(tmp_path, with_paths(command), LIMIT_S) for command in commands]
     assert f"finished training at epoch {recipe.num_epochs}" in outputs[0]
     assert "dev: error " in outputs[1]
     assert "search: wrote " in outputs[2]
@@ -47,12 +46,6 @@ def test_commands_of_the_config(recipe, tmp_path):
     assert (tmp_path / recipe.folder / "graph.pb").exists()
 
 
-def run(command, folder):
-    is_file = [part.startswith(("rnn.py", "demos/", "tools/")) for part in command]
-    command = [os.path.join(ROOT, part) if is_ours else part for part, is_ours in zip(command, is_file, strict=True)]
-    result = subprocess.run(
-        [sys.executable, *command], cwd=folder, timeout=900, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, check=False,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stdout
-    return result.stdout
+def with_paths(command):
+    """:return: whose configs are those of the checkout"""
+    return [os.path.join(ROOT, part) if part.startswith("demos/") else part for part in command]

@@ -3,7 +3,6 @@
 import math
 import os
 import re
-import subprocess
 import sys
 
 import numpy
@@ -16,31 +15,22 @@ SMALL = {
     ),
     "rf_translation/transformer.config": ("++parts 80 ++num_epochs 1 ++size 8 ++num_layers 1", ["BLEU", "WER"]),
 }  # fmt: skip
+LIMIT_S = 900
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch", "tensorflow"])
 @pytest.mark.parametrize("config", SMALL)
-def test_trains_and_decodes(config, backend, tmp_path):
+def test_trains_and_decodes(config, backend, tmp_path, fork_server):
     options, metrics = SMALL[config]
-    command = [f"demos/{config}", *options.split(), "++backend", backend]
-    assert "finished training at epoch 1" in run(command, tmp_path)
-    found = run([*command, "++task", "search"], tmp_path)
+    command = ["rnn.py", os.path.join(ROOT, "demos", config), *options.split(), "++backend", backend]
+    assert "finished training at epoch 1" in fork_server.run(tmp_path, command, LIMIT_S)
+    found = fork_server.run(tmp_path, [*command, "++task", "search"], LIMIT_S)
     for metric in metrics:
         assert re.search(rf"^search: {metric} [\d.]+", found, flags=re.MULTILINE), found
     assert "in the order of the corpus" in found
     if backend == "torch":
-        assert "no errors" in run([*command, "++task", "check"], tmp_path)
-
-
-def run(arguments, folder):
-    command = [sys.executable, os.path.join(ROOT, "rnn.py"), os.path.join(ROOT, arguments[0]), *arguments[1:]]
-    result = subprocess.run(
-        command, cwd=folder, timeout=900, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, check=False,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stdout
-    return result.stdout
+        assert "no errors" in fork_server.run(tmp_path, [*command, "++task", "check"], LIMIT_S)
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """Each small demo reaches what its head says, by the commands there; and the table of their README knows them all."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,19 +28,8 @@ def test_reaches_what_it_says(name, tmp_path, fork_server):
 
 def run(command, folder, fork_server):
     """:return: what it printed"""
-    program, *arguments = [str(ROOT / part) if part.startswith("demos/") else part for part in command]
-    if program == "rnn.py":
-        run = fork_server.start(folder, *arguments, OMP_NUM_THREADS="1")  # for PyTorch: its threads would wait
-        status, output = run.wait(LIMIT_S), run.output
-    else:
-        env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
-        result = subprocess.run(
-            [sys.executable, program, *arguments], cwd=folder, env=env, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, check=False,
-        )  # fmt: skip
-        status, output = result.returncode, result.stdout
-    assert status == 0, output
-    return output
+    command = [str(ROOT / part) if part.startswith("demos/") else part for part in command]
+    return fork_server.run(folder, command, LIMIT_S, OMP_NUM_THREADS="1")  # for PyTorch: its threads would wait
 
 
 def values_of(measure, folder, outputs):

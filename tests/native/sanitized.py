@@ -1,7 +1,8 @@
 """
 Calls of kernels in a program of their own, which ends with a report if memory is used wrongly.
 
-It has the level "plain", and is not optimized: sanitizers make compiling slow, and the more so the larger the tiles are.
+It has the level "plain" and is not optimized, as sanitizers make compiling slow, and the more so the larger the tiles
+are.
 """
 
 from __future__ import annotations

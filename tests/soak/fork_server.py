@@ -1,9 +1,10 @@
 """
-Runs of `rnn.py` without the seconds that importing TensorFlow takes: a process that has imported it forks for each run.
+Runs of `rnn.py` and other programs of the checkout, without the seconds that importing TensorFlow takes: a process that
+has imported it forks for each run.
 
-`python -m tests.soak.fork_server` reads requests from its input, a line of JSON each: `folder`, `arguments`,
-`environment`, `output` (a file). It answers with a line: `pid`, and when the run has ended, `pid` and `status`, which
-is negative for a signal.
+`python -m tests.soak.fork_server` reads requests from its input, a line of JSON each: `folder`, `program`,
+`arguments`, `environment`, `output` (a file). It answers with a line: `pid`, and when the run has ended, `pid` and
+`status`, which is negative for a signal.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import json
 import os
 import queue
 import re
+import runpy
+import signal
 import subprocess
 import sys
 import threading
@@ -114,12 +117,31 @@ class ForkServer:
                 answer = self._answers.get_nowait()
                 self.statuses[answer["pid"]] = answer["status"]
 
-    def start(self, folder, *arguments, **environment):
-        """:return: `rnn.py ARGUMENTS` in the folder"""
+    def run(self, folder, command, limit_s=PATIENCE_S, **environment):
+        """
+        :param folder: where
+        :param command: a program of the checkout, with its path there, and its arguments
+        :param limit_s: how long it may take
+        :param environment: more variables
+        :return: what it printed
+        :raises AssertionError: if it failed, or took longer
+        """
+        program, *arguments = command
+        run = self.start(folder, *arguments, program=program, **environment)
+        try:
+            assert run.wait(limit_s) == 0, run.output
+        finally:
+            if run.status is None:
+                os.killpg(run.pid, signal.SIGKILL)
+        return run.output
+
+    def start(self, folder, *arguments, program="rnn.py", **environment):
+        """:return: `PROGRAM ARGUMENTS` in the folder"""
         self._num_runs += 1
         output = os.path.join(folder, f"output.{self._num_runs}")
         open(output, "w").close()
-        request = {"folder": str(folder), "arguments": arguments, "environment": environment, "output": output}
+        request = {"folder": str(folder), "program": program, "arguments": arguments}
+        request |= {"environment": environment, "output": output}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         while True:
@@ -141,8 +163,13 @@ def _run(request):
         os.dup2(nothing.fileno(), 0)
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.argv = ["rnn.py", *request["arguments"]]
-    importlib.import_module("returnn.__main__").main_and_exit()
+    sys.argv = [request["program"], *request["arguments"]]
+    if request["program"] == "rnn.py":
+        importlib.import_module("returnn.__main__").main_and_exit()
+    program = os.path.join(_ROOT, request["program"])
+    sys.path.insert(0, os.path.dirname(program))
+    runpy.run_path(program, run_name="__main__")
+    sys.exit(0)
 
 
 def _wait(pid):

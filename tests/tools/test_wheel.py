@@ -11,6 +11,7 @@ import pytest
 from packaging.metadata import Metadata
 
 from returnn.tools.registry import tool_modules
+from returnn.util.native_code_compiler import get_cpp_bin
 from tests.tools.conftest import TOOLS
 
 ROOT = TOOLS.parent
@@ -55,7 +56,13 @@ def installed(tmp_path_factory):
     options = ["--no-deps", "--no-index"]
     source = folder / "source"
     link_sources(source, PARTS_OF_WHEEL)
-    subprocess.run([*pip, "wheel", *options, "--no-build-isolation", "-w", folder, source], check=True)
+    compiler = folder / "compiler"
+    compiler.write_text(f'#!/bin/sh\nexec {get_cpp_bin()} "$@" -O0\n')  # how fast its kernels are, others test
+    compiler.chmod(0o755)
+    subprocess.run(
+        [*pip, "wheel", *options, "--no-build-isolation", "-w", folder, source],
+        env={**os.environ, "CXX": str(compiler)}, check=True,
+    )  # fmt: skip
     (wheel,) = folder.glob("*.whl")
     subprocess.run([*pip, "install", *options, "--target", folder / "site", wheel], check=True)
     (folder / "site" / "sitecustomize.py").write_text(WITHOUT_OPTIONAL_PACKAGES.replace("{optional!r}", repr(OPTIONAL)))
