@@ -13,6 +13,7 @@ from returnn.frontend._ops.operands import as_dims, fail, require_dims, require_
 from returnn.frontend._out_dims import out_dim_for
 from returnn.frontend.math_ import combine, log, maximum
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.plans import plans
 
 
 def reduce(
@@ -29,6 +30,8 @@ def reduce(
         -inf), the minimum the highest one, "logsumexp" is -inf, "any" false, "all" true.
     :raises DimError: if the source does not have a dim of `axis`
     """
+    if not distributed and (out := plans.run(mode, source, axis)) is not None:
+        return out  # type: ignore[no-any-return]
     backend = get_backend_of(source)
     result = backend.reduce(source, mode=mode, axis=axis, use_mask=use_mask)
     return backend.reduce_distributed(result, mode=mode) if distributed else result

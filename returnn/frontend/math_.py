@@ -11,6 +11,7 @@ from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import fail
 from returnn.frontend._out_dims import out_dim_for
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.plans import plans
 from returnn.util.errors import check_known
 
 Operand = Tensor | int | float | complex | bool | numpy.ndarray
@@ -84,6 +85,8 @@ def compare(
     if kind not in _COMPARE_KIND_OF:
         check_known("kind", kind, _COMPARE_KIND_OF, where="compare")
     kind = _COMPARE_KIND_OF[kind]
+    if allow_broadcast_all_sources is None and dim_order is None and (out := plans.run(kind, a, b)) is not None:
+        return out  # type: ignore[no-any-return]
     return get_backend_of(a, b).compare(
         a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
     )
@@ -119,6 +122,8 @@ def combine(
     if kind not in _COMBINE_KIND_OF:
         check_known("kind", kind, _COMBINE_KIND_OF, where="combine")
     kind = _COMBINE_KIND_OF[kind]
+    if allow_broadcast_all_sources is None and dim_order is None and (out := plans.run(kind, a, b)) is not None:
+        return out  # type: ignore[no-any-return]
     return get_backend_of(a, b).combine(
         a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
     )
@@ -468,7 +473,8 @@ def gating(
 
 
 def _activation(a: Any, func: str) -> Tensor:
-    return get_backend_of(a).activation(a, func)
+    out: Tensor | None = plans.run(func, a)
+    return get_backend_of(a).activation(a, func) if out is None else out
 
 
 def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
@@ -478,12 +484,14 @@ def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
     :param use_mask: frames beyond the end of their sequence get exactly 0
     :return: exp(a) / sum_axis exp(a)
     """
-    return get_backend_of(a).softmax(a, axis=axis, use_mask=use_mask)
+    out: Tensor | None = plans.run("softmax", a, axis)
+    return get_backend_of(a).softmax(a, axis=axis, use_mask=use_mask) if out is None else out
 
 
 def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
     """:return: log(softmax(a)), without overflow; minus infinity beyond the end of a sequence"""
-    return get_backend_of(a).log_softmax(a, axis=axis, use_mask=use_mask)
+    out: Tensor | None = plans.run("log_softmax", a, axis)
+    return get_backend_of(a).log_softmax(a, axis=axis, use_mask=use_mask) if out is None else out
 
 
 def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from returnn.frontend._backend import get_backend_of
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.plans import plans
 
 
 def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
@@ -22,6 +23,9 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
     :return: [common..., A..., B...]
     :raises DimError: if an operand does not have a dim of `reduce`
     """
+    out: Tensor | None = plans.run("matmul", a, b, reduce)
+    if out is not None:
+        return out
     return get_backend_of(a, b).matmul(a, b, reduce=reduce, use_mask=use_mask)
 
 

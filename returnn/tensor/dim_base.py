@@ -12,7 +12,7 @@ would lose its keys. It is one number for all dims: the dicts and sets of dims a
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict
 
@@ -78,6 +78,7 @@ class DimBase:
     _expression: dim_math.Sum | None = None
     _same_as: Self | None = None
     _num_declared: ClassVar[int] = 0  # calls of `_become`, as each of them can change the key of any dim
+    _when_declared: ClassVar[list[Callable[[], None]]] = []  # called then
 
     def __init__(
         self,
@@ -233,6 +234,8 @@ class DimBase:
         """From now on, this dim is the same as `other`. Both are bases, see `get_same_base`."""
         self._same_as = other
         DimBase._num_declared += 1
+        for notify in DimBase._when_declared:
+            notify()
         other._same_dims += [weakref.ref(self), *self._same_dims]
         if self._expression is not None:
             # It stays for as long as it can be computed again, so that what was declared about it stays known.

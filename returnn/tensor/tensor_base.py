@@ -365,14 +365,6 @@ def tensor_like(tensor: TensorT, attributes: Mapping[str, Any], raw_tensor: Any)
     return new
 
 
-def share_dims(tensor: TensorBase, dims: tuple[Dim, ...]) -> None:
-    """
-    :param tensor: gets this tuple of dims
-    :param dims: the very same dims. Where tensors have the same tuple of them, this is fast to find out
-    """
-    tensor._dims = dims
-
-
 def _check_dims(name: str, dims: Sequence[Dim]) -> tuple[Dim, ...]:
     for dim in dims:
         if not isinstance(dim, Dim):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor._frontend import operations
+from returnn.tensor.plans import plans
 from returnn.tensor.tensor_batch import TensorBatch
 from returnn.util.errors import DimError
 
@@ -16,64 +17,64 @@ class TensorOperators(TensorBatch):
     """The floor of `Tensor` with the operators."""
 
     def __eq__(self, other: Any) -> Any:
-        return self is other if _is_no_operand(other) else self._compare("==", other)
+        return self is other if _is_no_operand(other) else self._compare("equal", other)
 
     def __ne__(self, other: Any) -> Any:
-        return self is not other if _is_no_operand(other) else self._compare("!=", other)
+        return self is not other if _is_no_operand(other) else self._compare("not_equal", other)
 
     def __lt__(self, other: Any) -> Self:
-        return self._compare("<", other)
+        return self._compare("less", other)
 
     def __le__(self, other: Any) -> Self:
-        return self._compare("<=", other)
+        return self._compare("less_equal", other)
 
     def __gt__(self, other: Any) -> Self:
-        return self._compare(">", other)
+        return self._compare("greater", other)
 
     def __ge__(self, other: Any) -> Self:
-        return self._compare(">=", other)
+        return self._compare("greater_equal", other)
 
     def __add__(self, other: Any) -> Self:
-        return self._combine("+", other)
+        return self._combine("add", other)
 
     def __radd__(self, other: Any) -> Self:
-        return self._combine_from_right("+", other)
+        return self._combine_from_right("add", other)
 
     def __sub__(self, other: Any) -> Self:
-        return self._combine("-", other)
+        return self._combine("sub", other)
 
     def __rsub__(self, other: Any) -> Self:
-        return self._combine_from_right("-", other)
+        return self._combine_from_right("sub", other)
 
     def __mul__(self, other: Any) -> Self:
-        return self._combine("*", other)
+        return self._combine("mul", other)
 
     def __rmul__(self, other: Any) -> Self:
-        return self._combine_from_right("*", other)
+        return self._combine_from_right("mul", other)
 
     def __truediv__(self, other: Any) -> Self:
-        return self._combine("/", other)
+        return self._combine("truediv", other)
 
     def __rtruediv__(self, other: Any) -> Self:
-        return self._combine_from_right("/", other)
+        return self._combine_from_right("truediv", other)
 
     def __floordiv__(self, other: Any) -> Self:
-        return self._combine("//", other)
+        return self._combine("floordiv", other)
 
     def __rfloordiv__(self, other: Any) -> Self:
-        return self._combine_from_right("//", other)
+        return self._combine_from_right("floordiv", other)
 
     def __mod__(self, other: Any) -> Self:
-        return self._combine("%", other)
+        return self._combine("mod", other)
 
     def __rmod__(self, other: Any) -> Self:
-        return self._combine_from_right("%", other)
+        return self._combine_from_right("mod", other)
 
     def __pow__(self, other: Any) -> Self:
-        return self._combine("**", other)
+        return self._combine("pow", other)
 
     def __rpow__(self, other: Any) -> Self:
-        return self._combine_from_right("**", other)
+        return self._combine_from_right("pow", other)
 
     def __and__(self, other: Any) -> Self:
         return self._combine("logical_and", other)
@@ -115,16 +116,16 @@ class TensorOperators(TensorBatch):
         return bool(self.raw_tensor)
 
     def _compare(self, kind: str, other: Any) -> Self:
-        result: Self = operations().compare(self, kind, other)
-        return result
+        out: Self | None = plans.run(kind, self, other)
+        return operations().compare(self, kind, other) if out is None else out
 
     def _combine(self, kind: str, other: Any) -> Self:
-        result: Self = operations().combine(self, kind, other)
-        return result
+        out: Self | None = plans.run(kind, self, other)
+        return operations().combine(self, kind, other) if out is None else out
 
     def _combine_from_right(self, kind: str, other: Any) -> Self:
-        result: Self = operations().combine(other, kind, self)
-        return result
+        out: Self | None = plans.run(kind, other, self)
+        return operations().combine(other, kind, self) if out is None else out
 
 
 def _is_no_operand(other: Any) -> bool:

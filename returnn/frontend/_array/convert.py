@@ -11,6 +11,7 @@ from returnn.frontend._backend import get_backend_by_raw_tensor_type, get_backen
 from returnn.frontend.device import get_default_device
 from returnn.frontend.dtype import get_default_float_dtype
 from returnn.tensor import Dim, Tensor
+from returnn.tensor.plans import plans
 
 
 def convert_to_tensor(
@@ -69,6 +70,8 @@ def where(
     """
     if isinstance(cond, bool):
         return convert_to_tensor(true_ if cond else false_)
+    if not allow_broadcast_all_sources and (out := plans.run("where", cond, true_, false_)) is not None:
+        return out  # type: ignore[no-any-return]
     return get_backend_of(cond, true_, false_).where(
         cond, true_, false_, allow_broadcast_all_sources=allow_broadcast_all_sources
     )

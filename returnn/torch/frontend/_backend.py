@@ -16,6 +16,7 @@ from returnn.torch.frontend.normalization import NormalizationTorchOps
 from returnn.torch.frontend.numeric import NumericTorchOps
 from returnn.torch.frontend.parameter import ParameterTorchOps
 from returnn.torch.frontend.planned import PlannedTorchOps
+from returnn.torch.frontend.plans import use_compiled_table
 from returnn.torch.frontend.random import RandomTorchOps
 from returnn.torch.frontend.raw import RawTorchOps
 from returnn.torch.frontend.rec import RecTorchOps
@@ -59,5 +60,6 @@ class TorchBackend(
 
 
 register_backend(TorchBackend)
+use_compiled_table()
 register_backend_by_tensor_type(torch.Tensor, TorchBackend)
 register_backend_by_tensor_type(torch.nn.Parameter, TorchBackend)

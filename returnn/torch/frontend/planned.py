@@ -1,22 +1,29 @@
-"""Operations that most of the time goes to, which go by plans where the layouts of the operands are known (`plans`)."""
+"""
+Operations that most of the time goes to, which go by plans where the layouts of the operands are known (`plans`).
+
+The functions of the frontend have asked for a plan before they come here. So what is left is to ask again once the
+operands have the shared layouts, to compute by the rules, and to keep what was found out.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import torch
 
 from returnn.frontend._ops.matmul import MatmulOps, matmul_axes
 from returnn.frontend._ops.softmax import SoftmaxOps
 from returnn.tensor import Dim, Tensor
-from returnn.tensor.tensor_base import tensor_like
-from returnn.torch.frontend.plans import Plan, attributes_of, elementwise_plan, is_planned_axis, plans
+from returnn.tensor.plans import Plan, attributes_of, plans
+from returnn.torch.frontend.plans import add_plan, elementwise_plan, is_planned_axis, main_operand
 from returnn.torch.frontend.raw import COMBINE, COMPARE, activation_function
 
 _INDEX_MODES = ("argmin", "argmax")
 
 
-def _planned(name: str, functions: Mapping[str, Callable[..., Any]]) -> Any:
+def _planned(name: str, function_of: Callable[[str, Any, Any], Callable[..., Any]]) -> Any:
     """:return: the class method `combine` or `compare`, by a plan where there is one"""
 
     def operation(
@@ -29,17 +36,22 @@ def _planned(name: str, functions: Mapping[str, Callable[..., Any]]) -> Any:
         dim_order: Sequence[Dim] | None = None,
     ) -> Tensor:
         """See `returnn.frontend.combine`, `compare`."""
-        key = kind, allow_broadcast_all_sources
-        plan = plans.find(key, a, b) if dim_order is None else None
-        if plan is not None:
-            return plan.of_two(a, b)
-        out: Tensor = getattr(super(PlannedTorchOps, cls), name)(
-            a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
-        )
+        rules = getattr(super(PlannedTorchOps, cls), name)
+        if dim_order is not None:
+            return rules(a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order)
+        flags = () if allow_broadcast_all_sources is None else (bool(allow_broadcast_all_sources),)
+        planned = plans.run_or_share(kind, a, b, *flags)
+        if planned is not None:
+            return planned
+        out: Tensor = rules(a, kind, b, allow_broadcast_all_sources=allow_broadcast_all_sources)
         # PyTorch compares no number to a tensor, and divides integers in its own dtype.
         fits = isinstance(a, Tensor) or (name == "combine" and isinstance(b, Tensor))
-        if dim_order is None and fits and not (kind == "truediv" and _has_int(a, b)):
-            _add_elementwise(key, (a, b), out, functions[kind])
+        if fits and not (kind == "truediv" and _has_int(a, b)):
+            add_plan(
+                kind,
+                (a, b, *flags),
+                lambda: elementwise_plan((a, b), out, function_of(kind, a, b), main=main_operand(a, b)),
+            )
         return out
 
     operation.__name__ = name
@@ -49,83 +61,83 @@ def _planned(name: str, functions: Mapping[str, Callable[..., Any]]) -> Any:
 class PlannedTorchOps(SoftmaxOps, MatmulOps):
     """For their meaning see `returnn.frontend._ops`: `elementwise`, `reduce`, `softmax`, `matmul`."""
 
-    combine = _planned("combine", COMBINE)
-    compare = _planned("compare", COMPARE)
+    combine = _planned("combine", lambda kind, a, b: _combine_function(kind, a, b))
+    compare = _planned("compare", lambda kind, a, b: COMPARE[kind])
 
     @classmethod
     def where(cls, cond: Tensor, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
         """See `returnn.frontend.where`."""
-        operation = "where", allow_broadcast_all_sources
-        plan = plans.find(operation, true_, false_, cond)
-        if plan is not None:
-            return plan.of_all(true_, false_, cond)
+        operands = (cond, true_, false_, *((True,) if allow_broadcast_all_sources else ()))
+        planned: Tensor | None = plans.run_or_share("where", *operands)
+        if planned is not None:
+            return planned
         out: Tensor = super().where(cond, true_, false_, allow_broadcast_all_sources=allow_broadcast_all_sources)
         if out._dims and (isinstance(true_, Tensor) or isinstance(false_, Tensor)):
-            _add_elementwise(operation, (true_, false_, cond), out, lambda a, b, c: cls.where_raw(c, a, b))
+            main = main_operand(true_, false_, cond)
+            add_plan("where", operands, lambda: elementwise_plan(operands[:3], out, torch.where, main=main))
         return out
 
     @classmethod
     def activation(cls, tensor: Tensor, func: str) -> Tensor:
         """See `returnn.frontend._ops.elementwise`."""
-        plan = plans.find(func, tensor)
-        if plan is not None:
-            return plan.of_one(tensor)
+        planned: Tensor | None = plans.run_or_share(func, tensor)
+        if planned is not None:
+            return planned
         out: Tensor = super().activation(tensor, func)
-        plans.add(func, [tensor], Plan(attributes_of(out), 0, activation_function(func)))
+        add_plan(func, [tensor], lambda: Plan(attributes_of(out), 0, activation_function(func)))
         return out
 
     @classmethod
     def reduce(cls, source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """See `returnn.frontend.reduce`."""
-        operation = mode, id(axis)
-        is_planned = is_planned_axis(axis)
-        plan = plans.find(operation, source) if is_planned else None
-        if plan is not None:
-            return plan.of_one(source)
+        planned: Tensor | None = plans.run_or_share(mode, source, axis)
+        if planned is not None:
+            return planned
         out: Tensor = super().reduce(source, mode=mode, axis=axis, use_mask=use_mask)
-        if is_planned and isinstance(axis, Dim) and mode not in _INDEX_MODES and out.dtype == source.dtype:
-            function = functools.partial(cls.reduce_raw, mode=mode, axes=(source.get_axis_from_description(axis),))
-            plans.add(operation, [source], Plan(attributes_of(out), 0, function, kept=axis))
+        if isinstance(axis, Dim) and is_planned_axis(axis) and mode not in _INDEX_MODES and out.dtype == source.dtype:
+            function = cls._reduce_function(mode, axis, source.get_axis_from_description(axis))
+            add_plan(mode, [source, axis], lambda: Plan(attributes_of(out), 0, function))
         return out
 
     @classmethod
     def _over_classes(cls, name: str, tensor: Tensor, axis: Dim, use_mask: bool) -> Tensor:
-        operation = name, id(axis)
-        is_planned = is_planned_axis(axis)
-        plan = plans.find(operation, tensor) if is_planned else None
-        if plan is not None:
-            return plan.of_one(tensor)
+        planned: Tensor | None = plans.run_or_share(name, tensor, axis)
+        if planned is not None:
+            return planned
         out: Tensor = super()._over_classes(name, tensor, axis, use_mask)
-        if is_planned:
-            raw = cls.softmax_raw if name == "softmax" else cls.log_softmax_raw
-            function = functools.partial(raw, axis=tensor.get_axis_from_description(axis))
-            plans.add(operation, [tensor], Plan(attributes_of(out), 0, function, kept=axis))
+        if is_planned_axis(axis):
+            raw = torch.softmax if name == "softmax" else torch.log_softmax
+            function = functools.partial(raw, dim=tensor.get_axis_from_description(axis))
+            add_plan(name, [tensor, axis], lambda: Plan(attributes_of(out), 0, function))
         return out
 
     @classmethod
     def matmul(cls, a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
         """See `returnn.frontend.matmul`."""
-        operation = "matmul", id(reduce)
-        is_planned = is_planned_axis(reduce)
-        plan = plans.find(operation, a, b) if is_planned else None
-        if plan is not None:
-            template, _ = plan.kept
-            return tensor_like(template, plan.attributes, plan.function(a._raw_tensor, b._raw_tensor))
+        planned: Tensor | None = plans.run_or_share("matmul", a, b, reduce)
+        if planned is not None:
+            return planned
         out: Tensor = super().matmul(a, b, reduce=reduce, use_mask=use_mask)
-        if is_planned and isinstance(reduce, Dim):
-            reduce_a, reduce_b, common, *_ = matmul_axes(a, b, [reduce])
-            if not common and len(b._dims) == 2 and reduce_a == [len(a._dims) - 1]:  # one raw product
-                multiply = functools.partial(cls.matmul_raw, transpose_b=reduce_b == [1])
-                function = functools.partial(cls.product_raw, multiply, dtype=a.dtype)
-                template = out.copy_template()  # what else the result has is not that of an operand
-                plans.add(operation, [a, b], Plan(attributes_of(out), 0, function, kept=(template, reduce)))
+        if isinstance(reduce, Dim) and is_planned_axis(reduce):
+            add_plan("matmul", [a, b, reduce], lambda: cls._matmul_plan(a, b, reduce, out))
         return out
 
+    @classmethod
+    def _matmul_plan(cls, a: Tensor, b: Tensor, reduce: Dim, out: Tensor) -> Plan | None:
+        reduce_a, reduce_b, common, *_ = matmul_axes(a, b, [reduce])
+        if common or len(b._dims) != 2 or reduce_a != [len(a._dims) - 1]:  # more than one raw product
+            return None
+        multiply = functools.partial(cls.matmul_raw, transpose_b=True) if reduce_b == [1] else torch.matmul
+        function = functools.partial(cls.product_raw, multiply, dtype=a.dtype)
+        # What else the result has is not that of an operand.
+        return Plan(attributes_of(out), out.copy_template(), function, (None, None))
 
-def _add_elementwise(operation: Any, operands: Sequence[Any], out: Tensor, function: Any) -> None:
-    plan = elementwise_plan(operands, out, function)
-    if plan is not None:
-        plans.add(operation, operands, plan)
+
+def _combine_function(kind: str, a: Any, b: Any) -> Callable[..., Any]:
+    """:return: function of raw operands; a bound can be a number"""
+    if kind in ("maximum", "minimum") and isinstance(a, Tensor) and not isinstance(b, Tensor):
+        return torch.clamp_min if kind == "maximum" else torch.clamp_max
+    return COMBINE[kind]
 
 
 def _has_int(*operands: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -41,9 +42,9 @@ COMBINE: dict[str, Callable[..., Any]] = {
 ACTIVATION: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "identity": lambda x: x,
     "log_sigmoid": torch.nn.functional.logsigmoid,
-    "relu": torch.nn.functional.relu,
+    "relu": torch.relu,
     "elu": torch.nn.functional.elu,
-    "selu": torch.nn.functional.selu,
+    "selu": torch.selu,
     "silu": torch.nn.functional.silu,
     "swish": torch.nn.functional.silu,
     "gelu": torch.nn.functional.gelu,
@@ -224,6 +225,13 @@ class RawTorchOps:
         if mode == "sum":
             return torch.sum(raw_tensor, dim=tuple(axes), dtype=raw_tensor.dtype)
         return _REDUCE[mode](raw_tensor, dim=tuple(axes))
+
+    @classmethod
+    def _reduce_function(cls, mode: str, axis: Dim, number: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        """:return: `reduce_raw` of one axis, with as little as possible left to decide"""
+        if mode in _REDUCE and mode != "sum" and axis.size:
+            return functools.partial(_REDUCE[mode], dim=number)
+        return functools.partial(cls.reduce_raw, mode=mode, axes=(number,))
 
     @staticmethod
     def matmul_raw(

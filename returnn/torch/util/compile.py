@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from returnn.config import Config
-from returnn.torch.frontend.plans import plans
+from returnn.tensor.plans import plans
 from returnn.util.errors import ConfigError, check_known
 
 _OPTIONS = ("backend", "mode", "dynamic", "fullgraph", "options")

@@ -1,4 +1,4 @@
-"""What is known of an operation on certain layouts gives what the rules give."""
+"""What is known of an operation on certain layouts gives what the rules give, by both tables of plans."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import torch
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.torch.frontend import plans as module
-from returnn.torch.frontend.plans import Plans, plans
+from returnn.tensor.plans import Plan, PythonPlanTable, attributes_of, known, plans
+from returnn.torch.frontend.plans import add_plan, use_compiled_table
 from returnn.util.errors import DimError, DtypeError
 
 A, B, C = Dim(2, name="a"), Dim(3, name="b"), Dim(4, name="c", kind=Dim.Types.Feature)
@@ -40,12 +40,19 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(params=["compiled", "python"], autouse=True)
+def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(plans, "are_used", True)
-    plans._forget()
+    before = plans._table
+    if request.param == "python":
+        plans.use_table(PythonPlanTable())
+    else:
+        use_compiled_table()
+        if isinstance(plans._table, PythonPlanTable):
+            pytest.skip("there is no compiler")
     with rf.backend_ctx("torch"):
-        yield
+        yield request.param
+    plans.use_table(before)
 
 
 def tensor(dims: tuple[Dim, ...], *, feature_dim: Dim | None = C, seed: int = 1, **options: Any) -> Tensor:
@@ -73,7 +80,7 @@ def test_plans_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
             assert described(operation(x, y)) == expected
 
 
-def test_the_second_time_little_is_called() -> None:
+def test_the_second_time_little_is_called(table: str) -> None:
     x, y = tensor((A, B, C)), tensor((C,))
     for _ in range(2):
         x + y
@@ -83,7 +90,7 @@ def test_the_second_time_little_is_called() -> None:
     x + y
     profile.disable()
     assert len(plans) == num_plans > 0
-    assert pstats.Stats(profile).total_calls < 30
+    assert pstats.Stats(profile).total_calls < (10 if table == "compiled" else 25)
 
 
 def test_labels_keep_their_dim() -> None:
@@ -108,7 +115,7 @@ def test_dims_that_become_the_same() -> None:
 
 
 def test_not_more_are_kept_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_PLANS", 10)
+    monkeypatch.setattr(known, "MAX_PLANS", 10)
     for size in range(1, 40):
         dim = Dim(size, name="dim")
         x = Tensor("x", [dim], "float32", raw_tensor=torch.ones(size))
@@ -124,7 +131,39 @@ def test_numbers_beside_integers_are_looked_at_each_time() -> None:
 
 
 def test_nothing_is_known_of_templates() -> None:
-    known = Plans()
     x = Tensor("x", [A], "float32")
-    known.add("tanh", [x], module.Plan(module.attributes_of(x), 0, torch.tanh))
-    assert not len(known)
+    add_plan("tanh", [x], lambda: Plan(attributes_of(x), 0, torch.tanh))
+    assert not len(plans)
+    assert (x + x).raw_tensor is None
+
+
+def test_what_is_kept_does_not_change_with_the_operands() -> None:
+    x = tensor((A, C))
+    for _ in range(2):
+        y = rf.tanh(x)
+    x.dtype = "bfloat16"
+    x._raw_tensor = x._raw_tensor.bfloat16()
+    x.feature_dim = A
+    assert (rf.tanh(x).dtype, rf.tanh(x).feature_dim) == ("bfloat16", A)
+    assert (y.dtype, y.feature_dim) == ("float32", C)
+
+
+def test_parameters_are_operands() -> None:
+    param = rf.Parameter([A, C])
+    for value in (1.0, 2.0):
+        param.initial = value
+        x = param * 3.0 + tensor((A, C))
+        assert type(x) is Tensor
+        numpy.testing.assert_allclose((x - tensor((A, C))).raw_tensor.detach().numpy(), value * 3, rtol=1e-5)
+
+
+def test_errors_of_the_raw_function_come_through() -> None:
+    x = tensor((A, C))
+    for _ in range(2):
+        x + x
+    y = tensor((A, C))
+    y._raw_tensor = torch.ones(5, 7)
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        x + y
+    for operands in ((), (x,) * 20, (None,), ([x],)):
+        assert plans.run("add", *operands) is None

@@ -8,7 +8,7 @@ from returnn.config import Config, set_global_config
 from returnn.engine.frontend import tasks
 from returnn.log import log
 from returnn.tensor import batch_dim
-from returnn.torch.frontend.plans import plans
+from returnn.tensor.plans import plans
 from returnn.torch.util import compile as compiling
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError
