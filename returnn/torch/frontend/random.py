@@ -40,7 +40,10 @@ class RandomTorchOps:
     def random_uniform_raw(shape: Sequence[int], dtype: str, source: RandomSource, device: str | None) -> torch.Tensor:
         """:return: floats in [0, 1)"""
         torch_dtype = RawTorchOps.as_dtype_raw(dtype)
-        return torch.rand(tuple(shape), generator=_generator(source, device), dtype=torch_dtype, device=device)
+        generator = _generator(source, device)
+        if generator is None:  # with one, `torch.compile` wants sizes that do not change
+            return torch.rand(tuple(shape), dtype=torch_dtype, device=device)
+        return torch.rand(tuple(shape), generator=generator, dtype=torch_dtype, device=device)
 
     @staticmethod
     def random_ints_raw(
