@@ -39,7 +39,7 @@ def dataset(split, *, size, streams, length, parts=1, fraction=1):
     :param fraction: of the text, from its beginning
     :return: data set, whose sequence `i * streams + k` is the part `i` of stream `k`
     """
-    ids = _ids(split, size)
+    ids = encoded(split, size)
     ids = ids[: int(len(ids) * fraction)]
     per_stream = (len(ids) - 1) // streams
     if parts > 1:
@@ -52,16 +52,17 @@ def dataset(split, *, size, streams, length, parts=1, fraction=1):
         for i in range(0, per_stream, length)
         for k in range(streams)
     ]
-    return {"class": "StaticDataset", "data": seqs, "output_dim": dict.fromkeys(("data", "classes"), (size, 1))}
+    output_dim = dict.fromkeys(("data", "classes"), (size, 1))
+    return {"class": "StaticDataset", "data": seqs, "output_dim": output_dim, "seq_ordering": "default"}
 
 
 def subwords_per_word(split, size):
     """:return: by which the loss of a subword becomes the one of a word"""
-    return len(_ids(split, size)) / sum(len(line.split()) + 1 for line in _lines(split))
+    return len(encoded(split, size)) / sum(len(line.split()) + 1 for line in _lines(split))
 
 
 @functools.cache
-def _ids(split, size):
+def encoded(split, size):
     """:return: (n,): the subwords of all lines, each of which ends with `END_OF_LINE`"""
     model = _subword_model(size)
     end = model.piece_to_id(END_OF_LINE)

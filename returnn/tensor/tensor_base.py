@@ -342,10 +342,14 @@ class TensorBase:
         return (static or others)[-1] if others else None
 
     def _guess_time_dim_axis(self) -> int | None:
-        """The first axis with sequences of different lengths; otherwise the first spatial one."""
+        """
+        The first spatial axis with sequences of different lengths; otherwise the first spatial one, or the first one
+        with lengths whose kind nobody has said, as in `Dim(None, name="time")`.
+        """
         spatial = [i for i, dim in enumerate(self._dims) if dim.kind is DimKind.Spatial]
         dynamic = [i for i in spatial if self._dims[i].is_dynamic_seq_length()]
-        return next(iter(dynamic or spatial), None)
+        of_no_kind = (i for i, dim in enumerate(self._dims) if dim.kind is None and dim.is_dynamic_seq_length())
+        return next(iter(dynamic or spatial or of_no_kind), None)
 
 
 TensorT = TypeVar("TensorT", bound=TensorBase)

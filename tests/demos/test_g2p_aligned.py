@@ -17,7 +17,10 @@ from returnn.util.backend_engine import BackendEngine
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEMO = os.path.join(ROOT, "demos", "g2p")
-MODULES = ("g2p_data", "g2p_alignment", "g2p_chunks", "g2p_ngram", "g2p_aligned", "score", "combine", "run_aligned")
+MODULES = (
+    *("g2p_data", "g2p_alignment", "g2p_chunks", "g2p_ngram", "kneser_ney"),
+    *("g2p_aligned", "score", "combine", "run_aligned"),
+)
 
 
 @pytest.fixture

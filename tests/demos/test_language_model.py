@@ -1,4 +1,4 @@
-"""The recipe of the language model in a short form: it learns more than how often each subword is."""
+"""The recipe of the language model in a short form: it learns, and perplexities are those of words."""
 
 import re
 import sys
@@ -30,7 +30,7 @@ def lm_data(monkeypatch, tmp_path):
 
     yield lm_data
     BackendEngine.selected_engine = before
-    for name in ("lm_data", "perplexity"):
+    for name in ("lm_data", "perplexity", "kneser_ney"):
         sys.modules.pop(name, None)
 
 
@@ -38,16 +38,25 @@ def test_learns_and_evaluates(lm_data, capfd):
     config = str(DEMO / "lm.config")
     assert rnn.main(["rnn.py", config, *SHORT]) == 0, capfd.readouterr()
     score = read_learning_rate_file("language-model/learning_rates")[1].error["dev_score"]
-    ids = {split: lm_data._ids(split, SIZE) for split in ("train", "valid")}
+    ids = {split: lm_data.encoded(split, SIZE) for split in ("train", "valid")}
     counts = numpy.bincount(ids["train"], minlength=SIZE) + 1.0
     assert score < -numpy.log(counts / counts.sum())[ids["valid"]].mean() - 0.1
-    assert rnn.main(["rnn.py", config, *SHORT, "++task", "eval", "++with_test", "1"]) == 0, capfd.readouterr()
-    assert re.search(r"^test: error output [\d.]+, loss output [\d.]+", capfd.readouterr().out, re.MULTILINE)
+    for split in ("valid", "test"):
+        assert rnn.main(["rnn.py", config, *SHORT, "++task", "forward", "++split", split]) == 0, capfd.readouterr()
+    import perplexity  # noqa: PLC0415
+
+    capfd.readouterr()
+    perplexity.main("language-model", SIZE)
+    table = re.findall(r"^(network|5-grams|all) +([\d.]+) +[\d.]+", capfd.readouterr().out, re.MULTILINE)
+    found = {name: float(valid) for name, valid in table}
+    assert found["all"] <= found["5-grams"] < found["network"] < SIZE**3
+    with pytest.raises(SystemExit, match="of other subwords"):
+        perplexity.main("language-model", SIZE - 1)
 
 
 def test_sequences_of_a_batch_go_on_in_the_next(lm_data):
     seqs = lm_data.dataset("valid", size=SIZE, streams=3, length=7)["data"]
-    ids = lm_data._ids("valid", SIZE)
+    ids = lm_data.encoded("valid", SIZE)
     streams = [numpy.concatenate([seq["data"] for seq in seqs[k::3]]) for k in range(3)]
     text = numpy.concatenate(streams)
     assert (text == ids[: len(text)]).all()
@@ -58,14 +67,44 @@ def test_sequences_of_a_batch_go_on_in_the_next(lm_data):
     assert len(parts) % (3 * 5) == 0
 
 
-def test_perplexity_is_that_of_words(lm_data, tmp_path, monkeypatch, capsys):
+def test_perplexity_is_that_of_words(lm_data, tmp_path, monkeypatch):
     for split in ("train", "test"):
         (tmp_path / f"{split}.txt").write_text("ab ab ab\nab ab\n \n" * 5)
     monkeypatch.setenv("LM_DATA", str(tmp_path))
-    import perplexity  # noqa: PLC0415
-
-    subwords, words = len(lm_data._ids("test", 8)), 8 * 5  # words, and the ends of lines
-    perplexity.main("test", 0.5, 8)
-    assert f"perplexity {numpy.exp(0.5 * subwords / words):.1f} " in capsys.readouterr().out
+    subwords, words = len(lm_data.encoded("test", 8)), 8 * 5  # words, and the ends of lines
+    assert lm_data.subwords_per_word("test", 8) == subwords / words
     with pytest.raises(FileNotFoundError, match="valid"):
         lm_data.dataset("valid", size=8, streams=1, length=2)
+
+
+def test_cache_counts_what_came_after_the_same_subword(lm_data, monkeypatch):
+    import perplexity  # noqa: PLC0415
+
+    text = numpy.array([1, 2, 1, 2, 1, 3, 1, 2])
+    numpy.testing.assert_allclose(perplexity.cached(text), [0, 0, 0, 1, 1, 0, 0, 2 / 3])
+    monkeypatch.setattr(perplexity, "CACHE_SIZE", 5)
+    numpy.testing.assert_allclose(perplexity.cached(text), [0, 0, 0, 1, 1, 0, 0, 1 / 2])
+
+
+def test_weights_are_those_of_the_best_mixture(lm_data):
+    import perplexity  # noqa: PLC0415
+
+    source = numpy.random.RandomState(1)
+    models = {name: source.uniform(size=200) for name in "abc"}
+    weights = perplexity.learn_weights(models)
+    best = numpy.log(perplexity.mix(models, weights)).mean()
+    for _ in range(50):
+        other = dict(zip("abc", source.dirichlet([1, 1, 1]), strict=True))
+        assert numpy.log(perplexity.mix(models, other)).mean() <= best + 1e-4
+
+
+def test_ngrams_are_a_distribution(lm_data):
+    from perplexity import KneserNey, pack_ngrams  # noqa: PLC0415
+
+    source = numpy.random.RandomState(2)
+    model = KneserNey(pack_ngrams(source.randint(0, 6, 300), order=3, bits=3), order=3, bits=3)
+    for context in source.randint(0, 6, (20, 2)):
+        ngrams = [pack_ngrams(numpy.array([*context, token]), order=3, bits=3)[-1] for token in range(6)]
+        numpy.testing.assert_allclose(model.probabilities(numpy.array(ngrams), uniform=1 / 6).sum(), 1.0)
+    with pytest.raises(ValueError, match="do not fit"):
+        pack_ngrams(numpy.arange(3), order=5, bits=13)

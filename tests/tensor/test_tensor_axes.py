@@ -182,3 +182,10 @@ def test_have_dim_tag_looks_at_what_lengths_and_labels_depend_on() -> None:
     assert btf.have_dim_tag(time, unique=True)
     assert sparse.have_dim_tag(feature)
     assert not sparse.have_dim_tag(feature, include_implicit=False)
+
+
+def test_a_dim_with_lengths_whose_kind_is_not_said_is_time_where_no_other_is():
+    unsaid, other = Dim(None, name="unsaid"), Dim(3, name="other")
+    assert Tensor("x", [batch_dim, other, unsaid], "float32").time_dim_axis == 2
+    assert Tensor("x", [batch_dim, unsaid, time], "float32").time_dim_axis == 2
+    assert Tensor("x", [batch_dim, other], "float32").time_dim_axis is None
