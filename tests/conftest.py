@@ -25,7 +25,6 @@ settings.load_profile("project")
 
 # Hundreds of processes of the tests import the toolkit. A fifth of what that costs is to compile it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 # Signals count, also if the tests run in the background of a shell, or under nohup.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

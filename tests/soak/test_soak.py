@@ -9,7 +9,7 @@ from tests.soak.training import differences, prepare, saved_epochs, write_data
 
 @pytest.mark.slow
 def test_training_under_faults_is_what_it_is_without(tmp_path):
-    result = soak(minutes=1.0, seed=1, folder=tmp_path)
+    result = soak(minutes=0.5, seed=1, folder=tmp_path)
     assert not result.problems, result.report()
     assert result.faults
     print(result.report())

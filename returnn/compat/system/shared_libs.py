@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import mmap
 import os
 import shutil
 import subprocess
@@ -71,7 +72,7 @@ def find_sym_in_exec(fn: str, sym: str) -> str | None:
     :param sym: name of a function
     :return: what `nm` says of it, None if the library does not define it
     """
-    if shutil.which("nm") is None:
+    if shutil.which("nm") is None or not _has_text(fn, sym):  # for the libraries of TensorFlow, `nm` takes seconds
         return None
     for option in ("-D", "-g"):
         result = subprocess.run(["nm", option, "--defined-only", fn], capture_output=True, text=True, check=False)
@@ -79,6 +80,15 @@ def find_sym_in_exec(fn: str, sym: str) -> str | None:
             if line.split()[-1].partition("@")[0] == sym:
                 return line
     return None
+
+
+def _has_text(fn: str, text: str) -> bool:
+    """:return: whether it is anywhere in the file"""
+    try:
+        with open(fn, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(text.encode()) >= 0
+    except (OSError, ValueError):  # there is none, or it is empty
+        return False
 
 
 def find_sgemm_libs_from_runtime() -> list[str]:
