@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from returnn.log import log
 from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.system.warn_once import forget_shown
 from tests.distribution import FilesTogether, start_of
 from tests.soak.fork_server import ForkServer
 
@@ -55,6 +56,13 @@ def whole_log_afterwards() -> Iterator[None]:
     yield
     if not all(log.verbose):
         log.initialize(verbosity=[5])
+
+
+@pytest.fixture(autouse=True)
+def warnings_come_again() -> Iterator[None]:
+    """Which warnings were shown is known to the process. Each test sees its own, whatever others have seen."""
+    yield
+    forget_shown()
 
 
 @pytest.fixture(scope="session")
