@@ -7,6 +7,7 @@ The command line: `rnn.py CONFIG [CONFIG ...] [++option value ...]`.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import os
 import platform
@@ -271,7 +272,8 @@ def finalize(error_occurred: bool = False) -> None:
     global quit_returnn
     quit_returnn = True
     how = "with an error" if error_occurred else "well"
-    print(f"ends {how}, elapsed {hms(time.monotonic() - _start_time_s)}", file=log.v4)
+    if log.initialized:  # otherwise nothing has begun
+        print(f"ends {how}, elapsed {hms(time.monotonic() - _start_time_s)}", file=log.v4)
     log.flush()
 
 
@@ -296,6 +298,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not args or any(arg in _HELP_FLAGS for arg in args):
             _print_help([arg for arg in args if arg not in _HELP_FLAGS])
             return 0 if args else 1
+        _check_command(args[0])
         with EndBySignal():
             _run(args)
     except KeyboardInterrupt as exc:
@@ -348,6 +351,13 @@ def _print_exception(exc: Exception) -> None:
     else:
         print(text.getvalue(), file=log.v5)
         log.print_error(f"error: {describe_exception(exc, place=place)}")
+
+
+def _check_command(name: str) -> None:
+    """:raises UserError: if it looks like one of the commands that come in place of a config"""
+    nearest = difflib.get_close_matches(name, ("new", "view", "tool"), n=1, cutoff=0.75)
+    if nearest and not os.path.exists(name):
+        raise UserError(f"there is no command and no config {name!r}.\n  Did you mean 'returnn {nearest[0]}'?")
 
 
 def _open_shell_at(exc: BaseException) -> None:

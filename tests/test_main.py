@@ -103,7 +103,11 @@ def test_functions_of_the_config_are_tasks(config_file, capsys):
         ),
         ("", ["++task"], "command line: '++task' has no value."),
         ("", ["--taks", "nop"], "command line: '--taks' is unknown.\n  Did you mean '--task'"),
-        ("", ["--config", "nowhere"], "config 'nowhere': No such file or directory."),
+        (
+            "",
+            ["--config", "/nowhere/a"],
+            "config '/nowhere/a': No such file or directory.\n  There is no folder '/nowhere'.",
+        ),
     ],
 )
 def test_common_mistakes_are_a_few_lines_on_stderr(config_file, capsys, text, args, message):
@@ -112,6 +116,21 @@ def test_common_mistakes_are_a_few_lines_on_stderr(config_file, capsys, text, ar
     assert message in err
     assert err.startswith("error: ")
     assert len(err.splitlines()) <= 5
+
+
+def test_names_of_configs_and_commands_that_are_not_there(config_file, tmp_path, capsys, monkeypatch):
+    config_file("task = 'nop'\n")
+    (tmp_path / "my.confag").touch()  # nearer, and no config
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.config").touch()
+    monkeypatch.chdir(tmp_path)
+    for name, message in {
+        "my.confg": "config 'my.confg': No such file or directory.\n  Did you mean 'my.config'?\n",
+        "folder": "config 'folder': Is a directory.\n  Files in it: 'folder/a.config'.\n",
+        "neww": "there is no command and no config 'neww'.\n  Did you mean 'returnn new'?\n",
+    }.items():
+        assert rnn.main(["rnn.py", name]) == 1
+        assert capsys.readouterr().err == f"error: {message}"
 
 
 def test_errors_are_in_the_log_file_too(config_file, tmp_path, capsys):
@@ -131,6 +150,14 @@ def test_errors_of_code_of_a_config_are_two_lines(config_file, capsys):
         f"error: ZeroDivisionError: division by zero\n"
         f"  In {name}, line 4, broken. With 'log_verbosity = 5', the log has the traceback.\n"
     )
+
+
+def test_errors_inside_of_the_toolkit_are_said_with_the_line_of_the_config(config_file, capsys):
+    name = config_file("from returnn.tensor import TensorDict\n\ndef broken():\n    TensorDict({'a': 3})\n")
+    assert rnn.main(["rnn.py", name, "++task", "config:broken"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: TypeError: TensorDict: 'a' should be a tensor")
+    assert f"  In {name}, line 5, broken." in error
 
 
 def test_the_log_has_a_traceback_with_variables(config_file, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -114,7 +115,8 @@ def parse_value(text: str, *, current: Any = None) -> Any:
     """
     :param text: e.g. "0.001", "True", "{'class': 'adam'}", "cpu"
     :param current: what the option was before: text stays text
-    :return: a Python literal becomes its value, everything else is text, or a list of texts if there are commas
+    :return: a Python literal or JSON becomes its value, everything else is text, or a list of texts if there are commas
+    :raises UserError: if it begins as a dict or a list does, and cannot be read as one
     """
     if isinstance(current, str):
         return text
@@ -124,4 +126,17 @@ def parse_value(text: str, *, current: Any = None) -> Any:
         pass
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if text.startswith(("{", "[")) and "," in text:
+        return _parse_brackets(text)
     return text.split(",") if "," in text else text
+
+
+def _parse_brackets(text: str) -> Any:
+    """:return: value of JSON. To split what looks like a dict or a list makes no sense"""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as exc:
+        raise UserError(
+            f"command line: cannot read the value {text!r}.\n"
+            f"  It is neither Python nor JSON ({exc.msg}, character {exc.pos + 1}). Texts need quotes; all of it, too."
+        ) from exc

@@ -16,9 +16,11 @@ from typing import Any, Literal, TextIO
 
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.files.json_text import load_json
+from returnn.util.files.near_files import hint_for_missing_file
 from returnn.util.system.py_exec import custom_exec
 
 FileType = Literal["py", "js", "txt"]
+_CONFIG_SUFFIXES = (".config", ".py", ".json", ".cfg", ".conf", ".txt", "")
 _HOW_TO_PYTHON = "\n  A Python config begins with '#!rnn.py' in its first line, or its name ends with '.py'."
 
 
@@ -58,9 +60,14 @@ def _read_file(filename: str) -> str:
         with open(filename, encoding="utf8") as file:
             return file.read()
     except OSError as exc:
-        raise ConfigError(f"config {filename!r}: {exc.strerror}.") from exc
+        near = hint_for_missing_file(filename, is_wanted=_may_be_config)
+        raise ConfigError(f"config {filename!r}: {exc.strerror}.{near}") from exc
     except UnicodeDecodeError as exc:
         raise ConfigError(f"config {filename!r}: is not UTF-8, see byte {exc.start}.") from exc
+
+
+def _may_be_config(name: str) -> bool:
+    return os.path.splitext(name)[1] in _CONFIG_SUFFIXES
 
 
 def run_python(source: ConfigSource, namespace: dict[str, Any]) -> None:

@@ -72,19 +72,31 @@ def inspect_options(config: Config) -> OptionReport:
     """:return: what is wrong with the options of the config"""
     used = config.options_read.union(*(_used_in(source) for source in config.sources))
     names = sorted(set(config.option_names()))
+    parts = [name for name in names if "." in name and name in config.command_line_options]
+    parts = [name for name in parts if name.partition(".")[0] in names]
     own = [
         name
         for name in names
         if not (name.startswith("_") or (name in KNOWN_OPTIONS and name not in OLD_NETWORK) or name in used)
         and not isinstance(config.typed_dict.get(name), ModuleType)
+        and name not in parts
     ]
     misspelt = {name: known for name in own if (known := _nearest_option(name)) is not None}
     return OptionReport(
         misspelt,
-        wrong=list(_wrong_values(config, names, used)),
+        wrong=[*map(_part_text, parts), *_wrong_values(config, names, used)],
         unsupported=[name for name in names if _is_unsupported(config, name)],
         unread=[name for name in own if name not in misspelt and not _is_code(config.typed_dict.get(name))],
         replaced=_replaced(config, used),
+    )
+
+
+def _part_text(name: str) -> str:
+    """:return: error about an option of the command line such as "network.output.n_out" """
+    option = name.partition(".")[0]
+    return (
+        f"command line: '++{name}': '++' sets whole options, not a part of {option!r}.\n"
+        "  A config can ask for such a value: config.int('size', 10) in it is what '++size 20' says, or else 10."
     )
 
 

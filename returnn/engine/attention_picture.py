@@ -12,7 +12,8 @@ import numpy
 
 from returnn.config import Config
 from returnn.datasets.static import StaticDataset
-from returnn.engine.data import dataset_option, make_dataset
+from returnn.engine.data import dataset_option, known_datasets, make_dataset
+from returnn.tensor import Dim
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.system.picture import new_figure, save_figure
 
@@ -83,11 +84,18 @@ class AttentionPlot:
         description = dataset_option(config, self.data) if isinstance(self.data, str) else self.data
         dataset = make_dataset(config, description, name="attention") if description else None
         if dataset is None:
-            raise ConfigError(f"option 'attention_plot': there is no data {self.data!r}.")
+            raise ConfigError(
+                f"option 'attention_plot': there is no data {self.data!r}.\n  {known_datasets(config)}".rstrip()
+            )
         dataset.init_seq_order(1)
         result = StaticDataset.copy_from_dataset(dataset, max_seqs=self.num_seqs)
         result.labels = {**dataset.labels, **{key: list(labels) for key, labels in self.labels.items()}}
         return result
+
+
+def short_dim_name(dim: Dim) -> str:
+    """:return: for the side of a picture, such as "time:data", without what the lengths depend on"""
+    return re.sub(r"\[[^\[\]]*\]", "", str(dim))
 
 
 @dataclass(frozen=True)

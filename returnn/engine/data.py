@@ -120,13 +120,19 @@ def load_task_dataset(config: Config, option: str) -> Dataset:
     options = {**Dataset.get_default_kwargs_eval(config), "name": name}
     dataset = make_dataset(config, description, **options) if description else None
     if dataset is None:
-        known = [key for key in ("train", *dataset_names(config)) if dataset_option(config, key)]
-        example = f" There are: {', '.join(map(repr, known))}; such as {option} = {known[-1]!r}." if known else ""
+        known = known_datasets(config)
+        example = f" {known[:-1]}; such as {option} = {known.split()[-1][:-1]}." if known else ""
         what = f"there is no data {name!r}" if value is not None else "it is not set, and there is no data 'eval'"
         raise ConfigError(
             f"option {option!r}: {what}.\n  It has to be the name of a data set, or the description of one.{example}"
         )
     return dataset
+
+
+def known_datasets(config: Config) -> str:
+    """:return: a sentence that names the data sets of a config, for messages; empty if there are none"""
+    known = [key for key in ("train", *dataset_names(config)) if dataset_option(config, key)]
+    return f"There are: {', '.join(map(repr, known))}." if known else ""
 
 
 def cache_byte_sizes(config: Config) -> dict[str, int]:

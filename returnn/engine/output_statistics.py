@@ -9,7 +9,7 @@ import numpy
 
 from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.data import load_dataset
+from returnn.engine.data import known_datasets, load_dataset
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.tensor import Tensor, TensorDict
@@ -26,7 +26,7 @@ def analyzed_dataset(config: Config) -> Dataset:
     name = config.options.analyze_dataset
     dataset = load_dataset(config, name)
     if dataset is None:
-        raise ConfigError(f"option 'analyze_dataset': there is no data {name!r}.")
+        raise ConfigError(f"option 'analyze_dataset': there is no data {name!r}.\n  {known_datasets(config)}".rstrip())
     return dataset
 
 

@@ -75,6 +75,12 @@ class Parameter(Tensor[Any]):
             raise DimError("Parameter: the dims are missing.")
         if dtype is None:
             dtype = get_default_float_dtype() if sparse_dim is None else get_default_int_dtype()
+        others = [dim for dim in dims if not isinstance(dim, Dim)]
+        if others:
+            raise DimError(
+                f"Parameter: expected dims, got {others[0]!r}.\n"
+                f"  A size becomes a dim by returnn.tensor.Dim({others[0]!r}, name='features')."
+            )
         dynamic = [str(dim) for dim in dims if dim.size is None]
         if dynamic:
             raise DimError(f"Parameter: the dims {', '.join(dynamic)} are dynamic.\n  A parameter has fixed sizes.")

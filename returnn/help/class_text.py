@@ -74,7 +74,9 @@ def class_text(title: str, cls: type, width: int, *, common: Mapping[str, Option
 def first_sentence(cls: type) -> str:
     """:return: of its documentation, with its period"""
     paragraph = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
-    sentence = re.split(r"(?<=(?<!\bal)[.]) ", paragraph)[0].rstrip(" .:,")
+    periods = (match.start() for match in re.finditer(r"(?<!\bal)[.] ", paragraph))
+    end = next((period for period in periods if paragraph.count("`", 0, period) % 2 == 0), None)  # not inside of code
+    sentence = paragraph[:end].rstrip(" .:,")
     return f"{sentence}." if sentence else ""
 
 

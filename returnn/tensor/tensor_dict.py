@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from returnn.tensor._frontend import backend_of_raw
 from returnn.tensor.dim import Dim
 from returnn.tensor.tensor import Tensor
-from returnn.util.errors import DimError
+from returnn.util.errors import ConfigError, DimError, nearest_hint
 
 if TYPE_CHECKING:
     _Description: TypeAlias = "TensorDict | Mapping[str, Any] | Sequence[Any]"
+
+
+class MissingTensorError(ConfigError, KeyError):
+    """There is no tensor of that name. It is a KeyError, too, as a dict has it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would add quotes
 
 
 class TensorDict:
@@ -49,7 +56,11 @@ class TensorDict:
                 raise TypeError(f"TensorDict: {name!r} should be a tensor, got {value!r}")
 
     def __getitem__(self, name: str) -> Tensor:
-        return self.data[name]
+        """:raises MissingTensorError: if there is no tensor of this name"""
+        try:
+            return self.data[name]
+        except KeyError:
+            raise MissingTensorError(f"there is no data {name!r}.\n  {nearest_hint(name, self.data)}") from None
 
     def __contains__(self, name: str) -> bool:
         return name in self.data

@@ -30,6 +30,9 @@ _MISSING = re.compile(r"^(?:TF Select|Custom) ops: (.*)$", re.MULTILINE)
 _LOCATION = re.compile(r'fused\["\w+:", "([^"]*)"')
 _MOST_PLACES = 5  # named for an operation
 _OTHER_FORMATS = "  Possible are the formats 'saved_model' and 'frozen', or a network without these layers."
+_WITHOUT_LOOP = (
+    "  Possible are the formats 'saved_model' and 'frozen'. Loops, as those of a beam search, often are the reason."
+)
 
 
 def to_tflite(graph_def: Any, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> bytes:
@@ -156,7 +159,8 @@ def _explained(text: str, graph_def: Any) -> str:
     place = _LOCATION.search(reason)
     where = f"operation {place[1]!r}: " if place else ""
     reason = reason.rpartition("error: ")[2].strip() or "it does not say why"
-    return f"format 'tflite': {where}the converter of TensorFlow refuses it: {reason}\n{_OTHER_FORMATS}"
+    hint = _OTHER_FORMATS if place else _WITHOUT_LOOP
+    return f"format 'tflite': {where}the converter of TensorFlow refuses it: {reason}\n{hint}"
 
 
 def _places_of(op: str, graph_def: Any) -> str:

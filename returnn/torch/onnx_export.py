@@ -189,6 +189,11 @@ def export_to_onnx(
     import_optional("onnx", needed_for=_NEEDED_FOR)
     function = config.opt_typed_value(forward_step, None)
     if not callable(function):
+        if config.opt_typed_value("network") is not None:
+            raise ConfigError(
+                "ONNX: models in PyTorch become it, with `get_model` and `forward_step`; the config has layers.\n"
+                "  'returnn tool export-model' makes a SavedModel, a frozen graph or TensorFlow Lite of it."
+            )
         raise ConfigError(f"option {forward_step!r}: there is no function of this name in the config.")
     inputs = _inputs(config, extern_data, input_names)
     runner = TorchRunner(config)

@@ -159,6 +159,15 @@ def test_flags(load, tmp_path):
     assert config.command_line_options == {"task", "batch_size", "log_verbosity", "load_config", "a"}
 
 
+def test_json_on_the_command_line():
+    config = Config()
+    config.parse_cmd_args(
+        ["++extern_data", '{"data": {"dim": 2, "sparse": true}, "other": null}', "++a", "x,y", "++b", "{x}"]
+    )
+    assert config.typed_dict["extern_data"] == {"data": {"dim": 2, "sparse": True}, "other": None}
+    assert (config.typed_dict["a"], config.typed_dict["b"]) == (["x", "y"], "{x}")
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -166,6 +175,11 @@ def test_flags(load, tmp_path):
         (["--tsk", "x"], "command line: '--tsk' is unknown.\n  Did you mean '--task'?"),
         (["word"], "command line: 'word' is unknown.\n  Options are set with '++option value'."),
         (["--task"], "command line: argument -x/--task: expected one argument."),
+        (
+            ["++a", "{'b': 1, 'c}"],
+            "command line: cannot read the value \"{'b': 1, 'c}\".\n  It is neither Python nor JSON (",
+        ),
+        (["++a", "[0.1, 0.2"], "command line: cannot read the value '[0.1, 0.2'.\n"),
     ],
 )
 def test_wrong_command_lines(args, message):

@@ -44,6 +44,15 @@ def test_misspelt_option_of_the_command_line():
         check_options(config)
 
 
+def test_part_of_an_option_on_the_command_line_is_an_error():
+    config = Config({"network": {"output": {"class": "copy"}}})
+    config.parse_cmd_args(["++network.output.n_out", "5", "++own.name", "1"])
+    with pytest.raises(
+        ConfigError, match=r"'\+\+network.output.n_out': '\+\+' sets whole options, not a part of 'network'"
+    ):
+        check_options(config)
+
+
 def test_allow_unknown_options_only_warns():
     warning = _warning(Config({"learning_rat": 0.1, "allow_unknown_options": True}))
     assert warning == f"WARNING: {unread_text(['learning_rat'])}\n"

@@ -261,3 +261,10 @@ def test_variables_of_a_graph_keep_their_initial_value() -> None:
             param.initial = 1.0
         with pytest.raises(UserError, match="it was used already, so it cannot move"):
             param.to(dtype="float64")
+
+
+def test_a_size_is_no_dim() -> None:
+    with pytest.raises(
+        DimError, match=r"^Parameter: expected dims, got 32.\n  A size becomes a dim by .*Dim\(32, name="
+    ):
+        rf.Parameter([rows, 32])  # type: ignore[list-item]

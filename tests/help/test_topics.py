@@ -110,6 +110,13 @@ def test_all_classes_have_a_whole_sentence(kind):
         assert f"\n{name.removesuffix('optimizer')} " in listed
 
 
+def test_a_sentence_does_not_end_inside_of_code():
+    class Sums:
+        """Up to each frame: `x[0] + ... + x[t]`. The first one is 0."""
+
+    assert first_sentence(Sums) == "Up to each frame: `x[0] + ... + x[t]`."
+
+
 def test_descriptions_of_axes():
     text = help_text("axis", width=120)
     assert re.search(r'^"B", "batch" +the batch axis$', text, re.MULTILINE)

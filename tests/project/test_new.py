@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import returnn.__main__ as rnn
+from returnn.config.current import current_config
 from returnn.project.new import KINDS, new_project
 from returnn.util.backend_engine import BackendEngine
 
@@ -32,6 +33,7 @@ def test_config_is_right_and_trains(kind, tmp_path, monkeypatch, without_module,
     monkeypatch.chdir("my-project")
     monkeypatch.syspath_prepend(str(tmp_path / "my-project"))
     assert rnn.main(["rnn.py", "train.config", "++task", "check"]) == 0, capfd.readouterr()
+    assert "WARNING" not in capfd.readouterr().out
     options = ["++num_epochs", "1", "++max_seqs", "10", "-v", "3"]
     assert rnn.main(["rnn.py", "train.config", *options]) == 0, capfd.readouterr()
     assert any(name.startswith("network.001") for name in os.listdir("model"))
@@ -77,6 +79,8 @@ def test_texts_of_a_user(kind, tmp_path, monkeypatch, without_module, capfd):
     assert "make-vocab" in (tmp_path / "mine" / "README.md").read_text()
     assert rnn.main(["rnn.py", "train.config", "++task", "check"]) == 0, capfd.readouterr()
     assert "of 6 labels" in capfd.readouterr().out
+    inputs = current_config().typed_dict["extern_data"]  # with them, a server takes texts
+    assert all("vocab" in description for description in inputs.values())
 
 
 @pytest.mark.parametrize("kind", ["ctc", "attention"])

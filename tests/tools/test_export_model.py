@@ -183,6 +183,16 @@ def test_mistakes_about_the_new_file(tool, model, tmp_path):
     )
 
 
+def test_a_model_of_pytorch_becomes_onnx(tool, tmp_path):
+    path = tmp_path / "my.config"
+    path.write_text("#!rnn.py\nbackend = 'torch'\ndef get_model(**_): pass\n")
+    error = tool("export_model", path, tmp_path / "a", "--verbosity", 1)[2]
+    assert error.startswith(
+        "error: the model is one of PyTorch (option 'backend'), of which 'returnn tool torch-export"
+    )
+    assert "frozen (frozen graph, a file .pb)" in error
+
+
 def test_what_cannot_be_exported(tool, model, tmp_path):
     (tmp_path / "there").mkdir()
     assert tool("export_model", model, tmp_path / "there", "--verbosity", 1)[2] == (

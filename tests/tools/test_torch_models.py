@@ -102,6 +102,15 @@ def test_onnx_of_a_whole_model(tool, model, tmp_path, inputs):
     assert ("output output:size1" in out) == (inputs is not None)
 
 
+def test_onnx_of_layers_is_not_possible(tool, tmp_path):
+    path = tmp_path / "layers.config"
+    path.write_text("#!rnn.py\nnetwork = {}\n")
+    pytest.importorskip("onnx")
+    error = tool("torch_export_to_onnx", path, "net.001", tmp_path / "a.onnx")[2]
+    assert error.startswith("error: ONNX: models in PyTorch become it")
+    assert "'returnn tool export-model' makes" in error
+
+
 def test_onnx_of_one_step_of_a_decoder(tool, model, tmp_path):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")

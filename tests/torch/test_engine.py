@@ -359,7 +359,9 @@ def test_an_imported_model_that_is_missing(option, tmp_path):
 
 
 def test_a_model_that_does_not_fit(trained, tmp_path):
-    with pytest.raises(CheckpointError, match=r"'conv.filter'.* has the shape \[3, 9, 5\] in the model, but \[3"):
+    with pytest.raises(
+        CheckpointError, match=r"'conv.filter'.* has the shape \[3, 9, 5\] in the model, but \[3.*\n  Was the"
+    ):
         tasks.evaluate(config(trained, task="eval", get_model=lambda **_: small_model.Model(hidden=5)))
     with pytest.raises(ConfigError, match="there is no model to work on"):
         tasks.evaluate(config(tmp_path, task="eval"))
@@ -405,6 +407,7 @@ def test_check_shows_modules_and_computes_nothing(tmp_path, capsys):
     tasks.check(config(tmp_path, task="check", get_model=get_model))
     output = capsys.readouterr().out
     assert "  conv: Conv1d, 28,000,000 parameters" in output
+    assert "[4*hidden=4000000, hidden=1000000] float32" in output  # of the LSTM
     assert "    filter: [filter-dim0=3, feature=9, hidden=1000000] float32" in output
     assert "loss ce: [" in output
     assert "no errors" in output
@@ -415,6 +418,22 @@ def test_check_shows_modules_and_computes_nothing(tmp_path, capsys):
     with pytest.raises(ConfigError, match="the check found 1 error"):
         tasks.check(config(tmp_path, task="check", train_step=wrong_step))
     assert "1. train_step: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimizer": {"class": "adamm"}}, "there is no optimizer 'adamm'"),
+        ({"optimizer": {"class": "adam", "lr": 1}}, "option 'optimizer': "),
+        ({"search_metrics": ["werr"]}, "option 'search_metrics': there is no metric 'werr'"),
+        ({"get_model": lambda **_: small_model.Model}, "returned the class Model.\n  It has to return a model of it"),
+        ({"train_step": lambda extern_data, **_: extern_data["dta"]}, "no data 'dta'.\n  Did you mean 'data'?"),
+    ],
+)
+def test_check_finds_what_a_training_would_end_with(tmp_path, capsys, options, message):
+    with pytest.raises(ConfigError, match="the check found 1 error"):
+        tasks.check(config(tmp_path, task="check", forward_step=None, **options))
+    assert message in capsys.readouterr().out
 
 
 def test_check_knows_that_a_batch_has_sequences(tmp_path, capsys):

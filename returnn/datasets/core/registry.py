@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from returnn.config import Config, get_global_config
 from returnn.datasets.core.dataset import Dataset
-from returnn.util.errors import ConfigError, check_known, nearest_hint
+from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 from returnn.util.file_cache import get_instance
 
 DatasetDict: TypeAlias = dict[str, Any]
@@ -158,9 +158,9 @@ def _take_class(options: DatasetDict) -> type[Dataset]:
 
 
 def _construct(cls: type[Dataset], options: DatasetDict) -> Dataset:
-    where = (
-        f"data set {options['name']!r} (class {cls.__name__!r})" if options.get("name") else f"class {cls.__name__!r}"
-    )
+    where = f"class {cls.__name__!r}"
+    if options.get("name"):
+        where = f"data set {options['name']!r} ({where})"
     params = _options_of(cls)
     public = {name for name in params if not name.startswith("_")}
     for option in options:
@@ -171,8 +171,13 @@ def _construct(cls: type[Dataset], options: DatasetDict) -> Dataset:
         raise ConfigError(
             f"{where}: option {missing[0]!r} is missing.\n  Given: {', '.join(sorted(options)) or 'none'}."
         )
-    dataset = cls(**options)
-    dataset.initialize()
+    try:
+        dataset = cls(**options)
+        dataset.initialize()
+    except UserError as exc:
+        if type(exc) is not UserError:  # those of configs and data name the data set, or another one in it
+            raise
+        raise ConfigError(f"{where}: {exc}") from exc
     return dataset
 
 

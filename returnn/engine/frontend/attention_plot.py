@@ -8,7 +8,13 @@ import numpy
 
 from returnn.config import Config
 from returnn.datasets.static import StaticDataset
-from returnn.engine.attention_picture import AttentionPlot, PictureAxis, draw_attention, picture_filename
+from returnn.engine.attention_picture import (
+    AttentionPlot,
+    PictureAxis,
+    draw_attention,
+    picture_filename,
+    short_dim_name,
+)
 from returnn.engine.frontend.batch_arrays import ArrayBatch
 from returnn.engine.tasks import make_engine
 from returnn.forward_iface import ForwardCallbackIface
@@ -86,7 +92,7 @@ class _Pictures(ForwardCallbackIface):
     ) -> PictureAxis:
         """:return: with the names of the labels, where there are any"""
         if name is None:
-            return PictureAxis(weights.dims[axis].name or "frames", None)
+            return PictureAxis(short_dim_name(weights.dims[axis]), None)
         check_known("output or data key", name, {**self._templates.data, **outputs.data}, where=f"{_WHERE}, {option}")
         labels, template = self._data.get(tag, {}).get(name), self._templates.data.get(name)
         if name in outputs.data:

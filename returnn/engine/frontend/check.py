@@ -8,6 +8,7 @@ dims show within a second, also of a model that no memory would be enough for.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,10 +19,14 @@ from returnn.engine.data import dataset_names, load_dataset, load_first_sequence
 from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
+from returnn.engine.hypothesis_files import check_file_format
 from returnn.log import log
 from returnn.tensor import Tensor, TensorDict, batch_dim
+from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError, UserError
+from returnn.util.python.optional_import import import_part
 from returnn.util.texts.counted import counted
+from returnn.util.texts.text_scores import check_metrics
 
 _INDENT = "  "
 
@@ -32,7 +37,7 @@ def check_model(config: Config) -> None:
     :raises ConfigError: if there is an error
     """
     errors = _option_errors(config)
-    looked_at = ["options"]
+    looked_at = ["options", "optimizer"]
     templates: TensorDict | None = None
     try:
         templates = extern_data_of_config(config)
@@ -62,7 +67,29 @@ def _option_errors(config: Config) -> list[str]:
     for text in warnings_about(options.replaced, options.unread):
         log.print_warning(text)
     unsupported = [unsupported_text(name, config.options.backend) for name in options.unsupported]
-    return [*(f"config: {text}" for text in misspelt if is_error), *unsupported, *options.wrong]
+    return [
+        *(f"config: {text}" for text in misspelt if is_error),
+        *unsupported,
+        *options.wrong,
+        *_choice_errors(config),
+    ]
+
+
+def _choice_errors(config: Config) -> list[str]:
+    """:return: errors of options that choose something by name"""
+    is_torch = BackendEngine.is_torch_selected()
+    module = import_part("returnn.torch.optim.optimizer_choice" if is_torch else "returnn.tf.updater.optimizer_choice")
+    errors = []
+    for check in (
+        lambda: module.choose_optimizer(config.options.optimizer if is_torch else config),
+        lambda: check_metrics(config.options.search_metrics, where="option 'search_metrics'"),
+        lambda: check_file_format(config.options.search_output_file_format),
+    ):
+        try:
+            check()
+        except UserError as exc:
+            errors.append(str(exc))
+    return errors
 
 
 @contextlib.contextmanager
@@ -163,5 +190,5 @@ def _dims(tensor: rf.Tensor) -> str:
 def _short(dim: rf.Dim) -> str:
     if dim.is_batch_dim():
         return "B"
-    name = dim.name or "dim"
+    name = dim.name or re.sub(rf"\({dim.size}\)$", "", dim.short_repr())  # of what it was computed from
     return f"{name}={dim.size}" if dim.size is not None else name

@@ -50,6 +50,11 @@ class ModelFunctions:
         model = self._call("get_model", epoch=epoch, step=step)
         if model is None:
             raise ConfigError("option 'get_model': the function returned None.\n  It has to return the model.")
+        if isinstance(model, type):
+            raise ConfigError(
+                f"option 'get_model': the function returned the class {model.__name__}.\n"
+                f"  It has to return a model of it: {model.__name__}()."
+            )
         return model
 
     def train_step(

@@ -14,6 +14,8 @@ from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.files.checkpoint_files import CheckpointError
 from returnn.util.texts.counted import counted
 
+_IF_CHANGED = "Was the model changed? A new 'model' begins anew."
+
 
 @dataclass(frozen=True)
 class ValuesToPreload(PreloadedFile):
@@ -95,18 +97,19 @@ def check_fit(
         raise CheckpointError(
             f"checkpoint {filename!r}: it lacks {counted(len(missing), 'parameter')} of the model, such as "
             f"{missing[0]!r}.\n"
-            f"  {nearest_hint(missing[0], values)} 'load_ignore_missing_vars' leaves them as they are."
+            f"  {nearest_hint(missing[0], values)} {_IF_CHANGED}\n"
+            "  'load_ignore_missing_vars' leaves them as they are."
         )
     unknown = [name for name in values if name not in parameters and not other_names(name)]
     if unknown:
         raise CheckpointError(
             f"checkpoint {filename!r}: the model has no parameter {unknown[0]!r}"
             f"{f', nor {len(unknown) - 1} others' if len(unknown) > 1 else ''}.\n"
-            f"  {nearest_hint(unknown[0], parameters)}"
+            f"  {nearest_hint(unknown[0], parameters)} {_IF_CHANGED}"
         )
     for name, parameter in parameters.items():
         if name in values and name not in leave_out:
             try:
                 check_shape(parameter, values[name], where=f"parameter {name!r}")
             except ConfigError as exc:
-                raise CheckpointError(f"checkpoint {filename!r}: {exc}") from exc
+                raise CheckpointError(f"checkpoint {filename!r}: {exc}\n  {_IF_CHANGED}") from exc

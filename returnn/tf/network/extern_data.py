@@ -22,6 +22,7 @@ from returnn.tf.network.float_dtype import float_dtype_of_config
 from returnn.util.errors import ConfigError, nearest_hint
 
 tf1 = tf.compat.v1
+_DELAYED = "LmDataset and some others have it with the option 'add_delayed_seq_data'."
 
 
 class MissingData(ConfigError):
@@ -32,7 +33,8 @@ class MissingData(ConfigError):
         :param key: what is missing
         :param have: what is there
         """
-        super().__init__(f"extern_data: the dataset has no {key!r}.\n  {nearest_hint(key, have)}")
+        hint = f" {_DELAYED}" if key == "delayed" else ""
+        super().__init__(f"extern_data: the dataset has no {key!r}.\n  {nearest_hint(key, have)}{hint}")
         self.key = key
 
 

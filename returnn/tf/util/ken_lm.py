@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.util.errors import ConfigError
+from returnn.util.files.near_files import check_file
 from returnn.util.python.optional_import import import_optional
 
 _MAX_STATES = 100_000
@@ -31,12 +32,12 @@ class KenLm:
         :raises ConfigError: if it cannot be read
         """
         self._kenlm = import_optional("kenlm", needed_for="language models by KenLM")
-        if not os.path.exists(filename):
-            raise ConfigError(f"KenLM: there is no file {filename!r}.")
+        check_file(filename, where="KenLM")
         try:
             self._model = self._kenlm.Model(filename, self._quiet_config())
         except (OSError, RuntimeError) as exc:
-            raise ConfigError(f"KenLM: {filename!r} cannot be read: {exc}") from exc
+            reason = re.sub(r"^.* threw (\w+Exception)\. ", r"\1: ", str(exc), flags=re.DOTALL)  # without names of C++
+            raise ConfigError(f"KenLM: {filename!r} cannot be read: {reason}") from exc
         self._known: dict[tuple[str, ...], tuple[Any, float]] = {}
 
     def score(self, words: Sequence[str]) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from returnn.util.errors import UserError
+from returnn.util.files.near_files import hint_for_missing_file
 
 
 def open_maybe_gzip(filename: str) -> BinaryIO:
@@ -18,7 +19,8 @@ def open_maybe_gzip(filename: str) -> BinaryIO:
     try:
         return cast(BinaryIO, gzip.open(filename, "rb")) if filename.endswith(".gz") else open(filename, "rb")
     except OSError as exc:
-        raise UserError(f"Cannot open the file {filename!r}: {exc.strerror or exc}.") from exc
+        near = hint_for_missing_file(filename) if isinstance(exc, FileNotFoundError) else ""
+        raise UserError(f"Cannot open the file {filename!r}: {exc.strerror or exc}.{near}") from exc
 
 
 def read_bytes(filename: str) -> bytes:

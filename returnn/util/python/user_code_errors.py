@@ -7,10 +7,11 @@ import sysconfig
 import traceback
 
 _MAX_CHARS = 300
+_PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # the toolkit
 _NOT_OF_USERS = tuple(
     os.path.join(os.path.realpath(folder), "")
     for folder in {
-        os.path.dirname(os.path.dirname(__file__)),
+        _PACKAGE_FOLDER,
         *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     }
 )

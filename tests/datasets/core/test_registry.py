@@ -205,3 +205,13 @@ def test_labels_as_text():
     dataset.labels["words"] = ["hello", "world"]
     assert dataset.serialize_data("words", np.array([1, 0])) == "world hello"
     assert dataset.serialize_data("words", np.array(1)) == "world"
+
+
+def test_a_file_that_is_not_there_is_said_with_the_data_set(tmp_path):
+    (tmp_path / "train.txt").touch()
+    with pytest.raises(ConfigError) as info:
+        init_dataset({"class": "LmDataset", "corpus_file": str(tmp_path / "tain.txt"), "orth_vocab": {}, "name": "dev"})
+    assert str(info.value) == (
+        f"data set 'dev' (class 'LmDataset'): Cannot open the file '{tmp_path}/tain.txt': No such file or directory.\n"
+        f"  Did you mean '{tmp_path}/train.txt'?"
+    )

@@ -9,7 +9,13 @@ import numpy
 
 from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.attention_picture import AttentionPlot, PictureAxis, draw_attention, picture_filename
+from returnn.engine.attention_picture import (
+    AttentionPlot,
+    PictureAxis,
+    draw_attention,
+    picture_filename,
+    short_dim_name,
+)
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.log import log
 from returnn.tensor import Dim, Tensor, batch_dim
@@ -148,7 +154,7 @@ class _Pass:
     ) -> PictureAxis:
         """:return: with the names of the labels, where there are any"""
         if ids is None or ids.ndim != 1:
-            return PictureAxis(dim.name or "frames", None)
+            return PictureAxis(short_dim_name(dim), None)
         vocab = output.vocab if output is not None else self.session.network.extern_data.data[key].vocab
         names = vocab.labels if vocab is not None else self.dataset.labels.get(key or "")
         labels = [str(label) if names is None else str(names[label]) for label in ids[:length]]

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from returnn.config.current import MODULE_NAME
+from returnn.tf.layers.options.other_names import LAYERS, LOSSES
 from returnn.tf.layers.options.past import current_class, hint_for_class
 from returnn.util.errors import ConfigError, nearest_hint
 
@@ -102,9 +103,15 @@ def _look_up(name: Any, classes: dict[str, Any], kind: str) -> Any:
         instead = hint_for_class(name)
         if instead is not None:
             raise ConfigError(f"the {kind} {name!r} is no more.\n  Instead: {instead}.")
-        hint = nearest_hint(name, classes) if isinstance(name, str) else f"Got {name!r}."
-        raise ConfigError(f"there is no {kind} {name!r}.\n  {hint}")
+        raise ConfigError(f"there is no {kind} {name!r}.\n  {_hint_for_unknown(name, classes, kind)}")
     return classes[name]
+
+
+def _hint_for_unknown(name: Any, classes: dict[str, Any], kind: str) -> str:
+    if not isinstance(name, str):
+        return f"Got {name!r}."
+    here = (LOSSES if kind == "loss" else LAYERS).get(name.lower())
+    return nearest_hint(name, classes) if here is None else f"Here, it is {here}."
 
 
 def _load_all() -> None:

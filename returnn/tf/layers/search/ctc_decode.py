@@ -16,6 +16,7 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.search.choice_scores import log_scores
 from returnn.tf.util import ken_lm
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.files.near_files import check_file
 from returnn.util.numbers.ctc_search import CtcSearch, LmScore, SpelledWords
 from returnn.util.texts.counted import counted
 
@@ -74,6 +75,8 @@ class CtcDecodeLayer(LayerBase):
             )
         if beam_size == 1 and self._asks_python():
             raise ConfigError(f"{self.where()}: 'lexicon', 'lm_file' and 'insertion_score' need a 'beam_size' above 1.")
+        for option, filename in (("lexicon", lexicon), ("lm_file", lm_file)):
+            check_file(filename, where=f"{self.where()}: option {option!r}")
 
     def _asks_python(self) -> bool:
         """:return: whether scores of TensorFlow's own search are not enough"""

@@ -8,6 +8,7 @@ import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.losses.sequence_losses import EditDistanceLoss
 from returnn.tf.layers.search.beam import Beam
 from returnn.tf.layers.search.choice import BaseChoiceLayer, ChoiceLayer
 from returnn.tf.layers.search.search_choices import SearchChoices
@@ -33,6 +34,12 @@ class DecideLayer(BaseChoiceLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source without its beam"""
+        if isinstance(self.loss, EditDistanceLoss) and self.network.beams.of(source) is None:
+            self.warning = (
+                f"{self.where()}: without a search, there is nothing to decide: the loss 'edit_distance' compares what"
+                " the source is in the training, with 'choice' the target itself, and is 0."
+                " 'only_on_search': True leaves it out."
+            )
         return _decided(self, source, length_normalization=self.length_normalization)
 
     @classmethod

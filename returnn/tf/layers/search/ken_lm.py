@@ -16,6 +16,7 @@ from returnn.tf.layers.values.constant import zeros_like_template
 from returnn.tf.layers.values.ranges import number_of_step
 from returnn.tf.util import ken_lm
 from returnn.util.errors import ConfigError
+from returnn.util.files.near_files import check_file
 from returnn.util.not_specified import NotSpecified
 from returnn.util.texts.counted import counted
 
@@ -56,6 +57,9 @@ class KenLmStateLayer(_ConcatInputLayer):
         :param debug: print texts and scores
         """
         super().__init__(**kwargs)
+        if isinstance(lm_file, str):
+            check_file(lm_file, where=f"{self.where()}: option 'lm_file'")
+        check_file(vocab_file, where=f"{self.where()}: option 'vocab_file'")
         self.lm_file = lm_file
         self.vocab_file = vocab_file
         self.vocab_unknown_label = vocab_unknown_label

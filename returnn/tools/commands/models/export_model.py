@@ -19,8 +19,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_config(parser, "config", help="file of a config")
     parser.add_argument("output", help="the new file or folder; by its suffix: .pb, .tflite, or none for a SavedModel")
     parser.add_argument("--checkpoint", help="with the parameters. Default: the newest one, or 'load_epoch'")
-    formats = ", ".join(f"{name} ({what})" for name, what in MODEL_FORMATS.items())
-    parser.add_argument("--format", help=f"in place of the suffix: {formats}")
+    parser.add_argument("--format", help=f"in place of the suffix: {_formats()}")
     parser.add_argument("--search", type=int, default=0, choices=(0, 1), help="1: with beam search")
     parser.add_argument("--verbosity", type=int, default=4, help="of the log, 1 to 5")
     return parser
@@ -33,6 +32,11 @@ def main(args: argparse.Namespace) -> None:
     required_file_of(args, "--config", what="a config")
     kind = args.format or _format_of(args.output)
     config = init_config(args, verbosity=args.verbosity, task="search" if args.search else "forward")
+    if config.options.backend == "torch":
+        raise UserError(
+            "the model is one of PyTorch (option 'backend'), of which 'returnn tool torch-export-to-onnx' makes ONNX.\n"
+            f"  Those of TensorFlow become {_formats()}."
+        )
     epoch, newest = model_of_task(config)
     checkpoint = args.checkpoint or newest
     if checkpoint is None:
@@ -43,6 +47,10 @@ def main(args: argparse.Namespace) -> None:
     model = export.freeze(config, checkpoint, mode, epoch=epoch or 1)
     export.write_model(model, args.output, kind)
     print(f"{model}\nwrote {args.output}: {MODEL_FORMATS[kind]}")
+
+
+def _formats() -> str:
+    return ", ".join(f"{name} ({what})" for name, what in MODEL_FORMATS.items())
 
 
 def _format_of(output: str) -> str:

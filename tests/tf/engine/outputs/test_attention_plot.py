@@ -4,8 +4,9 @@ import tensorflow as tf
 
 from returnn.config import Config
 from returnn.engine import attention_picture
-from returnn.engine.attention_picture import PictureAxis, draw_attention
+from returnn.engine.attention_picture import PictureAxis, draw_attention, short_dim_name
 from returnn.log import log
+from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.engine.outputs import attention_plot
 from returnn.tf.engine.outputs.attention_plot import plot_attention
 from returnn.util.errors import ConfigError
@@ -91,6 +92,7 @@ def test_labels_and_names(tmp_path, pictures):
     assert options["source"] == PictureAxis("letters", ["x", "y", "x"])
     assert options["target"] == PictureAxis("classes", ["X", "Z", "</s>"])
     assert options["title"] == "x/1"
+    assert short_dim_name(Dim(Tensor("lengths", [batch_dim], "int32"), name="time:var:extern_data:data")) == "time:data"
 
 
 def test_pictures_are_beside_the_model(tmp_path, capsys):

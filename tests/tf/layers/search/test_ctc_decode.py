@@ -1,5 +1,7 @@
 """The layer `ctc_decode`: best path, prefix beam search, lexicon, language model."""
 
+import os
+
 import numpy
 import pytest
 import tensorflow as tf
@@ -122,7 +124,9 @@ def test_language_model(tmp_path):
             "has 4 classes, of which 0 is blank, but the target 'classes' has 3 labels.\n  Expected 'n_out' of",
         ),
         ({"lexicon": "x", "beam_size": 2, "loss": "edit_distance"}, "so that no 'loss' can compare them."),
-        ({"lexicon": "x", "beam_size": 2, "with_vocab": False}, "option 'lexicon': the names of the labels are not"),
+        ({"lexicon": "x", "beam_size": 2}, "option 'lexicon': there is no file 'x'."),
+        ({"lm_file": "x", "beam_size": 2}, "option 'lm_file': there is no file 'x'."),
+        ({"lexicon": os.devnull, "beam_size": 2, "with_vocab": False}, "option 'lexicon': the names of the labels are"),
     ],
     ids=str,
 )

@@ -141,9 +141,10 @@ def test_debug_prints_texts_and_scores(lm_file, vocab_file, capfd):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lm_file": "missing.arpa", "vocab_file": "VOCAB"}, "KenLM: there is no file 'missing.arpa'."),
+        ({"lm_file": "missing.arpa", "vocab_file": "VOCAB"}, "'lm_file': there is no file 'missing.arpa'."),
+        ({"lm_file": "LM", "vocab_file": "missing.vocab"}, "'vocab_file': there is no file 'missing.vocab'."),
         ({"lm_file": "LM"}, "the option 'vocab_file' is required, as the source"),
-        ({"lm_file": "VOCAB", "vocab_file": "VOCAB"}, "cannot be read"),
+        ({"lm_file": "VOCAB", "vocab_file": "VOCAB"}, "cannot be read: FormatLoadException: "),
     ],
 )
 def test_errors(lm_file, vocab_file, options, message):
