@@ -47,6 +47,7 @@ class InnerLosses:
         self.batch = batch
         self._num = {key: num_losses(desc) for key, desc in options.items()}
         self._regularized = [key for key, desc in options.items() if _is_regularized(desc, _REGULARIZATION)]
+        self._has_condition = any(map(_has_condition_with_losses, options.values()))
         self._output_is_regularized = any(_is_regularized(desc, _REGULARIZATION[1:]) for desc in options.values())
         self._holders: dict[str, list[LossHolder]] = {}
         self._values: dict[str, list[dict[str, Any]]] = {}  # raw scalars, of each loss
@@ -71,6 +72,11 @@ class InnerLosses:
             raise ConfigError(
                 f"{layer.where()}: layers inside of it cannot have 'darc1' or 'spatial_smoothing' in a loop, as these\n"
                 "  are about all frames of a layer, which are not kept. 'L2' and losses are possible."
+            )
+        if self._has_condition:
+            raise ConfigError(
+                f"{layer.where()}: in a loop, a 'cond' inside of it cannot have losses or 'L2'.\n"
+                "  Give it one condition for both, or move the loss behind it."
             )
         assert self.batch is not None
         parts = {key: templates_of_frame(num, self.batch) for key, num in self._num.items()}
@@ -199,6 +205,14 @@ def _sum_of(layer: LayerBase, a: LossHolder, b: LossHolder) -> LossHolder:
 def _scalar(value: Any) -> Tensor:
     raw = tf.cast(0.0 if value is None else value, tf.float32)
     return Tensor("loss", dims=(), dtype="float32", raw_tensor=raw)
+
+
+def _has_condition_with_losses(desc: Any) -> bool:
+    if not isinstance(desc, Mapping):
+        return False
+    if desc.get("class") == "cond" and (num_losses(desc) or _is_regularized(desc, _REGULARIZATION)):
+        return True
+    return any(map(_has_condition_with_losses, desc.values()))
 
 
 def _is_regularized(desc: Any, options: tuple[str, ...]) -> bool:

@@ -58,7 +58,7 @@ class CondLayer(NoSourcesLayer):
         self._made: dict[str, LayerBase] = {}
         self._states = CondStates(self)
         self._losses = InnerLosses(
-            {"true_layer": true_layer.options, "false_layer": false_layer.options},
+            {"true_layer": true_layer.described(), "false_layer": false_layer.described()},
             batch=self.batch_of_frame(),
         )
 
@@ -201,6 +201,13 @@ class _Branch:
         else:
             network.subnets.pop(self.name, None)
         return layer
+
+    def described(self) -> dict[str, Any] | None:
+        """:return: the options, with those of conditions in them; None if the layer exists already"""
+        if self.options is None:
+            return None
+        options = {key: x.described() if isinstance(x, _Branch) else x for key, x in self.options.items()}
+        return {**options, "class": self.layer_class.layer_class}
 
     def layers(self) -> list[LayerBase]:
         """:return: the layer, or what it depends on"""

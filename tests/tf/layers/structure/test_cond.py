@@ -3,6 +3,7 @@
 import numpy
 import pytest
 
+from returnn.util.errors import ConfigError
 from tests.tf.layers.layer_net import LayerNet, batch_of
 
 DENSE = {"class": "linear", "activation": None, "n_out": 4, "from": "data"}
@@ -39,3 +40,38 @@ def test_both_layers_are_made_where_it_depends_on_data():
     net = LayerNet({"largest": largest, "flag": flag, "x": COND}, fetch=("x",))
     names = {param.op.name for param in net.net.get_params_list()}
     assert names == {f"{layer}/{name}" for layer in ("x", "x/hidden", "x/output") for name in "Wb"}
+
+
+def in_two_conditions(layer, source):
+    """:return: the layer in a condition in a condition, both depend on data"""
+    largest = {"class": "reduce", "mode": "max", "axes": ["B", "T"], "from": "base:data:ids"}
+    flag = {"class": "compare", "from": "largest", "kind": "less", "value": 100}
+    inner = {"class": "cond", "from": [], "condition": "flag", "true_layer": layer}
+    inner["false_layer"] = {"class": "linear", "n_out": 6, "from": source}
+    return {
+        "largest": largest,
+        "flag": flag,
+        "x": {**inner, "true_layer": inner},
+    }
+
+
+def test_losses_in_a_condition_in_a_condition_count():
+    layer = {**DENSE, "n_out": 6, "forward_weights_init": 0.1, "loss": "mse", "target": "data", "L2": 0.5}
+    nested = in_two_conditions(layer, "data")
+    nested["largest"] = {**nested["largest"], "from": "data:ids"}
+    results = []
+    for net_dict in (nested, {"x": layer}):
+        net = LayerNet(net_dict, fetch=("x",), train_flag=True)
+        with net.graph.as_default():
+            net.fetches = net.net.get_objective()
+        results.append(net.run(batch_of(padding={"float32": 0.0, "int32": 0})))
+    numpy.testing.assert_allclose(*results, rtol=1e-5)
+    assert results[0] > 1.0
+
+
+def test_no_losses_in_a_condition_in_a_condition_in_a_loop():
+    layer = {**DENSE, "n_out": 6, "from": "data:source", "loss": "mse", "target": "data"}
+    unit = {**in_two_conditions(layer, "data:source"), "output": {"class": "copy", "from": "x"}}
+    loop = {"class": "rec", "from": "data", "optimize_move_layers_out": False, "unit": unit}
+    with pytest.raises(ConfigError, match=r"layer 'loop/x' .*: in a loop, a 'cond' inside of it cannot have losses"):
+        LayerNet({"loop": loop}, train_flag=True)
