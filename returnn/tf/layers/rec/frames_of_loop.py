@@ -93,13 +93,15 @@ def find_targets_of_frames(layer: LayerBase, unit: Mapping[str, Any]) -> frozens
 
 
 def _targets_in(unit: Mapping[str, Any]) -> set[str]:
-    """:return: targets of all layers of the time step, also of those in subnetworks"""
+    """:return: targets of all layers of the time step, also of those in subnetworks, conditions and masks"""
     found: set[str] = set()
     for desc in unit.values():
         if isinstance(desc, dict):
             found.update(target_keys(desc.get("target")))
             inner = desc.get("subnetwork")
             found |= _targets_in(inner) if isinstance(inner, dict) else set()
+            parts = {key: desc.get(key) for key in ("unit", "true_layer", "false_layer")}
+            found |= _targets_in({key: x for key, x in parts.items() if isinstance(x, dict) and "class" in x})
     return found
 
 

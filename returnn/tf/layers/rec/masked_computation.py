@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_core import target_keys
 from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
@@ -129,7 +130,7 @@ class MaskedComputationLayer(LayerBase):
         outer = self.network
         inner = InnerNetwork(
             layer=self,
-            data={"data": data},
+            data={"data": data, **self._targets_left(loop_dim)},
             name=outer.name,
             name_prefix=outer.get_absolute_name_prefix(),
             scope_prefix=outer.get_absolute_name_scope_prefix(),
@@ -173,6 +174,21 @@ class MaskedComputationLayer(LayerBase):
             return layer
         selected = _selected(layer.output, rf.expand_to(self.mask.output, [axis]), axis, loop_dim)
         return _FramesThatAreLeft(name=layer.name, network=self.network, output=selected, computed_from=[layer])
+
+    def _targets_left(self, loop_dim: Dim | None) -> dict[str, Tensor]:
+        """
+        :param loop_dim: see `_computed`
+        :return: by data key, what losses of the other layer compare its frames with
+        """
+        net = self.network
+        if self.mask is None or loop_dim is None or not (net.eval_flag or net.is_training_objective):
+            return {}
+        axis, _ = self.sequence_dim_of(self.mask.output, self.in_spatial_dim or "T", option="in_spatial_dim")
+        known = net.get_root_network().extern_data
+        keys = sorted(key for key in _targets_of_losses(self.unit) if key != "data" and known.has_data(key))
+        targets = {key: net.get_extern_data(key, mark_data_key_as_used=True) for key in keys}
+        mask = rf.expand_to(self.mask.output, [axis])
+        return {key: _selected(x, mask, axis, loop_dim) for key, x in targets.items() if axis in x.dims}
 
     # Inside of a loop.
 
@@ -312,6 +328,14 @@ class MaskedComputationLayer(LayerBase):
     def params(self) -> dict[str, Any]:
         """Parameters of the other layer."""
         return self.inner_layer.params
+
+
+def _targets_of_losses(desc: Any) -> set[str]:
+    """:return: the data keys that losses in the options of a layer, and of those inside of it, have as target"""
+    if not isinstance(desc, Mapping):
+        return set()
+    own = target_keys(desc.get("target")) if desc.get("loss") is not None else []
+    return set(own).union(*map(_targets_of_losses, desc.values()))
 
 
 def _selected(x: Tensor, mask: Tensor, axis: Dim, out_dim: Dim) -> Tensor:

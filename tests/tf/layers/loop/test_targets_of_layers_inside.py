@@ -1,0 +1,48 @@
+"""Targets of losses inside of layers in a loop: one label for each frame, although their time dim is another one."""
+
+import numpy
+import pytest
+
+from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of
+
+BATCH = batch_of(padding={"float32": 0.0, "int32": 0})
+LABELS = {"class": "softmax", "n_out": 5, "loss": "ce", "target": "ids", "forward_weights_init": 0.1}
+
+
+def layers_around(kind):
+    """:return: a layer with a loss in a condition that holds, or in a mask"""
+    if kind == "cond":
+        largest = {"class": "reduce", "mode": "max", "axes": ["B", "T"], "from": "base:data:ids"}
+        flag = {"class": "compare", "from": "largest", "kind": "less", "value": 100}
+        yes, no = {**LABELS, "from": "data:source"}, {"class": "linear", "n_out": 5, "from": "data:source"}
+        x = {"class": "cond", "condition": "flag", "from": [], "true_layer": yes, "false_layer": no}
+        return {"largest": largest, "flag": flag, "x": x}
+    mean = {"class": "reduce", "mode": "mean", "axis": "F", "from": "data:source"}
+    mask = {"class": "compare", "from": "mean", "kind": "greater", "value": 0.0}
+    x = {"class": "masked_computation", "mask": "mask", "from": "data:source", "unit": {**LABELS, "from": "data"}}
+    return {"mean": mean, "mask": mask, "x": {**x, "is_output_layer": True}}
+
+
+def frames_that_count(kind):
+    """:return: [B, T], bool"""
+    valid = numpy.arange(5)[None] < numpy.array(LENGTHS)[:, None]
+    return valid & (BATCH["data"].mean(-1) > 0) if kind == "mask" else valid
+
+
+@pytest.mark.parametrize("kind", ["cond", "mask"])
+@pytest.mark.parametrize("move", [True, False])
+def test_each_frame_is_compared_with_its_label(kind, move):
+    unit = {**layers_around(kind), "output": {"class": "copy", "from": "data:source"}}
+    loop = {"class": "rec", "from": "data", "optimize_move_layers_out": move, "unit": unit}
+    if kind == "cond":
+        unit["output"]["from"] = "x"
+    net = LayerNet({"loop": loop}, fetch=("loop",), train_flag=True)
+    with net.graph.as_default():
+        net.fetches = net.net.get_objective()
+        (weights,) = [param for param in net.net.get_params_list() if param.shape == (6, 5) and "x/W" in param.op.name]
+        values = numpy.random.RandomState(3).normal(size=(6, 5))
+        net.session.run(weights.assign(values))
+    logits = BATCH["data"] @ values
+    scores = logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True))
+    of_labels = numpy.take_along_axis(scores, BATCH["ids"][..., None], axis=-1)[..., 0]
+    numpy.testing.assert_allclose(net.run(BATCH), -of_labels[frames_that_count(kind)].sum(), rtol=1e-4)
