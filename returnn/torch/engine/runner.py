@@ -25,6 +25,7 @@ from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_t
 from returnn.engine.frontend.preload import ValuesToPreload
 from returnn.engine.frontend.runner import Step
 from returnn.engine.run.non_finite import NonFiniteError
+from returnn.engine.run.parts import sum_of_values
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.frontend._ops.random_source import seed_number
@@ -44,7 +45,6 @@ from returnn.torch.engine.out_of_memory import (
     outputs_of_modules,
     reason_against_parts,
     reason_of_losses,
-    sum_of_values,
 )
 from returnn.torch.engine.parameters import load_parameters, model_parameters, set_parameters
 from returnn.torch.optim.mixed_precision import mixed_precision

@@ -149,3 +149,19 @@ def assert_same(one, other):
     assert set(one) == set(other)
     for key, value in one.items():
         numpy.testing.assert_array_equal(value, other[key], err_msg=key)
+
+
+def limited(limit):
+    """:return: function of a layer, whose memory is not enough for more frames"""
+
+    def check(x):
+        if x.shape[0] * x.shape[1] > limit:
+            raise MemoryError("not enough")  # TensorFlow makes a ResourceExhaustedError of it
+        return x
+
+    def copied(source, **_kwargs):
+        y = tf.numpy_function(check, [source(0)], tf.float32)
+        y.set_shape(source(0).shape)
+        return y
+
+    return copied

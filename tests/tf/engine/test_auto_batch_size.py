@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import tensorflow as tf
 
 from returnn.datasets.core.registry import init_dataset
 from returnn.tf.engine import Engine
@@ -13,25 +12,9 @@ from tests.tf.engine import small_config
 SMALL_MEMORY = 600  # frames of a batch, with padding
 
 
-def limited(limit):
-    """:return: function of a layer, whose memory is not enough for more frames"""
-
-    def check(x):
-        if x.shape[0] * x.shape[1] > limit:
-            raise MemoryError("not enough")  # TensorFlow makes a ResourceExhaustedError of it
-        return x
-
-    def copied(source, **_kwargs):
-        y = tf.numpy_function(check, [source(0)], tf.float32)
-        y.set_shape(source(0).shape)
-        return y
-
-    return copied
-
-
 def train(folder, **options):
     network = {
-        "limited": {"class": "eval", "from": "data", "eval": limited(options.pop("limit", SMALL_MEMORY))},
+        "limited": {"class": "eval", "from": "data", "eval": small_config.limited(options.pop("limit", SMALL_MEMORY))},
         "hidden": {
             "class": "linear", "activation": "tanh", "n_out": 3, "from": "limited", "dropout": 0.2, "batch_norm": True,
         },
@@ -65,5 +48,6 @@ def test_a_step_that_does_not_fit_says_which_layers_are_large(tmp_path):
         train(tmp_path / "run", batch_size=1000, limit=10)
     text = str(caught.value)
     assert "train, epoch 1, step 0, sequences 'seq-0'" in text
+    assert "is done with the whole batch, as statistics over it are" in text
     assert "Largest outputs of layers: 'data' [" in text or "Largest outputs of layers: 'limited' [" in text
     assert len(text.splitlines()) <= 5

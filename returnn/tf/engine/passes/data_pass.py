@@ -29,6 +29,7 @@ from returnn.tf.engine.passes.long_steps import LongSteps
 from returnn.tf.engine.passes.non_finite import NON_FINITE_LOSS, first_non_finite_layer, non_finite_losses
 from returnn.tf.engine.passes.out_of_memory import out_of_memory_error
 from returnn.tf.engine.passes.score_fetches import score_fetches
+from returnn.tf.engine.passes.step_in_parts import NotInParts, StepInParts
 from returnn.tf.engine.passes.tensorboard import META_PREFIX
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
@@ -227,18 +228,13 @@ class DataPass(ResumablePass):
         if options.debug_shell_in_runner and self.num_steps == options.debug_shell_in_runner_step:
             debug_shell({"data_pass": self, "session": self.session, "feed": feed}, exit_afterwards=False)
         try:
-            values: dict[str, Any] = self.session.step_tracer.run(
-                self.session.tf_session, fetches, feed, epoch=self.session.epoch, step=self.num_steps, train=self.train
-            )
+            values = self._values_of_step(fetches, feed, batch)
         except tf.errors.InvalidArgumentError as exc:
             if NON_FINITE_LOSS in exc.message:
                 raise self._non_finite_error(feed, batch) from None
             if NON_FINITE_GRADIENT in exc.message:
                 raise self._non_finite_gradient_error(feed, batch) from None
             raise self._step_error(exc, batch) from exc
-        except tf.errors.ResourceExhaustedError as exc:
-            where, session = self._where(batch), self.session
-            raise out_of_memory_error(where, exc, session.network, session.tf_session, feed) from exc
         except tf.errors.OpError as exc:
             if self.session.workers is not None and is_collective_error(exc):
                 raise self.session.workers.error(exc) from None
@@ -247,6 +243,28 @@ class DataPass(ResumablePass):
         if self.train and self.session.shared is not None:
             self.session.shared.after_step(num_steps=self.num_steps + 1)
         return values
+
+    def _values_of_step(self, fetches: dict[str, Any], feed: dict[Any, Any], batch: FeedBatch) -> dict[str, Any]:
+        session, reason = self.session, ""
+        try:
+            values: dict[str, Any] = session.step_tracer.run(
+                session.tf_session, fetches, feed, epoch=session.epoch, step=self.num_steps, train=self.train
+            )
+            return values
+        except tf.errors.ResourceExhaustedError as exc:
+            cause = exc
+        if self.train:
+            step = StepInParts(session, fetches, feed, num_seqs=len(batch.seq_tags), seed=self._random_feed)
+            try:
+                values, num_parts = step.run()
+            except NotInParts as exc:
+                reason = str(exc)
+            else:
+                text = op_error_text(cause)
+                log.print_warning(f"{self._where(batch)}: out of memory, done in {num_parts} parts ({text})")
+                return values
+        where = self._where(batch)
+        raise out_of_memory_error(where, cause, session.network, session.tf_session, feed, reason=reason) from cause
 
     def _details_of_batch(self, batch: FeedBatch) -> list[str]:
         """:return: for people: sizes with `log_batch_size`, memory of the GPU with `tf_log_memory_usage`"""
@@ -263,12 +281,14 @@ class DataPass(ResumablePass):
         if self.train and interval and self.num_steps and self.num_steps % interval == 0:
             self.session.initialize_updater_vars()
 
-    def _random_feed(self) -> dict[Any, Any]:
+    def _random_feed(self, part: int = 0) -> dict[Any, Any]:
         """:return: what makes dropout and the like follow from the step alone, whether or not it was resumed"""
         dataset = zlib.crc32(self.dataset_name.encode("utf8"))
         numbers = [dataset, self.session.epoch, self.num_steps]
         if self.session.workers is not None:
             numbers.append(self.session.workers.rank)  # other features are dropped
+        if part:
+            numbers.append(part)
         return run_seed_feed(self.session.tf_session.graph, numbers)
 
     def _check_finite(self, means: dict[str, float], batch: FeedBatch) -> None:

@@ -31,7 +31,13 @@ class LayerSize:
 
 
 def out_of_memory_error(
-    where: str, exc: tf.errors.OpError, network: TFNetwork, session: tf.compat.v1.Session, feed: dict[Any, Any]
+    where: str,
+    exc: tf.errors.OpError,
+    network: TFNetwork,
+    session: tf.compat.v1.Session,
+    feed: dict[Any, Any],
+    *,
+    reason: str = "",
 ) -> UserError:
     """
     :param where: step and sequences
@@ -39,13 +45,16 @@ def out_of_memory_error(
     :param network: its layers are told
     :param session: of the step
     :param feed: of the step
-    :return: at most four lines
+    :param reason: why it was not done in parts, if it is a step of a training
+    :return: at most five lines
     """
     layers = sorted(layer_sizes(network, session, feed), key=lambda layer: -layer.num_bytes)
     total = human_bytes_size(sum(layer.num_bytes for layer in layers))
     shown = "; ".join(map(str, layers[:_NUM_SHOWN]))
+    not_split = f"  Not split into parts, as {reason}.\n" if reason else ""
     return UserError(
         f"{where}: memory is not enough: {op_error_text(exc)}\n"
+        f"{not_split}"
         f"  Largest outputs of layers: {shown or 'none is known'}. All {len(layers)}: {total}.\n"
         "  Set 'batch_size' to \"auto\" or less; 'max_seq_length' leaves out long sequences,\n"
         "  'gradient_checkpoint' of a subnetwork keeps less."
