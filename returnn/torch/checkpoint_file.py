@@ -11,6 +11,7 @@ import torch
 
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import open_atomic
+from returnn.util.files.near_files import hint_for_missing_file
 
 _MODEL = "model"
 
@@ -23,7 +24,7 @@ def load_checkpoint_file(filename: str, *, device: str = "cpu", mmap: bool = Fal
     :raises UserError: if it cannot be read
     """
     if not os.path.exists(filename):
-        raise UserError(f"checkpoint {filename!r} does not exist.")
+        raise UserError(f"checkpoint {filename!r} does not exist.{hint_for_missing_file(filename)}")
     try:
         content = torch.load(filename, map_location=device, weights_only=True, mmap=mmap)
     except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as exc:

@@ -445,3 +445,20 @@ def test_full_disk_is_an_error_and_leaves_what_was_there(tmp_path):
     )
     assert run.returncode == 0, run.stderr  # the library crashes at the end of the process, if it was told
     assert not list(tmp_path.iterdir())
+
+
+def test_words_are_bytes(tmp_path):
+    words = np.array([[b"hello", b"you"]])
+    with SimpleHDFWriter(str(tmp_path / "words.hdf"), dim=None, ndim=1) as writer:
+        writer.insert_batch(words, [2], ["a"])
+    source = init_dataset({"class": "HDFDataset", "files": [str(tmp_path / "words.hdf")]})
+    copy = HDFDatasetWriter(str(tmp_path / "copy.hdf"))
+    copy.dump_from_dataset(source, use_progress_bar=False)
+    copy.close()
+    dataset = read(tmp_path / "copy.hdf")
+    dataset.load_seqs(0, 1)
+    assert dataset.get_data(0, "data").tolist() == [b"hello", b"you"]
+    writer = SimpleHDFWriter(str(tmp_path / "other.hdf"), dim=None, ndim=1)
+    with pytest.raises(UserError, match=r"'inputs' has texts in Unicode.*\n.*numpy.char.encode\(inputs, 'utf8'\)"):
+        writer.insert_batch(words.astype(str), [2], ["a"])
+    writer.close()

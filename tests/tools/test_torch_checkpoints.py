@@ -59,5 +59,5 @@ def test_wrong_files(tool, files):
         f"error: checkpoint '{files / 'x.pt'}': cannot be read: "
     )
     assert tool("torch_inspect_checkpoint", files / "y.pt")[2] == (
-        f"error: checkpoint '{files / 'y.pt'}' does not exist.\n"
+        f"error: checkpoint '{files / 'y.pt'}' does not exist.\n  Did you mean '{files / 'x.pt'}'?\n"
     )

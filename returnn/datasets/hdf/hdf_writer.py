@@ -353,6 +353,12 @@ class SimpleHDFWriter:
         wrong = {name: size for name, size in sizes.items() if size != len(seq_tag)}
         if wrong:
             raise ValueError(f"{self.filename}: a batch of {counted(len(seq_tag), 'sequence tag')}, but of {wrong}")
+        for name, values in {"inputs": inputs, **extra}.items():
+            if any(np.asarray(value).dtype.kind == "U" for value in values):
+                raise UserError(
+                    f"{self.filename}: {name!r} has texts in Unicode, of which HDF has no arrays.\n"
+                    f"  Expected numbers, such as labels; or bytes: numpy.char.encode({name}, 'utf8')."
+                )
         if inputs.ndim != self.ndim + 1:
             raise ValueError(
                 f"{self.filename}: inputs have shape {inputs.shape}, expected batch and {counted(self.ndim, 'axis')}"
@@ -443,8 +449,8 @@ def _labels_of(dataset: Dataset) -> dict[str, Sequence[str]]:
 
 
 def _as_numbers(data: Array) -> Array:
-    """:return: the same, but text as its UTF-8 bytes"""
-    if data.dtype.kind not in "SUO":
+    """:return: the same, but text as its UTF-8 bytes. An array of words in bytes stays one, as HDF has these"""
+    if data.dtype.kind not in "SUO" or (data.dtype.kind == "S" and data.ndim > 0):
         return data
     text = data.item() if data.ndim == 0 else "".join(data.tolist())
     return np.frombuffer(text if isinstance(text, bytes) else text.encode("utf8"), np.uint8)

@@ -168,8 +168,10 @@ class ExternData(TensorDict):
                 raise MissingData(key, have)
             sparse, dim = dataset.is_data_sparse(key), dataset.get_data_dim(key)
             if sparse != tensor.sparse or (tensor.dim is not None and dim != tensor.dim):
-                kind = "sparse" if sparse else "dense"
-                raise ConfigError(f"extern_data: {tensor}, but the dataset has {key!r} as {kind} data of dim {dim}.")
+                found = f"{'sparse' if sparse else 'dense'} data of dim {dim}"
+                if _is_text(dataset.get_data_dtype(key)):
+                    found = "texts. A network takes numbers: labels of a vocabulary ('returnn tool make-vocab')"
+                raise ConfigError(f"extern_data: {tensor}, but the dataset has {key!r} as {found}.")
 
     def get_data(self, name: str) -> Tensor:
         """
@@ -248,3 +250,7 @@ class ExternData(TensorDict):
 def _create_placeholders(key: str, tensor: Tensor) -> None:
     with tf1.name_scope("".join(c if c.isalnum() or c in "_.-" else "_" for c in key)):
         tensor.create_placeholders()
+
+
+def _is_text(dtype: str) -> bool:
+    return dtype in ("string", "str", "bytes") or dtype.lstrip("|<>=").startswith(("S", "U"))

@@ -27,6 +27,7 @@ import numpy
 from returnn.tools.checkpoints.safetensors_file import read_safetensors, safetensors_bytes
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.files.near_files import hint_for_missing_file
 from returnn.util.python.optional_import import import_optional, import_part
 
 _TF_STEP, _STEP = "global_step", "step"
@@ -55,7 +56,7 @@ def read_checkpoint(filename: str) -> Checkpoint:
     """
     kind = format_of(filename)
     if kind in ("pt", "safetensors", "npz") and not os.path.exists(filename):
-        raise UserError(f"checkpoint {filename!r} does not exist.")
+        raise UserError(f"checkpoint {filename!r} does not exist.{hint_for_missing_file(filename)}")
     return FORMATS[kind].read(filename)
 
 

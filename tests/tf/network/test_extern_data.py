@@ -176,3 +176,19 @@ def test_a_dataset_says_what_its_data_looks_like():
     assert (frames.batch_shape, frames.dim, frames.sparse) == ((None, None, 3), 3, False)
     assert (labels.batch_shape, labels.dim, labels.sparse) == ((None, None), 4, True)
     data.check_matched_dataset(dataset)
+
+
+def test_texts_of_a_dataset_are_no_labels():
+    class Words:
+        """Each entry of a sequence is a word, as HDF files can have them."""
+
+        get_data_keys = staticmethod(lambda: ["data"])
+        is_data_sparse = staticmethod(lambda key: False)
+        get_data_dim = staticmethod(lambda key: 1)
+        get_data_dtype = staticmethod(lambda key: "|S5")
+
+    with tf.Graph().as_default():
+        data = ExternData()
+        data.init_from_config(Config({"extern_data": {"data": {"dim": 5, "sparse": True}}}))
+        with pytest.raises(ConfigError, match=r"but the dataset has 'data' as texts\. A network takes numbers: labels"):
+            data.check_matched_dataset(Words())
