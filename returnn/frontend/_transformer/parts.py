@@ -52,22 +52,36 @@ def make_norm(norm: Part, out_dim: Dim) -> Any:
 
 
 def make_layers(
-    layer: Part, num_layers: int, *, sequential: Callable[..., Any], option: str = "layer", **options: Any
+    layer: Part | None,
+    layer_opts: Mapping[str, Any] | None,
+    num_layers: int,
+    *,
+    default: Part,
+    sequential: Callable[..., Any],
+    option: str = "layer",
+    **options: Any,
 ) -> Any:
     """
     :param layer: class, dict or module of one of them
+    :param layer_opts: of each layer, where it is a class or dict; they count before `options`
     :param num_layers: how many
+    :param default: where there is no `layer`
     :param sequential: such as `rf.Sequential`
-    :param option: name of the option, for messages
-    :param options: of each layer, where it is a class or dict
+    :param option: name of the option, for messages; that of `layer_opts` is it with `_opts`
+    :param options: of each layer, where it is a class or dict; `NotSpecified`: it has its default
     :return: the layers in a row
-    :raises ConfigError: if the number is not possible
+    :raises ConfigError: if the number is not possible, or a module, which is made already, is to get options
     """
     if not isinstance(num_layers, int) or num_layers < 0:
         raise ConfigError(f"num_layers should be a number of layers, not {num_layers!r}.")
-    if isinstance(layer, rf.Module):
-        options = {}
-    return sequential(make_part(layer, option=option, **options) for _ in range(num_layers))
+    if isinstance(layer, rf.Module) and layer_opts:
+        raise ConfigError(
+            f"{option}_opts={dict(layer_opts)!r}: {option} is a module, which has its options already.\n"
+            f"  Give them where {type(layer).__name__} is made, or give {option} as class or dict."
+        )
+    layer = default if layer is None else layer
+    own = {} if isinstance(layer, rf.Module) else {**only_specified(**options), **(layer_opts or {})}
+    return sequential(make_part(layer, option=option, **own) for _ in range(num_layers))
 
 
 def as_dim(value: OptionalDim, *, default: Dim) -> Dim:

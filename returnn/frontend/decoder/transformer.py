@@ -26,7 +26,6 @@ from returnn.frontend._transformer.parts import (
     make_layers,
     make_norm,
     make_part,
-    only_specified,
 )
 from returnn.tensor import Dim, Tensor, single_step_dim
 from returnn.util.errors import ConfigError
@@ -107,8 +106,10 @@ class TransformerDecoder(Embedded):
         )
         self.encoder_dim = encoder_dim
         self.layers = make_layers(
-            TransformerDecoderLayer if layer is None else layer,
+            layer,
+            layer_opts,
             num_layers,
+            default=TransformerDecoderLayer,
             sequential=sequential,
             encoder_dim=encoder_dim,
             out_dim=model_dim,
@@ -116,7 +117,9 @@ class TransformerDecoder(Embedded):
             num_heads=num_heads,
             att_dropout=att_dropout,
             norm=norm,
-            **{**only_specified(ff=ff, ff_dim=ff_dim, ff_activation=ff_activation), **(layer_opts or {})},
+            ff=ff,
+            ff_dim=ff_dim,
+            ff_activation=ff_activation,
         )
         self.final_layer_norm = make_norm(norm, model_dim)
         self.logits = rf.Linear(model_dim, vocab_dim, with_bias=logits_with_bias)

@@ -19,7 +19,6 @@ from returnn.frontend._transformer.parts import (
     make_layers,
     make_norm,
     make_part,
-    only_specified,
 )
 from returnn.frontend.encoder._input import InputEncoder
 from returnn.frontend.encoder.base import ISeqDownsamplingEncoder
@@ -284,20 +283,20 @@ class ConformerEncoder(InputEncoder):
         )
         self.dropout = dropout
         self.layers = make_layers(
-            ConformerEncoderLayer if encoder_layer is None else encoder_layer,
+            encoder_layer,
+            encoder_layer_opts,
             num_layers,
+            default=ConformerEncoderLayer,
             sequential=sequential,
             option="encoder_layer",
             out_dim=out_dim,
             dropout=dropout,
             num_heads=num_heads,
             att_dropout=att_dropout,
-            **{
-                **only_specified(
-                    ff_dim=ff_dim, ff_activation=ff_activation, conv_kernel_size=conv_kernel_size, conv_norm=conv_norm
-                ),
-                **(encoder_layer_opts or {}),
-            },
+            ff_dim=ff_dim,
+            ff_activation=ff_activation,
+            conv_kernel_size=conv_kernel_size,
+            conv_norm=conv_norm,
         )
 
     def __call__(

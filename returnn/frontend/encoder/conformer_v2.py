@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import returnn.frontend as rf
-from returnn.frontend._transformer.parts import OptionalDim, Part, make_layers, only_specified
+from returnn.frontend._transformer.parts import OptionalDim, Part, make_layers
 from returnn.frontend.encoder._input import InputEncoder
 from returnn.frontend.encoder.base import ISeqDownsamplingEncoder, ISeqFramewiseEncoder
 from returnn.frontend.encoder.conformer import DEFAULT_DIM, ConformerEncoderLayer
@@ -87,19 +87,21 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
         self.out_dim = out_dim
         self.dropout = dropout
         self.dropout_broadcast = rf.dropout_broadcast_default()
-        options = only_specified(
-            ff_dim=ff_dim, ff_activation=ff_activation, conv_kernel_size=conv_kernel_size, conv_norm=conv_norm
-        )
         self.layers = make_layers(
-            ConformerEncoderLayer if encoder_layer is None else encoder_layer,
+            encoder_layer,
+            encoder_layer_opts,
             num_layers,
+            default=ConformerEncoderLayer,
             sequential=sequential,
             option="encoder_layer",
             out_dim=out_dim,
             dropout=dropout,
             num_heads=num_heads,
             att_dropout=att_dropout,
-            **{**options, **(encoder_layer_opts or {})},
+            ff_dim=ff_dim,
+            ff_activation=ff_activation,
+            conv_kernel_size=conv_kernel_size,
+            conv_norm=conv_norm,
         )
 
     def __call__(self, x: Tensor, *, spatial_dim: Dim, collected_outputs: dict[str, Tensor] | None = None) -> Tensor:

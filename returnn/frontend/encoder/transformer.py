@@ -15,7 +15,6 @@ from returnn.frontend._transformer.parts import (
     make_layers,
     make_norm,
     make_part,
-    only_specified,
 )
 from returnn.tensor import Dim, Tensor
 from returnn.util.not_specified import NotSpecified
@@ -81,15 +80,17 @@ class TransformerEncoder(Embedded):
         )
         self.out_dim = model_dim
         self.layers = make_layers(
-            TransformerEncoderLayer if layer is None else layer,
+            layer,
+            layer_opts,
             num_layers,
+            default=TransformerEncoderLayer,
             sequential=sequential,
             out_dim=model_dim,
             dropout=dropout,
             num_heads=num_heads,
             att_dropout=att_dropout,
             norm=norm,
-            **{**only_specified(ff=ff), **(layer_opts or {})},
+            ff=ff,
         )
         self.final_layer_norm = make_norm(norm, model_dim)
 

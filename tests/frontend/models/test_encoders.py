@@ -202,6 +202,17 @@ def test_config_decides_about_the_mask_of_batch_norm():
             ),
             "so it has these options already: ff_dim",
         ),
+        (
+            lambda: ConformerEncoder(
+                FEATURES,
+                MODEL,
+                num_layers=1,
+                input_layer=None,
+                encoder_layer=ConformerEncoderLayer(MODEL, num_heads=2),
+                encoder_layer_opts={"num_heads": 1},
+            ),
+            r"encoder_layer_opts={'num_heads': 1}: encoder_layer is a module, which has its options already",
+        ),
         (lambda: ConformerEncoder(FEATURES, MODEL, num_layers=-1, input_layer=None), "num_layers should be a number"),
         (lambda: ConformerEncoder(FEATURES, MODEL, num_layers=1, input_layer="conv"), "input_layer should be a module"),
         (lambda: TransformerEncoder(VOCAB, MODEL, num_layers=1, encoder_layr=1), "there is no option 'encoder_layr'"),

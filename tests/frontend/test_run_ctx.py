@@ -1,0 +1,94 @@
+"""What a model tells the run that it is part of: losses with all options, outputs that were expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy
+import pytest
+
+import returnn.frontend as rf
+from returnn.frontend import run_ctx
+from returnn.tensor import Dim, Tensor, TensorDict
+from returnn.util.errors import UserError
+
+BATCH = Dim(2, name="batch")
+LENGTHS = Tensor("lengths", [BATCH], "int32", raw_tensor=numpy.array([3, 1], "int32"))
+TIME = Dim(LENGTHS, name="time")
+LABELS = Dim(4, name="labels")
+FRAMES = numpy.array([[1, 2, 3], [4, numpy.nan, numpy.nan]], "float32")  # there are 4 frames; their sum is 10
+
+
+@pytest.fixture(autouse=True)
+def numpy_backend() -> Iterator[None]:
+    with rf.backend_ctx("numpy"):
+        yield
+
+
+def loss() -> Tensor:
+    return Tensor("loss", [BATCH, TIME], "float32", raw_tensor=FRAMES)
+
+
+@pytest.mark.parametrize(
+    ("options", "objective", "mean"),
+    [
+        ({}, 10, 2.5),
+        ({"scale": 0.5}, 5, 2.5),
+        ({"scale": None}, 10, 2.5),
+        ({"use_normalized_loss": True}, 2.5, 2.5),
+        ({"use_normalized_loss": True, "scale": 2.0}, 5, 2.5),
+        ({"as_error": True}, 0, 2.5),
+        ({"custom_inv_norm_factor": LENGTHS + 1}, 10, 10 / 6),  # summed up
+        ({"custom_inv_norm_factor": LENGTHS + 1, "use_normalized_loss": True}, 10 / 6, 10 / 6),
+    ],
+)
+def test_options_of_a_loss(options: dict[str, object], objective: float, mean: float) -> None:
+    run_ctx.init_train_step_run_ctx()
+    ctx = rf.get_run_ctx()
+    ctx.mark_as_loss(loss(), "ce", **options)  # type: ignore[arg-type]
+    total = ctx.total_loss()
+    numpy.testing.assert_allclose(total.raw_tensor if isinstance(total, Tensor) else total, objective, rtol=1e-6)
+    numpy.testing.assert_allclose(ctx.losses["ce"].get_mean_loss().raw_tensor, mean, rtol=1e-6)
+    numpy.testing.assert_allclose(ctx.losses["ce"].get_summed_loss().raw_tensor, 10)
+
+
+def test_losses_add_up() -> None:
+    run_ctx.init_train_step_run_ctx()
+    ctx = rf.get_run_ctx()
+    ctx.mark_as_loss(loss(), "ce")
+    ctx.mark_as_loss(numpy.array([1.0, 2.0], "float32"), "l2", dims=[BATCH], scale=0.1)
+    ctx.mark_as_loss(loss(), "fer", as_error=True)
+    total = ctx.total_loss(factors={"l2": 2.0})
+    assert isinstance(total, Tensor)
+    numpy.testing.assert_allclose(total.raw_tensor, 10 + 0.1 * 3 * 2, rtol=1e-6)
+
+
+def test_outputs_have_the_order_of_what_is_expected() -> None:
+    template = Tensor("scores", [BATCH, LABELS], "float32")
+    run_ctx.init_forward_step_run_ctx(expected_outputs=TensorDict({"scores": template}))
+    scores = Tensor("scores", [LABELS, BATCH], "float32", raw_tensor=numpy.zeros((4, 2), "float32"))
+    rf.get_run_ctx().mark_as_output(scores, "scores")
+    assert rf.get_run_ctx().outputs["scores"].dims == (BATCH, LABELS)
+    rf.get_run_ctx().check_outputs_complete()
+
+
+def test_errors() -> None:
+    run_ctx.init_forward_step_run_ctx(expected_outputs=TensorDict({"scores": Tensor("scores", [BATCH], "float32")}))
+    ctx = rf.get_run_ctx()
+    with pytest.raises(UserError, match="the outputs 'scores' are expected, but the model did not mark them"):
+        ctx.check_outputs_complete()
+    with pytest.raises(UserError, match=r"(?s)'scoers': is not expected.*Did you mean 'scores'"):
+        ctx.mark_as_output(loss(), "scoers")
+    with pytest.raises(UserError, match=r"(?s)'scores': expected .*\[batch\(2\)\].*, got .*time"):
+        ctx.mark_as_output(loss(), "scores")
+    ctx.mark_as_output(rf.zeros([BATCH]), "scores")
+    with pytest.raises(UserError, match="there is an output 'scores' already"):
+        ctx.mark_as_output(rf.zeros([BATCH]), "scores")
+    with pytest.raises(
+        UserError, match="mark_as_loss 'ce': only possible in a training step, but this is 'forward_step"
+    ):
+        ctx.mark_as_loss(loss(), "ce")
+    run_ctx.init_train_step_run_ctx()
+    rf.get_run_ctx().mark_as_loss(loss(), "ce")
+    with pytest.raises(UserError, match="there is a loss 'ce' already"):
+        rf.get_run_ctx().mark_as_loss(loss(), "ce")
