@@ -132,6 +132,32 @@ def assert_same(got, expected):
         numpy.testing.assert_allclose([s for s, _ in one], [s for s, _ in other], rtol=1e-9)
 
 
+def test_layers_have_the_scores_of_a_search_with_a_state_of_fixed_size():
+    """The next label depends on the one before alone; its vectors have the labels as dim twice."""
+
+    def make_bigrams():
+        bigrams = rf.Linear(VOCAB, VOCAB)
+        bigrams.weight.initial = rf.init.Normal(stddev=0.5)
+        return bigrams
+
+    def call(bigrams, inputs):
+        found = beam_search(
+            lambda labels, num: (rf.log_softmax(bigrams(labels), axis=VOCAB), num + 1),
+            initial_state=lambda batch_dims: rf.zeros(batch_dims, dtype="int32"),
+            batch_dims=[inputs.batch_dim],
+            beam_size=3,
+            vocab_dim=VOCAB,
+            bos=BOS,
+            eos=EOS,
+            max_seq_len=inputs.time_dim.get_size_tensor(),
+        )
+        return found.scores.copy_transpose([inputs.batch_dim, found.beam_dim])
+
+    expected, params = run("numpy", make_bigrams, call, BATCH, VOCAB)
+    got, _ = run("returnn_layers_tf", make_bigrams, call, BATCH, VOCAB, params=params)
+    numpy.testing.assert_allclose(got, expected)
+
+
 def test_without_an_end_all_have_as_many_labels_as_the_limit_says():
     call = searched(beam_size=70, eos=None)
     found, params = run("numpy", make, call, BATCH, VOCAB)

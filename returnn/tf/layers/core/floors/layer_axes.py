@@ -113,6 +113,8 @@ class LayerAxes(LayerCore):
                 return dims[0]
             if not dims:
                 return source.get_dim_tag_from_description(axis)  # raises, with the dims that are there
+            if isinstance(axis, Dim):
+                return source.get_dim_tag_from_description(self._as_in(source, axis))  # by its priority, or raises
             raise DimError(f"{source}: the axis {axis!r} is ambiguous, it could be {', '.join(map(str, dims))}.")
 
     def sequence_dim_of(self, source: Tensor, axis: Any, *, option: str | None = None) -> tuple[Dim, bool]:
