@@ -13,7 +13,7 @@ _NETWORK = (
     "param_dropout", "param_dropout_min_ndim", "param_variational_noise", "tf_native_ctc_zero_infinity",
     "restart_after_num_net_reinit", "pretrain", "pretrain_repetitions", "pretrain_construction_algo",
     "pretrain_copy_output_layer", "pretrain_greedy", "pretrain_learning_rate", "search_train_network_layers",
-    "search_do_eval", "search_depends_on_batch", "forward_use_search",
+    "search_do_eval", "search_depends_on_batch", "search_shrinks_batch", "forward_use_search",
     "dataset_pipeline", "extra_updates", "global_norm_tag",
     "gradient_clip_global_norm_tag", "reset_updater_vars_mod_step", "store_metadata_mod_step", "store_tf_profile",
     "tf_run_options", "wrap_tf_session",

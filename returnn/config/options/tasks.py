@@ -41,6 +41,11 @@ class SearchOptions(OptionTable):
         "Limits and lengths in a search are those of the longest sequence of the batch, as in the original toolkit. "
         "The engine sets it to False, if the config does not say anything: each sequence has its own ones.",
     )
+    search_shrinks_batch = boolean(
+        True,
+        "In a search, sequences that have ended leave the batch, so that the last frames take less time. What is found "
+        "is the same. Where something in the loop may depend on the whole batch, they stay.",
+    )
     search_do_eval = boolean(True, "Losses of the search are shown, such as the edit distance.")
     search_train_network_layers = texts(
         None, "The training computes these layers a second time, in search, for losses on hypotheses."

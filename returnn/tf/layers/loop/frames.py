@@ -18,6 +18,7 @@ from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value
 from returnn.tf.layers.loop.loop_variables import LoopVariables
 from returnn.tf.layers.loop.prev_layer import PrevLayer, hidden_state_names
+from returnn.tf.layers.loop.smaller_batch.sequences_left import SequencesLeft
 from returnn.tf.layers.loop.time_axis import shifted, unstacked
 from returnn.tf.layers.search.beam import Beam
 
@@ -148,6 +149,7 @@ class StepFrame(Frame):
         variables: LoopVariables,
         hypotheses: Sequence[Dim],
         beam_before: Beam | None,
+        left: SequencesLeft | None = None,
     ) -> None:
         """
         :param compiled: the loop
@@ -155,6 +157,7 @@ class StepFrame(Frame):
         :param variables: of the loop, before this frame
         :param hypotheses: dims of those variables that each sequence or hypothesis has
         :param beam_before: the hypotheses before this frame, None without search
+        :param left: the sequences that it is about; None for the whole batch
         """
         inputs = compiled.inputs
         super().__init__(inputs.prefix)
@@ -164,6 +167,7 @@ class StepFrame(Frame):
         self.variables = variables
         self.hypotheses = hypotheses
         self.beam_before = beam_before
+        self.left = left
         if beam_before is not None:
             inputs.layer.network.beams.register(beam_before)
         source = reads["data:source"](self.i) if "data:source" in reads else None
@@ -239,7 +243,12 @@ class StepFrame(Frame):
         """:return: [B, beam], int32: which hypotheses those after the frame before continue; 0 in the first frame"""
         out = Tensor("src_beams", dims=self.hypotheses, dtype="int32")
         none = tf.zeros(tf.shape(self.variables.scores), "int32")
-        out.raw_tensor = tf.cond(self.i > 0, lambda: self.variables.src_beams.read(self.i - 1), lambda: none)
+
+        def read() -> tf.Tensor:
+            src_beams = self.variables.src_beams.read(self.i - 1)
+            return src_beams if self.left is None else self.left.of_whole_batch(src_beams)
+
+        out.raw_tensor = tf.cond(self.i > 0, read, lambda: none)
         return out
 
     def ended_before(self) -> Tensor | None:

@@ -13,6 +13,7 @@ from returnn.tf.layers.loop.beam_around import beam_before_frame, beam_before_lo
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.kept_frames import Kept
 from returnn.tf.layers.loop.loop_length import LoopLength
+from returnn.tf.layers.loop.smaller_batch.sequences_left import SequencesLeft
 from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
 
 
@@ -49,6 +50,7 @@ class LoopLayout:
     length: LoopLength
     hypotheses: tuple[Dim, ...]  # dims of what each sequence or hypothesis has: "ended", "lengths", "scores"
     beam_before: Beam | None = None  # the hypotheses before the first frame
+    left: SequencesLeft | None = None  # of the batch, if others have left it. Arrays are always of the whole batch
 
     @property
     def prev(self) -> dict[str, Tensor]:

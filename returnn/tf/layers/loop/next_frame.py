@@ -117,7 +117,7 @@ def make_next_variables(layout: LoopLayout, frame: StepFrame, variables: LoopVar
         kept_states={
             path: {
                 key: variables.kept_states[path][key].write(
-                    i, raw_to_keep(compiled, layers[path].new_states[key], template)
+                    i, _in_whole_batch(layout, raw_to_keep(compiled, layers[path].new_states[key], template), template)
                 )
                 for key, template in templates.items()
             }
@@ -134,7 +134,20 @@ def make_next_variables(layout: LoopLayout, frame: StepFrame, variables: LoopVar
 def _frame_to_keep(layout: LoopLayout, kept: KeptLayer, layer: LayerBase) -> tf.Tensor:
     """:return: raw (B, K, ...)"""
     raw = raw_to_keep(layout.compiled, kept.value_of_frame(layer), kept.template)
-    return with_size_of_last(raw, kept.template, layout.kept.growing, layout.length.most)
+    raw = with_size_of_last(raw, kept.template, layout.kept.growing, layout.length.most)
+    return _in_whole_batch(layout, raw, kept.template)
+
+
+def _in_whole_batch(layout: LoopLayout, raw: tf.Tensor, template: Tensor) -> tf.Tensor:
+    """
+    :param raw: of a frame
+    :param template: of that
+    :return: raw, with zeros for sequences which have left the batch
+    """
+    if layout.left is None:
+        return raw
+    axis = next((i for i, dim in enumerate(template.dims) if dim.is_batch_dim()), None)
+    return raw if axis is None else layout.left.in_whole_batch(raw, axis)
 
 
 def _next_ends(
@@ -163,8 +176,10 @@ def _next_beam(
         return None, None
     source = beams.source_indices(beam, inferred.prev_beam)
     batch_major = [*layout.hypotheses[:-1], beam.dim]
-    src_beams = variables.src_beams.write(variables.i, source.copy_compatible_to_dims_raw(batch_major))
-    return beam.scores.copy_compatible_to_dims_raw(batch_major), src_beams
+    continued = source.copy_compatible_to_dims_raw(batch_major)
+    if layout.left is not None:
+        continued = layout.left.in_whole_batch(continued, others=tf.range(tf.shape(continued)[-1])[None])
+    return beam.scores.copy_compatible_to_dims_raw(batch_major), variables.src_beams.write(variables.i, continued)
 
 
 def _or_at_limit(layout: LoopLayout, ended: tf.Tensor, number: Any, beam: Beam | None) -> tf.Tensor:

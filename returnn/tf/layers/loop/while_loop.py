@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 from returnn.tf.frontend_low_level.products.loop_products import GradientCollector
@@ -27,6 +28,9 @@ from returnn.tf.layers.loop.kept_frames import (
 from returnn.tf.layers.loop.loop_length import find_length
 from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables, make_layout
 from returnn.tf.layers.loop.next_frame import make_initial_states, make_initial_variables, make_next_variables
+from returnn.tf.layers.loop.smaller_batch.outside import NotForFewerSequencesError
+from returnn.tf.layers.loop.smaller_batch.rules import why_batch_stays
+from returnn.tf.layers.loop.smaller_batch.stages import run_in_stages
 from returnn.tf.layers.loop.time_axis import stacked, traced_back
 from returnn.tf.layers.search.beam import Beam
 
@@ -53,8 +57,8 @@ def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
     reads = make_reads(compiled, before)
     layout = make_layout(compiled, kept, find_length(compiled.inputs))
     initial = make_initial_states(layout, before)
-    body = _Body(layout, reads)
-    final = _iterate(layout, body, make_initial_variables(layout, before, initial))
+    body = _Body(reads)
+    final = _run_frames(layout, body, make_initial_variables(layout, before, initial))
     time_dim = compiled.inputs.time_dim
     if final.lengths is not None:
         time_dim.dyn_size_ext = layout.as_outside("lengths", final.lengths)
@@ -91,20 +95,19 @@ def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
 class _Body:
     """One frame of the loop, as function of the variables."""
 
-    def __init__(self, layout: LoopLayout, reads: Mapping[str, Read]) -> None:
-        self.layout = layout
+    def __init__(self, reads: Mapping[str, Read]) -> None:
         self.reads = reads
         self._frame: StepFrame | None = None
 
-    def __call__(self, values: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, layout: LoopLayout, values: dict[str, Any]) -> dict[str, Any]:
         """:return: variables after the frame"""
         variables = LoopVariables(**values)
-        compiled = self.layout.compiled
-        beam = self.layout.beam_before_frame(variables)
-        self._frame = StepFrame(compiled, self.reads, variables, self.layout.hypotheses, beam)
+        compiled = layout.compiled
+        beam = layout.beam_before_frame(variables)
+        self._frame = StepFrame(compiled, self.reads, variables, layout.hypotheses, beam, layout.left)
         for path in compiled.layers_to_make("inside"):
             self._frame.make(path)
-        return make_next_variables(self.layout, self._frame, variables).as_dict()
+        return make_next_variables(layout, self._frame, variables).as_dict()
 
     @property
     def last_frame(self) -> StepFrame:
@@ -113,26 +116,43 @@ class _Body:
         return self._frame
 
 
-def _iterate(layout: LoopLayout, body: _Body, variables: LoopVariables) -> LoopVariables:
+def _run_frames(layout: LoopLayout, body: _Body, variables: LoopVariables) -> LoopVariables:
     """:return: the variables after the last frame"""
     if layout.length.num_unrolled is not None:
-        return _unroll(layout, body, variables.as_dict(), layout.length.num_unrolled)
+        return _unroll(layout, partial(body, layout), variables.as_dict(), layout.length.num_unrolled)
+    has_next = partial(goes_on, layout)
+    reason = why_batch_stays(layout, variables)
+    if not reason:
+        try:
+            return run_in_stages(layout, variables, has_next, partial(_iterate, body))
+        except NotForFewerSequencesError as error:
+            reason = str(error)
+    if variables.scores is not None:
+        name = layout.compiled.inputs.name
+        print(f"layer {name!r}: sequences that have ended stay in the batch: {reason}", file=log.v5)
+    return _iterate(body, layout, variables, has_next)
+
+
+def _iterate(
+    body: _Body, layout: LoopLayout, variables: LoopVariables, goes_on: Callable[[Mapping[str, Any]], Any]
+) -> LoopVariables:
+    """:return: the variables after the first frame for which that does not hold"""
     names = sorted(variables.as_dict())
     shapes = layout.shapes_of(variables)
     back_prop = layout.compiled.inputs.back_prop
     collector = GradientCollector(layout.compiled.inputs.layer.network.float_dtype) if back_prop else None
 
     def cond(*values: Any) -> Any:
-        return goes_on(layout, dict(zip(names, values, strict=False)))
+        return goes_on(dict(zip(names, values, strict=False)))
 
     def step(*values: Any) -> list[Any]:
         before = dict(zip(names, values, strict=False))
         set_loop_counter(before["i"])
         if collector is None:
-            after = body(before)
+            after = body(layout, before)
             return [after[name] for name in names]
         with collector.frame(values[-1]):
-            after = body(before)
+            after = body(layout, before)
         return [*(after[name] for name in names), collector.after_frame()]
 
     final = tf1.while_loop(
@@ -147,7 +167,9 @@ def _iterate(layout: LoopLayout, body: _Body, variables: LoopVariables) -> LoopV
     return LoopVariables(**dict(zip(names, final, strict=False)))
 
 
-def _unroll(layout: LoopLayout, body: _Body, values: dict[str, Any], num: int) -> LoopVariables:
+def _unroll(
+    layout: LoopLayout, body: Callable[[dict[str, Any]], dict[str, Any]], values: dict[str, Any], num: int
+) -> LoopVariables:
     """:return: the variables after the last of `num` frames, or of fewer if the loop ends before"""
     length = layout.length
     if length.is_known and isinstance(length.most, int):

@@ -80,7 +80,7 @@ def test_nothing_differs_over_a_hundred_batchings(name):
         num_different, num_compared, largest = differences(net, beam)
         assert num_compared > 1000
         assert num_different == 0
-        assert largest < 1e-6
+        assert largest < 3e-6  # rounding: products of fewer sequences are summed in another order
 
 
 @pytest.mark.parametrize("name", ["limit, normalized", "known length"])

@@ -1,0 +1,58 @@
+"""Which time steps may be computed for a part of the batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from returnn.tensor import batch_dim
+from returnn.tf.layers.loop.smaller_batch.rules import is_elementwise, reason_of_layers
+
+STEP = {
+    "s": {"class": "rnn_cell", "unit": "lstm", "n_out": 4, "from": ["prev:output", "base:ctx"]},
+    "p": {"class": "softmax", "from": "s", "n_out": 3},
+    "output": {"class": "choice", "from": "p", "beam_size": 3, "target": "classes"},
+}
+
+
+def test_a_decoder_is_about_single_sequences():
+    assert reason_of_layers(STEP, 3) == ""
+
+
+@pytest.mark.parametrize(
+    ("desc", "word"),
+    [
+        ({"class": "batch_norm", "from": "s"}, "batch_norm"),
+        ({"class": "own_layer", "from": "s"}, "own_layer"),
+        ({"class": "linear", "from": "s", "batch_norm": True}, "batch_norm"),
+        ({"class": "reduce", "from": "s", "mode": "max", "axes": ["T", "B"]}, "axes"),
+        ({"class": "gather", "from": "s", "position": 0, "axis": batch_dim}, "axis"),
+        ({"class": "norm", "from": "s", "axis": 0}, "axis"),
+        ({"class": "eval", "from": "s", "eval": "tf.reduce_max(source(0), axis=0)"}, "eval"),
+        ({"class": "choice", "from": "p", "beam_size": 3, "custom_score_combine": lambda **_: None}, "custom_score"),
+        ({"class": "choice", "from": "p", "beam_size": 3, "random_sample_scale": 1.0}, "random_sample_scale"),
+        ({"class": "choice", "from": "p", "beam_size": 3, "cheating": "exclusive"}, "cheating"),
+        ({"class": "choice", "from": "q", "beam_size": 2}, "beam_size"),
+        ({"class": "choice", "from": "q", "beam_size": 3, "keep_beams": True}, "keep_beams"),
+        (
+            {"class": "subnetwork", "subnetwork": {"output": {"class": "batch_softmax", "from": "data"}}},
+            "batch_softmax",
+        ),
+    ],
+)
+def test_the_reason_names_layer_and_option(desc, word):
+    reason = reason_of_layers({**STEP, "x": desc}, 3)
+    assert word in reason
+    assert reason.startswith(("layer x:", "layer output:"))  # that of the subnetwork
+
+
+@pytest.mark.parametrize("expression", ["source(0) + source(1) * 2", "tf.where(source(0) > 0, tf.exp(source(1)), 0.0)"])
+def test_elementwise(expression):
+    assert is_elementwise(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["tf.reduce_sum(source(0))", "source(0)[0]", "source(0, as_data=True)", "f(source(0))", "x y", "(lambda: 1)()"],
+)
+def test_not_known_to_be_elementwise(expression):
+    assert not is_elementwise(expression)
