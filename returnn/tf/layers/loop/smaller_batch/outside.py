@@ -121,6 +121,8 @@ class ForSequencesLeft:
         inputs = [self(y) for y in op.inputs]
         if all(a is b for a, b in zip(inputs, op.inputs, strict=True)):
             return x
+        if _takes_one_entry(op):
+            raise NotForFewerSequencesError(f"{x.name} is of a single sequence")
         new = self.graph.create_op(
             op.type, inputs, [y.dtype for y in op.outputs], attrs={k: op.node_def.attr[k] for k in op.node_def.attr}
         )
@@ -141,6 +143,16 @@ class ForSequencesLeft:
             if not (y.shape.rank == 0 and y.op.type in _REDUCTIONS):
                 todo.extend(y.op.inputs)
         return True
+
+
+def _takes_one_entry(op: Any) -> bool:
+    """:return: whether it takes some entries along the first axis, which may be the batch; not of a shape"""
+    if op.type not in ("Slice", "StridedSlice"):
+        return False
+    whole = op.inputs[0]
+    if whole.shape.rank == 1:
+        return whole.op.type not in ("ConcatV2", "Pack", "Shape")
+    return op.type == "Slice" or not op.get_attr("begin_mask") & op.get_attr("end_mask") & 1
 
 
 @contextmanager

@@ -58,6 +58,7 @@ def why_batch_stays(layout: LoopLayout, variables: LoopVariables) -> str:
         (not options.search_shrinks_batch, "option search_shrinks_batch"),
         (bool(options.search_depends_on_batch), "option search_depends_on_batch"),
         (inputs.back_prop, "there will be gradients"),
+        (bool(options.tf_jit), "option tf_jit: each size of a batch would be compiled"),
         (inputs.debug, "option debug"),
         (network.step.innermost_frame() is not None, "there is a loop around"),
         (not tf.compat.v1.control_flow_v2_enabled(), "loops are no functions"),

@@ -8,6 +8,7 @@ import numpy
 import pytest
 import tensorflow as tf
 
+import returnn.tf.frontend_low_level  # noqa: F401 (the operations of dims)
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.loop.smaller_batch.outside import (
     KnownTensors,
@@ -60,6 +61,15 @@ def test_the_largest_of_the_whole_batch_stays():
     assert part == whole
 
 
-def test_what_may_mix_sequences_is_not_guessed():
-    with pytest.raises(NotForFewerSequencesError, match="MatMul"):
-        seen(lambda x: tf.matmul(x, x, transpose_b=True))
+def test_frames_of_each_sequence():
+    part, whole = seen(lambda x: tf.transpose(x[:, 1:]))
+    numpy.testing.assert_array_equal(part, whole[:, list(LEFT)])
+
+
+@pytest.mark.parametrize(
+    ("compute", "word"),
+    [(lambda x: tf.matmul(x, x, transpose_b=True), "MatMul"), (lambda x: x[0], "single"), (lambda x: x[:2], "single")],
+)
+def test_what_may_mix_sequences_is_not_guessed(compute, word):
+    with pytest.raises(NotForFewerSequencesError, match=word):
+        seen(compute)
