@@ -1,7 +1,7 @@
 """
 What it costs to train in several processes: seconds per step of one process, and of 2 and 4 with the same work each.
 
-    python -m benchmarks.distributed [--processes 2 4] [--hidden 512] [--rounds 3]
+    python -m benchmarks.distributed [--processes 2 4] [--hidden 512] [--layers 1] [--rounds 3]
 
 All processes share the cores of this machine, so their computation takes as long as that of one process with the
 batches of all. Measured are, by turns in each round, of which the median counts:
@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,23 @@ MODES = ("one", "apart", "together", "exchange")
 _ACKED = 120  # where `tcpi_bytes_acked` is in Linux' `struct tcp_info`
 
 
-def train(hidden: int, batch: int, num_processes: int, mode: str) -> dict[str, float]:
+def network(hidden: int, num_layers: int) -> dict[str, Any]:
+    """:return: LSTMs, one on top of the other, and what comes behind them"""
+    names = ["data", *(f"fw{i}" for i in range(num_layers))]
+    return {
+        **{
+            name: {"class": "rec", "unit": "nativelstm2", "n_out": hidden, "from": before}
+            for before, name in pairwise(names)
+        },
+        "ff": {"class": "linear", "activation": "relu", "n_out": hidden, "from": names[-1]},
+        "output": {"class": "softmax", "loss": "ce", "from": "ff"},
+    }
+
+
+def train(hidden: int, num_layers: int, batch: int, num_processes: int, mode: str) -> dict[str, float]:
     """
     :param hidden: features of the layers
+    :param num_layers: LSTMs
     :param batch: sequences in a batch
     :param num_processes: there are so many
     :param mode: see above
@@ -62,11 +77,7 @@ def train(hidden: int, batch: int, num_processes: int, mode: str) -> dict[str, f
             "optimizer": {"class": "adam"},
             "learning_rate": 1e-6,
             "distributed_tf": {"timeout_s": 300, "local_only": mode in ("one", "apart")},
-            "network": {
-                "fw": {"class": "rec", "unit": "nativelstm2", "n_out": hidden, "from": "data"},
-                "ff": {"class": "linear", "activation": "relu", "n_out": hidden, "from": "fw"},
-                "output": {"class": "softmax", "loss": "ce", "from": "ff"},
-            },
+            "network": network(hidden, num_layers),
         }
     )
     num_seqs = batch * (STEPS + WARM_UP) * (num_processes if mode == "together" else 1)
@@ -141,11 +152,11 @@ def bytes_sent() -> int:
     return total
 
 
-def measure(hidden: int, batch: int, num_processes: int, mode: str) -> dict[str, float]:
+def measure(hidden: int, num_layers: int, batch: int, num_processes: int, mode: str) -> dict[str, float]:
     """:return: of the first of the processes"""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
-        own = ["--train", str(hidden), str(batch), str(num_processes), "--mode", mode, "--out", str(out)]
+        own = ["--train", *map(str, (hidden, num_layers, batch, num_processes)), "--mode", mode, "--out", str(out)]
         command = [sys.executable, "-m", "benchmarks.distributed", *own]
         if mode != "one":
             command = [sys.executable, "-m", "returnn.launch", "-n", str(num_processes), *command]
@@ -156,14 +167,15 @@ def measure(hidden: int, batch: int, num_processes: int, mode: str) -> dict[str,
         return result
 
 
-def compare(hidden: int, num_processes: int, rounds: int) -> str:
+def compare(hidden: int, num_layers: int, num_processes: int, rounds: int) -> str:
     """:return: for people: all modes with so many processes"""
     found: dict[str, list[float]] = {mode: [] for mode in MODES}
     deviations: list[float] = []
     last: dict[str, float] = {}
     for _ in range(rounds):
         for mode in MODES:
-            result = measure(hidden, SEQS * num_processes if mode == "one" else SEQS, num_processes, mode)
+            batch = SEQS * num_processes if mode == "one" else SEQS
+            result = measure(hidden, num_layers, batch, num_processes, mode)
             found[mode].append(result["seconds"])
             deviations += [result["deviation"]] if mode == "apart" else []
             last = result if mode == "together" else last
@@ -171,7 +183,7 @@ def compare(hidden: int, num_processes: int, rounds: int) -> str:
     visible = max(seconds["together"] - seconds["apart"], 0.0)
     overlap = max(1 - visible / seconds["exchange"], 0.0)
     deviation = statistics.median(deviations)
-    # One bucket, as the gradients are smaller than that: nothing of the exchange can be hidden.
+    # As if nothing of the exchange was hidden, which is so if the gradients fill one bucket alone.
     expected = seconds["apart"] * (1 + slowest_of(num_processes) * deviation) + seconds["exchange"]
     return (
         f"{num_processes} processes, batches of {SEQS}: one {seconds['one']:.4f} s per step, apart"
@@ -188,8 +200,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.strip().split("\n")[0])
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--hidden", type=int, default=512)
+    parser.add_argument("--layers", type=int, default=1, help="LSTMs; gradients of several fill several buckets")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--train", type=int, nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--train", type=int, nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--mode", choices=MODES, help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     args: Any = parser.parse_args(argv)
@@ -200,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             Path(args.out).write_text(json.dumps(result))
         return
     for number in args.processes:
-        print(compare(args.hidden, number, args.rounds), flush=True)
+        print(compare(args.hidden, args.layers, number, args.rounds), flush=True)
 
 
 if __name__ == "__main__":
