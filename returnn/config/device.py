@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from returnn.config.config import Config
 from returnn.util.errors import ConfigError
 from returnn.util.system.gpu import have_gpu
@@ -30,7 +32,7 @@ def asks_for_gpu(config: Config) -> bool:
     :raises ConfigError: if there is no device of such a name
     """
     names = [str(name) for name in config.options.device if name]
-    unknown = [name for name in names if not name.startswith(("cpu", *GPU_NAMES))]
+    unknown = [name for name in names if not re.fullmatch(rf"({'|'.join(('cpu', *GPU_NAMES))})([^a-z]*)", name)]
     if unknown:
         raise ConfigError(f"option 'device': TensorFlow has no {unknown[0]!r}.\n  Possible: 'cpu', 'gpu', 'gpu0'.")
     return any(name.startswith(GPU_NAMES) for name in names)

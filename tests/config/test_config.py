@@ -311,6 +311,8 @@ def test_device(monkeypatch):
     monkeypatch.setattr("returnn.config.device.have_gpu", lambda: True)
     assert tf_should_use_gpu(Config({"device": "gpu0"}))
     assert tf_should_use_gpu(Config({"device": None}))
+    with pytest.raises(ConfigError, match=r"option 'device': TensorFlow has no 'gpuu'"):
+        tf_should_use_gpu(Config({"device": "gpuu"}))
 
 
 def test_config_namespace_is_not_an_option(load):
