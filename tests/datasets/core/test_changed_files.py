@@ -12,6 +12,7 @@ from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.hdf import HDFDataset, SimpleHDFWriter
 from returnn.datasets.hdf.hdf_file import stored_digest
 from returnn.util.errors import UserError
+from tests.datasets import stand_ins
 from tests.datasets.cases import CASES
 from tests.datasets.test_ogg_zip import write_zip
 from tests.datasets.test_stereo import write_hdf as write_stereo
@@ -207,7 +208,8 @@ def open_files_in(folder):
 
 
 @pytest.mark.parametrize("name", WITH_FILES)
-def test_each_file_that_stays_open_is_watched(name, tmp_path):
+def test_each_file_that_stays_open_is_watched(name, tmp_path, monkeypatch):
+    stand_ins.install(monkeypatch)
     dataset = init_dataset(WITH_FILES[name](tmp_path))
     gc.collect()  # what the case wrote is closed
     for path in sorted(open_files_in(tmp_path)):
@@ -220,6 +222,7 @@ def test_each_file_that_stays_open_is_watched(name, tmp_path):
         with pytest.raises(UserError, match="has changed while it was read: it was written at"):
             dataset.check_files()
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    dataset.finish_epoch(free_resources=True)
 
 
 @pytest.mark.parametrize("name", ["LmDataset", "TranslationDataset", "OggZipDataset", "SprintCacheDataset"])
