@@ -13,6 +13,7 @@ from returnn.engine.training_position import BatchPosition, PositionError, Train
 from returnn.tf.engine.feeding.feed import FeedBatch
 from returnn.util.numbers.global_random import GlobalRandomState, seed_global_random
 from returnn.util.numbers.numbers_dict import NumbersDict
+from tests.datasets import stand_ins
 from tests.datasets.cases import CASES, hdf, static
 
 EPOCH = 3
@@ -45,8 +46,11 @@ def feed(description, resumed_at=None, **options):
     seed_global_random([EPOCH])
     dataset.init_seq_order(EPOCH)
     batches = dataset.generate_batches(**{"max_seqs": 2, "batch_size": 100, "max_total_num_seqs": 12, **options})
-    with BatchFeeder(Maker(dataset), batches, resumed_at=resumed_at) as feeder:
-        return list(feeder)
+    try:
+        with BatchFeeder(Maker(dataset), batches, resumed_at=resumed_at) as feeder:
+            return list(feeder)
+    finally:
+        dataset.finish_epoch(free_resources=True)
 
 
 def position(batches, random_state=None):
@@ -128,7 +132,9 @@ MORE_CASES = {
 
 
 @pytest.mark.parametrize("name", [*CASES, *MORE_CASES])
-def test_all_data_sets(name, tmp_path):
+def test_all_data_sets(name, tmp_path, monkeypatch):
+    if name not in MORE_CASES:
+        stand_ins.install(monkeypatch)
     description = {**CASES, **MORE_CASES}[name](tmp_path)
     expected = feed(description)
     nums = {1, len(expected) // 2, len(expected)} if name != "MultiProcDataset" else {3}  # processes are slow to start
