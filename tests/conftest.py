@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from returnn.log import log
+from returnn.util.backend_engine import BackendEngine
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.system.warn_once import forget_shown
 from tests.distribution import FilesTogether, start_of
@@ -48,6 +49,22 @@ def no_run_ctx_afterwards() -> Iterator[None]:
     run_ctx = sys.modules.get("returnn.frontend.run_ctx")
     if run_ctx is not None:
         run_ctx.reset_run_ctx()
+
+
+@pytest.fixture(autouse=True)
+def engine_afterwards() -> Iterator[None]:
+    """The engine, TensorFlow or PyTorch, is one of the process."""
+    before = BackendEngine.selected_engine
+    yield
+    BackendEngine.selected_engine = before
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine_after_the_file() -> Iterator[None]:
+    """What all tests of a file share can select an engine, too."""
+    before = BackendEngine.selected_engine
+    yield
+    BackendEngine.selected_engine = before
 
 
 @pytest.fixture(autouse=True)
