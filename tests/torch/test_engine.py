@@ -40,6 +40,7 @@ def backend():
     set_global_config(None)
     rf.select_backend_numpy()
     BackendEngine.selected_engine = before
+    classes_dim.vocab = None  # which a config has given to the dim that all files share
 
 
 def config(folder, **options):
