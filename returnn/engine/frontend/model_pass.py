@@ -12,6 +12,7 @@ from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker, needed_keys
 from returnn.engine.frontend.runner import ModelRunner, Step
+from returnn.engine.report.pace import Pace
 from returnn.engine.report.progress import Progress
 from returnn.engine.report.small_batches import SmallBatches, small_batches_of_config
 from returnn.engine.report.summaries import Summaries
@@ -45,6 +46,7 @@ class ModelPass(ResumablePass):
         train: bool = False,
         with_targets: bool = True,
         step_function: StepFunction,
+        pace: Pace,
         resumed_at: TrainingPosition | None = None,
         wishes: Callable[[int], Wishes] = lambda num_steps: Wishes(),
         on_step: Callable[[Wishes], None] = lambda agreed: None,
@@ -61,6 +63,7 @@ class ModelPass(ResumablePass):
         :param train: whether parameters are updated
         :param with_targets: whether all data is needed, also what is not available for inference
         :param step_function: computes a step, and returns its values, see `ModelRunner`
+        :param pace: of the passes over this data set
         :param resumed_at: the pass was interrupted there, and goes on
         :param wishes: what this process wants, after so many steps
         :param on_step: called after each step with what is to be done, when `position` may be asked
@@ -79,6 +82,7 @@ class ModelPass(ResumablePass):
         self.train = train
         self.with_targets = with_targets
         self._step_function = step_function
+        self._pace = pace
         self._on_end = on_end
         self._small_batches: SmallBatches | None = small_batches_of_config(config) if train else None
         self._has_warned = False
@@ -104,7 +108,7 @@ class ModelPass(ResumablePass):
         start_step = self.runner.train_step if self.train else None
         with (
             self.summaries.of_pass(self.dataset_name, start_step=start_step),
-            Progress(report_prefix, num_steps_before=self.num_steps) as progress,
+            Progress(report_prefix, num_steps_before=self.num_steps, pace=self._pace) as progress,
             feeder as batches,
             interrupts,
         ):

@@ -16,6 +16,7 @@ from returnn.engine.frontend.model_pass import ModelPass, StepFunction
 from returnn.engine.frontend.outputs import each_seq
 from returnn.engine.frontend.runner import ModelRunner, Step
 from returnn.engine.model_names import model_of_task
+from returnn.engine.report.pace import Paces
 from returnn.engine.report.summaries import Summaries, wanted_summaries_folder
 from returnn.engine.run.auto_batch_size import Tried
 from returnn.engine.run.batches import generate_batches, tried_batch
@@ -49,6 +50,7 @@ class TrainedModel:
         self.model_files = model_files
         is_first = runner.processes is None or runner.processes.is_first
         self.summaries = Summaries(wanted_summaries_folder(config) if is_first else None)
+        self._paces = Paces()
         self.loaded_epoch: int | None = None  # whose model file was loaded at the beginning
         self.unfinished: UnfinishedEpoch | None = None  # if the training goes on inside of an epoch
         self.learning_rate: float | None = None  # there is no other one than that of the options
@@ -319,5 +321,6 @@ class TrainedModel:
             batches=batches,
             epoch=self.epochs.current,
             step_function=step_function,
+            pace=self._paces[name],
             **options,
         )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from returnn.engine.report.pace import Pace
 from returnn.log import log
 from returnn.util.system.live_line import live_line
 from returnn.util.texts.human_readable import hms, human_bytes_size
@@ -21,10 +22,11 @@ _SECONDS_BETWEEN_UPDATES = 0.2
 class Progress:
     """Reports the steps of one epoch. To be used as a context, at whose end the live line is gone."""
 
-    def __init__(self, prefix: str, *, num_steps_before: int = 0) -> None:
+    def __init__(self, prefix: str, *, num_steps_before: int = 0, pace: Pace | None = None) -> None:
         """
         :param prefix: e.g. "train epoch 3"
         :param num_steps_before: of the epoch, when it was interrupted
+        :param pace: of passes over this data set before; default: there was none
         """
         self.prefix = prefix
         self.start = time.monotonic()
@@ -32,7 +34,8 @@ class Progress:
         self.num_steps = num_steps_before
         self._is_live = live_line.is_possible() and log.verbose[3] and not log.verbose[5]
         self._last_report = -math.inf  # so the first step is reported
-        self._first: tuple[float, float] | None = None  # what was complete after the first step, and when
+        self._pace = pace or Pace()
+        self._pace.begin()
         self._waited_s: float | None = None  # for data; None: that is not known
         self._after_first: tuple[float, float] | None = None  # the time after the first step, and what it had waited
 
@@ -77,6 +80,8 @@ class Progress:
         now = time.monotonic()
         if self._after_first is None:
             self._after_first = now, self._waited_s or 0.0
+        if complete_frac:
+            self._pace.add(complete_frac, now - self.start)
         if self._is_due(now):
             self._last_report = now
             self._report([*self._parts(means, complete_frac, now - self.start), *details])
@@ -106,8 +111,9 @@ class Progress:
         parts = [self.prefix, f"step {self.num_steps}", *describe_scores(means)]
         if complete_frac:
             parts.append(f"{complete_frac:.1%}")
-            seconds = self._remaining(complete_frac, elapsed)
-            parts += [] if seconds is None else [f"{hms(seconds)} left"]
+            seconds = self._pace.remaining(complete_frac, elapsed)
+            about = "about " if self._pace.is_unsure(complete_frac) else ""
+            parts += [] if seconds is None else [f"{about}{hms(seconds)} left"]
         parts.append(f"{self.num_seqs / max(elapsed, 1e-6):.1f} seqs/s")
         waiting = self._share_of_waiting(self.start + elapsed)
         parts += [] if waiting is None else [f"{waiting:.0%} waiting for data"]
@@ -120,17 +126,6 @@ class Progress:
             return None
         first_s, first_waited_s = self._after_first
         return (self._waited_s - first_waited_s) / (now - first_s) if now > first_s else None
-
-    def _remaining(self, complete_frac: float, elapsed: float) -> float | None:
-        """:return: seconds, by the steps behind the first one, which takes longer than all others; None: not known"""
-        if self._first is None:
-            self._first = (complete_frac, elapsed)
-        first_frac, first_elapsed = self._first
-        if complete_frac >= 1:
-            return 0.0
-        if complete_frac <= first_frac:
-            return None
-        return (elapsed - first_elapsed) / (complete_frac - first_frac) * (1 - complete_frac)
 
 
 def describe_scores(means: Mapping[str, float]) -> list[str]:

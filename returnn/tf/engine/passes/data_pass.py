@@ -141,7 +141,9 @@ class DataPass(ResumablePass):
         with (
             tracer.profiled(train=self.train),
             summaries.of_pass(self.dataset_name, start_step=self.session.train_step() if self.train else None),
-            Progress(report_prefix, num_steps_before=self.num_steps) as progress,
+            Progress(
+                report_prefix, num_steps_before=self.num_steps, pace=self.session.paces[self.dataset_name]
+            ) as progress,
             feeder,
             interrupts,
             LongSteps(report_prefix, batch_size=self._batch_size) as long_steps,

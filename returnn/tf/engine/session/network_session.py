@@ -14,6 +14,7 @@ from returnn.config.preloaded_file import PreloadedFile, preloaded_files
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.epochs import Epochs
 from returnn.engine.net_options import OptionsOfNet
+from returnn.engine.report.pace import Paces
 from returnn.engine.run.model_files import ModelToLoad
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError
@@ -64,6 +65,7 @@ class NetworkSession:
         self.options_of_net = OptionsOfNet(config)
         self.preload_from_files: list[PreloadedFile] = preloaded_files(config.options.preload_from_files)
         self.summaries = NetworkSummaries(config)
+        self.paces = Paces()
         self.step_tracer = StepTracer(config, self.summaries.folder)
         self.built: BuiltNetwork = None  # type: ignore[assignment]  # by build
         self.tf_session: tf.compat.v1.Session = None  # type: ignore[assignment]
