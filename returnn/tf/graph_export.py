@@ -24,6 +24,7 @@ from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.session.built_network import create_network
 from returnn.tf.engine.session.graph_ops import ops_before
 from returnn.tf.frontend_low_level.kernels.native import library_of
+from returnn.tf.inspection.net_dict import has_search
 from returnn.tf.layers.loop.step_graph import StepGraph, make_step_graph
 from returnn.tf.layers.rec.loop_recurrence import LoopRecurrence
 from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, TargetNotAvailable, require_available
@@ -35,6 +36,10 @@ from returnn.util.texts.counted import counted
 tf1 = tf.compat.v1
 
 _CALLS_OF_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+_NO_SEARCH = (
+    "option '--search': the network has no search, such as a loop with the layer 'choice' and 'decide' behind it,\n"
+    "  or 'ctc_decode' for CTC. Without '--search', its outputs are exported as they are."
+)
 _COLLECTIONS = tuple(
     getattr(tf1.GraphKeys, name)
     for name in (
@@ -148,6 +153,7 @@ def _build_graph(
     summaries_name: str | None,
     step_of: StepOf | None,
 ) -> ExportedGraph:
+    net_dict = _net_dict(config, mode, epoch=epoch)
     graph = tf.Graph()
     with graph.as_default(), tf.device(f"/device:{device.upper()}:0"):
         batch_dim.reset_raw()
@@ -161,10 +167,12 @@ def _build_graph(
             train_flag=train_flag,
             eval_flag=mode.eval_flag,
             search_flag=mode.search_flag,
-            net_dict=_net_dict(config, mode, epoch=epoch),
+            net_dict=net_dict,
             extern_data=_extern_data(config, with_targets=with_targets),
             initial_learning_rate=config.options.learning_rate,
         )
+        if mode.search_flag and not has_search(net_dict) and network.beams.is_empty:
+            raise ConfigError(_NO_SEARCH)
         exported = ExportedGraph(graph, network)
         exported.params += [variable.name.split(":")[0] for variable in network.get_saveable_params_list()]
         _add_outputs(exported, mode, wanted=_wanted_layers(config, mode))

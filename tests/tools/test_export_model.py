@@ -156,6 +156,15 @@ def test_example_in_cpp_gives_the_same(tool, model, tmp_path):
     numpy.testing.assert_allclose(found, _wanted(model)[1, : LENGTHS[1]], atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["export-model", "compile-tf-graph"])
+def test_networks_without_search_are_not_exported_as_one(tool, model, tmp_path, name):
+    output = [tmp_path / "model.pb"] if name == "export-model" else ["--output_file", tmp_path / "model.pb"]
+    status, _, err = tool(name, model, *output, "--search", 1, "--verbosity", 1)
+    assert status == 1
+    assert "option '--search': the network has no search, such as a loop with the layer 'choice'" in err
+    assert not (tmp_path / "model.pb").exists()
+
+
 def test_exported_search(tool, tmp_path):
     model = _model(tmp_path, SEARCH_OPTIONS)
     options = ["++task", "search", "++search_output_file", str(tmp_path / "hyps"), "++search_output_file_format", "py"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,15 +18,13 @@ from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.net_diff import is_same_net
 from returnn.tf.engine.engine import Engine
 from returnn.tf.inspection.losses import may_have_loss
-from returnn.tf.inspection.net_dict import unused_layers
+from returnn.tf.inspection.net_dict import has_search, unused_layers
 from returnn.tf.inspection.report import NetReport, error_text, inspect_network
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.losses import no_loss_text
 from returnn.tf.updater.optimizer_choice import choose_optimizer
 from returnn.util.errors import ConfigError, UserError, nearest_hint
 from returnn.util.texts.text_scores import check_metrics
-
-_SEARCH_CLASSES = ("choice", "decide", "split_batch_beam", "ctc_decode")
 
 
 @dataclass
@@ -108,11 +106,6 @@ def _epochs_to_ask(final: int) -> list[int]:
     return sorted({*range(1, min(final, 20) + 1), *range(30, final, 10), final})
 
 
-def has_search(net_dict: Any) -> bool:
-    """:return: whether some layer, also in loops, does something else in search"""
-    return any(desc.get("class") in _SEARCH_CLASSES or desc.get("only_on_search") for desc in _descriptions(net_dict))
-
-
 def for_search(net_dict: dict[str, Any], config: Config) -> dict[str, Any]:
     """
     :return: the net dict as the search has it, in which its output layers are wanted
@@ -131,16 +124,6 @@ def _layer_of(error: str) -> str:
     """:return: the beginning of the message"""
     found = re.search(r"layer '[^']*'", error)
     return found.group() if found else error
-
-
-def _descriptions(value: Any) -> Iterator[Mapping[str, Any]]:
-    """:return: all dicts in it"""
-    if isinstance(value, Mapping):
-        yield value
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _descriptions(item)
 
 
 def _check_options(config: Config, report: ConfigReport) -> None:

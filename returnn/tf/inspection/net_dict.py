@@ -20,6 +20,7 @@ from returnn.util.errors import ConfigError, nearest_hint
 
 _NETS = {"subnetwork": "subnetwork", "unit": "loop"}  # option -> what it describes
 _OUTER = ("base:", "../")
+_SEARCH_CLASSES = ("choice", "decide", "split_batch_beam", "ctc_decode")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,11 @@ def unused_layers(net_dict: Mapping[str, Any], visited: Collection[str]) -> list
     """
     words = {word for name in visited if name in net_dict for text in _texts(net_dict[name]) for word in _words(text)}
     return [name for name in net_dict if name not in visited and name not in words and not name.startswith("#")]
+
+
+def has_search(net_dict: Any) -> bool:
+    """:return: whether some layer, also in loops, does something else in search"""
+    return any(desc.get("class") in _SEARCH_CLASSES or desc.get("only_on_search") for desc in _descriptions(net_dict))
 
 
 def _words(text: str) -> list[str]:
@@ -231,3 +237,13 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, tuple, set)):
         for item in value:
             yield from _texts(item)
+
+
+def _descriptions(value: Any) -> Iterator[Mapping[str, Any]]:
+    """:return: all dicts in it"""
+    if isinstance(value, Mapping):
+        yield value
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _descriptions(item)

@@ -42,6 +42,11 @@ class Beams:
         self._beams: dict[Dim, Beam] = {}
         self._choices: dict[SearchBeam, Any] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is none."""
+        return not self._beams
+
     def register(self, beam: Beam) -> None:
         """Adds a beam, or replaces what was known of it."""
         self._beams[beam.dim] = beam
