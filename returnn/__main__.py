@@ -24,7 +24,7 @@ from returnn import __version__
 from returnn.config import Config, set_global_config
 from returnn.config.command_line import VERSION_FLAGS, make_parser, parse_args, parse_value
 from returnn.config.environment import check_environment, is_switched_on
-from returnn.config.option_check import check_options
+from returnn.config.option_check import check_is_config, check_options
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.base import EngineBase
 from returnn.engine.data import cache_byte_sizes, load_dataset
@@ -98,6 +98,7 @@ def init_config(
     config.update({key: parse_value(text) for key, text in parse_args(options) if key != "load_config"})
     for name in [*names, *more_names]:
         config.load_file(name)
+    check_is_config(config)
     config.parse_cmd_args(options)
     config.update(extra_updates or {})
     if os.environ.get("TF_DEVICE"):

@@ -7,6 +7,7 @@ A Python config starts with `#!`, or its name ends with `.py`; JSON starts with 
 
 from __future__ import annotations
 
+import ast
 import keyword
 import os
 import traceback
@@ -21,6 +22,7 @@ from returnn.util.system.py_exec import custom_exec
 
 FileType = Literal["py", "js", "txt"]
 _CONFIG_SUFFIXES = (".config", ".py", ".json", ".cfg", ".conf", ".txt", "")
+_STATEMENTS_IN_PARTS = ("try:", "else:", "finally:")
 _HOW_TO_PYTHON = "\n  A Python config begins with '#!rnn.py' in its first line, or its name ends with '.py'."
 
 
@@ -134,4 +136,17 @@ def parse_key_values(source: ConfigSource) -> Iterator[tuple[str, str]]:
 
 def _is_python(key: str, value: str = "") -> bool:
     """:return: whether a line is an assignment or a statement, which no line `key value` is"""
-    return "=" in key or value.startswith("=") or keyword.iskeyword(key.rstrip(":"))
+    if "=" in key or value.startswith("="):
+        return True
+    if not keyword.iskeyword(key.rstrip(":")):
+        return False
+    line = f"{key} {value}".rstrip()
+    return line in _STATEMENTS_IN_PARTS or any(map(_is_statement, (line, f"{line} pass")))  # no text, such as "for me"
+
+
+def _is_statement(code: str) -> bool:
+    try:
+        statements = ast.parse(code).body
+    except (SyntaxError, ValueError):
+        return False
+    return not any(isinstance(statement, ast.Expr) for statement in statements)

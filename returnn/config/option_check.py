@@ -68,6 +68,21 @@ def check_options(config: Config) -> None:
         log.print_warning(text)
 
 
+def check_is_config(config: Config) -> None:
+    """
+    :param config: after its files were loaded
+    :raises ConfigError: if these are lines of which none begins with an option, as those of a text
+    """
+    if not config.dict or any(source.type != "txt" for source in config.sources):
+        return
+    if any(name in KNOWN_OPTIONS or _nearest_option(name) for name in config.option_names()):
+        return
+    raise ConfigError(
+        f"config {config.files[0]!r}: none of its lines begins with an option, as 'num_epochs 5' does.\n"
+        "  Is it a text? Data is for data sets, see --help datasets, or for options of tools, such as --text."
+    )
+
+
 def inspect_options(config: Config) -> OptionReport:
     """:return: what is wrong with the options of the config"""
     used = config.options_read.union(*(_used_in(source) for source in config.sources))

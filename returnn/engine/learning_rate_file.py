@@ -8,6 +8,7 @@ that are no scores (duration, device, ...) are stored among them, under keys wit
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from typing import Any
@@ -51,6 +52,15 @@ class EpochData:
     def __repr__(self) -> str:
         entries = {**{_META_PREFIX + key: value for key, value in self.meta.items()}, **self.error}
         return f"EpochData(learningRate={better_repr(self.learning_rate)}, error={better_repr(entries)})"
+
+
+def is_learning_rate_file(filename: str | os.PathLike[str]) -> bool:
+    """:return: whether it looks like one, and not like a config"""
+    try:
+        with open(filename, encoding="utf8") as file:
+            return re.match(r"\s*\{\s*(\d+\s*:\s*EpochData\(|\}\s*$)", file.read(1000)) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def read_learning_rate_file(filename: str | os.PathLike[str]) -> dict[int, EpochData]:

@@ -208,6 +208,7 @@ def test_wrong_command_lines(args, message):
             "line 1: 'import os' is Python, but the file is read as lines 'key value'.\n  A",
         ),
         ("# a\nnum_epochs=3\n", "line 2: 'num_epochs=3' is Python, but"),
+        ("num_epochs 3\ntry:\n  import os\n", "line 2: 'try:' is Python, but"),
         ("def f(x):\n  return x\n", "begins with '#!rnn.py' in its first line, or its name ends with '.py'."),
     ],
 )
@@ -217,6 +218,11 @@ def test_broken_config_names_its_line(load, tmp_path, text, message):
     assert str(info.value).startswith(f"config '{tmp_path}/my.config'")
     assert message in str(info.value)
     assert len(str(info.value).splitlines()) <= 3
+
+
+def test_words_of_a_text_are_no_python(load):
+    config = load("for a long time\nin it\nis was\nnot good\nwith you\n")
+    assert config.option_names() == ["for", "in", "is", "not", "with"]
 
 
 def test_errors_of_modules_below_say_where_they_are_raised(load, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 import returnn
 from returnn.config import Config
-from returnn.config.option_check import check_options, inspect_options, unread_text
+from returnn.config.option_check import check_is_config, check_options, inspect_options, unread_text
 from returnn.config.options import OPTIONS
 from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, NEEDLESS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import wrap_log_streams
@@ -314,3 +314,19 @@ def _warning(config):
     with wrap_log_streams(stream):
         check_options(config)
     return stream.getvalue()
+
+
+@pytest.mark.parametrize(("text", "is_config"), [
+    ("for a long time\nthe cat sat\n", False), ("for a\nnum_epochs 5\n", True), ("for a\nnum_epoch 5\n", True),
+    ("#!rnn.py\nx = 1\n", True), ("", True),
+])  # fmt: skip
+def test_text_without_options_is_no_config(tmp_path, text, is_config):
+    path = tmp_path / "file"
+    path.write_text(text)
+    config = Config()
+    config.load_file(path)
+    if is_config:
+        check_is_config(config)
+        return
+    with pytest.raises(ConfigError, match=r"file': none of its lines begins with an option, .*\n  Is it a text\?"):
+        check_is_config(config)

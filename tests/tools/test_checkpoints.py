@@ -91,7 +91,9 @@ def test_average_of_different_models(tool, model, tmp_path):
 def test_best_epochs(tool, model, tmp_path, config_file):
     out = tool("get-best-model-epoch", "--learning-rate-file", tmp_path / "scores", "--n", 2)[1]
     assert out == "epoch 2: dev_error 0.2\nepoch 3: dev_error 0.3\n"
+    assert tool("get-best-model-epoch", tmp_path / "scores", "--n", 2)[1] == out  # as the file of another tool
     config = config_file(learning_rate_file=str(tmp_path / "scores"))
+    assert tool("get-best-model-epoch", config, "--n", 2)[1] == out
     assert tool("get-best-model-epoch", "--config", config, "--key", "train_score")[1] == "epoch 1: train_score 3.0\n"
     assert tool("get-best-model-epoch", "--config", config, "--key", "dev_err")[2] == (
         "error: option '--key': there is no score 'dev_err'.\n  Did you mean 'dev_error'?\n"

@@ -36,8 +36,7 @@ class KenLm:
         try:
             self._model = self._kenlm.Model(filename, self._quiet_config())
         except (OSError, RuntimeError) as exc:
-            reason = re.sub(r"^.* threw (\w+Exception)\. ", r"\1: ", str(exc), flags=re.DOTALL)  # without names of C++
-            raise ConfigError(f"KenLM: {filename!r} cannot be read: {reason}") from exc
+            raise ConfigError(f"KenLM: {filename!r} cannot be read: {_reason(str(exc), filename)}") from exc
         self._known: dict[tuple[str, ...], tuple[Any, float]] = {}
 
     def score(self, words: Sequence[str]) -> float:
@@ -64,6 +63,12 @@ class KenLm:
         state = self._kenlm.State()
         self._model.BeginSentenceWrite(state)
         return state
+
+
+def _reason(message: str, filename: str) -> str:
+    """:return: what KenLM says in the round brackets behind the name of the file, without names of C++"""
+    inner = re.fullmatch(rf"Cannot read model '{re.escape(filename)}' \((.*)\)", message, flags=re.DOTALL)
+    return re.sub(r"^.* threw (\w+Exception)(\. | because )", r"\1: ", inner[1] if inner else message, flags=re.DOTALL)
 
 
 @functools.cache

@@ -159,3 +159,14 @@ def test_vocabulary_has_to_fit_the_source(lm_file, vocab_file):
     net_dict = net_of(in_loop=False, lm_file=lm_file, vocab_file=vocab_file)
     with tf.Graph().as_default(), pytest.raises(ConfigError, match=r"has 4 labels, but the source .* has 7"):
         construct(net_dict, search=False, extern_data=extern_data)
+
+
+@pytest.mark.parametrize("content", ["a (text)\n", "", "\\data\\\nngram 1=3\n"])
+def test_errors_of_ken_lm_have_no_bracket_too_many(tmp_path, content):
+    path = tmp_path / "lm (1).arpa"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match="cannot be read: ") as caught:
+        ken_lm.KenLm(str(path))
+    reason = str(caught.value).partition("cannot be read: ")[2]
+    assert reason.count("(") == reason.count(")")
+    assert " in void " not in reason
