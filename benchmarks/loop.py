@@ -332,16 +332,19 @@ def check_same(actual: dict[str, Any], expected: dict[str, Any], lengths_of_labe
         numpy.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-def median_times(steps: list[Callable[[], object]], repeat: int) -> list[float]:
-    """:return: median seconds of each. They take turns, so that other load on the machine meets all of them"""
-    times: list[list[float]] = [[] for _ in steps]
+def median_times(steps: list[Callable[[], object]], repeat: int) -> list[list[float]]:
+    """
+    :return: of each, median seconds of time and of processor time. They take turns, so that other load on the machine
+        meets all of them
+    """
+    times: list[list[list[float]]] = [[] for _ in steps]
     for i in range(repeat + 2):
         for step, seconds in zip(steps, times, strict=True):
-            start = time.perf_counter()
+            start = time.perf_counter(), time.process_time()
             step()
             if i >= 2:
-                seconds.append(time.perf_counter() - start)
-    return [statistics.median(seconds) for seconds in times]
+                seconds.append([time.perf_counter() - start[0], time.process_time() - start[1]])
+    return [[statistics.median(values) for values in zip(*seconds, strict=True)] for seconds in times]
 
 
 def compare(args: argparse.Namespace, *, search: bool) -> None:
@@ -355,14 +358,15 @@ def compare(args: argparse.Namespace, *, search: bool) -> None:
     steps = [mine.runner(values, with_size, args.threads), other.runner(values, feeds, args.threads)]
     check_same(steps[0](), steps[1](), lengths_of_labels=search)
     seconds = median_times(steps, args.repeat)
-    rows = [[s, m.num_ops(), *m.ops_in_loops()] for s, m in zip(seconds, (mine, other), strict=True)]
+    rows = [[*s, m.num_ops(), *m.ops_in_loops()] for s, m in zip(seconds, (mine, other), strict=True)]
     print("search" if search else "training")
-    for name, row in zip(("ours", "by hand"), rows, strict=True):
-        loops = " ".join(f"{count:>5}" for count in row[2:])
-        print(f"  {name:<8} {row[0] * 1000:>9.1f} ms  {row[1]:>6} ops in the graph  ops in a step: {loops}")
-    ratios = [a / b for a, b in zip(*rows, strict=False)]
-    loops = " ".join(f"{ratio:>5.2f}" for ratio in ratios[2:])
-    print(f"  {'ratio':<8} {ratios[0]:>9.2f}     {ratios[1]:>6.2f} {'':<31}{loops}", flush=True)
+    for name, (wall, processor, num_ops, *in_loops) in zip(("ours", "by hand"), rows, strict=True):
+        loops = " ".join(f"{count:>5}" for count in in_loops)
+        times = f"{wall * 1000:>9.1f} ms, processor {processor * 1000:>9.1f} ms"
+        print(f"  {name:<8} {times}  {num_ops:>6} ops in the graph  ops in a step: {loops}")
+    wall, processor, num_ops, *in_loops = (a / b for a, b in zip(*rows, strict=False))
+    loops = " ".join(f"{ratio:>5.2f}" for ratio in in_loops)
+    print(f"  {'ratio':<8} {wall:>9.2f}     {'':<10}{processor:>9.2f}     {num_ops:>6.2f} {'':<31}{loops}", flush=True)
 
 
 def construction_time(num_layers: int) -> float:

@@ -8,6 +8,9 @@ each frame; the gradient of the matrix is one product of all of them, after the 
 They are collected in a list of tensors which is a variable of the loop. On the way forward, it is empty and stays so.
 Each product hands it on together with its result, and the gradient of that adds the two tensors to the gradient of the
 list. What starts as an empty list before the loop depends on all the matrices, as far as gradients are concerned.
+
+The gradient of the other operand is a product with the transposed matrix. It is transposed once, before the loop:
+TensorFlow's product with a matrix to be transposed takes up to four times as long for few rows.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 _COLLECTOR = "_returnn_collector"
+_MATRICES = "_returnn_matrices"  # of a body: the matrix outside of the loop for each product, by its name
 _OF_OPERAND, _OF_MATRIX = "ReturnnOperandInLoop", "ReturnnMatrixOfLoop"  # names of gradients
 _MIN_ENTRIES = 2**12  # of the matrix. The sum of smaller ones takes no time
 _SAME_VALUES = ("Identity", "Cast", "Reshape", "Transpose")  # operations that can be made once more outside of the loop
@@ -60,6 +64,7 @@ class GradientCollector:
         body = tf1.get_default_graph()
         self._products, self._handle = [], handle
         setattr(body, _COLLECTOR, self)
+        setattr(body, _MATRICES, {})
         try:
             yield
         finally:
@@ -95,6 +100,8 @@ class GradientCollector:
         overridden = {"MatMul": _OF_OPERAND, "BatchMatMulV2": _OF_OPERAND, "IdentityN": _OF_MATRIX}
         with body.gradient_override_map(overridden):
             product = tf.matmul(x, matrix, transpose_b=found.is_transposed)
+            if not found.is_transposed and len(found.matrix.shape) == 2:
+                getattr(body, _MATRICES)[product.op.name] = found.matrix
             product, self._handle = tf.raw_ops.IdentityN(input=[product, self._handle])
         return product
 
@@ -167,8 +174,20 @@ def _around(body: Any) -> Iterator[None]:
 
 @tf.RegisterGradient(_OF_OPERAND)
 def _gradient_of_operand(op: tf.Operation, gradient: tf.Tensor) -> list[tf.Tensor | None]:
+    transposed = _transposed_outside(op)
+    if transposed is not None:
+        return [tf.matmul(gradient, transposed), None]
     is_transposed = op.get_attr("transpose_b" if op.type == "MatMul" else "adj_y")
     return [tf.matmul(gradient, op.inputs[1], transpose_b=not is_transposed), None]
+
+
+def _transposed_outside(product: tf.Operation) -> tf.Tensor | None:
+    """:return: the matrix of the product, transposed outside of all loops; None if it is not known there, or not so"""
+    matrix = getattr(product.graph, _MATRICES, {}).get(product.name)
+    if matrix is None or getattr(matrix.graph, "outer_graph", None) is not None:
+        return None
+    with matrix.graph.as_default(), tf.control_dependencies(None):
+        return tf.transpose(matrix)
 
 
 @tf.RegisterGradient(_OF_MATRIX)

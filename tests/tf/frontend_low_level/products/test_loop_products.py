@@ -85,3 +85,14 @@ def test_products_in_loops(session: Any, gradients: Any, scope: str, expected: i
     loops = [op for op in session.graph.get_operations() if op.type.endswith("While") and op.name.startswith(scope)]
     nodes = [node for op in loops for node in functions[op.get_attr("body").name]]
     assert sum(node.op == "MatMul" and node.attr["transpose_a"].b for node in nodes) == expected
+
+
+def test_matrix_is_transposed_before_the_loop(session: Any, gradients: Any) -> None:
+    """Backward, only products of two values of the frame have an operand to be transposed in each frame."""
+    assert gradients
+    functions = {f.signature.name: f.node_def for f in session.graph.as_graph_def().library.function}
+    loops = [
+        op for op in session.graph.get_operations() if op.type.endswith("While") and op.name.startswith("gradients/")
+    ]
+    nodes = [node for op in loops for node in functions[op.get_attr("body").name] if node.op == "MatMul"]
+    assert sum(node.attr["transpose_b"].b for node in nodes) == 2
