@@ -163,6 +163,7 @@ class Loss:
         self.layer = layer
         target = None if target is None else _with_batch_of(target, output, self.where())
         if target is not None and not self.recurrent:
+            target = _label_of_each_frame(target, output, layer, self.where())
             target = _with_feature_of(_with_dims_of(target, output, self.where()), output)
         self.target = target
         self.__dict__.pop("_flat", None)
@@ -373,6 +374,30 @@ def _with_dims_of(target: Tensor, output: Tensor, where: str) -> Tensor:
     if len(own) > 1 and free:
         raise ConfigError(f"{where}: it is not clear which dims of the target {target} belong to those of {output}.")
     return target
+
+
+def _label_of_each_frame(target: Tensor, output: Tensor, layer: LayerTargets | None, where: str) -> Tensor:
+    """
+    A layer of a time step can have a whole sequence in each frame, as a copy of data from outside of the loop does. As
+    target of frames, it has one label for each of them, whether that layer was moved out of the loop or not.
+
+    :return: target without the dim of that sequence
+    :raises ConfigError: if it has sequences, the output has none, and it is in no loop
+    """
+    own = [d for d in target.dims if d not in output.dims and d.is_dynamic_seq_length()]
+    loop_dim = None if layer is None else layer.network.get_inside_rec_time_dim(inside_loop=False)
+    frames = [d for d in output.dims if d.is_dynamic_seq_length() and not d.is_batch_dim() and d not in target.dims]
+    if not own or frames:
+        return target  # then it is known which dims belong together, or it is said elsewhere
+    if loop_dim is None or len(own) > 1:
+        raise ConfigError(
+            f"{where}: the target {target} has sequences over {own[0]}, the output {output} has none.\n"
+            "  For one label of each sequence, reduce the target, or use one layer with frames in both."
+        )
+    is_frame = loop_dim not in output.dims
+    index = layer.network.get_rec_step_info().index if is_frame else rf.range_over_dim(loop_dim)
+    target = _with_lengths_of(target, own[0], loop_dim, where)
+    return rf.gather(target, indices=index, axis=own[0], clip_to_valid=True)
 
 
 def _with_lengths_of(target: Tensor, own: Dim, frames: Dim, where: str) -> Tensor:

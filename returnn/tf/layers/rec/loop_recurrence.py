@@ -295,7 +295,8 @@ class LoopRecurrence:
         assert self.compiled is not None
         inputs = self.compiled.inputs
         targets = [layer._target_layers.get(key) for key in layer.targets or ()]
-        if all(x is not None and x.get_absolute_name().startswith(inputs.prefix) for x in targets):
+        inside = [x for x in targets if x is not None and x.get_absolute_name().startswith(inputs.prefix)]
+        if len(inside) == len(targets) and not any(_more_sequences(x.output, layer.output) for x in inside):
             return True
         if inputs.has_known_length:
             return True
@@ -311,6 +312,11 @@ class LoopRecurrence:
             if layer.L2 and layer.params and id(layer) not in known:
                 total += layer.L2 * layer.get_params_l2_norm()
         return total + sum(layer.constraints_after_loop() for layer in self.emitted.informed)
+
+
+def _more_sequences(target: Tensor, output: Tensor) -> bool:
+    """:return: whether a target has a whole sequence where the output has a frame"""
+    return any(dim.is_dynamic_seq_length() and dim not in output.dims for dim in target.dims)
 
 
 def _time_beside_batch(output: Tensor, time_dim: Dim) -> Tensor:

@@ -3,6 +3,7 @@
 import numpy
 import pytest
 
+from returnn.util.errors import ConfigError
 from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of
 
 BATCH = batch_of(padding={"float32": 0.0, "int32": 0})
@@ -23,6 +24,37 @@ def layers_around(kind):
     return {"mean": mean, "mask": mask, "x": {**x, "is_output_layer": True}}
 
 
+TARGETS = {  # as the time step says them; the labels have a time dim of their own
+    "data": ("ids", {}),
+    "layer around": ("layer:base:labels", {}),
+    "copy of a layer around": ("layer:t", {"t": {"class": "copy", "from": "base:labels"}}),
+    "copy of data": ("layer:t", {"t": {"class": "copy", "from": "base:data:ids"}}),
+}
+
+
+@pytest.mark.parametrize("kind", ["plain", "cond"])
+@pytest.mark.parametrize("move", [True, False])
+@pytest.mark.parametrize("target", TARGETS)
+def test_sequence_in_each_frame_has_one_label_for_it(target, move, kind):
+    key, unit = TARGETS[target]
+    if kind == "plain":
+        unit = {**unit, "x": {**LABELS, "from": "data:source"}}
+        unit["x"]["target"] = key
+    else:
+        unit = {**unit, **layers_around(kind)}
+        unit["x"]["true_layer"]["target"] = key
+    unit["output"] = {"class": "copy", "from": "x"}
+    loop = {"class": "rec", "from": "data", "optimize_move_layers_out": move, "unit": unit}
+    loss, expected = loss_in_loop({"labels": {"class": "copy", "from": "data:ids"}, "loop": loop})
+    numpy.testing.assert_allclose(loss, expected[frames_that_count(kind)].sum(), rtol=1e-4)
+
+
+def test_sequence_as_target_of_a_layer_without_frames_is_an_error():
+    mean = {"class": "reduce", "mode": "mean", "axis": "T", "from": "data"}
+    with pytest.raises(ConfigError, match="has sequences over"):
+        loss_in_loop({"loop": mean, "x": {**LABELS, "from": "loop"}})
+
+
 def frames_that_count(kind):
     """:return: [B, T], bool"""
     valid = numpy.arange(5)[None] < numpy.array(LENGTHS)[:, None]
@@ -36,7 +68,13 @@ def test_each_frame_is_compared_with_its_label(kind, move):
     loop = {"class": "rec", "from": "data", "optimize_move_layers_out": move, "unit": unit}
     if kind == "cond":
         unit["output"]["from"] = "x"
-    net = LayerNet({"loop": loop}, fetch=("loop",), train_flag=True)
+    loss, expected = loss_in_loop({"loop": loop})
+    numpy.testing.assert_allclose(loss, expected[frames_that_count(kind)].sum(), rtol=1e-4)
+
+
+def loss_in_loop(net_dict):
+    """:return: the loss of the network, and what it is in each frame, whether it counts or not: [B, T]"""
+    net = LayerNet(net_dict, fetch=("loop",), train_flag=True)
     with net.graph.as_default():
         net.fetches = net.net.get_objective()
         (weights,) = [param for param in net.net.get_params_list() if param.shape == (6, 5) and "x/W" in param.op.name]
@@ -45,4 +83,4 @@ def test_each_frame_is_compared_with_its_label(kind, move):
     logits = BATCH["data"] @ values
     scores = logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True))
     of_labels = numpy.take_along_axis(scores, BATCH["ids"][..., None], axis=-1)[..., 0]
-    numpy.testing.assert_allclose(net.run(BATCH), -of_labels[frames_that_count(kind)].sum(), rtol=1e-4)
+    return net.run(BATCH), -of_labels
