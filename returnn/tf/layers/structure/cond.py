@@ -13,6 +13,7 @@ from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
+from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.layers.options.layer_options import layers_in_options
 from returnn.tf.layers.structure.cond_states import Carried, CondStates
 from returnn.util.errors import ConfigError
@@ -22,8 +23,8 @@ class CondLayer(NoSourcesLayer):
     """
     One of two layers; which one, is decided when it is computed. The other one is not computed, nor its losses.
 
-    Output: that of the chosen layer. Both have to have the same dims. Parameters of both are in the name scope of this
-    layer, so equal names are the same parameter.
+    Output: that of the chosen layer. Both have to have the same dims, or some of the same size. Parameters of both are
+    in the name scope of this layer, so equal names are the same parameter.
     """
 
     layer_class = "cond"
@@ -82,18 +83,18 @@ class CondLayer(NoSourcesLayer):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: output of one of both"""
         if rf.get_selected_backend() == "template":
-            output = self._choose(lambda _, layer: layer.output)
+            output = self._template(lambda layer: layer.output)
             self._states.declare()
             self._losses.declare(self, output)
             return output
 
-        def computed(key: str, layer: LayerBase) -> tuple[Tensor, dict[str, Tensor], Carried]:
+        def more(key: str, layer: LayerBase) -> tuple[dict[str, Tensor], Carried]:
             values = {}
             if self._losses.has_any:
                 values = self._losses.computed(key, layer, layer.get_losses_initialized, layer.get_constraints_value)
-            return layer.output, values, self._states.after(key, layer.output)
+            return values, self._states.after(key, layer.output)
 
-        output, values, carried = self._choose(computed)
+        output, (values, carried) = self._choose(lambda layer: layer.output, more)
         self._states.take(carried)
         if self._losses.has_any:
             self._losses.take(self, output, values)
@@ -144,27 +145,52 @@ class CondLayer(NoSourcesLayer):
     def get_sub_layer(self, layer_name: str) -> LayerBase | None:
         """:return: what is the sub layer of one of both"""
 
-        def output_of(_: str, layer: LayerBase) -> Tensor:
+        def output_of(layer: LayerBase) -> Tensor:
             sub_layer = layer.get_sub_layer(layer_name)
             if sub_layer is None:
                 raise ConfigError(f"{self.where()}: {layer.layer_class!r} has no sub layer {layer_name!r}.")
             return sub_layer.output
 
         with self.network.construction.compute_scope(self, suffix=layer_name):
-            output = self._choose(output_of)
+            is_template = rf.get_selected_backend() == "template"
+            output = self._template(output_of) if is_template else self._choose(output_of, lambda *_: ())[0]
         return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=output)
 
-    def _choose(self, output_of: Callable[[str, LayerBase], Any]) -> Any:
+    def _template(self, output_of: Callable[[LayerBase], Tensor]) -> Tensor:
+        """:return: template of what both layers have"""
+        self._condition()
+        yes, no = (output_of(self._make(key)) for key in ("true_layer", "false_layer"))
+        self._check_same(yes, self._with_dims_of(yes, no))
+        return yes.copy_template()
+
+    def _choose(self, output_of: Callable[[LayerBase], Tensor], more: Callable[[str, LayerBase], Any]) -> Any:
+        """:return: of the layer that is computed: the output, with the dims of the first one, and more of it"""
+        yes: list[Tensor] = []
+
+        def computed(key: str) -> tuple[Tensor, Any]:
+            layer = self._make(key)
+            output = output_of(layer)
+            if key == "true_layer":
+                yes.append(output.copy_template())
+            elif yes:
+                output = self._with_dims_of(yes[0], output)
+            return output, more(key, layer)
+
+        return rf.cond(self._condition(), *(lambda key=key: computed(key) for key in ("true_layer", "false_layer")))
+
+    def _condition(self) -> Tensor:
         condition = self.condition.make(self.network).output
         if condition.dims or condition.dtype != "bool":
             raise ConfigError(f"{self.where()}: option 'condition': has to be a bool scalar, not {condition}.")
-        if rf.get_selected_backend() == "template":
-            yes, no = (output_of(key, self._make(key)) for key in ("true_layer", "false_layer"))
-            self._check_same(yes, no)
-            return yes.copy_template()
-        return rf.cond(
-            condition, *(lambda key=key: output_of(key, self._make(key)) for key in ("true_layer", "false_layer"))
-        )
+        return condition
+
+    def _with_dims_of(self, yes: Tensor, no: Tensor) -> Tensor:
+        """:return: `no` with the dims of `yes`, where these have the same size, as layers with the same `n_out` do"""
+        no = matched_by_size([yes, no], apart=self.network.get_all_rec_time_dims())[1]
+        own, wanted = no.sparse_dim, yes.sparse_dim
+        if own is not None and wanted is not None and own != wanted and own.size == wanted.size:
+            return no.copy_with_roles(sparse_dim=wanted)
+        return no
 
     def _make(self, key: str) -> LayerBase:
         layer = self._states.make(key, lambda: getattr(self, key).make(self.network))
