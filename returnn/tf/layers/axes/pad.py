@@ -114,7 +114,7 @@ class PrefixInTimeLayer(_ConcatInputLayer):
         out_dim = self._out_dim
         if self.size_base is not None:
             out_dim = self.dim_of(self.size_base.output, "T", option="size_base")
-        added = added_frames(self, source, self.prefix, self.repeat)
+        added = added_frames(self, source, axis, self.prefix, self.repeat)
         return with_same_roles(rf.concat(added, (source, axis), allow_broadcast=True, out_dim=out_dim), source, axis)
 
 
@@ -150,18 +150,19 @@ class PostfixInTimeLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T + repeat]"""
         axis = self.dim_of(source, self.axis, option="axis")
-        added = added_frames(self, source, self.postfix, self.repeat)
+        added = added_frames(self, source, axis, self.postfix, self.repeat)
         return with_same_roles(
             rf.concat((source, axis), added, allow_broadcast=True, out_dim=self._out_dim), source, axis
         )
 
 
 def added_frames(
-    layer: LayerBase, source: Tensor, value: LayerBase | float, number: LayerBase | int
+    layer: LayerBase, source: Tensor, axis: Dim, value: LayerBase | float, number: LayerBase | int
 ) -> tuple[Tensor, Dim]:
     """
     :param layer: to which the new dim belongs
     :param source: the frames are like those of this one
+    :param axis: the dim of these
     :param value: layer or number
     :param number: of frames; a layer says it for each sequence
     :return: [..., new dim], new dim
@@ -169,7 +170,8 @@ def added_frames(
     if isinstance(number, LayerBase):
         dim = layer.new_dim("added")
         if dim.dyn_size is None:
-            dim.dyn_size_ext = rf.cast(number.output, "int32")
+            lengths = rf.cast(number.output, "int32")  # moved out of a loop, one number for each of its frames
+            dim.dyn_size_ext = rf.expand_to(lengths, axis.get_size_tensor().dims) if lengths.dims else lengths
     else:
         dim = layer.new_dim("added", number)
     if not isinstance(value, LayerBase):

@@ -29,9 +29,11 @@ def find_time_dim(network: Network, source: Tensor, axis: Dim | str | None) -> D
     is_inside = network.get_inside_rec_time_dim(inside_loop=True) is not None
     dim_of_step = None if is_inside else loop_dim
     if axis is None:
+        around = [net.over_rec_time_dim for net in network.get_network_hierarchy()]  # one frame does not have them
         rest = source
-        if loop_dim is not None and loop_dim in source.dims and not is_inside:
-            rest = source.copy_template_excluding_axis(source.get_axis_from_description(loop_dim))
+        for dim in [dim for dim in dict.fromkeys(around) if dim is not None and dim in source.dims]:
+            rest = rest.copy_template_excluding_axis(rest.get_axis_from_description(dim))
+        if rest is not source:
             rest.time_dim_axis = rest._guess_time_dim_axis()
         own = rest.get_time_dim_tag() if rest.have_time_axis() else None
         return dim_of_step if own is None else own

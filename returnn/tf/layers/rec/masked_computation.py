@@ -119,12 +119,14 @@ class MaskedComputationLayer(LayerBase):
             return self._output_of_frame(source, self.mask.output)
         mask = rf.expand_to(self.mask.output, [axis])
         out_dim = self.out_spatial_dim or self.mask.new_dim("masked")  # the same for all layers with this mask
-        return self._computed(_selected(source, mask, axis, out_dim), out_dim)
+        around = [network.over_rec_time_dim for network in self.network.get_network_hierarchy()]
+        return self._computed(_selected(source, mask, axis, out_dim), out_dim, is_of_loop=axis in around)
 
-    def _computed(self, data: Tensor, loop_dim: Dim | None) -> Tensor:
+    def _computed(self, data: Tensor, loop_dim: Dim | None, *, is_of_loop: bool = False) -> Tensor:
         """
         :param data: what the other layer sees
-        :param loop_dim: the frames that are left, where the layer was moved out of a loop
+        :param loop_dim: the frames that are left
+        :param is_of_loop: whether these are frames of a loop which the layer was moved out of
         :return: its output
         """
         outer = self.network
@@ -134,9 +136,9 @@ class MaskedComputationLayer(LayerBase):
             name=outer.name,
             name_prefix=outer.get_absolute_name_prefix(),
             scope_prefix=outer.get_absolute_name_scope_prefix(),
-            over_time=loop_dim if self.sees_all_frames else None,
+            over_time=loop_dim if is_of_loop else None,
             layer_options={"trainable": self.trainable, "reuse_params": self.reuse_params},
-            view_around=functools.partial(self._view, loop_dim=loop_dim if self.sees_all_frames else None),
+            view_around=functools.partial(self._view, loop_dim=loop_dim if is_of_loop else None),
         )
         net = outer.construction.make_network_inside(inner)
         net.layers["data"] = _FramesThatAreLeft(

@@ -162,6 +162,9 @@ class RecLayer(RecurrentLayer):
 
     def time_dim_of(self, source: Tensor) -> Dim | None:
         """:return: the dim to go over, None for a single step"""
+        if isinstance(self.axis, str):  # in a loop, the same dim as in a single frame, also where it was moved out
+            dim, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
+            return find_time_dim(self.network, source, dim) if is_frame else dim
         with naming_option("axis"):
             return find_time_dim(self.network, source, self.axis)
 

@@ -139,8 +139,39 @@ STEPS = {
     "variable": {"v": one("variable", [], shape=(6,), init=2.0), "x": one("combine", [X, "v"], kind="mul")},
     "window": {"x": one("window", window_size=3, window_right=0)},
 }  # fmt: skip
+PRODUCT = {"p": one("combine", [X, "base:other"], kind="mul")}  # in each frame, a sequence over another dim
+STEPS |= {  # more options of some of them
+    "cond, two dims of one size": {
+        "c": one("compare", ":i", kind="less", value=2),
+        "x": one("cond", [], condition="c", true_layer=one("linear", [X, "prev:x"], n_out=6, activation="tanh"),
+                 false_layer=one("activation", activation="tanh")),
+    },
+    "masked_computation, of another dim": {
+        **PRODUCT, "mean": one("reduce", "base:other", mode="mean", axis="F"),
+        "m": one("compare", "mean", kind="greater", value=-0.5),
+        "left": one("masked_computation", "p", mask="m", unit=one("rec", "data", unit="nativelstm2", n_out=4)),
+        "u": one("unmask", "left", mask="m"), "x": one("reduce", "u", mode="sum", axis="T"),
+    },
+    "prefix_in_time, by the frame": {
+        **PRODUCT, "n": one("cast", ":i", dtype="int32"),
+        "f": one("prefix_in_time", "p", prefix=0.3, repeat="n"), "x": one("reduce", "f", mode="mean", axis="T"),
+    },
+    "rec, over another dim": {
+        **PRODUCT, "l": one("rec", "p", unit="nativelstm2", n_out=3, axis="T"),
+        "x": one("reduce", "l", mode="sum", axis="T"),
+    },
+    "rec, in a loop over another dim": {
+        **PRODUCT, "x": one("reduce", "l", mode="max", axis="T"),
+        "l": one("rec", "p", unit={
+            "a": one("linear", [X, "prev:a"], n_out=3, activation="tanh"),
+            "output": one("rec", "a", unit="nativelstm2", n_out=3),
+        }),
+    },
+}  # fmt: skip
 # Options that name layers of the step.
-NAMES_LAYERS = ("from", "base", "base_ctx", "condition", "true_from", "false_from", "mask", "weights", "key_shift")
+NAMES_LAYERS = (
+    "from", "base", "base_ctx", "condition", "true_from", "false_from", "mask", "weights", "key_shift", "repeat",
+)  # fmt: skip
 ELSEWHERE = {  # with the reason, or where there is a test
     "looks at the batch, or at more than a frame": [
         "accumulate_mean", "batch_norm", "batch_softmax", "batch_median_pooling", "framewise_statistics",
@@ -173,7 +204,7 @@ WITHOUT_GRADIENT = ("cast", "edit_distance_table", "optimal_completions")
 
 
 def test_all_layer_classes_are_looked_at():
-    named = set(STEPS) | {name for names in ELSEWHERE.values() for name in names}
+    named = {name.partition(",")[0] for name in STEPS} | {name for names in ELSEWHERE.values() for name in names}
     classes = {get_layer_class(name) for name in named}
     # Other tests register layer classes of their own in the same process.
     own = [name for name in get_layer_class_name_list() if get_layer_class(name).__module__.startswith("returnn.")]
@@ -182,7 +213,7 @@ def test_all_layer_classes_are_looked_at():
 
 
 def prefix_of(name):
-    return name.replace(":", "step_")
+    return name.replace(":", "step_").replace(", ", "_").replace(" ", "_")
 
 
 # Each class has its own copies of what it reads, so that all gradients come out at once.
@@ -206,7 +237,8 @@ def renamed(desc, names):
         first, slash, rest = name.partition("/")
         return prev + names.get(first, first) + slash + rest
 
-    return {key: of_value(value) if key in NAMES_LAYERS else value for key, value in desc.items()}
+    inner = {key: renamed(desc[key], names) for key in ("true_layer", "false_layer") if key in desc}
+    return {key: of_value(value) if key in NAMES_LAYERS else value for key, value in {**desc, **inner}.items()}
 
 
 def in_loop(steps, *, optimize):
