@@ -64,10 +64,10 @@ class HuggingFaceDataset(CorpusDataset):
         self.sorting_seq_len_column_data = sorting_seq_len_column_data
         self.sorting_seq_len_column = sorting_seq_len_column
         self.hf_dataset: Any = None
-        self._vocabs = {
+        self.vocabs = {
             key: Vocabulary.create_vocab(**fmt["vocab"]) for key, fmt in self.data_format.items() if "vocab" in fmt
         }
-        self.labels = {key: vocab.labels for key, vocab in self._vocabs.items()}
+        self.labels = {key: vocab.labels for key, vocab in self.vocabs.items()}
         self.num_outputs = {key: (self._dim(key), len(self._shape(key)) + 1) for key in self.data_format}
         self._lens: SeqLens | None = None
 
@@ -99,7 +99,7 @@ class HuggingFaceDataset(CorpusDataset):
         return str(self.data_format[key].get("dtype", default))
 
     def is_data_sparse(self, key: str) -> bool:
-        return bool(self.data_format[key].get("sparse", key in self._vocabs))
+        return bool(self.data_format[key].get("sparse", key in self.vocabs))
 
     def get_data_shape(self, key: str) -> list[int | None]:
         return self._shape(key)
@@ -118,8 +118,8 @@ class HuggingFaceDataset(CorpusDataset):
         return [None] * (fmt.get("ndim", len(dim) + 1) - 1 - len(dim)) + dim
 
     def _dim(self, key: str) -> int:
-        if key in self._vocabs:
-            return self._vocabs[key].num_labels
+        if key in self.vocabs:
+            return self.vocabs[key].num_labels
         fmt = self.data_format[key]
         return int(fmt.get("dim") or (self._shape(key) or [1])[-1] or 1)
 
@@ -168,7 +168,7 @@ class HuggingFaceDataset(CorpusDataset):
         return numpy.array([len(value) for value in self.hf_dataset[self.sorting_seq_len_column_data]], dtype="int64")
 
     def _seed_random(self, seed: int) -> None:
-        for vocab in self._vocabs.values():
+        for vocab in self.vocabs.values():
             vocab.set_random_seed(seed)
 
     def _read_corpus_seq(self, corpus_seq_idx: int) -> dict[str, Array]:
@@ -180,8 +180,8 @@ class HuggingFaceDataset(CorpusDataset):
             value = value["array"]
         dtype = self.get_data_dtype(key)
         is_text = isinstance(value, str) or (isinstance(value, numpy.ndarray) and value.dtype.kind in "US")
-        if is_text and key in self._vocabs:
-            return numpy.array(self._vocabs[key].get_seq(str(value)), dtype=dtype)
+        if is_text and key in self.vocabs:
+            return numpy.array(self.vocabs[key].get_seq(str(value)), dtype=dtype)
         if dtype == "string":
             return numpy.array(str(value))
         try:

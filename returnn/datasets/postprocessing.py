@@ -98,6 +98,7 @@ class PostprocessingDataset(WrapperDataset):
         self.num_outputs = {key: (tensor.dim or 1, len(_shape(tensor))) for key, tensor in outputs.items()}
         self.num_inputs = self.num_outputs[DEFAULT_KEY][0] if DEFAULT_KEY in self.num_outputs else 0
         self.labels = {key: labels for key, labels in self._inner.labels.items() if key in self.num_outputs}
+        self.vocabs = {key: vocab for key, vocab in self._inner.vocabs.items() if key in self.num_outputs}
 
     @property
     def supports_random_access(self) -> bool:

@@ -54,6 +54,7 @@ class TextDictDataset(CorpusDataset):
         if item_format == _LIST_WITH_SCORES:
             self.num_outputs.update({_LENS: (1, 1), _SCORES: (1, 1)})
         self.labels = {self._label_key: self.vocab.labels}
+        self.vocabs = {self._label_key: self.vocab}
 
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
         return len(self._tags)

@@ -8,6 +8,7 @@ data set, or what `init_dataset` takes as text, such as "file.hdf". `++option va
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -150,9 +151,17 @@ def open_dataset(config: Config, name: str | None = None) -> Dataset:
     else:
         dataset = load_dataset(config, name or "train")
     if dataset is None:
+        if not config.files:
+            raise UserError(f"data set {name or 'train'!r}: {_no_config(name or 'train')}")
         known = [option for option in ("train", *dataset_names(config)) if config.opt_typed_value(option, None)]
         raise UserError(f"the config has no data set {name or 'train'!r}.\n  {nearest_hint(name or 'train', known)}")
     return dataset
+
+
+def _no_config(name: str) -> str:
+    if os.path.exists(name):
+        return "it is a file, but none of HDF (.hdf, .h5). Other files are read by the dict of a data set."
+    return "there is no config that could have it. A config is given with '--config'."
 
 
 def _split_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -58,11 +58,11 @@ def _text_of(dataset: Dataset, key: str, data: numpy.ndarray, vocab: Vocabulary 
     if data.dtype.kind in "OUS" and data.size == 1:
         value = data.flatten()[0]
         return value.decode("utf8") if isinstance(value, bytes) else str(value)
-    if data.dtype == numpy.uint8:
-        return bytes(data).decode("utf8")
     if vocab is not None and dataset.is_data_sparse(key):
         return vocab.get_seq_labels(data)
     if dataset.can_serialize_data(key):
         return dataset.serialize_data(key, data)
+    if data.dtype == numpy.uint8:  # after labels, which are uint8 if there are few of them
+        return bytes(data).decode("utf8")
     what = f"{data.dtype} of shape {list(data.shape)}, without names of labels"
     raise UserError(f"option '--key': the data {key!r} is no text: {what}.")

@@ -91,7 +91,8 @@ KINDS: dict[str, Callable[[Iterable[str], str, int | None], dict[str, Any]]] = {
 
 def _written(prefix: str, labels: Sequence[str], **options: Any) -> dict[str, Any]:
     """:return: options of a vocabulary, whose sequences end with label 0"""
-    text = "[\n" + "".join(f"{label!r},\n" for label in [*_SPECIAL, *labels]) + "]\n"
+    others = [label for label in labels if label not in _SPECIAL]  # some texts have "<unk>" as a word
+    text = "[\n" + "".join(f"{label!r},\n" for label in [*_SPECIAL, *others]) + "]\n"
     write_atomic(f"{prefix}.vocab", text)
     return {"vocab_file": f"{prefix}.vocab", **options, "eos_label": END, "seq_postfix": [0]}
 

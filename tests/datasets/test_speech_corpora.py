@@ -88,7 +88,7 @@ def test_librispeech(layout, tmp_path):
     assert data["raw"].item() == "HELLO HELLO WORLD 26"
     assert len(data["data"]) == 4800
     assert dataset.transs["train-clean-100", 26, 126, 1] == "HELLO HELLO WORLD 26"
-    assert dataset.serialize_data("classes", data["classes"][:5]) == "H E L L O"
+    assert dataset.serialize_data("classes", data["classes"][:5]) == "HELLO"
 
 
 def test_librispeech_options(tmp_path):

@@ -46,6 +46,21 @@ def test_what_is_printed_is_a_vocabulary_of_the_text(kind, size, text, tool, tmp
         assert shown == line
 
 
+@pytest.mark.parametrize(("kind", "size"), [("words", None), ("chars", None), ("bpe", 60), ("sentencepiece", 40)])
+def test_texts_that_already_have_unknown_words_in_them(kind, size, tool, tmp_path):
+    if kind == "sentencepiece":
+        pytest.importorskip("sentencepiece")
+    (tmp_path / "text").write_text("the <unk> sat on the <unk> </s>\n" * 9)
+    options = ["--size", size] if size else []
+    status, out, err = tool("make-vocab", kind, tmp_path / "out", "--text", tmp_path / "text", *options)
+    assert (status, err) == (0, "")
+    vocab = Vocabulary.create_vocab(**ast.literal_eval(out.removeprefix('"vocab": ')))
+    labels = vocab.get_seq("the <unk> sat")
+    if kind in ("words", "bpe"):
+        assert vocab.unknown_label_id in labels
+        assert vocab.get_seq_labels(labels[:-1]) == "the <unk> sat"
+
+
 def test_the_most_frequent_words(text, tool, tmp_path):
     tool("make-vocab", "words", tmp_path / "out", "--text", text, "--size", 4)
     assert ast.literal_eval((tmp_path / "out.vocab").read_text()) == ["</s>", "<unk>", "the", "cat"]
@@ -61,6 +76,34 @@ def test_texts_of_a_dataset(tool, tmp_path):
     assert "'--text' and '--dataset' is required" in tool("make-vocab", "words", tmp_path / "out")[2]
     (tmp_path / "text").write_text("a\n")
     assert "'--size' is required" in tool("make-vocab", "bpe", tmp_path / "out", "--text", tmp_path / "text")[2]
+
+
+@pytest.mark.parametrize(("kind", "size"), [("words", 180), ("chars", None), ("bpe", 60), ("sentencepiece", 40)])
+def test_labels_of_a_dataset_are_texts_again(kind, size, text, tool, tmp_path):
+    if kind == "sentencepiece":
+        pytest.importorskip("sentencepiece")
+    words = tmp_path / "many"  # so that labels are uint8
+    words.write_text(text.read_text() + " ".join(f"word{i}" for i in range(160)) + "\n")
+    source = words if kind == "words" else text
+    options = ["--size", size] if size else []
+    out = tool("make-vocab", kind, tmp_path / "out", "--text", source, *options)[1]
+    dataset = {
+        "class": "LmDataset",
+        "corpus_file": str(source),
+        "orth_vocab": ast.literal_eval(out.removeprefix('"vocab": ')),
+    }
+    status, _, err = tool("make-vocab", "words", tmp_path / "of_text", "--text", source)
+    assert (status, err) == (0, "")
+    status, _, err = tool("make-vocab", "words", tmp_path / "of_data", "--dataset", dataset, "--key", "data")
+    assert (status, err) == (0, "")
+    assert (tmp_path / "of_data.vocab").read_text() == (tmp_path / "of_text.vocab").read_text()
+
+
+def test_names_of_data_sets_need_a_config(text, tool, tmp_path):
+    err = tool("make-vocab", "words", tmp_path / "out", "--dataset", "dev")[2]
+    assert "data set 'dev': there is no config that could have it." in err
+    err = tool("make-vocab", "words", tmp_path / "out", "--dataset", text)[2]
+    assert "it is a file, but none of HDF" in err
 
 
 @pytest.mark.parametrize("kind", ["words", "chars", "bpe"])

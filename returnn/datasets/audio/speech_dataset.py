@@ -60,6 +60,7 @@ class SpeechDataset(CorpusDataset):
         if self.targets:
             self.num_outputs[_CLASSES] = (self.targets.num_labels, 1)
             self.labels = {_CLASSES: self.targets.labels}
+            self.vocabs = {_CLASSES: self.targets}
         self.num_outputs[_ORTH] = (256, 1)
         self.num_outputs[_RAW] = (1, 0)
 

@@ -28,6 +28,7 @@ from returnn.datasets.core.frames import parse_context_window, slice_with_paddin
 from returnn.datasets.core.seq_order import (
     SeqOrder,
 )
+from returnn.datasets.util.vocabulary_base import Vocabulary
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
 
 
@@ -94,6 +95,7 @@ class Dataset(OrderOfDataset):
         self.num_inputs = 0
         self.num_outputs: dict[str, tuple[int, int]] = {}
         self.labels: dict[str, list[str]] = {}
+        self.vocabs: dict[str, Vocabulary] = {}  # of labels of texts, which say how these are put together
         self.weights: dict[str, float] = {}
 
         self._set_order_options(
@@ -442,8 +444,11 @@ class Dataset(OrderOfDataset):
         """
         :param key: data key
         :param data: labels
-        :return: their names, separated by spaces; without spaces if each label is one character
+        :return: the text, as their vocabulary says; else their names, separated by spaces, or by nothing if each of
+            them is one character
         """
+        if key in self.vocabs:
+            return self.vocabs[key].serialize_labels(data)
         labels = self.labels[key]
         if data.ndim == 0:
             return labels[int(data)]

@@ -53,6 +53,7 @@ class WrapperDataset(CachedDataset2):
         self.num_inputs = self._inner.num_inputs
         self.num_outputs = dict(self._inner.num_outputs)
         self.labels = self._inner.labels
+        self.vocabs = self._inner.vocabs
 
     def _copy_seq(self, inner_seq_idx: int, seq_idx: int) -> DatasetSeq | None:
         """:return: a sequence of the inner data set under another index; None if there is no such one"""

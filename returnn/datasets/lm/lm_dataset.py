@@ -299,6 +299,7 @@ class LmDataset(CorpusDataset):
         keys = [DEFAULT_KEY, *(["delayed"] if self.add_delayed_seq_data else [])]
         keys += [f"random{i}" for i in range(self.add_random_phone_seqs)]
         self.labels = {DEFAULT_KEY: labels}
+        self.vocabs = {} if self.orth_vocab is None else {DEFAULT_KEY: self.orth_vocab}
         self.num_inputs = num_labels
         self.num_outputs = dict.fromkeys(keys, (num_labels, 1))
         self.dtype = dtype or ("int8" if num_labels <= 2**7 else "uint8" if num_labels <= 2**8 else "int32")

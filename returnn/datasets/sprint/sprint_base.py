@@ -222,6 +222,7 @@ class SprintDatasetBase(CachedDataset2):
             if vocab:
                 self.num_outputs[key] = (vocab.num_labels, 1)
                 self.labels[key] = vocab.labels
+                self.vocabs[key] = vocab
         for key, target_map in self.target_maps.items():
             if isinstance(target_map, Mapping):
                 self.num_outputs.setdefault(key, (max(target_map.values(), default=0) + 1, 1))

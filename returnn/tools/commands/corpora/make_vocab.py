@@ -3,10 +3,11 @@
 import argparse
 from collections.abc import Iterator
 
+from returnn.engine.hypothesis_files import words_of
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
 from returnn.tools.dataset_dump import Selection
 from returnn.tools.seq_texts import seq_texts
-from returnn.tools.vocab_training import KINDS
+from returnn.tools.vocab_training import END, KINDS
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import iter_lines
 
@@ -43,4 +44,5 @@ def _texts(args: argparse.Namespace) -> Iterator[str]:
         yield from iter_lines(file)
     if args.dataset:
         dataset = open_dataset(init_config(args, verbosity=1), args.dataset)
-        yield from (text for _, text in seq_texts(dataset, args.key, Selection()))
+        for _, text in seq_texts(dataset, args.key, Selection()):
+            yield words_of(text).removesuffix(END).rstrip()
