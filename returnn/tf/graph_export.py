@@ -60,6 +60,7 @@ class GraphMode:
     train_flag: bool | None = False  # None: a placeholder decides
     eval_flag: bool = False
     search_flag: bool = False
+    is_batch_major: bool = False  # outputs are, whatever layout the layers compute in
 
     @property
     def has_losses(self) -> bool:
@@ -171,11 +172,11 @@ def _build_graph(
             extern_data=_extern_data(config, with_targets=with_targets),
             initial_learning_rate=config.options.learning_rate,
         )
-        if mode.search_flag and not has_search(net_dict) and network.beams.is_empty:
-            raise ConfigError(_NO_SEARCH)
         exported = ExportedGraph(graph, network)
         exported.params += [variable.name.split(":")[0] for variable in network.get_saveable_params_list()]
         _add_outputs(exported, mode, wanted=_wanted_layers(config, mode))
+        if mode.search_flag and not has_search(net_dict) and network.beams.is_empty:
+            raise ConfigError(_NO_SEARCH)
         if updater is not None:
             exported.outputs["update of the parameters"] = updater.get_optim_op().name
         if summaries_name:
@@ -286,8 +287,11 @@ def _add_outputs(exported: ExportedGraph, mode: GraphMode, *, wanted: Sequence[s
     for layer in network.get_output_layers():
         if isinstance(layer, DataNotAvailableLayer):
             continue
-        exported.outputs[layer.name] = layer.output.raw_tensor.name
-        exported.outputs.update(_lengths(layer.name, layer.output))
+        output = layer.output
+        if mode.is_batch_major and output.have_batch_axis():
+            output = output.copy_as_batch_major()
+        exported.outputs[layer.name] = output.raw_tensor.name
+        exported.outputs.update(_lengths(layer.name, output))
     if mode.has_losses:
         losses, _, _ = network.get_losses_initialized()
         for name, loss in losses.items():

@@ -2,8 +2,8 @@
 A trained model as one file or folder that runs without this toolkit: frozen graph, SavedModel, TensorFlow Lite.
 
 All begin with a frozen graph: variables are constants, and the size of the batch is that of the data. Inputs are the
-data keys and, for lengths of sequences, `KEY:size1`, (batch,), in frames; outputs are `NAME` and `NAME:size1`. Batches
-and sequences can be of any size, also in a search, whose loop is part of the graph.
+data keys and, for lengths of sequences, `KEY:size1`, (batch,), in frames; outputs are `NAME` and `NAME:size1`. All
+begin with the batch axis. Batches and sequences can be of any size, also in a search, whose loop is part of the graph.
 """
 
 from __future__ import annotations
