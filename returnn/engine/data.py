@@ -7,7 +7,8 @@ whole sequences, sorted by length. What the description of a data set says itsel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from returnn.config import Config
@@ -19,6 +20,7 @@ from returnn.tensor import Tensor
 from returnn.util.errors import ConfigError
 from returnn.util.system.waiting import said_if_long
 
+TASK_DATA = ("search_data", "forward_data")  # options with the data of one task
 _CACHES = ("train", "dev", "eval")
 _BYTES_OF_UNIT = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
@@ -43,7 +45,7 @@ def describe_data(config: Config, dataset: Dataset | None = None) -> None:
     """
     if is_described(config):
         return
-    names = ["train", *dataset_names(config), "search_data", "forward_data"]
+    names = ["train", *dataset_names(config), *TASK_DATA]
     if dataset is None:
         dataset = next((load_dataset(config, name) for name in names if _is_description(config, name)), None)
     if dataset is not None:
@@ -127,6 +129,20 @@ def load_task_dataset(config: Config, option: str) -> Dataset:
             f"option {option!r}: {what}.\n  It has to be the name of a data set, or the description of one.{example}"
         )
     return dataset
+
+
+def datasets_of_all_tasks(config: Config) -> dict[str, Callable[[], Dataset | None]]:
+    """:return: by the name of the option: functions that load the data, also that of `search` and `forward`"""
+    found: dict[str, Callable[[], Dataset | None]] = {
+        name: functools.partial(load_dataset, config, name)
+        for name in ("train", *dataset_names(config))
+        if dataset_option(config, name) is not None
+    }
+    for option in TASK_DATA:
+        value = config.opt_typed_value(option, None)
+        if value is not None and not (isinstance(value, str) and value in found):
+            found[option] = functools.partial(load_task_dataset, config, option)
+    return found
 
 
 def known_datasets(config: Config) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.config import Config
 from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
-from returnn.engine.data import dataset_names, load_dataset, load_first_sequence
+from returnn.engine.data import TASK_DATA, datasets_of_all_tasks, load_first_sequence
 from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
@@ -137,12 +137,12 @@ def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -
 
 def _data_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> list[str]:
     errors = []
-    for name in ("train", *dataset_names(config)):
+    for name, load in datasets_of_all_tasks(config).items():
         try:
-            dataset = load_dataset(config, name)
+            dataset = load()
             if dataset is None:
                 continue
-            needed_keys(dataset, templates, with_targets=True)
+            needed_keys(dataset, templates, with_targets=name not in TASK_DATA)
             load_first_sequence(dataset)
             looked_at.append(f"data {name!r}")
         except UserError as exc:

@@ -13,7 +13,7 @@ from returnn.config import Config
 from returnn.config.device import asks_for_gpu
 from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.data import dataset_names, dataset_option, load_dataset, load_first_sequence
+from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks, load_first_sequence
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.net_diff import is_same_net
 from returnn.tf.engine.engine import Engine
@@ -179,17 +179,16 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
 
 def _check_data(config: Config, report: ConfigReport) -> None:
     used_keys = {key for network in report.networks for key in network.network.get_used_data_keys()}
-    for name in ["train", *dataset_names(config)]:
-        if dataset_option(config, name) is None:
-            continue
+    for name, load in datasets_of_all_tasks(config).items():
         try:
-            dataset = load_dataset(config, name)
+            dataset = load()
         except (UserError, OSError) as exc:
             report.add_error(error_text(exc))
             continue
         report.looked_at.append(f"data {name!r}")
         if report.networks and dataset is not None:
-            _check_dims_of_data(name, dataset, report.networks[0].network.extern_data, used_keys, report)
+            keys = used_keys if name not in TASK_DATA else used_keys.intersection(dataset.get_data_keys())
+            _check_dims_of_data(name, dataset, report.networks[0].network.extern_data, keys, report)
         if dataset is not None:
             try:
                 load_first_sequence(dataset)

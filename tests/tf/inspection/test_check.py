@@ -195,7 +195,11 @@ def test_words_that_the_vocabulary_lacks(tmp_path):
 
 
 def test_data_that_is_not_there():
-    assert errors_of(dev={"class": "HDFDataset", "files": ["/nowhere/data.hdf"]})[0].count("/nowhere/data.hdf") == 1
+    for option in ("dev", "search_data", "forward_data"):
+        (error,) = errors_of(**options(**{option: {"class": "HDFDataset", "files": ["/nowhere/data.hdf"]}}))
+        assert error.count("/nowhere/data.hdf") == 1
+    assert errors_of(**options(search_data="train", forward_data="train")) == []
+    assert errors_of(**options(search_data="test"))[0].startswith("option 'search_data': there is no data 'test'.")
 
 
 def test_unused_layers_are_a_warning():
