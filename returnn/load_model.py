@@ -8,6 +8,7 @@ from typing import Any
 
 import returnn.__main__ as rnn
 from returnn.config import get_global_config
+from returnn.config.option_check import check_options
 from returnn.engine.run.loaded_model import LoadedModel, load_model
 
 
@@ -25,5 +26,6 @@ def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = 
         updates["load_epoch"] = epoch
     rnn.init_config(config, extra_updates=updates)
     rnn.init_log()
+    check_options(get_global_config())
     rnn.init_backend_engine()
     return load_model(get_global_config())

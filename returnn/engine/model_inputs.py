@@ -18,6 +18,7 @@ from returnn.engine.data import dataset_option
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import UserError, check_known
+from returnn.util.files.near_files import hint_for_missing_file
 
 Input = str | os.PathLike[str] | bytes | numpy.ndarray | Sequence[Any]
 Inputs = Sequence[Input] | Mapping[str, Sequence[Input]]  # with a mapping, by data key
@@ -48,10 +49,10 @@ class ModelInputs:
         arrays, dims = {}, {}
         for key, items in by_key.items():
             check_known("data key", key, self._templates, where="the inputs")
-            if isinstance(items, (str, bytes, os.PathLike)) or not len(items):
+            if not isinstance(items, (Sequence, numpy.ndarray)) or isinstance(items, (str, bytes)) or not len(items):
                 raise UserError("decode and forward: expected a list of inputs, such as ['a.wav'].")
             template = self._templates[key]
-            arrays[key] = [self._array(self._content_of_file(item), template) for item in items]
+            arrays[key] = [self._array_of_list(i, item, template) for i, item in enumerate(items)]
             dims[key] = (template.dim or 0, 1 if template.sparse else 2)
         numbers = {key: len(items) for key, items in arrays.items()}
         if len(set(numbers.values())) != 1:
@@ -83,13 +84,23 @@ class ModelInputs:
             for key, template in self._templates.items()
         }
 
+    def _array_of_list(self, index: int, item: Input, template: Tensor) -> numpy.ndarray:
+        try:
+            array = self._array(self._content_of_file(item), template)
+            _check_values(array, template)
+            return array
+        except UserError as exc:  # of many inputs, which one it was
+            name = f" ({os.fspath(item)[:60]!r})" if isinstance(item, (str, os.PathLike)) else ""
+            problem = str(exc).removeprefix("the input: ")
+            raise UserError(f"input {index}{name}: {problem}") from exc
+
     def _content_of_file(self, item: Input) -> Input:
         """:return: content, if it is the name of an audio file"""
         name = os.fspath(item) if isinstance(item, (str, os.PathLike)) else ""
         if not name.lower().endswith(_AUDIO_SUFFIXES):
             return name if isinstance(item, os.PathLike) else item
         if not os.path.exists(name):
-            raise UserError(f"there is no file {name!r}.")
+            raise UserError(f"there is no file {name!r}.{hint_for_missing_file(name)}")
         with open(name, "rb") as file:
             return file.read()
 
@@ -147,6 +158,14 @@ def _as_array(item: Any, template: Tensor) -> numpy.ndarray:
     if template.sparse and array.size and not 0 <= array.min() <= array.max() < (template.dim or math.inf):
         raise UserError(f"the input has labels from {array.min()} to {array.max()}, but the model expects {template}.")
     return array
+
+
+def _check_values(array: numpy.ndarray, template: Tensor) -> None:
+    """:raises UserError: if there are no frames, or some that no data set would have"""
+    if not array.size:
+        raise UserError(f"the input has no frames, but the shape {list(array.shape)}.")
+    if array.dtype.kind == "f" and not numpy.isfinite(array).all():
+        raise UserError(f"the input has values that are not finite, but the model expects {template}.")
 
 
 class OutputOfSeqs(ForwardCallbackIface):

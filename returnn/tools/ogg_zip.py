@@ -100,6 +100,8 @@ def segments_of_folder(folder: str, text: str) -> list[BlissSegment]:
             none = f"has no audio file.\n  There are {len(files)} in {folder!r}, such as that of {next(iter(files))!r}."
             raise UserError(f"{text}, line {line_nr}: the recording {name!r} {several if found else none}")
         segments.append(BlissSegment(name=name, audio=found[0], start=0.0, end=None, orth=orth.strip()))
+    if not segments:
+        raise UserError(f"{text}: there is no line 'NAME TEXT' in it, which would be about a recording.")
     return segments
 
 

@@ -218,6 +218,8 @@ def test_wrong_texts_of_a_folder(tool, tmp_path, text, message):
     assert tool("make-ogg-zip", *arguments)[2].startswith("error: there is no audio file (.wav, ")
     (tmp_path / "wavs" / "1.wav").write_bytes(wav_bytes(louder(0.25)))
     assert message in tool("make-ogg-zip", *arguments)[2]
+    (tmp_path / "empty").write_text("")
+    assert "empty: there is no line 'NAME TEXT'" in tool("make-ogg-zip", tmp_path / "wavs", tmp_path / "empty", "x")[2]
     (tmp_path / "wavs" / "1.flac").write_bytes(b"")
     assert "the recording '1' has several files: " in tool("make-ogg-zip", *arguments)[2]
     assert not (tmp_path / "x.zip").exists()

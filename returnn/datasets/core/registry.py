@@ -168,9 +168,9 @@ def _construct(cls: type[Dataset], options: DatasetDict) -> Dataset:
             check_known("option", option, public, where=where)
     missing = [name for name, is_required in params.items() if is_required and name not in options]
     if missing:
-        raise ConfigError(
-            f"{where}: option {missing[0]!r} is missing.\n  Given: {', '.join(sorted(options)) or 'none'}."
-        )
+        named = ", ".join(map(repr, missing))
+        what = f"option {named} is missing" if len(missing) == 1 else f"options {named} are missing"
+        raise ConfigError(f"{where}: {what}.\n  Given: {', '.join(sorted(options)) or 'none'}.")
     try:
         dataset = cls(**options)
         dataset.initialize()

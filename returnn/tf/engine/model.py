@@ -62,6 +62,9 @@ class Model:
         if name not in outputs_of_network:
             net_dict = engine.get_net_dict_for_epoch(epoch=engine.epoch)
             check_known("layer", name, {*outputs_of_network, *net_dict}, where=_FORWARD)
+            raise UserError(
+                f"{_FORWARD}: the layer {name!r} is computed in a search alone ('only_on_search'): model.decode(...)."
+            )
         dataset = self.inputs.dataset(inputs)
         outputs = OutputOfSeqs(name)
         try:

@@ -68,7 +68,10 @@ def layer_not_found(network: Network, name: str, net_dict: dict[str, Any]) -> La
     known = [key for key in known if not key.startswith("#")]
     full = network.get_absolute_name_prefix() + name
     by = where_it_is_needed(network)
-    if name in net_dict:
+    options = net_dict.get(name)
+    if isinstance(options, dict) and options.get("only_on_search") and not network.search_flag:
+        message = f"{by}the layer {full!r} is there in a search alone ('only_on_search'), as with ++task search."
+    elif name in net_dict:
         message = f"{by}the layer {full!r} was not made, as nothing needs it.\n  Give it 'is_output_layer': True."
     else:
         message = f"{by}there is no layer {full!r}.\n  {_outside(network, name) or nearest_hint(name, known)}"

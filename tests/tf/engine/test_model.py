@@ -120,12 +120,21 @@ def test_model_with_a_decoder(folder):
     assert list(labels) == [2]
     with pytest.raises(UserError, match=r"option 'layer': there is no layer 'hiden'.\n  Did you mean 'hidden'"):
         model.forward(["\u2581a b"], layer="hiden")
+    with pytest.raises(UserError, match="the layer 'decision' is computed in a search alone"):
+        model.forward(["\u2581a b"], layer="decision")
     model.close()
     model = returnn.load("demo.config", search_output_layer=["output"])
     (hypotheses,) = model.decode(["\u2581a b"], with_beam=True)
     assert len(hypotheses) == 3
     assert all("\u2581" not in text for _, text in hypotheses)
     model.close()
+
+
+def test_misspelt_options(folder):
+    with pytest.raises(
+        UserError, match=r"there is no option 'search_output_layers'\. Did you mean 'search_output_layer'"
+    ):
+        returnn.load("demo.config", search_output_layers=["decision"])
 
 
 @pytest.mark.parametrize(
@@ -137,9 +146,14 @@ def test_model_with_a_decoder(folder):
         ({"data": ["a.wav"], "classes": ["ab", "ba"]}, r"needed, got \{'data': 1, 'classes': 2\}\."),
         (["c.wav"], r"there is no file 'c.wav'\."),
         (["some text"], "'some text' is no audio file .*, and the input .* has no 'vocab'"),
+        (None, "expected a list of inputs"),
+        ([numpy.zeros((3, 9)), "empty.wav"], r"input 1 \('empty.wav'\): the audio file is empty\."),
+        ([numpy.zeros((0, 9))], r"input 0: the input has no frames, but the shape \[0, 9\]\."),
+        ([numpy.full((3, 9), numpy.nan)], "input 0: the input has values that are not finite"),
         ([numpy.zeros((3, 8))], r"the input has the shape \[3, 8\], but the model expects"),
     ],
 )
 def test_wrong_inputs(folder, inputs, message):
+    (folder / "empty.wav").write_bytes(b"")
     with pytest.raises(UserError, match=message):
         returnn.load("demo.config").forward(inputs)

@@ -224,5 +224,10 @@ def _is_masked(layer: LayerRec, data: Tensor, given: bool | Unset) -> bool:
     if given is not NotSpecified:
         return bool(given)
     if any(dim.need_masking() for dim in data.dims):
-        BehaviorVersion.require(False, f"{layer.where()}: batch normalization: 'masked_time' has to be given.", 12)
+        BehaviorVersion.require(
+            False,
+            f"{layer.where()}: batch normalization: 'masked_time' has to be given.\n"
+            "  True: padded frames do not count; False: they do, as if they were frames of the sequence.",
+            12,
+        )
     return True
