@@ -115,12 +115,13 @@ class Viewer:
 
     def _find_runs(self) -> None:
         """Runs that were there before are gone on with."""
-        known = {reader.folder: reader for reader in self.readers}
+        known = {(reader.folder, reader.record): reader for reader in self.readers}
         readers = make_readers([path for folder in self.folders for path in find_runs(folder)])
         for i, reader in enumerate(readers):
-            if reader.folder in known:
-                known[reader.folder].name = reader.name
-                readers[i] = known[reader.folder]
+            before = known.get((reader.folder, reader.record))
+            if before is not None:
+                before.name = reader.name
+                readers[i] = before
         self.readers = readers
 
     def _answer_data(self, request: Request) -> Answer:

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from returnn.engine.report.run_record import SUFFIX
 from returnn.view.options import differences
+from returnn.view.run_files import files_of_run
 from returnn.view.run_reader import RunReader
 
 _HERE = Path(__file__).parent
@@ -20,11 +22,18 @@ PICTURE_TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 def make_readers(folders: Sequence[str]) -> list[RunReader]:
     """
     :param folders: of runs
-    :return: their readers, with the shortest names that tell them apart
+    :return: their readers, with the shortest names that tell them apart; a folder with several models has one for each
     """
     paths = [os.path.realpath(folder) for folder in dict.fromkeys(folders)]
     common = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ""
-    return [RunReader(path, os.path.relpath(path, common)) for path in dict.fromkeys(paths)]
+    readers = []
+    for path in dict.fromkeys(paths):
+        records = files_of_run(path).records
+        if len(records) > 1:
+            readers += [RunReader(path, os.path.relpath(file, common).removesuffix(SUFFIX), file) for file in records]
+        else:
+            readers.append(RunReader(path, os.path.relpath(path, common)))
+    return readers
 
 
 def read_all(readers: Sequence[RunReader]) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from returnn.engine.report.run_record import SUFFIX
 from returnn.util.texts.counted import counted
@@ -39,6 +41,21 @@ class RunFiles:
     def have_a_run(self) -> bool:
         """Whether these are files that a training leaves."""
         return bool(self.records or self.learning_rates or self.events)
+
+    def of_model(self, record: str, options: Mapping[str, Any]) -> RunFiles:
+        """
+        :param record: one of `records`
+        :param options: of its config
+        :return: files without those that other models in this folder may have written: of the learning rates and event
+            files, those that the options name
+        """
+        return dataclasses.replace(
+            self,
+            records=[record],
+            learning_rates=_named(self.learning_rates, options.get("learning_rate_file")),
+            events=_named(self.events, options.get("tf_log_dir")),
+            problems=list(self.problems),
+        )
 
 
 def find_runs(folder: str) -> list[str]:
@@ -75,6 +92,17 @@ def files_of_run(folder: str) -> RunFiles:
         )
         del found.pictures[_MAX_PICTURES:]
     return found
+
+
+def _named(filenames: Sequence[str], option: Any) -> list[str]:
+    """
+    :param option: a file, or a folder with these files, as the run was told: perhaps in another working directory
+    :return: which files these can be
+    """
+    if not isinstance(option, str) or not option:
+        return []
+    wanted = f"/{os.path.normpath(option).strip('/')}/"
+    return [name for name in filenames if wanted in f"{os.path.realpath(name)}/"]
 
 
 def _walk(folder: str) -> Iterator[tuple[str, list[str], list[str]]]:

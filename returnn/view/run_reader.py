@@ -21,7 +21,6 @@ from returnn.engine.report.run_record import SUFFIX
 from returnn.util.errors import UserError
 from returnn.util.files.lock_holder import LockHolder
 from returnn.util.numbers.json_value import json_value
-from returnn.util.texts.counted import counted
 from returnn.util.texts.word_errors import align
 from returnn.view.event_files import EventFile, joined_scalars
 from returnn.view.options import options_of_config
@@ -42,13 +41,15 @@ Line = Mapping[str, Any]
 class RunReader:
     """Reads a run. What it has read of event files, it does not read again."""
 
-    def __init__(self, folder: str, name: str) -> None:
+    def __init__(self, folder: str, name: str, record: str | None = None) -> None:
         """
         :param folder: of the run
         :param name: for people
+        :param record: of the model, if there are several in this folder, as those of an ensemble
         """
         self.folder = folder
         self.name = name
+        self.record = record
         self.pictures: dict[str, str] = {}  # file by id, of those that were found last
         self._event_files: dict[str, EventFile] = {}
         self._problems: list[str] = []
@@ -58,8 +59,10 @@ class RunReader:
         files = files_of_run(self.folder)
         self._problems = list(files.problems)
         record = self._record(files)
-        epochs = self._epochs(files, record)
         options, source = self._options(files, record)
+        if self.record is not None:
+            files = files.of_model(self.record, options)
+        epochs = self._epochs(files, record)
         if not files.have_a_run:
             self._problems.append(
                 f"{self.folder}: there is no learning-rate file, no file '*{SUFFIX}' and no event file here"
@@ -80,11 +83,9 @@ class RunReader:
         }
 
     def _record(self, files: RunFiles) -> list[Line]:
-        if not files.records:
+        filename = self._record_file(files)
+        if filename is None:
             return []
-        filename = max(files.records, key=lambda name: (_mtime(name), name))
-        if len(files.records) > 1:
-            self._problems.append(f"{self.folder}: has {counted(len(files.records), 'model')}; this is of {filename}")
         lines = []
         try:
             with open(filename, encoding="utf8", errors="replace") as file:
@@ -98,6 +99,9 @@ class RunReader:
             except (ValueError, RecursionError) as exc:
                 self._problems.append(f"{filename}, line {number}: is left out: {exc}")
         return lines
+
+    def _record_file(self, files: RunFiles) -> str | None:
+        return self.record or max(files.records, key=lambda name: (_mtime(name), name), default=None)
 
     def _epochs(self, files: RunFiles, record: Sequence[Line]) -> dict[int, EpochData]:
         epochs = {}
@@ -138,8 +142,8 @@ class RunReader:
             return ""
         if lines[-1]["event"] == "end":
             return "failed" if lines[-1].get("error") else "finished"
-        lock = max(files.records, key=lambda name: (_mtime(name), name)).removesuffix(SUFFIX) + ".lock"
-        holder = LockHolder.of_file(lock)
+        record_file = self._record_file(files)
+        holder = LockHolder.of_file(f"{record_file.removesuffix(SUFFIX)}.lock") if record_file else None
         return "killed" if holder is None or holder.is_dead else "running"
 
     def _steps(self, files: RunFiles) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from returnn.util.files.lock_holder import LockHolder
+from returnn.view.page import make_readers
 from returnn.view.run_reader import RunReader
 from tests.view.files import (
     END,
@@ -69,6 +70,23 @@ def test_a_run_of_the_original(tmp_path):
     assert found["epochs"]["duration_s"] == [12, None]
     assert (found["options"]["batch_size"], found["num_epochs"], found["state"]) == (5000, 2, "")
     assert found["time_line"][0]["kind"] == "start"
+
+
+def test_models_of_one_folder_are_a_run_each(tmp_path):
+    for i, score in enumerate([2.5, 3.5], start=1):
+        options = {"learning_rate_file": f"out/rates.{i}", "tf_log_dir": f"./out/tb/{i}"}
+        epoch = {**EPOCH, "scores": {"dev_score": score}}
+        write_record(tmp_path / "out" / f"net{i}.run.jsonl", {**START, "options": options}, epoch)
+        write_learning_rates(tmp_path / "out" / f"rates.{i}", dev_score=[score])
+        (tmp_path / "out" / "tb" / str(i) / "train").mkdir(parents=True)
+        event_file = tmp_path / "out" / "tb" / str(i) / "train" / "events.out.tfevents.1"
+        event_file.write_bytes(scalar_event(1, loss=score))
+    write_learning_rates(tmp_path / "out" / "others", dev_score=[7.0])
+    found = {reader.name: reader.read() for reader in make_readers([str(tmp_path / "out")])}
+    assert list(found) == ["out/net1", "out/net2"]
+    for run, score in zip(found.values(), [2.5, 3.5], strict=True):
+        assert (run["epochs"]["scores"], run["problems"]) == ({"dev_score": [score]}, [])
+        assert [curve["y"] for curve in run["steps"]] == [[score]]
 
 
 def test_states(tmp_path):
@@ -142,9 +160,3 @@ def test_a_folder_without_a_run(tmp_path):
         f"{tmp_path}: there is no learning-rate file, no file '*.run.jsonl' and no event file here"
     ]
     assert "no learning-rate file" in read(tmp_path / "gone")["problems"][0]
-
-
-def test_several_models_in_a_folder(tmp_path):
-    write_record(tmp_path / "a.run.jsonl", START)
-    write_record(tmp_path / "b.run.jsonl", START)
-    assert "has 2 models; this is of " in read(tmp_path)["problems"][0]
