@@ -5,6 +5,7 @@
 //     c = f c' + i j
 //     h = o tanh(c)
 #include "kernel.h"
+#include "lstm_gates.h"
 #include "matrix.h"
 #include "recurrent.h"
 #include "simd.h"
@@ -17,27 +18,20 @@ namespace {
 
 constexpr int NUM_GATES = 4;
 
-// The pointwise part. `num` is how many units of the vector there are.
+// `z` is the product of the frame before with the weights.
 template <class T>
 RETURNN_INLINE void lstm_frame(const Vector<T> *z, const T *x, const T *peepholes, int64_t units, int64_t unit, const T *c_before,
                                T *c, T *h, T *gates) {
   const int64_t num = units - unit;
-  const auto from_x = [&](int gate) { return z[gate] + load(x + gate * units + unit, num); };
-  const auto from_cell = [&](int gate, Vector<T> value, Vector<T> cell) {
-    return peepholes == nullptr ? value : multiply_add(load(peepholes + gate * units + unit, num), cell, value);
-  };
-  const Vector<T> before = load(c_before + unit, num);
-  const Vector<T> j = vector_tanh<T>(from_x(0));
-  const Vector<T> i = vector_sigmoid<T>(from_cell(0, from_x(1), before));
-  const Vector<T> f = vector_sigmoid<T>(from_cell(1, from_x(2), before));
-  const Vector<T> cell = multiply_add(f, before, i * j);
-  const Vector<T> o = vector_sigmoid<T>(from_cell(2, from_x(3), cell));
+  LstmGates<T> values(x, units, unit, num);
+  values.j = z[0] + values.j;
+  values.i = z[1] + values.i;
+  values.f = z[2] + values.f;
+  values.o = z[3] + values.o;
+  const Vector<T> cell = lstm_cell<T>(values, peepholes, units, unit, load(c_before + unit, num));
   store(c + unit, cell, num);
-  store(h + unit, o * vector_tanh<T>(cell), num);
-  store(gates + unit, j, num);
-  store(gates + units + unit, i, num);
-  store(gates + 2 * units + unit, f, num);
-  store(gates + 3 * units + unit, o, num);
+  store(h + unit, values.o * vector_tanh<T>(cell), num);
+  values.store_to(gates, units, unit, num);
 }
 
 // Its gradient: from those of h and c, `dc` of the frame before (in place) and dz.
@@ -45,24 +39,12 @@ template <class T>
 RETURNN_INLINE void lstm_frame_grad(Vector<T> dh, const T *dc_out, T *dc, const T *peepholes, int64_t units, int64_t unit,
                                     const T *c_before, const T *c, const T *gates, T *dz) {
   const int64_t num = units - unit;
-  const Vector<T> one = all(T(1));
-  const Vector<T> j = load(gates + unit, num), i = load(gates + units + unit, num);
-  const Vector<T> f = load(gates + 2 * units + unit, num), o = load(gates + 3 * units + unit, num);
-  const Vector<T> tanh_c = vector_tanh<T>(load(c + unit, num));
-  const Vector<T> dz_o = dh * tanh_c * o * (one - o);
-  Vector<T> d_cell = load(dc + unit, num) + dh * o * (one - tanh_c * tanh_c);
+  Vector<T> d_cell = load(dc + unit, num);
   if (dc_out != nullptr) d_cell = d_cell + load(dc_out + unit, num);
-  if (peepholes != nullptr) d_cell = d_cell + dz_o * load(peepholes + 2 * units + unit, num);
-  const Vector<T> dz_i = d_cell * j * i * (one - i);
-  const Vector<T> dz_f = d_cell * load(c_before + unit, num) * f * (one - f);
-  Vector<T> d_before = d_cell * f;
-  if (peepholes != nullptr)
-    d_before = d_before + dz_i * load(peepholes + unit, num) + dz_f * load(peepholes + units + unit, num);
-  store(dz + unit, d_cell * i * (one - j * j), num);
-  store(dz + units + unit, dz_i, num);
-  store(dz + 2 * units + unit, dz_f, num);
-  store(dz + 3 * units + unit, dz_o, num);
-  store(dc + unit, d_before, num);
+  lstm_cell_grad<T>(LstmGates<T>(gates, units, unit, num), peepholes, units, unit, load(c_before + unit, num),
+                    load(c + unit, num), dh, d_cell)
+      .store_to(dz, units, unit, num);
+  store(dc + unit, d_cell, num);
 }
 
 // `panels` are the weights, of which all can be other than 0, or only some.

@@ -1,6 +1,7 @@
 import numpy
 import pytest
 
+from returnn.tf.layers.rec.units import lstm_cells, native_lstm
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid, weights_for
 from tests.tf.layers.rec.test_units import all_units, assert_close
 
@@ -21,6 +22,20 @@ def test_inside_of_a_loop_is_over_all_frames(unit, opts):
         for net_dict in (loop(unit, unit_opts=opts, optimize=False), loop(unit, unit_opts=opts))
     ]
     assert_close(valid(results[0].output, lengths), valid(results[1].output, lengths))
+    assert_close(results[0].grads, results[1].grads, tol=1e-4)
+
+
+@pytest.mark.parametrize(("unit", "opts"), [("standardlstm", {"use_peepholes": True}), ("nativelstm2", {})])
+def test_steps_by_kernel_are_those_by_operations(monkeypatch, unit, opts):
+    data, lengths = sequences(max_len=4)
+    results = []
+    for by_kernel in (True, False):
+        if not by_kernel:
+            for module in (native_lstm, lstm_cells):
+                monkeypatch.setattr(module, "can_step_by_kernel", lambda: False)
+        net = RecurrentNet(loop(unit, unit_opts=opts, optimize=False), with_grads=True)
+        results.append(net.run(data, lengths, weights=weights_for(lengths, 4)))
+    assert_close(results[0].output, results[1].output)
     assert_close(results[0].grads, results[1].grads, tol=1e-4)
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import raw_random
+from returnn.tf.frontend_low_level.kernels.lstm_step import can_step_by_kernel, lstm_step
 from returnn.tf.frontend_low_level.products import loop_products
 from returnn.tf.layers.rec.units.base import State, outside_of_loops, reorder_gates
 from returnn.tf.layers.rec.units.native_lstm import FusedLstm, with_forget_bias
@@ -157,6 +158,10 @@ class LSTMCell(FusedLstm):
         c, h = state
         x = tf.concat([as_matrix(source, dims, self.in_dim), h], axis=-1)
         z = tf.nn.bias_add(loop_products.matmul(x, self.kernel.raw_tensor), self.bias_in_order_of_kernel())
+        if self.has_kernel and can_step_by_kernel():
+            peepholes = outside_of_loops(_side_by_side, *self.peepholes) if self.peepholes else None
+            c, h = lstm_step(z, c, peepholes=peepholes, i_first=True)
+            return h, (c, h)
         z_i, z_j, z_f, z_o = tf.split(z, 4, axis=-1)
         return self._with_options(z_j, z_i, z_f, z_o, c, h)
 
@@ -274,3 +279,7 @@ class ZoneoutLSTMCell(LSTMCell):
             return tf.where(stays, old, new)
 
         return self.if_training(in_training, lambda: new + factor * (old - new))
+
+
+def _side_by_side(*vectors: tf.Tensor) -> tf.Tensor:
+    return tf.stack(vectors)

@@ -20,6 +20,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.frontend_low_level.kernels.lstm_scan import lstm_gates, lstm_scan
+from returnn.tf.frontend_low_level.kernels.lstm_step import can_step_by_kernel, lstm_step
 from returnn.tf.frontend_low_level.kernels.native import has_operations
 from returnn.tf.frontend_low_level.kernels.native_lstm import native_lstm
 from returnn.tf.frontend_low_level.products import loop_products
@@ -46,7 +47,7 @@ class FusedLstm(RecUnit):
     def step(self, x: tf.Tensor, state: State, *once: tf.Tensor) -> tuple[tf.Tensor, State]:
         """See `RecUnit.step`."""
         c, h = state
-        return _output_and_state(x + loop_products.matmul(h, self.rec_weights), c)
+        return self._output_and_state(x + loop_products.matmul(h, self.rec_weights), c)
 
     def single_step(
         self, source: Tensor, dims: Sequence[Dim], state: State, *once: tf.Tensor
@@ -58,7 +59,14 @@ class FusedLstm(RecUnit):
         x = as_matrix(source, dims, self.in_dim)
         matrix = outside_of_loops(_on_top_of_each_other, self.weights.raw_tensor, self.rec_weights)
         z = tf.nn.bias_add(loop_products.matmul(tf.concat([x, h], axis=-1), matrix), self.b.raw_tensor)
-        return _output_and_state(z, c)
+        return self._output_and_state(z, c)
+
+    def _output_and_state(self, z: tf.Tensor, c: tf.Tensor) -> tuple[tf.Tensor, State]:
+        if self.has_kernel and can_step_by_kernel():
+            c, h = lstm_step(z, c)
+        else:
+            c, h, _, _ = lstm_gates(z, c)
+        return h, (c, h)
 
     def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:
         """See `RecUnit.scan`."""
@@ -210,11 +218,6 @@ def with_forget_bias(bias: Tensor, forget_bias: float, order: Sequence[int] = (0
     out = bias.copy_template()
     out.raw_tensor = outside_of_loops(changed, bias.raw_tensor)
     return out
-
-
-def _output_and_state(z: tf.Tensor, c: tf.Tensor) -> tuple[tf.Tensor, State]:
-    c, h, _, _ = lstm_gates(z, c)
-    return h, (c, h)
 
 
 def _on_top_of_each_other(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
