@@ -14,6 +14,7 @@ from returnn.tf.frontend_low_level.device import on_device
 from returnn.tf.frontend_low_level.graph_text import format_graph_output
 from returnn.tf.frontend_low_level.outermost_graph import graph_around, is_computed_from_own_input
 from returnn.tf.frontend_low_level.products import loop_products
+from returnn.tf.frontend_low_level.products.attention_energies import attention_energies
 from returnn.tf.frontend_low_level.products.outer_product import is_outer_product, outer_product
 from returnn.tf.frontend_low_level.scope import is_visible
 
@@ -259,6 +260,8 @@ class RawTFOps:
         """:return: matrix product"""
         if not (transpose_a or transpose_b) and is_outer_product(a, b):
             return outer_product(a, b)
+        if not (transpose_a or transpose_b) and (energies := attention_energies(a, b)) is not None:
+            return energies
         return loop_products.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
     @staticmethod

@@ -7,11 +7,6 @@ import tensorflow as tf
 from returnn.tf.frontend_low_level.kernels.native import get_operations
 
 
-def can_step_by_kernel() -> bool:
-    """:return: whether a loop is being made. A single frame without one remains a graph that runs everywhere"""
-    return getattr(tf.compat.v1.get_default_graph(), "outer_graph", None) is not None
-
-
 def lstm_step(
     z: tf.Tensor, c: tf.Tensor, *, peepholes: tf.Tensor | None = None, i_first: bool = False
 ) -> tuple[tf.Tensor, tf.Tensor]:

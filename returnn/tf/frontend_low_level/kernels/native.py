@@ -82,6 +82,11 @@ def has_operations(dtype: tf.DType | str) -> bool:
     return tf.as_dtype(dtype) in (tf.float32, tf.float64) and get_operations() is not None
 
 
+def is_in_loop() -> bool:
+    """:return: whether a loop is being made. A single frame without one remains a graph that runs everywhere"""
+    return getattr(tf.compat.v1.get_default_graph(), "outer_graph", None) is not None
+
+
 @functools.cache
 def _load() -> Operations | None:
     try:

@@ -33,6 +33,16 @@ def outer_product(a: Any, b: Any) -> tf.Tensor:
         return tf.raw_ops.Mul(x=tf.convert_to_tensor(a), y=tf.convert_to_tensor(b))
 
 
+def operands_of_outer_product(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """:return: what `outer_product` has computed it of; None if it is something else"""
+    if x.op.type != "Mul" or "_gradient_op_type" not in x.op.node_def.attr:
+        return None
+    if x.op.get_attr("_gradient_op_type") != _GRADIENT.encode():
+        return None
+    a, b = x.op.inputs
+    return a, b
+
+
 @tf.RegisterGradient(_GRADIENT)
 def _gradient(op: tf.Operation, gradient: tf.Tensor) -> list[tf.Tensor]:
     a, b = op.inputs

@@ -32,9 +32,10 @@ def test_steps_by_kernel_are_those_by_operations(monkeypatch, unit, opts):
     for by_kernel in (True, False):
         if not by_kernel:
             for module in (native_lstm, lstm_cells):
-                monkeypatch.setattr(module, "can_step_by_kernel", lambda: False)
-        net = RecurrentNet(loop(unit, unit_opts=opts, optimize=False), with_grads=True)
+                monkeypatch.setattr(module, "is_in_loop", lambda: False)
+        net = RecurrentNet(loop(unit, unit_opts=opts, optimize=False), with_grads=True, train=True)
         results.append(net.run(data, lengths, weights=weights_for(lengths, 4)))
+    assert results[0].grads
     assert_close(results[0].output, results[1].output)
     assert_close(results[0].grads, results[1].grads, tol=1e-4)
 

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import raw_random
-from returnn.tf.frontend_low_level.kernels.lstm_step import can_step_by_kernel, lstm_step
+from returnn.tf.frontend_low_level.kernels.lstm_step import lstm_step
+from returnn.tf.frontend_low_level.kernels.native import is_in_loop
 from returnn.tf.frontend_low_level.products import loop_products
 from returnn.tf.layers.rec.units.base import State, outside_of_loops, reorder_gates
 from returnn.tf.layers.rec.units.native_lstm import FusedLstm, with_forget_bias
@@ -158,7 +159,7 @@ class LSTMCell(FusedLstm):
         c, h = state
         x = tf.concat([as_matrix(source, dims, self.in_dim), h], axis=-1)
         z = tf.nn.bias_add(loop_products.matmul(x, self.kernel.raw_tensor), self.bias_in_order_of_kernel())
-        if self.has_kernel and can_step_by_kernel():
+        if self.has_kernel and is_in_loop():
             peepholes = outside_of_loops(_side_by_side, *self.peepholes) if self.peepholes else None
             c, h = lstm_step(z, c, peepholes=peepholes, i_first=True)
             return h, (c, h)

@@ -20,8 +20,8 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.frontend_low_level.kernels.lstm_scan import lstm_gates, lstm_scan
-from returnn.tf.frontend_low_level.kernels.lstm_step import can_step_by_kernel, lstm_step
-from returnn.tf.frontend_low_level.kernels.native import has_operations
+from returnn.tf.frontend_low_level.kernels.lstm_step import lstm_step
+from returnn.tf.frontend_low_level.kernels.native import has_operations, is_in_loop
 from returnn.tf.frontend_low_level.kernels.native_lstm import native_lstm
 from returnn.tf.frontend_low_level.products import loop_products
 from returnn.tf.layers.rec.units.base import RecUnit, State, outside_of_loops, reorder_gates
@@ -62,7 +62,7 @@ class FusedLstm(RecUnit):
         return self._output_and_state(z, c)
 
     def _output_and_state(self, z: tf.Tensor, c: tf.Tensor) -> tuple[tf.Tensor, State]:
-        if self.has_kernel and can_step_by_kernel():
+        if self.has_kernel and is_in_loop():
             c, h = lstm_step(z, c)
         else:
             c, h, _, _ = lstm_gates(z, c)
