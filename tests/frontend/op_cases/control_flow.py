@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend.search import beam_search as label_search
 from returnn.tensor import Dim, Tensor
 from tests.frontend.op_case import Inputs, op_case
 
@@ -72,6 +74,25 @@ def sequences_which_end_on_their_own(inputs: Inputs) -> list[Any]:
         return [rf.reduce_sum(frames, axis=dim), state.n, dim]
 
     return [*scan(), *scan(cond_before_body=False), *scan(max_seq_len=3)]
+
+
+@op_case("while_loop", "loop_over_frames", differentiable=False)
+def beam_search(inputs: Inputs) -> list[Tensor]:
+    """A loop over the labels, and one back over its frames."""
+    vocab, feature = inputs.static("vocab"), inputs.static("feature")
+    embedding, weights = inputs.floats([vocab, feature]), inputs.floats([feature, vocab])
+    start = inputs.floats([inputs.batch, feature])
+
+    def step(labels: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        state = rf.tanh(rf.gather(embedding, indices=labels, axis=vocab) + 0.5 * state)
+        return rf.log_softmax(rf.matmul(state, weights, reduce=feature), axis=vocab), state
+
+    def initial(batch_dims: Sequence[Dim]) -> Tensor:
+        return rf.expand_dims(start, [dim for dim in batch_dims if dim not in start.dims])
+
+    options = {"beam_size": 2, "vocab_dim": vocab, "bos": 0, "eos": 0, "max_seq_len": 6}
+    found = label_search(step, initial_state=initial, batch_dims=[inputs.batch], **options)
+    return [found.scores, found.labels]
 
 
 @op_case("tensor_array_unstack", "tensor_array_stack", "tensor_array_length")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +16,13 @@ from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
 from returnn.tf.layers.structure.unavailable_data import check_value_of_target
 from returnn.util.errors import ConfigError
+
+_NETWORKS_INSIDE = (
+    "subnetwork",
+    "unit",
+    "true_layer",
+    "false_layer",
+)  # options; "base:" is the time step for their layers
 
 
 def find_time_dim(network: Network, source: Tensor, axis: Dim | str | None) -> Dim | None:
@@ -52,6 +59,8 @@ def find_time_dim_without_source(layer: LayerBase, unit: Mapping[str, Any], axis
     declared = declared_time_dim(unit, layer.network)
     if declared is not None:
         return declared, True
+    if axis is not None and "end" not in unit and not axis.is_dim_known():
+        _make_layers_around_until_known(axis, layer.network, unit)
     if axis is not None and axis.is_dim_known():
         return axis, True
     target = None if _search_decides_length(layer, unit) else _target_with_length(layer, unit)
@@ -63,6 +72,30 @@ def find_time_dim_without_source(layer: LayerBase, unit: Mapping[str, Any], axis
     if axis is not None:
         axis.declare_same_as(dim)
     return dim, True
+
+
+def _make_layers_around_until_known(axis: Dim, network: Network, unit: Mapping[str, Any]) -> None:
+    """
+    A layer that the time step reads can be the one that says how long the dim is, such as frames that another loop has
+    made. They are made in any case.
+    """
+    for name in _names_around(unit):
+        if axis.is_dim_known():
+            return
+        network.construct_layer(network.layers_desc, name)
+
+
+def _names_around(value: Any) -> Iterator[str]:
+    """:return: names of layers next to the loop, as layers of the time step call them in any of their options"""
+    if isinstance(value, str) and value.startswith("base:"):
+        yield value.removeprefix("base:")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key not in _NETWORKS_INSIDE:
+                yield from _names_around(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _names_around(item)
 
 
 def _search_decides_length(layer: LayerBase, unit: Mapping[str, Any]) -> bool:
