@@ -285,6 +285,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = list(sys.argv if argv is None else argv)[1:]
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow's own log
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # of PyTorch's: a worker that is gone is a page of C++ there
     make_tensorflow_import_quiet()
     if args[:1] == ["tool"]:
         return int(importlib.import_module(_TOOLS_MODULE).run(args[1:]))

@@ -25,6 +25,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "RETURNN_CONFIRM": "With 1, questions are answered with yes.",
     "OMP_NUM_THREADS": "How many cores this process uses.",
     "TF_CPP_MIN_LOG_LEVEL": "How little TensorFlow itself logs, from 0 to 3; 2 if it is not set.",
+    "TORCH_CPP_LOG_LEVEL": "How little PyTorch itself logs: INFO, WARNING, ERROR or FATAL; ERROR if it is not set.",
     "TMPDIR": "The folder for temporary files; `TEMP` and `TMP` say the same.",
 }
 _UNSUPPORTED: Mapping[str, str] = {
