@@ -164,6 +164,18 @@ def dim_of_lengths(x: Any) -> Any:
     return getattr(x, _TAG_ATTRIBUTE, None)
 
 
+def set_dyn_size(dim: Dim, lengths: Any) -> None:
+    """
+    :param dim: without a size
+    :param lengths: raw tensor, of shape (B,) or a scalar
+    :raises DimError: if the dim has a size
+    """
+    if dim.size is not None:
+        raise DimError(f"dim {dim.name!r} has the size {dim.size}, so it cannot have lengths too.")
+    dims = (batch_dim,) * backend_of_raw(lengths).get_ndim_raw(lengths)
+    dim.dyn_size_ext = operations().convert_to_tensor(lengths, dims=dims, name=f"{dim.name}:lengths")
+
+
 def accept_old_options(init: Callable[..., None]) -> Callable[..., None]:
     """
     :param init: constructor of `Dim`
@@ -173,10 +185,7 @@ def accept_old_options(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def init_with_old_options(self: Dim, dimension: Any, *, dyn_size: Any = None, **options: Any) -> None:
         init(self, dimension, **options)
-        if dyn_size is None:
-            return
-        if self.size is not None:
-            raise DimError(f"dim {self.name!r} has the size {self.size}, so it cannot have lengths too.")
-        self.dyn_size_ext = operations().convert_to_tensor(dyn_size, dims=(batch_dim,), name=f"{self.name}:lengths")
+        if dyn_size is not None:
+            set_dyn_size(self, dyn_size)
 
     return init_with_old_options

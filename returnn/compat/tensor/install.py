@@ -7,7 +7,7 @@ The classes of the core have none of it, so a type checker finds where the core 
 from __future__ import annotations
 
 from returnn.compat.tensor.axes import TensorOldAxes
-from returnn.compat.tensor.dim_names import DimOldNames, accept_old_options
+from returnn.compat.tensor.dim_names import DimOldNames, accept_old_options, set_dyn_size
 from returnn.compat.tensor.from_shape import accept_old_forms
 from returnn.compat.tensor.layout import TensorOldLayout
 from returnn.compat.tensor.lengths import TensorOldLengths
@@ -28,5 +28,6 @@ def complete_tensor_classes() -> None:
     for owner, groups in OLD_MEMBERS.items():
         for members in groups:
             give_members(owner, members)
+    Dim.dyn_size = Dim.dyn_size.setter(set_dyn_size)  # type: ignore[method-assign,attr-defined]
     Dim.__init__ = accept_old_options(Dim.__init__)  # type: ignore[method-assign]
     Tensor.__init__ = accept_old_forms(Tensor.__init__)  # type: ignore[method-assign]

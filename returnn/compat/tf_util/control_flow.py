@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -37,13 +38,18 @@ def post_control_dependencies(x: Any, updates: Sequence[Any]) -> Any:
         return identity_op_nested(x)
 
 
-def sequential_control_dependencies(ls: Sequence[Callable[[], tf.Tensor]]) -> tf.Tensor:
-    """:return: what the last function returns; each one runs after those before it"""
-    result = ls[0]()
-    for function in ls[1:]:
-        with tf.control_dependencies([result]):
-            result = function()
-    return result
+@contextlib.contextmanager
+def sequential_control_dependencies(ls: Sequence[Callable[[], Any]]) -> Iterator[None]:
+    """
+    Operations inside of the `with` block run after those that the functions make, each of which runs after those before
+    it.
+
+    :param ls: functions that make an operation or a tensor
+    """
+    with contextlib.ExitStack() as stack:
+        for function in ls:
+            stack.enter_context(tf.control_dependencies([function()]))
+        yield
 
 
 def add_control_input(op: tf.Operation, control_input: tf.Operation) -> None:

@@ -113,6 +113,7 @@ from returnn.compat.tf_util.sequences import (
     get_linear_alignment_out_to_in_indices,
     get_rnnt_linear_aligned_output,
     get_sparse_tensor_length,
+    map_labels,
     remove_labels,
     sequence_mask,
     sequence_mask_time_major,
@@ -175,7 +176,6 @@ from returnn.tf.util.copy_op import copy_op
 from returnn.tf.util.data import Data, DimensionTag, FeatureDim, SpatialDim
 from returnn.tf.util.grad import filter_grad_raw as filter_grad
 from returnn.tf.util.grad import scaled_gradient
-from returnn.tf.util.labels import map_labels
 from returnn.tf.util.losses.meta_losses import MetaLosses
 from returnn.tf.util.losses.sampled_softmax import compute_sampled_logits
 from returnn.tf.util.numeric import (

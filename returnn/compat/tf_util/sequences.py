@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy
 import tensorflow as tf
 
+from returnn.tensor import Tensor
+from returnn.tf.util import labels as labels_of_dims
 from returnn.tf.util.shapes import Size, move_axis
 
 
@@ -107,6 +111,23 @@ def get_sparse_tensor_length(x: tf.SparseTensor) -> tf.Tensor:
     return tf.math.bincount(
         tf.cast(x.indices[:, 0], tf.int32), minlength=tf.cast(x.dense_shape[0], tf.int32), dtype=tf.int32
     )
+
+
+def map_labels(x: Any, label_map: Mapping[int, int | None], name: str = "map_labels") -> Any:
+    """
+    :param x: labels: a tensor with dims, a raw tensor, or a raw sparse one
+    :param label_map: new label for each label; of sparse tensors, None removes it
+    :param name: of the result
+    :return: the new labels, in the same form
+    """
+    if isinstance(x, Tensor):
+        return labels_of_dims.map_labels(x, label_map, name=name)
+    if isinstance(x, tf.SparseTensor):
+        x = remove_labels(x, [label for label, new in label_map.items() if new is None])
+        known = {label: new or 0 for label, new in label_map.items()}
+        return tf.SparseTensor(x.indices, map_labels(x.values, known, name=name), x.dense_shape)
+    table = numpy.array([label_map[label] for label in range(max(label_map) + 1)], dtype=x.dtype.as_numpy_dtype)
+    return tf.gather(table, x, name=name)
 
 
 def remove_labels(x: tf.SparseTensor, labels: Any) -> tf.SparseTensor:

@@ -29,7 +29,7 @@ from returnn.tf.network.losses import NetworkLosses
 from returnn.tf.network.params import NetworkParams
 from returnn.tf.network.place import NetworkPlace
 from returnn.tf.network.run import NetworkRun
-from returnn.tf.network.scopes import layer_creation_scope, network_scope
+from returnn.tf.network.scopes import layer_creation_scope, training_scope
 from returnn.tf.network.step import StepOfLoop
 from returnn.tf.network.subnet_access import Subnetwork
 from returnn.util.python.user_code import prepare_for_user_code
@@ -254,8 +254,8 @@ class TFNetwork(DocumentedNetwork):
         return layer_creation_scope(self, layer_class, **options)
 
     def register_network_scope(self) -> AbstractContextManager[None]:
-        """:return: context that makes this network the current one"""
-        return network_scope(self)
+        """:return: context that makes this network the current one, and its train flag that of functions"""
+        return training_scope(self)
 
     # All layers.
 

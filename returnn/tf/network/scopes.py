@@ -32,6 +32,13 @@ def network_scope(net: Network) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def training_scope(net: Network) -> Iterator[None]:
+    """The same for code of users, which can ask whether this is training."""
+    with network_scope(net), train_flag_ctx(net.train_flag):
+        yield
+
+
+@contextlib.contextmanager
 def layer_creation_scope(
     net: Network, layer_class: type[LayerBase] = LayerBase, *, name: str = "", name_scope: str | None = None
 ) -> Iterator[None]:

@@ -225,8 +225,12 @@ def slice_pad_zeros(x: tf.Tensor, begin: Size, end: Size, axis: int = 0) -> tf.T
     return single_strided_slice(padded, axis, begin + before, end + before)
 
 
-def single_strided_slice(x: tf.Tensor, axis: int, begin: Any = None, end: Any = None, step: Any = None) -> tf.Tensor:
-    """:return: x[begin:end:step] in an axis"""
+def single_strided_slice(
+    x: tf.Tensor, axis: int | tf.Tensor, begin: Any = None, end: Any = None, step: Any = None
+) -> tf.Tensor:
+    """:return: x[begin:end:step] in an axis, which may be a scalar tensor"""
+    if isinstance(axis, tf.Tensor):
+        return tf.gather(x, tf.range(tf.shape(x)[axis])[begin:end:step], axis=axis)
     key = [slice(None)] * (axis % x.shape.ndims) + [slice(begin, end, step)]
     return x[tuple(key)]
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.axes.swap_axes import perm_of_axes, transposed
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.param_dims import with_dims_of_param
@@ -243,6 +243,28 @@ class ConvLayer(_FilterLayer):
         )
         return self.with_channels_first(self.activated(output, out_dim), self.auto_use_channel_first)
 
+    @classmethod
+    def calc_out_dim(
+        cls, in_dim: Any, filter_size: int, stride: int, padding: str | int, dilation_rate: int = 1
+    ) -> Any:
+        """
+        :param in_dim: number of frames: a number, a dim, or a raw tensor
+        :param filter_size: size of the window
+        :param stride: distance of the windows
+        :param padding: "same", "valid", or a number of frames on both sides
+        :param dilation_rate: distance of frames within a window
+        :return: number of frames of the output, in the same form
+        """
+        padding = padding.lower() if isinstance(padding, str) else padding
+        calc = functools.partial(
+            rf.calc_conv_out_length,
+            filter_size=filter_size,
+            stride=stride,
+            padding=padding,
+            dilation_rate=dilation_rate,
+        )
+        return _of_raw_lengths(calc, in_dim)
+
     def _base_of_sizes(self, given: float | None) -> float | None:
         base = self.network.get_config().options.conv_pad_seq_len_to_power if given is None else given
         if base is not None and not base > 1:
@@ -332,6 +354,40 @@ class TransposedConvLayer(_FilterLayer):
         )
         return self.activated(output, out_dim)
 
+    @classmethod
+    def deconv_output_length(
+        cls,
+        input_length: Any,
+        filter_size: int,
+        padding: str,
+        output_padding: int | None = None,
+        stride: int = 0,
+        dilation: int = 1,
+        out_dim: Dim | None = None,
+    ) -> Any:
+        """
+        :param input_length: number of frames: a number, a dim, or a raw tensor
+        :param filter_size: size of the window
+        :param padding: "same", "valid" or "full"
+        :param output_padding: frames more at the end
+        :param stride: 0: the filter size
+        :param dilation: distance of the output frames of one window
+        :param out_dim: what the result is declared to be, if it is a dim
+        :return: number of frames of the output, in the same form
+        """
+        calc = functools.partial(
+            rf.calc_transposed_conv_out_length,
+            filter_size=filter_size,
+            padding=padding.lower(),
+            output_padding=output_padding,
+            stride=stride or None,
+            dilation_rate=dilation,
+        )
+        out = _of_raw_lengths(calc, input_length)
+        if out_dim is not None and isinstance(out, Dim):
+            out_dim.declare_same_as(out)
+        return out
+
     def _filter(self, window: list[Dim], in_dim: Dim, out_dim: Dim) -> Tensor:
         in_dim = in_dim.copy(match_priority=1) if in_dim == out_dim else in_dim
         given = self.given_filter([*window, out_dim, in_dim])
@@ -342,3 +398,11 @@ class TransposedConvLayer(_FilterLayer):
             "W_native_transposed_conv", [*window, *one, out_dim, in_dim], initial=self.forward_weights_init
         )
         return rf.squeeze(filters, one[0]) if one else filters
+
+
+def _of_raw_lengths(calc: Callable[[Any], Any], lengths: Any) -> Any:
+    """:return: calc(lengths), which may be a raw tensor of shape (B,) or a scalar"""
+    if not tf.is_tensor(lengths):
+        return calc(lengths)
+    dims = [batch_dim] * lengths.shape.ndims
+    return calc(Tensor("lengths", dims=dims, dtype=lengths.dtype.name, raw_tensor=lengths)).raw_tensor

@@ -156,7 +156,12 @@ class LayerRec(LayerParams):
         return side_by_side(parts).raw_tensor
 
     def get_hidden_state(self) -> Any:
-        """:return: raw state after this frame, inside of a loop; or after the last frame. A tuple if it has parts"""
+        """
+        :return: raw state after this frame, inside of a loop; or after the last frame. A tuple if it has parts; None if
+            the layer has no state
+        """
+        if not self.has_hidden_state():
+            return None
         raw = tuple(part.raw_tensor for part in self.hidden_state_parts().values())
         return raw if len(raw) > 1 else raw[0]
 
