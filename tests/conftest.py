@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -65,6 +66,17 @@ def engine_after_the_file() -> Iterator[None]:
     before = BackendEngine.selected_engine
     yield
     BackendEngine.selected_engine = before
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gradients_first(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Graphs of tests have their gradients before they run, which is faster. Scripts have them when they want."""
+    is_script = "by_hand" in request.path.parts
+    if "tensorflow" not in sys.modules or is_script:
+        yield
+        return
+    with importlib.import_module("returnn.tf.frontend_low_level.later_gradients").gradients_come_first():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.tf.frontend_low_level.later_gradients import allow_later_gradients
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_errors import naming_layer
@@ -70,6 +71,8 @@ def compute_scope(net: Network, layer: LayerBase, suffix: str = "", *, loop: Cal
         if backend != "template":
             if backend != "tf":
                 stack.enter_context(rf.backend_ctx("tf"))
+            if net.is_training_objective:
+                allow_later_gradients()
             scope = f"{layer.cls_get_tf_scope_name(layer.get_absolute_name())}{'/' + suffix if suffix else ''}"
             stack.enter_context(tf.compat.v1.name_scope(f"{scope}/"))  # as it is: "b_1" would rename parameters
         stack.enter_context(naming_layer(layer.where(), lambda: {x.name: x.output for x in layer.sources}, loop=loop()))

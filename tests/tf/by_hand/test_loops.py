@@ -13,6 +13,7 @@ from returnn.tf.layers.base import InternalLayer, LayerBase
 from returnn.tf.layers.basic import register_layer_class
 from returnn.tf.layers.rec import DecideLayer, RecLayer, RnnCellLayer, _SubnetworkRecCell
 from returnn.tf.network import ExternData, TFNetwork
+from returnn.tf.updater import Updater
 from returnn.tf.util.data import Data, FeatureDim, SpatialDim
 from returnn.util.errors import DimError
 from tests.tf.by_hand.scripts import make_feed_dict, make_network, make_scope, run_network, tf1
@@ -73,6 +74,33 @@ def test_places_of_layers_in_training_and_in_search(tmp_path):
         assert {"s", "embed", "prob", "output", "end"} <= set(cell.layers_in_loop)
         assert cell.net.layers["output"].search_choices.beam_size == 3
         session.run(network.get_fetches_dict(), make_feed_dict(network.extern_data))
+
+
+def inner_loop():
+    """:return: decoder with a loop and a condition in each step"""
+    state = {"class": "linear", "activation": "tanh", "n_out": 4, "from": ["data:source", "prev:x", "base:s"]}
+    inner = {"class": "rec", "from": "base:enc", "unit": {"x": state, "output": {"class": "copy", "from": "x"}}}
+    mean = {"class": "reduce", "mode": "mean", "axis": "T", "from": "inner"}
+    is_first = {"class": "compare", "from": ":i", "kind": "equal", "value": 0}
+    att = {"class": "cond", "from": [], "condition": "is_first", "true_layer": "mean", "false_layer": mean}
+    return decoder(
+        inner=inner, mean=mean, is_first=is_first, att={**att, "false_layer": {"class": "copy", "from": "s"}}
+    )
+
+
+@pytest.mark.parametrize("make", [decoder, inner_loop])
+def test_gradients_can_come_after_the_first_run(make):
+    with make_scope() as session:
+        network = make_network(make(), train_flag=True)
+        loss, _ = run_network(session, network, network.get_total_loss(), same_time=True)
+        updater = Updater(config=Config({"learning_rate": 0.05}), network=network)
+        updater.set_trainable_vars(network.get_trainable_params())
+        updater.set_learning_rate(0.05, session=session)
+        updater.init_optimizer_vars(session=session)
+        feed = make_feed_dict(network.extern_data, same_time=True)
+        for _ in range(3):
+            session.run(updater.get_optim_op(), feed)
+        assert session.run(network.get_total_loss(), feed) < loss
 
 
 def test_parameters_of_a_loop_are_those_of_its_layers():

@@ -13,6 +13,7 @@ from returnn.config import Config
 from returnn.engine.run.mixed_precision import amp_dtype
 from returnn.tensor import batch_dim
 from returnn.tf.engine.passes.non_finite import checked_objective
+from returnn.tf.frontend_low_level.later_gradients import gradients_come_first
 from returnn.tf.frontend_low_level.users_random import without_state
 from returnn.tf.network import TFNetwork
 from returnn.tf.network.extern_data import ExternData
@@ -139,7 +140,7 @@ def create_network(
         eval_flag=eval_flag,
         search_flag=search_flag,
     )
-    with rf.set_amp_policy_ctx(amp_dtype(config.options.tf_amp, name="tf_amp")):
+    with rf.set_amp_policy_ctx(amp_dtype(config.options.tf_amp, name="tf_amp")), gradients_come_first():
         network.construct_from_dict(net_dict)
         if train_flag is not False and config.options.search_train_network_layers:
             network.construct_extra_net(net_dict, config.options.search_train_network_layers, search_flag=True)
