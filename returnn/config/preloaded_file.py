@@ -12,15 +12,17 @@ whenever the model is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from operator import methodcaller
 from typing import Any, Literal, TypeVar
 
 from returnn.log import log
-from returnn.util.errors import ConfigError, check_known
+from returnn.util.errors import ConfigError, check_known, nearest_hint
 from returnn.util.files.checkpoint_files import CheckpointError
 from returnn.util.files.checkpoint_names import is_missing
+from returnn.util.system.warn_once import warn_once
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class PreloadedFile:
     :param prefix: only variables whose name contains it; names in the checkpoint do not
     :param init_for_train: at the start of a training; "always": also of one that goes on. Otherwise in other tasks
     :param ignore_missing: a variable that is not in the checkpoint keeps its value
-    :param ignore_params: do not load these, by their names in the checkpoint
-    :param ignore_params_prefixes: do not load those whose name in the checkpoint starts with one of these
+    :param ignore_params: do not load these, by their names in the checkpoint; for models in Python, in the model, too
+    :param ignore_params_prefixes: do not load those whose name there starts with one of these
     :param var_name_mapping: name in the network -> name in the checkpoint
     :param custom_missing_load_func: for variables that are not in the checkpoint
     """
@@ -77,6 +79,29 @@ class PreloadedFile:
         if is_training:
             return bool(self.init_for_train) and not has_own_checkpoint
         return not self.init_for_train
+
+    def warn_of_names_without_effect(self, *, in_file: Collection[str], in_model: Collection[str]) -> None:
+        """
+        Says which names there are not, so that what was to be left out is loaded, or not from where it should be.
+
+        :param in_file: names of all parameters of the file
+        :param in_model: names of all parameters of the model
+        """
+        known = {*in_file, *in_model}
+        without_effect = {
+            "ignore_params": [name for name in self.ignore_params if name not in known],
+            "ignore_params_prefixes": [
+                prefix
+                for prefix in self.ignore_params_prefixes
+                if not any(map(methodcaller("startswith", prefix), known))
+            ],
+            "var_name_mapping": [name for name in self.var_name_mapping if name not in in_model],
+        }
+        for key, names in without_effect.items():
+            for name in names:
+                possible = in_model if key == "var_name_mapping" else known
+                whose = "the model has no" if key == "var_name_mapping" else "neither file nor model have a"
+                warn_once(f"{self.where}: {key!r}: {whose} parameter {name!r}. {nearest_hint(name, possible)}")
 
 
 _FileT = TypeVar("_FileT", bound=PreloadedFile)

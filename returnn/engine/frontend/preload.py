@@ -33,11 +33,12 @@ class ValuesToPreload(PreloadedFile):
         where = self.where
         if self.checkpoint_key and self.checkpoint_key in content:
             content = content[self.checkpoint_key]
+        self.warn_of_names_without_effect(in_file=content, in_model=parameters)
         values = {}
         for name, parameter in parameters.items():
-            if not name.startswith(self.prefix) or self._is_ignored(name):
-                continue
             wanted = self.var_name_mapping.get(name, name.removeprefix(self.prefix))
+            if not name.startswith(self.prefix) or self._is_ignored(name) or self._is_ignored(wanted):
+                continue
             value = content.get(wanted)
             if value is None and self.custom_missing_load_func is not None:
                 value = self.custom_missing_load_func(
@@ -53,7 +54,10 @@ class ValuesToPreload(PreloadedFile):
             check_shape(parameter, value, where=f"{where}: parameter {name!r}")
             values[name] = value
         if not values:
-            raise ConfigError(f"{where}: no parameter of the model begins with {self.prefix!r}, so nothing is loaded.")
+            what = f"no parameter of the model begins with {self.prefix!r}"
+            if any(name.startswith(self.prefix) for name in parameters):
+                what = f"all parameters are ignored, or the file {self.filename!r} has none of them"
+            raise ConfigError(f"{where}: {what}, so nothing is loaded.")
         return values
 
     def _is_ignored(self, name: str) -> bool:
