@@ -52,14 +52,15 @@ class Model:
         """
         :param inputs: audio files, texts, or arrays of frames or labels; a dict of them by data key, if there are
             several inputs
-        :param layer: whose output is wanted; default: `forward_output_layer`, or "output"
+        :param layer: whose output is wanted, such as "output/prob" in a loop; default: `forward_output_layer`, or
+            "output"
         :return: output for each of them, without padding
         :raises UserError: if an input does not fit to the network, or if there is no such layer
         """
         name = layer or self.config.options.forward_output_layer
         engine = self._engine_for("forward", layer=name)
         outputs_of_network = [layer.name for layer in engine.network.get_output_layers()]
-        if name not in outputs_of_network:
+        if "/" not in name and name not in outputs_of_network:
             net_dict = engine.get_net_dict_for_epoch(epoch=engine.epoch)
             check_known("layer", name, {*outputs_of_network, *net_dict}, where=_FORWARD)
             raise UserError(

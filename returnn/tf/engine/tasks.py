@@ -7,6 +7,7 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.engine.data import load_task_dataset
+from returnn.engine.net_outputs import with_kept_layer
 from returnn.engine.output_statistics import analyzed_dataset
 from returnn.engine.run.hyper_param_tuning import tune_hyper_params
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, train
@@ -90,5 +91,10 @@ def _statistics_engine(config: Config) -> Engine:
 
 def _with_outputs(net_dict: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """:return: the net dict, in which these layers are made although no loss needs them"""
-    outputs = {name: {**net_dict[name], "is_output_layer": True} for name in names if name in net_dict}
-    return {**net_dict, **outputs}
+    for name in names:
+        first, *inner = name.split("/")
+        if name in net_dict:
+            net_dict = {**net_dict, name: {**net_dict[name], "is_output_layer": True}}
+        elif inner and first in net_dict:
+            net_dict = with_kept_layer(net_dict, [first, *inner], where=f"layer {name!r}")
+    return net_dict

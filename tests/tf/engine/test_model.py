@@ -118,6 +118,11 @@ def test_model_with_a_decoder(folder):
         model.forward(["\u2581a b"])
     (labels,) = model.forward({"data": ["\u2581a b"], "classes": ["b"]})
     assert list(labels) == [2]
+    (probs,) = model.forward({"data": ["\u2581a b"], "classes": ["b"]}, layer="output/prob")  # inside of the loop
+    assert probs.shape == (1, 3)
+    numpy.testing.assert_allclose(probs.sum(-1), 1.0, rtol=1e-5)
+    with pytest.raises(UserError, match="layer 'output/prop': there is no layer 'prop'.\n  Did you mean 'prob'"):
+        model.forward({"data": ["\u2581a b"], "classes": ["b"]}, layer="output/prop")
     with pytest.raises(UserError, match=r"option 'layer': there is no layer 'hiden'.\n  Did you mean 'hidden'"):
         model.forward(["\u2581a b"], layer="hiden")
     with pytest.raises(UserError, match="the layer 'decision' is computed in a search alone"):

@@ -33,13 +33,13 @@ def forward_with_callback(
     :param dataset_init_epoch: whether an epoch of the data set begins
     :param batch_size: 0: that of the config
     :param train_flag: whether dropout and the like are on, for a network that was built with `eval_use_train_flag`
-    :param layers: names of the output layers that are wanted; None: all
+    :param layers: names of the layers that are wanted, such as "output/prob" in a loop; None: all output layers
     """
-    outputs = {
-        layer.name: layer.output
-        for layer in session.network.get_output_layers()
-        if (layers is None or layer.name in layers) and _has_batch(layer.output)
-    }
+    network = session.network
+    wanted = {layer.name: layer for layer in network.get_output_layers()}
+    if layers is not None:
+        wanted = {name: network.get_layer(name) for name in layers}
+    outputs = {name: layer.output for name, layer in wanted.items() if _has_batch(layer.output)}
     fetches = _fetches(outputs)
     if dataset_init_epoch:
         dataset.init_seq_order(session.epoch or 1)
