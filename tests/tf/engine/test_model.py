@@ -121,7 +121,7 @@ def test_model_with_a_decoder(folder):
     (probs,) = model.forward({"data": ["\u2581a b"], "classes": ["b"]}, layer="output/prob")  # inside of the loop
     assert probs.shape == (1, 3)
     numpy.testing.assert_allclose(probs.sum(-1), 1.0, rtol=1e-5)
-    with pytest.raises(UserError, match="layer 'output/prop': there is no layer 'prop'.\n  Did you mean 'prob'"):
+    with pytest.raises(UserError, match=r"layer 'output/prop': there is no layer 'prop'\.\n  Did you mean 'prob'"):
         model.forward({"data": ["\u2581a b"], "classes": ["b"]}, layer="output/prop")
     with pytest.raises(UserError, match=r"option 'layer': there is no layer 'hiden'.\n  Did you mean 'hidden'"):
         model.forward(["\u2581a b"], layer="hiden")
