@@ -147,6 +147,8 @@ class ModelInputs:
 
 def _as_array(item: Any, template: Tensor) -> numpy.ndarray:
     """:raises UserError: if it is no array, or has values that cannot be those of the data"""
+    if isinstance(item, Sequence) and any(isinstance(part, str) for part in item):
+        raise UserError(f"the input is a list of texts, but one text is one input, and the model expects {template}.")
     try:
         array = numpy.asarray(item)
         is_of_kind = array.dtype.kind in ("iu" if numpy.dtype(template.dtype).kind in "iu" else "fiu") or not array.size

@@ -110,7 +110,7 @@ class HttpService(ThreadingHTTPServer):
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as exc:
-            reason = getattr(exc, "strerror", None) or str(exc)
+            reason = (getattr(exc, "strerror", None) or str(exc)).rstrip(".")
             raise UserError(f"{option}: cannot listen at {host!r}, port {port}: {reason}.") from exc
         shown_host = f"[{host}]" if ":" in host else host or "0.0.0.0"
         self.url = f"http://{shown_host}:{self.server_port}"

@@ -15,7 +15,7 @@ from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.texts.counted import counted
 from returnn.view.page import PICTURE_TYPES, exported_page, make_readers, page, picture_content, read_all
-from returnn.view.run_files import find_runs
+from returnn.view.run_files import files_of_run, find_runs
 from returnn.view.run_reader import RunReader
 
 _POLL_S = 0.2
@@ -41,6 +41,9 @@ def run(argv: Sequence[str]) -> int:
     log.initialize()
     try:
         viewer = Viewer(args.folders)
+        for folder in viewer.folders:
+            if not any(files_of_run(path).have_a_run for path in find_runs(folder)):
+                log.print_warning(f"in the folder {folder!r}, there is no run yet.")
         if args.export:
             export(viewer.readers, args.export)
         else:

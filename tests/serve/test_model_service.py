@@ -129,7 +129,7 @@ WRONG_INPUTS = {
     "floats": ({"input": [1.5]}, "has values that are no int32"),
     "booleans": ({"input": [True]}, "has values that are no int32"),
     "huge integer": ({"input": [10**30]}, "the input "),
-    "texts": ({"input": ["a"]}, "no array of numbers"),
+    "texts": ({"input": ["a"]}, "the input is a list of texts, but one text is one input"),
     "ragged": ({"input": [[1], [1, 2]]}, "no array of numbers"),
     "vectors": ({"input": [[1, 2]]}, "has the shape [1, 2], but the model expects"),
 }

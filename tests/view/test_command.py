@@ -124,6 +124,14 @@ def test_what_is_not_possible(tmp_path, capsys):
     assert "error: " in capsys.readouterr().err
 
 
+def test_folders_without_a_run_are_said(tmp_path, capsys):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert rnn.main(["rnn.py", "view", str(empty), "--export", str(tmp_path / "page.html")]) == 0
+    captured = capsys.readouterr()
+    assert f"in the folder {str(empty)!r}, there is no run yet." in captured.out + captured.err
+
+
 def test_a_signal_ends_it(runs):
     command = [sys.executable, "-m", "returnn", "view", str(runs), "--port", "0"]
     env = {**os.environ, "PYTHONPATH": ROOT}
