@@ -34,7 +34,10 @@ def mentioned_text(name: str, width: int) -> str | None:
 
 @functools.cache
 def _code_by_file() -> dict[Path, str]:
-    return {file: file.read_text(encoding="utf8") for file in sorted(_PACKAGE.rglob("*.py"))}
+    files = sorted(
+        _PACKAGE.rglob("*.py"), key=lambda file: ("compat" in file.parts, file)
+    )  # names of the past come last
+    return {file: file.read_text(encoding="utf8") for file in files}
 
 
 def _declared_text(tree: ast.Module, module: str, name: str, width: int) -> str | None:

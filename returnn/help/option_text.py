@@ -49,7 +49,7 @@ def option_text(name: str, width: int) -> str | None:
     if readers:
         lines.append(f"read by: {', '.join(readers)}")
     if option.keys_of:
-        lines += ["", "keys of the dict:", "", _keys_text(option.keys_of, width)]
+        lines += ["", "keys of the dict:", "", keys_text(option.keys_of, width)]
     return "\n".join(lines)
 
 
@@ -81,7 +81,12 @@ def _sources() -> dict[str, str]:
     return {str(file.relative_to(root.parent)): file.read_text(encoding="utf8") for file in files}
 
 
-def _keys_text(path: str, width: int) -> str:
+def keys_text(path: str, width: int) -> str:
+    """
+    :param path: `keys_of` an option: what takes these keys
+    :param width: of the text, in characters
+    :return: a line for each key
+    """
     module, _, name = path.partition(":")
     cls = outline_of(module, name)
     meanings = {**params_in_docstring(cls), **params_in_docstring(cls.__init__)}

@@ -10,6 +10,7 @@ from pathlib import Path
 import returnn
 from returnn.config.options import OPTIONS
 from returnn.help.class_text import Kind, first_sentence, rows_text
+from returnn.help.option_text import keys_text
 from returnn.tasks import TASKS
 from returnn.tools.registry import purpose_of, tool_modules
 
@@ -18,6 +19,7 @@ _PAGES_OF_OTHERS = tuple(
     f"docs/{name}" for name in ("reference", "roadmap.md", "migration.md", "architecture.md", "native.md")
 )
 _MAX_OF_A_KIND = 8
+_WIDTH = 1000  # no line ends within words
 _MIN_LENGTH_OF_STEM = 5
 
 _COMMANDS = {
@@ -51,7 +53,7 @@ def found_by_words(words: str, kinds: Mapping[str, Kind], width: int, *, with_pa
     groups: list[tuple[str, Iterable[Entry]]] = [
         ("++task", (Entry(task.name, task.purpose) for task in TASKS.values())),
         ("command", _commands()),
-        ("option", (Entry(name, option.purpose) for name, option in OPTIONS.items())),
+        ("option", (Entry(name, option.purpose, _keys(option.keys_of)) for name, option in OPTIONS.items())),
         *((kind.title, _classes(kind)) for kind in kinds.values()),
         ("page", _pages() if with_pages else ()),
     ]
@@ -71,6 +73,10 @@ def _best(entries: Iterable[Entry], words: list[re.Pattern[str]]) -> list[Entry]
     found = [entry for entry in entries if all(map(entry.holds, words))]
     found.sort(key=lambda x: [-sum(bool(word.search(text)) for word in words) for text in (x.name, x.about)])
     return found[:_MAX_OF_A_KIND]
+
+
+def _keys(path: str | None) -> str:
+    return keys_text(path, _WIDTH) if path else ""
 
 
 def _commands() -> Iterator[Entry]:

@@ -83,6 +83,7 @@ def test_things_that_help_refers_to():
     assert help_text("ReuseParams", width=100).startswith(
         "class 'ReuseParams' of returnn.tf.layers.core.reuse_params\n"
     )
+    assert help_text("beam_search", width=100).startswith("function 'beam_search' of returnn.frontend.search.")
     assert [name for name in KNOWN_SEQ_ORDERINGS if f"`{name}" not in help_text("seq_order", width=100)] == []
     assert all(name in help_text("get_post_processor_function", width=100) for name in [*_FUNCTIONS, *_FACTORIES])
     assert help_text("returnn.datasets.util.vocab_file", width=100) == help_text("vocab_file", width=100)
@@ -204,6 +205,7 @@ def test_help_imports_no_tensorflow_which_takes_seconds(name):
         ("learning curves", ["rnn.py view", "learning_curve_file", "docs/viewer.md"]),
         ("transformer", ["demos/translation/README.md", "demos/rf_translation/README.md"]),
         ("Beam Search", ["search", "ctc_decode"]),
+        ("ignore_missing", ["load_ignore_missing_vars", "preload_from_files"]),
     ],
 )
 def test_words_find_what_is_called_otherwise(words, parts):
