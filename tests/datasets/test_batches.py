@@ -280,6 +280,17 @@ def test_padded_arrays(time_major):
     assert arrays["classes"].dtype == "int32"
 
 
+@pytest.mark.parametrize("shape", [(None, None), (None, None, 3), (None, None, 2, 1)])
+def test_sequences_of_other_shapes_are_an_error(shape):
+    dataset = make_dataset([3, 5])
+    extern_data = ExternData(data=Template(shape, "float32", batch_dim_axis=0, time_dim_axis=1))
+    (batch,) = all_batches(dataset, batch_size=100)
+    with pytest.raises(
+        ConfigError, match=r"a sequence of the dataset has 'data' with the shape \[3, 2\], without batch"
+    ):
+        batch_to_raw_dict(batch, dataset=dataset, extern_data=extern_data, data_keys=["data"])
+
+
 def test_tags_in_a_batch():
     dataset = make_dataset([3, 5])
     (batch,) = all_batches(dataset, batch_size=100)

@@ -11,6 +11,7 @@ from returnn.datasets.core.batch import Batch, BatchSeqCopyPart
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array
 from returnn.datasets.core.extern_data import ExternDataLike
+from returnn.util.errors import ConfigError
 
 SEQ_TAG_KEY = "seq_tag"
 SEQ_IDX_KEY = "seq_idx"
@@ -50,8 +51,26 @@ def batch_to_raw_dict(
     return arrays
 
 
+def check_shape_of_seq(data: Array, template: Any, key: str) -> None:
+    """
+    :param data: of a sequence
+    :param template: of the data key, with the batch dim
+    :param key: of the data
+    :raises ConfigError: if it has another number of axes, or other sizes of those behind the first one
+    """
+    sizes = [size for axis, size in enumerate(template.batch_shape) if axis != template.batch_dim_axis]
+    if len(sizes) != data.ndim or any(
+        size is not None and size != found for size, found in list(zip(sizes, data.shape, strict=True))[1:]
+    ):
+        raise ConfigError(
+            f"extern_data: {template}, but a sequence of the dataset has {key!r} with the shape {list(data.shape)},"
+            " without batch axis."
+        )
+
+
 def _padded_arrays(batch: Batch, dataset: Dataset, template: Any, key: str, enforce_min_len1: bool) -> dict[str, Array]:
     parts = [_data_of_part(dataset, part, key) for part in batch.seqs]
+    check_shape_of_seq(parts[0], template, key)
     dtype = None if template.dtype == "string" else template.dtype
     if template.time_dim_axis is None:
         return {key: np.stack(parts).astype(dtype or parts[0].dtype)}

@@ -143,7 +143,7 @@ def _data_errors(config: Config, templates: TensorDict, looked_at: list[str]) ->
             if dataset is None:
                 continue
             needed_keys(dataset, templates, with_targets=name not in TASK_DATA)
-            load_first_sequence(dataset)
+            load_first_sequence(dataset, templates.data)
             looked_at.append(f"data {name!r}")
         except UserError as exc:
             errors.append(f"{name}: {exc}")

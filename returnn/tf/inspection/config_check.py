@@ -186,12 +186,16 @@ def _check_data(config: Config, report: ConfigReport) -> None:
             report.add_error(error_text(exc))
             continue
         report.looked_at.append(f"data {name!r}")
+        num_errors = len(report.errors)
         if report.networks and dataset is not None:
             keys = used_keys if name not in TASK_DATA else used_keys.intersection(dataset.get_data_keys())
             _check_dims_of_data(name, dataset, report.networks[0].network.extern_data, keys, report)
+        fits = bool(report.networks) and len(report.errors) == num_errors  # otherwise it is said already
+        known = report.networks[0].network.extern_data.data if fits else {}
+        templates = {key: known[key] for key in used_keys if key in known}
         if dataset is not None:
             try:
-                load_first_sequence(dataset)
+                load_first_sequence(dataset, templates)
             except (UserError, OSError) as exc:
                 report.add_error(f"data {name!r}: {error_text(exc)}")
 

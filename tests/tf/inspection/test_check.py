@@ -184,6 +184,11 @@ def test_data_that_does_not_fit():
     assert errors_of(**config, check_data=False) == []
 
 
+def test_data_with_other_axes():
+    config = options(extern_data={"data": {"shape": (None, 1, 9)}, "classes": {"dim": 2, "sparse": True}})
+    assert any("a sequence of the dataset has 'data' with the shape [" in error for error in errors_of(**config))
+
+
 def test_words_that_the_vocabulary_lacks(tmp_path):
     (tmp_path / "text").write_text("a man\na women\n")
     vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["a", "men"], "unknown_label": None}
