@@ -17,6 +17,13 @@ struct LstmGates {
       : j(load(values + i_first * units + unit, num)), i(load(values + !i_first * units + unit, num)),
         f(load(values + 2 * units + unit, num)), o(load(values + 3 * units + unit, num)) {}
 
+  void add(const LstmGates &others) {
+    j = j + others.j;
+    i = i + others.i;
+    f = f + others.f;
+    o = o + others.o;
+  }
+
   void store_to(T *values, int64_t units, int64_t unit, int64_t num, bool i_first = false) const {
     store(values + i_first * units + unit, j, num);
     store(values + !i_first * units + unit, i, num);

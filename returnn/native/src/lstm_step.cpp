@@ -26,16 +26,17 @@ RETURNN_INLINE void for_each_row(Team &team, int64_t num, int64_t units, const W
 template <class T>
 struct LstmStep {
   const Frames<const T> z, c_before;
-  const T *peepholes;
+  const T *peepholes, *bias;
   const bool i_first;
   const int64_t num, units;
 
   explicit LstmStep(const returnn_call *call)
       : z(call->inputs[0]), c_before(call->inputs[1]), peepholes(Frames<const T>(call->inputs[2]).data),
-        i_first(call->options[0] != 0), num(call->inputs[1].sizes[0]), units(call->inputs[1].sizes[1]) {}
+        bias(Frames<const T>(call->inputs[3]).data), i_first(call->options[0] != 0), num(call->inputs[1].sizes[0]), units(call->inputs[1].sizes[1]) {}
 
   inline __attribute__((always_inline)) Vector<T> new_cell(int64_t n, int64_t unit, LstmGates<T> &gates) const {
     gates = LstmGates<T>(z.at(n), units, unit, units - unit, i_first);
+    if (bias != nullptr) gates.add(LstmGates<T>(bias, units, unit, units - unit, i_first));
     return lstm_cell<T>(gates, peepholes, units, unit, load(c_before.at(n) + unit, units - unit));
   }
 };
@@ -61,9 +62,9 @@ template <class T>
 const char *step_backward(const returnn_call *call) {
   const LstmStep<T> step(call);
   const int64_t units = step.units;
-  const Frames<const T> c(call->inputs[3]), d_h(call->inputs[4]), d_c(call->inputs[5]);
+  const Frames<const T> c(call->inputs[4]), d_h(call->inputs[5]), d_c(call->inputs[6]);
   const Frames<T> d_z(call->outputs[0]), d_c_before(call->outputs[1]);
-  T *d_peepholes = static_cast<T *>(call->outputs[2].data);
+  T *d_peepholes = static_cast<T *>(call->outputs[2].data), *d_bias = static_cast<T *>(call->outputs[3].data);
   with_team(call->threads, [&](Team &team) {
     for_each_row(team, step.num, units, [&](int64_t n) {
       for (int64_t unit = 0; unit < units; unit += Simd<T>::WIDTH) {
@@ -79,6 +80,9 @@ const char *step_backward(const returnn_call *call) {
       }
     });
     std::memset(d_peepholes, 0, 3 * units * sizeof(T));
+    std::memset(d_bias, 0, 4 * units * sizeof(T));
+    for (int64_t n = 0; step.bias != nullptr && n < step.num; ++n)
+      for (int64_t i = 0; i < 4 * units; ++i) d_bias[i] += d_z.at(n)[i];
     if (step.peepholes == nullptr) return;
     for (int64_t n = 0; n < step.num; ++n) {
       const T *dz = d_z.at(n), *dz_i = dz + (step.i_first ? 0 : units);
@@ -92,16 +96,17 @@ const char *step_backward(const returnn_call *call) {
   return nullptr;
 }
 
-// The gates are j, i, f, o, or if `i_first` i, j, f, o. With the bias, `z` is the whole sum.
+// The gates are j, i, f, o, or if `i_first` i, j, f, o.
 RETURNN_KERNEL(lstm_step,
-               "z: real[N, 4F], c_before: real[N, F], peepholes: real[3, F]?; i_first: bool -> h: real[N, F], c: real[N, F]") {
+               "z: real[N, 4F], c_before: real[N, F], peepholes: real[3, F]?, bias: real[4F]?; i_first: bool -> "
+               "h: real[N, F], c: real[N, F]") {
   return call->inputs[0].type == RETURNN_FLOAT64 ? step_forward<double>(call) : step_forward<float>(call);
 }
 
 RETURNN_KERNEL(lstm_step_grad,
-               "z: real[N, 4F], c_before: real[N, F], peepholes: real[3, F]?, c: real[N, F], "
+               "z: real[N, 4F], c_before: real[N, F], peepholes: real[3, F]?, bias: real[4F]?, c: real[N, F], "
                "d_h: real[N, F]?, d_c: real[N, F]?; i_first: bool -> "
-               "d_z: real[N, 4F], d_c_before: real[N, F], d_peepholes: real[3, F]") {
+               "d_z: real[N, 4F], d_c_before: real[N, F], d_peepholes: real[3, F], d_bias: real[4F]") {
   return call->inputs[0].type == RETURNN_FLOAT64 ? step_backward<double>(call) : step_backward<float>(call);
 }
 

@@ -10,24 +10,29 @@ Each product hands it on together with its result, and the gradient of that adds
 list. What starts as an empty list before the loop depends on all the matrices, as far as gradients are concerned.
 
 The gradient of the other operand is a product with the transposed matrix. It is transposed once, before the loop:
-TensorFlow's product with a matrix to be transposed takes up to four times as long for few rows.
+TensorFlow's product with a matrix to be transposed takes up to four times as long for few rows. Where there are native
+kernels, matrices are also packed once for their products, which TensorFlow would do in each frame.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.kernels.native import get_operations, has_operations
+
 tf1 = tf.compat.v1
 
 _COLLECTOR = "_returnn_collector"
 _MATRICES = "_returnn_matrices"  # of a body: the matrix outside of the loop for each product, by its name
+_NO_GRADIENTS = "_returnn_no_gradients"  # of a body
 _OF_OPERAND, _OF_MATRIX = "ReturnnOperandInLoop", "ReturnnMatrixOfLoop"  # names of gradients
 _MIN_ENTRIES = 2**12  # of the matrix. The sum of smaller ones takes no time
+_MIN_PACKED = 32  # rows and columns of a matrix that is packed
 _SAME_VALUES = ("Identity", "Cast", "Reshape", "Transpose")  # operations that can be made once more outside of the loop
 
 
@@ -97,10 +102,15 @@ class GradientCollector:
         """
         self._products.append(found)
         body: Any = tf1.get_default_graph()
-        overridden = {"MatMul": _OF_OPERAND, "BatchMatMulV2": _OF_OPERAND, "IdentityN": _OF_MATRIX}
-        with body.gradient_override_map(overridden):
-            product = tf.matmul(x, matrix, transpose_b=found.is_transposed)
-            if not found.is_transposed and len(found.matrix.shape) == 2:
+        can_be_packed = not found.is_transposed and len(found.matrix.shape) == 2
+        overridden = dict.fromkeys(("MatMul", "BatchMatMulV2", "ReturnnPackedProduct"), _OF_OPERAND)
+        with body.gradient_override_map({**overridden, "IdentityN": _OF_MATRIX}):
+            packed = _packed_outside(found.matrix) if can_be_packed else None
+            if packed is None:
+                product = tf.matmul(x, matrix, transpose_b=found.is_transposed)
+            else:
+                product = get_operations().call("packed_product", {"x": x, "packed": packed})["product"]
+            if can_be_packed:
                 getattr(body, _MATRICES)[product.op.name] = found.matrix
             product, self._handle = tf.raw_ops.IdentityN(input=[product, self._handle])
         return product
@@ -122,7 +132,22 @@ def matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = Fal
         outside = _outside(b, graph)
         if outside is not None and _outside(a, graph) is None:
             return collector.product(a, b, _Product(outside, transpose_b, None if len(a.shape) == 2 else a.shape[1]))
+    if getattr(graph, _NO_GRADIENTS, False) and not (transpose_a or transpose_b) and len(a.shape) == len(b.shape) == 2:
+        packed = _packed_outside_of_all(b, graph)
+        if packed is not None:
+            return get_operations().call("packed_product", {"x": a, "packed": packed})["product"]
     return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+@contextlib.contextmanager
+def without_gradients() -> Iterator[None]:
+    """To be used in the body of a loop: nobody will ask for gradients of what is computed in this context."""
+    body: Any = tf1.get_default_graph()
+    setattr(body, _NO_GRADIENTS, True)
+    try:
+        yield
+    finally:
+        delattr(body, _NO_GRADIENTS)
 
 
 def _can_wait(x: Any, matrix: Any, dtype: tf.DType) -> bool:
@@ -174,20 +199,38 @@ def _around(body: Any) -> Iterator[None]:
 
 @tf.RegisterGradient(_OF_OPERAND)
 def _gradient_of_operand(op: tf.Operation, gradient: tf.Tensor) -> list[tf.Tensor | None]:
-    transposed = _transposed_outside(op)
-    if transposed is not None:
-        return [tf.matmul(gradient, transposed), None]
+    matrix = getattr(op.graph, _MATRICES, {}).get(op.name)
+    if matrix is not None and _is_outermost(matrix):
+        packed = _packed_outside(matrix, transposed=True)
+        if packed is not None:
+            return [get_operations().call("packed_product", {"x": gradient, "packed": packed})["product"], None]
+        return [tf.matmul(gradient, _outside_of_loops(tf.transpose, matrix)), None]
     is_transposed = op.get_attr("transpose_b" if op.type == "MatMul" else "adj_y")
     return [tf.matmul(gradient, op.inputs[1], transpose_b=not is_transposed), None]
 
 
-def _transposed_outside(product: tf.Operation) -> tf.Tensor | None:
-    """:return: the matrix of the product, transposed outside of all loops; None if it is not known there, or not so"""
-    matrix = getattr(product.graph, _MATRICES, {}).get(product.name)
-    if matrix is None or getattr(matrix.graph, "outer_graph", None) is not None:
+def _is_outermost(x: tf.Tensor) -> bool:
+    return getattr(x.graph, "outer_graph", None) is None
+
+
+def _outside_of_loops(function: Callable[[tf.Tensor], Any], x: tf.Tensor) -> Any:
+    with x.graph.as_default(), tf.control_dependencies(None):
+        return function(x)
+
+
+def _packed_outside(matrix: tf.Tensor, *, transposed: bool = False) -> tf.Tensor | None:
+    """:return: the matrix, packed for `packed_product`; None if that is not for it"""
+    if not _is_outermost(matrix) or not has_operations(matrix.dtype) or min(matrix.shape) < _MIN_PACKED:
         return None
-    with matrix.graph.as_default(), tf.control_dependencies(None):
-        return tf.transpose(matrix)
+    kernel = "pack_transposed_matrix" if transposed else "pack_matrix"
+    return _outside_of_loops(lambda x: get_operations().call(kernel, {"matrix": x})["packed"], matrix)
+
+
+def _packed_outside_of_all(matrix: Any, body: Any) -> tf.Tensor | None:
+    """:return: as `_packed_outside`, for a matrix in a loop, that can be in loops"""
+    while matrix is not None and getattr(body, "outer_graph", None) is not None:
+        matrix, body = _outside(matrix, body), body.outer_graph
+    return None if matrix is None or matrix.shape.num_elements() is None else _packed_outside(matrix)
 
 
 @tf.RegisterGradient(_OF_MATRIX)

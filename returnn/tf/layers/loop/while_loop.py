@@ -13,7 +13,7 @@ import returnn.frontend as rf
 from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
-from returnn.tf.frontend_low_level.products.loop_products import GradientCollector
+from returnn.tf.frontend_low_level.products.loop_products import GradientCollector, without_gradients
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.frames import Read, SequenceFrame, StepFrame, make_reads
@@ -149,7 +149,8 @@ def _iterate(
         before = dict(zip(names, values, strict=False))
         set_loop_counter(before["i"])
         if collector is None:
-            after = body(layout, before)
+            with without_gradients():
+                after = body(layout, before)
             return [after[name] for name in names]
         with collector.frame(values[-1]):
             after = body(layout, before)

@@ -158,12 +158,12 @@ class LSTMCell(FusedLstm):
             return super(FusedLstm, self).single_step(source, dims, state, *once)
         c, h = state
         x = tf.concat([as_matrix(source, dims, self.in_dim), h], axis=-1)
-        z = tf.nn.bias_add(loop_products.matmul(x, self.kernel.raw_tensor), self.bias_in_order_of_kernel())
+        z, bias = loop_products.matmul(x, self.kernel.raw_tensor), self.bias_in_order_of_kernel()
         if self.has_kernel and is_in_loop():
             peepholes = outside_of_loops(_side_by_side, *self.peepholes) if self.peepholes else None
-            c, h = lstm_step(z, c, peepholes=peepholes, i_first=True)
+            c, h = lstm_step(z, c, bias=bias, peepholes=peepholes, i_first=True)
             return h, (c, h)
-        z_i, z_j, z_f, z_o = tf.split(z, 4, axis=-1)
+        z_i, z_j, z_f, z_o = tf.split(tf.nn.bias_add(z, bias), 4, axis=-1)
         return self._with_options(z_j, z_i, z_f, z_o, c, h)
 
     def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:

@@ -58,14 +58,13 @@ class FusedLstm(RecUnit):
         c, h = state
         x = as_matrix(source, dims, self.in_dim)
         matrix = outside_of_loops(_on_top_of_each_other, self.weights.raw_tensor, self.rec_weights)
-        z = tf.nn.bias_add(loop_products.matmul(tf.concat([x, h], axis=-1), matrix), self.b.raw_tensor)
-        return self._output_and_state(z, c)
+        return self._output_and_state(loop_products.matmul(tf.concat([x, h], axis=-1), matrix), c, self.b.raw_tensor)
 
-    def _output_and_state(self, z: tf.Tensor, c: tf.Tensor) -> tuple[tf.Tensor, State]:
+    def _output_and_state(self, z: tf.Tensor, c: tf.Tensor, bias: tf.Tensor | None = None) -> tuple[tf.Tensor, State]:
         if self.has_kernel and is_in_loop():
-            c, h = lstm_step(z, c)
+            c, h = lstm_step(z, c, bias=bias)
         else:
-            c, h, _, _ = lstm_gates(z, c)
+            c, h, _, _ = lstm_gates(z if bias is None else tf.nn.bias_add(z, bias), c)
         return h, (c, h)
 
     def scan(self, x: tf.Tensor, state: State, *, num_unrolled: int | None) -> tuple[tf.Tensor, State]:

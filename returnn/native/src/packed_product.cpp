@@ -1,0 +1,96 @@
+// Products with a matrix that is the same in many calls, such as in all frames of a loop: it is packed once, before them.
+#include "kernel.h"
+#include "matrix.h"
+#include "simd.h"
+#include "threads.h"
+
+namespace returnn {
+namespace RETURNN_LEVEL {
+namespace {
+
+constexpr int NV = NUM_REGISTERS == 32 ? 4 : 2;
+constexpr int64_t MOST_MORE = 64;  // columns of a packed matrix beyond its own: up to a panel's, which has NV vectors
+
+// Panels in memory of others. They say which level of the CPU has made them.
+template <class T>
+struct PackedMatrix {
+  static constexpr int64_t COLUMNS = NV * Simd<T>::WIDTH;
+  static_assert(COLUMNS <= MOST_MORE, "a panel has more columns");
+
+  T *data;
+  const int64_t rows, columns, num;
+
+  PackedMatrix(T *data, int64_t rows, int64_t columns)
+      : data(data), rows(rows), columns(columns), num((columns + COLUMNS - 1) / COLUMNS) {}
+
+  T *panel(int64_t p) const { return data + p * rows * COLUMNS; }
+};
+
+template <class T>
+const char *packed(const returnn_call *call, bool transposed) {
+  const returnn_array &matrix = call->inputs[0];
+  const T *from = static_cast<const T *>(matrix.data);
+  const int64_t stride = matrix.strides[0], rows = matrix.sizes[transposed], columns = matrix.sizes[!transposed];
+  const PackedMatrix<T> to(static_cast<T *>(call->outputs[0].data), rows, columns);
+  constexpr int64_t WIDTH = PackedMatrix<T>::COLUMNS;
+  with_team(call->threads, [&](Team &team) {
+    for_each_part(team, static_cast<int>(to.num), [&](int p) {
+      const int64_t first = p * WIDTH, size = columns - first < WIDTH ? columns - first : WIDTH;
+      T *panel = to.panel(p);
+      if (size < WIDTH) std::memset(panel, 0, rows * WIDTH * sizeof(T));
+      if (!transposed)
+        for (int64_t k = 0; k < rows; ++k) std::memcpy(panel + k * WIDTH, from + k * stride + first, size * sizeof(T));
+      constexpr int64_t BLOCK = 16;
+      for (int64_t k0 = 0; transposed && k0 < rows; k0 += BLOCK)
+        for (int64_t j = 0; j < size; ++j)
+          for (int64_t k = k0; k < rows && k < k0 + BLOCK; ++k) panel[k * WIDTH + j] = from[(first + j) * stride + k];
+    });
+  });
+  return nullptr;
+}
+
+template <class T>
+const char *product(const returnn_call *call) {
+  constexpr int64_t ROWS = 96;  // at once: their values stay in the second cache, for all panels
+  const returnn_array &x = call->inputs[0];
+  const int64_t num = x.sizes[0], columns = call->outputs[0].sizes[1];
+  const PackedMatrix<T> matrix(static_cast<T *>(call->inputs[1].data), x.sizes[1], columns);
+  const T *from = static_cast<const T *>(x.data);
+  T *to = static_cast<T *>(call->outputs[0].data);
+  with_team(call->threads, [&](Team &team) {
+    const int64_t blocks = (num + ROWS - 1) / ROWS;
+    const int64_t wanted = blocks == 0 ? 1 : (team_size(team) + blocks - 1) / blocks;
+    const int64_t groups = wanted < matrix.num ? wanted : matrix.num;  // of panels
+    for_each_part(team, static_cast<int>(blocks * groups), [&](int part) {
+      const Range rows = part_of(num, part / groups, blocks), panels = part_of(matrix.num, part % groups, groups);
+      for (int64_t p = panels.begin; p < panels.end; ++p)
+        product_with_panel<T, NV>(
+            matrix.rows, matrix.panel(p), rows.end - rows.begin,
+            [&](int64_t i) { return from + (rows.begin + i) * x.strides[0]; },
+            [&](int64_t i, const Vector<T> *sums) {
+              T *row = to + (rows.begin + i) * columns;
+              for (int v = 0; v < NV; ++v) {
+                const int64_t first = (p * NV + v) * Simd<T>::WIDTH;
+                if (first < columns) store(row + first, sums[v], columns - first);
+              }
+            });
+    });
+  });
+  return nullptr;
+}
+
+RETURNN_KERNEL(pack_matrix, "matrix: real[K, M] -> packed: real[K, M+64]") {
+  return call->inputs[0].type == RETURNN_FLOAT64 ? packed<double>(call, false) : packed<float>(call, false);
+}
+
+RETURNN_KERNEL(pack_transposed_matrix, "matrix: real[K, M] -> packed: real[M, K+64]") {
+  return call->inputs[0].type == RETURNN_FLOAT64 ? packed<double>(call, true) : packed<float>(call, true);
+}
+
+RETURNN_KERNEL(packed_product, "x: real[N, K], packed: real[K, M+64] -> product: real[N, M]") {
+  return call->inputs[0].type == RETURNN_FLOAT64 ? product<double>(call) : product<float>(call);
+}
+
+}  // namespace
+}  // namespace RETURNN_LEVEL
+}  // namespace returnn

@@ -1,0 +1,75 @@
+"""Products with packed matrices against numpy."""
+
+import numpy
+import pytest
+
+from returnn.native.numpy_call import call_kernel
+from tests.native.kernels import LEVELS, library
+from tests.native.sanitized import run_sanitized
+
+TOLERANCE = {"float32": 2e-5, "float64": 1e-13}
+SIZES = [
+    (1, 1, 1),
+    (5, 7, 33),
+    (100, 40, 70),
+    (3, 130, 64),
+    (0, 3, 5),
+    (4, 0, 5),
+    (4, 3, 0),
+]  # rows, their size, columns
+
+
+def random_case(sizes, dtype):
+    """:return: x (N, K) and matrix (K, M)"""
+    rows, size, columns = sizes
+    random = numpy.random.RandomState(sum(sizes))
+    return random.normal(size=(rows, size)).astype(dtype), random.normal(size=(size, columns)).astype(dtype)
+
+
+def run(x, matrix, *, level=None, threads=1, transposed=False):
+    """:return: the product of x with the matrix, or with the transposed one"""
+    kernels = library(level).kernels
+    kernel = kernels["pack_transposed_matrix" if transposed else "pack_matrix"]
+    packed = call_kernel(kernel, {"matrix": matrix}, threads=threads)["packed"]
+    return call_kernel(kernels["packed_product"], {"x": x, "packed": packed}, threads=threads)["product"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_products(level, dtype, sizes):
+    x, matrix = random_case(sizes, dtype)
+    allowed = TOLERANCE[dtype] * max(1, sizes[1])
+    numpy.testing.assert_allclose(run(x, matrix, level=level), x @ matrix, rtol=0, atol=allowed)
+    by_transposed = run(x, matrix.T.copy(), level=level, transposed=True)
+    numpy.testing.assert_allclose(by_transposed, x @ matrix, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("rows", [3, 250])
+def test_neither_threads_nor_other_rows_change_a_bit(rows):
+    x, matrix = random_case((rows, 70, 130), "float32")
+    expected = run(x, matrix)
+    numpy.testing.assert_array_equal(run(x, matrix, threads=3), expected)
+    numpy.testing.assert_array_equal(run(x[1:2], matrix), expected[1:2])
+
+
+def test_nan_stays_in_its_row():
+    x, matrix = random_case((5, 7, 33), "float32")
+    expected = run(x, matrix)
+    x[2] = numpy.nan
+    product = run(x, matrix)
+    assert numpy.isnan(product[2]).all()
+    numpy.testing.assert_array_equal(numpy.delete(product, 2, axis=0), numpy.delete(expected, 2, axis=0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(5, 7, 33), (0, 3, 5), (4, 3, 16)], ids=str)
+def test_no_memory_is_used_beyond_arrays(sizes, tmp_path):
+    x, matrix = random_case(sizes, "float32")
+    kernels = library("plain").kernels
+    packed = call_kernel(kernels["pack_matrix"], {"matrix": matrix})["packed"]
+    for kernel in ("pack_matrix", "pack_transposed_matrix"):
+        run_sanitized(kernel, kernels[kernel].signature, {"matrix": matrix}, tmp_path, threads=2)
+    run_sanitized(
+        "packed_product", kernels["packed_product"].signature, {"x": x, "packed": packed}, tmp_path, threads=2
+    )
