@@ -13,6 +13,7 @@ from returnn.config import Config
 from returnn.tensor import Dim, batch_dim
 from returnn.tf.layers.options.registry import get_layer_class, get_layer_class_name_list
 from returnn.tf.network import TFNetwork
+from returnn.util.behavior_version import BehaviorVersion
 from tests.tf.layers.rec.recurrent_net import drawn, tf, tf1
 
 X = "data:source"
@@ -286,6 +287,7 @@ class Loops:
         }
         with tf.Graph().as_default() as self.graph:
             config = Config({"extern_data": extern_data, "network": net_dict, "behavior_version": 21})
+            BehaviorVersion.set(21)
             net = TFNetwork(config=config, train_flag=False, eval_flag=True)
             self.extern = net.extern_data.data
             self.lengths = self.extern["data"].dims[1].dyn_size_ext.raw_tensor
