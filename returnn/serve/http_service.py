@@ -211,6 +211,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    do_PUT = do_PATCH = do_DELETE = do_POST  # no path is for them, and the answer says for what it is
+
     def _answer(self) -> None:
         self._left_bytes = 0  # of the request that were not read
         try:

@@ -58,7 +58,8 @@ _HOST = "HTTP/1.0\r\nHost: localhost"
 _END = "\r\n\r\n"
 WRONG_REQUESTS = {
     "method": (f"GET /echo {_HOST}{_END}", "405 Method Not Allowed", "/echo is for POST, not for GET."),
-    "unknown method": (f"PUT / {_HOST}{_END}", "501 Not Implemented", "Unsupported method ('PUT')"),
+    "method of no path": (f"PUT / {_HOST}{_END}", "405 Method Not Allowed", "/ is for GET, not for PUT."),
+    "unknown method": (f"BREW / {_HOST}{_END}", "501 Not Implemented", "Unsupported method ('BREW')"),
     "no length": (f"POST /echo {_HOST}{_END}", "411 Length Required", "has to say its length"),
     "chunked": (
         f"POST /echo {_HOST}\r\nTransfer-Encoding: chunked{_END}1\r\na\r\n0{_END}",
