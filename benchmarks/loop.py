@@ -267,8 +267,8 @@ class ByHand:
             shape_invariants=[*shapes, tf.TensorShape([]), tf.TensorShape([])], back_prop=False,
         )  # fmt: skip
         best = tf.argmax(scores, axis=-1, output_type=tf.int32)
-        lengths = tf.gather(lengths, best, batch_dims=1)
         scores = scores / (tf.cast(tf.reduce_max(lengths), tf.float32) + 1.0)
+        lengths = tf.gather(lengths, best, batch_dims=1)
         return {
             "labels": self._traced_back(labels.stack(), sources.stack(), best),
             "lengths": lengths,
