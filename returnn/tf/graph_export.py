@@ -60,7 +60,7 @@ class GraphMode:
     train_flag: bool | None = False  # None: a placeholder decides
     eval_flag: bool = False
     search_flag: bool = False
-    is_batch_major: bool = False  # outputs are, whatever layout the layers compute in
+    has_batch_first: bool = False  # outputs are, whatever layout the layers compute in
 
     @property
     def has_losses(self) -> bool:
@@ -288,7 +288,7 @@ def _add_outputs(exported: ExportedGraph, mode: GraphMode, *, wanted: Sequence[s
         if isinstance(layer, DataNotAvailableLayer):
             continue
         output = layer.output
-        if mode.is_batch_major and output.have_batch_axis():
+        if mode.has_batch_first and output.have_batch_axis():
             output = output.copy_as_batch_major()
         exported.outputs[layer.name] = output.raw_tensor.name
         exported.outputs.update(_lengths(layer.name, output))

@@ -138,7 +138,7 @@ def test_options_for_targets(make, tmp_path):
     assert data["classes"].tolist() == [0]
     assert bytes(data["orth"]) == b"b a\0"
     assert data["orth_classes"].tolist() == [1, 0]
-    assert dataset.serialize_data("orth_classes", data["orth_classes"]) == "ba"
+    assert dataset.serialize_data("orth_classes", data["orth_classes"]) == "b a"
 
 
 def test_demo_prints_sequences(monkeypatch, capsys, tmp_path):

@@ -43,7 +43,7 @@ def main(args: argparse.Namespace) -> None:
         raise UserError("option '--checkpoint' is required, as the config has no model yet.")
     graph = import_part("returnn.tf.graph_export")
     export = import_part("returnn.tf.model_export")
-    mode = graph.GraphMode(train_flag=False, search_flag=bool(args.search), is_batch_major=True)
+    mode = graph.GraphMode(train_flag=False, search_flag=bool(args.search), has_batch_first=True)
     model = export.freeze(config, checkpoint, mode, epoch=epoch or 1)
     export.write_model(model, args.output, kind)
     print(f"{model}\nwrote {args.output}: {MODEL_FORMATS[kind]}")
