@@ -10,8 +10,9 @@ import returnn.frontend as rf
 from returnn.config import Config
 from returnn.tensor import Dim
 from returnn.tf.network import TFNetwork
+from returnn.tools.checkpoints.convert_lstms import convert_lstms
 from returnn.tools.checkpoints.formats import Checkpoint, read_checkpoint, write_any_checkpoint
-from returnn.tools.checkpoints.lstm_layouts import LAYOUTS, LstmParams, convert_lstms
+from returnn.util.numbers.lstm_layouts import LAYOUTS, LstmParams
 
 torch = pytest.importorskip("torch")
 ml_dtypes = pytest.importorskip("ml_dtypes")

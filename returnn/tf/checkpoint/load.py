@@ -1,8 +1,8 @@
 """
 Loads parameters from a checkpoint by their names.
 
-In a checkpoint, names may have another prefix than in the network, some may be missing, others superfluous, and a layer
-may import its parameters in a way of its own (`custom_param_importer`).
+In a checkpoint, names may have another prefix than in the network, some may be missing, others superfluous, a layer
+may import its parameters in a way of its own (`custom_param_importer`), and an LSTM may have had another unit.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tensorflow as tf
 from returnn.log import log
 from returnn.tf.checkpoint.assign import ValueOfVariable, set_custom_post_init
 from returnn.tf.checkpoint.files import CheckpointError, get_checkpoint_filepattern
+from returnn.tf.checkpoint.other_lstms import find_other_lstms
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
 from returnn.tf.util.parameters.assign import assign_values
 from returnn.util.texts.counted import counted
@@ -137,6 +138,10 @@ class CustomCheckpointLoader:
         self.var_net_names = set(self.net_vars)
         self.custom_param_importers = self._find_importers()
         missing = self.var_net_names - self.var_ckpt_names - self._imported_names()
+        other_lstms = find_other_lstms(missing, self.var_ckpt_names - self.var_net_names)
+        self._converted = {name: lstm for lstm in other_lstms for name in lstm.target_names}
+        self._used_by_others = {name for lstm in other_lstms for name in lstm.source_names}
+        missing -= set(self._converted)
         self.missing_non_critical_var_names = sorted(filter(_is_not_critical, missing))
         self.missing_var_names = sorted(missing - set(self.missing_non_critical_var_names))
         self.obsolete_var_names = sorted(filter(self._is_obsolete, self.var_ckpt_names - set(names)))
@@ -176,7 +181,7 @@ class CustomCheckpointLoader:
         return self.var_name_mapping.get(name) or name.replace(self.load_if_prefix, "", 1)
 
     def _is_obsolete(self, name: str) -> bool:
-        return not _is_not_critical(name) and name not in self._imported_names()
+        return not (_is_not_critical(name) or name in self._used_by_others or name in self._imported_names())
 
     def _find_importers(self) -> list[CustomParamImporter]:
         layers = self.network.get_all_layers_deep() if self.network else ()
@@ -209,6 +214,16 @@ class CustomCheckpointLoader:
         if name in self.var_ckpt_names:
             self._check_shape(name, var, self._shapes[name])
             return lambda: _as_dtype(self._reading(name)(), var)
+        if name in self._converted:
+            try:
+                value = self._converted[name].value(name, lambda name: self._reading(name)())
+            except ValueError as exc:
+                raise CheckpointError(
+                    f"checkpoint {self.filepattern!r}: LSTM {self._converted[name]}: its shapes are of no plain LSTM, "
+                    "so that it cannot be converted.\n  Take the unit that it was trained with."
+                ) from exc
+            self._check_shape(name, var, value.shape)
+            return lambda: _as_dtype(value, var)
         if name in self.missing_var_names and self.custom_missing_load_func:
             shape = tuple(var.shape.as_list())
             value = self.custom_missing_load_func(name=name, shape=shape, reader=self.reader)
@@ -234,6 +249,8 @@ class CustomCheckpointLoader:
         missing = self.missing_var_names
         if missing and not (self.ignore_missing or self.custom_missing_load_func):
             raise self._missing_error(missing)
+        for lstm in dict.fromkeys(self._converted.values()):
+            print(f"{self.filepattern}: LSTM {lstm}, converted.", file=log.v3)
         for what, names in (
             ("not in the checkpoint, keep their value", [] if self.custom_missing_load_func else missing),
             ("of the optimizer not in the checkpoint, start anew", self.missing_non_critical_var_names),

@@ -5,16 +5,18 @@ import re
 
 from returnn.datasets.util.vocab_file import read_literal_file
 from returnn.tools.checkpoints.average import average
+from returnn.tools.checkpoints.convert_lstms import convert_lstms
 from returnn.tools.checkpoints.formats import FORMATS, Checkpoint, read_checkpoint, write_any_checkpoint
-from returnn.tools.checkpoints.lstm_layouts import LAYOUTS, convert_lstms
 from returnn.tools.checkpoints.names import layers_to_modules, modules_to_layers, rename
 from returnn.util.errors import UserError
+from returnn.util.numbers.lstm_layouts import LAYOUTS
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     formats = ".pt, .safetensors, .npz, .ckpt1 (the first format of TensorFlow), otherwise TensorFlow's"
     parser.add_argument("checkpoints", nargs="+", help="one, or several of the same model, whose mean is taken")
     parser.add_argument("output", help=f"the new one; by its suffix: {formats}")

@@ -6,6 +6,7 @@ Parameters of an LSTM, as they are laid out here and elsewhere.
 | layout | parameters | gates |
 | native | `W` (in, 4n), `W_re` (n, 4n), `b` (4n,) | j, i, f, o |
 | standardlstm, basiclstm | `lstm_cell/kernel` (in + n, 4n), `lstm_cell/bias`; f gets 1 more | i, j, f, o |
+| lstmblockfused of TensorFlow 1 | `lstm_fused_cell/kernel`, `lstm_fused_cell/bias`, the same | i, j, f, o |
 | cudnn | `CudnnRNNParamsToCanonical:0` to `:15`: 4 (n, in), 4 (n, n), 4 + 4 biases (n,) | i, f, j, o |
 | torch | `weight_ih_l0` (4n, in), `weight_hh_l0` (4n, n), `bias_ih_l0`, `bias_hh_l0` (4n,) | i, f, j, o |
 | frontend | `ff_weight` (4n, in), `rec_weight` (4n, n), `bias` (4n,) | i, f, j, o |
@@ -17,12 +18,10 @@ bit for bit. Adding or subtracting 1 rounds: with `forget_bias=0`, the bias is l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
-
-from returnn.util.errors import UserError, check_known
 
 _GATES = "ifjo"  # of `LstmParams`
 
@@ -131,6 +130,7 @@ LAYOUTS: dict[str, Layout] = {
         _Rows("native", "jifo", ("W", "W_re", "b")),
         _Joint("standardlstm", "ijfo", ("lstm_cell/kernel", "lstm_cell/bias"), True),
         _Joint("basiclstm", "ijfo", ("basic_lstm_cell/kernel", "basic_lstm_cell/bias"), True),
+        _Joint("fusedlstm", "ijfo", ("lstm_fused_cell/kernel", "lstm_fused_cell/bias"), True),
         _OneByOne("cudnn", "ifjo", tuple(f"CudnnRNNParamsToCanonical:{i}" for i in range(16))),
         _Columns("torch", "ifjo", _TORCH),
         _Columns("frontend", "ifjo", ("ff_weight", "rec_weight", "bias")),
@@ -138,41 +138,20 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 
-def convert_lstms(
-    values: Mapping[str, numpy.ndarray], source: str, target: str, *, forget_bias: float = 1.0
-) -> dict[str, numpy.ndarray]:
+def convert_lstm(
+    values: Sequence[numpy.ndarray], source: Layout, target: Layout, *, forget_bias: float = 1.0
+) -> list[numpy.ndarray]:
     """
-    Converts all LSTMs that there are; what is before the names of their parameters stays.
-
-    :param values: parameters by name
-    :param source: one of `LAYOUTS`
-    :param target: one of `LAYOUTS`
+    :param values: parameters, in the order of the suffixes of `source`
+    :param source: their layout
+    :param target: the wanted one
     :param forget_bias: what units of those layouts add to the forget gate that do so
-    :raises UserError: if there is no LSTM in that layout, or it has other shapes
+    :return: in the order of the suffixes of `target`
+    :raises ValueError: if the shapes are of no LSTM
     """
-    for name in (source, target):
-        check_known("layout", name, LAYOUTS, where="option '--lstm'")
-    old, new = LAYOUTS[source], LAYOUTS[target]
-    prefixes = [
-        name.removesuffix(old.suffixes[0])
-        for name in values
-        if name.endswith(old.suffixes[0]) and name.removesuffix(old.suffixes[0])[-1:] in ("", "/", ".")
-    ]
-    prefixes = [prefix for prefix in prefixes if all(f"{prefix}{suffix}" in values for suffix in old.suffixes)]
-    if not prefixes:
-        raise UserError(f"option '--lstm': no LSTM has the layout {source!r}, with {', '.join(old.suffixes[:4])}.")
-    converted = dict(values)
-    for prefix in prefixes:
-        parts = [converted.pop(f"{prefix}{suffix}") for suffix in old.suffixes]
-        try:
-            params = old.read(parts, forget_bias if old.adds_forget_bias else 0.0)
-            _check(params)
-        except ValueError as exc:
-            shapes = ", ".join(str(part.shape) for part in parts[:4])
-            raise UserError(f"option '--lstm': {prefix!r} has the shapes {shapes}, which are of no LSTM.") from exc
-        written = new.write(params, forget_bias if new.adds_forget_bias else 0.0)
-        converted.update({f"{prefix}{suffix}": value for suffix, value in zip(new.suffixes, written, strict=True)})
-    return converted
+    params = source.read(values, forget_bias if source.adds_forget_bias else 0.0)
+    _check(params)
+    return target.write(params, forget_bias if target.adds_forget_bias else 0.0)
 
 
 def _check(params: LstmParams) -> None:
