@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from returnn.config.current import current_config
+from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import require_dims
 from returnn.frontend.array_ import cast, where
 from returnn.frontend.cond import cond
@@ -46,6 +47,9 @@ def dropout(
         dims = [dim for dim in source.dims if dim in wanted]
 
     def apply() -> Tensor:
+        out = _by_one_operation(source, drop_prob) if dims == list(source.dims) else None
+        if out is not None:
+            return out
         noise_dtype = "float32" if source.dtype.startswith(("float16", "bfloat")) else source.dtype
         noise = random_uniform(dims, dtype=noise_dtype, device=source.device)
         keep = noise >= drop_prob
@@ -62,6 +66,17 @@ def dropout(
     if isinstance(train_flag, bool):
         return apply() if train_flag else source
     return cond(train_flag, apply, lambda: source)
+
+
+def _by_one_operation(source: Tensor, drop_prob: float | Tensor) -> Tensor | None:
+    """:return: each entry dropped on its own, if the backend has one operation for that"""
+    backend = get_backend_of(source)
+    if isinstance(drop_prob, Tensor) or source.dtype != "float32" or not backend.computes:
+        return None
+    raw = backend.dropout_raw(source.raw_tensor, drop_prob, 1.0 / (1.0 - drop_prob))
+    if raw is None:
+        return None
+    return Tensor("dropout", source.dims, source.dtype, feature_dim=source.feature_dim, raw_tensor=raw)
 
 
 def dropout_broadcast_default() -> bool:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import subprocess
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from returnn.util.errors import UserError, check_known
+from returnn.util.errors import check_known
 from returnn.util.native_code_compiler import NativeCodeCompiler
 
 SOURCES = Path(__file__).parent / "src"
@@ -96,6 +95,7 @@ class KernelCompiler(NativeCodeCompiler):
     """All kernels as one library; with `binding`, the code that makes them known to a framework, too."""
 
     cpp_version = "17"
+    title = "native kernels"
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class KernelCompiler(NativeCodeCompiler):
 
     def _compile_object(self, folder: str, source: str, name: str, flags: Sequence[str]) -> str:
         path = os.path.join(folder, f"{name}.o")
-        self._run(["-c", str(SOURCES / f"{source}.cpp"), "-o", path, *self._compiler_flags(), *flags])
+        self.run_compiler(["-c", str(SOURCES / f"{source}.cpp"), "-o", path, *self._compiler_flags(), *flags])
         return path
 
     def link(self, objects: Sequence[str], filename: str) -> None:
@@ -182,15 +182,5 @@ class KernelCompiler(NativeCodeCompiler):
         """
         partial = f"{filename}.partial"
         shared = ["-shared", "-pthread", "-static-libstdc++", "-static-libgcc"]
-        self._run([*objects, "-o", partial, *shared, *self.more_flags, *self.ld_flags])
+        self.run_compiler([*objects, "-o", partial, *shared, *self.more_flags, *self.ld_flags])
         os.replace(partial, filename)
-
-    def _run(self, args: Sequence[str]) -> None:
-        command = [self._compiler(), *args]
-        self._log(" ".join(command))
-        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        self._log(result.stdout)
-        if result.returncode != 0:
-            lines = result.stdout.splitlines()
-            errors = [line for line in lines if "error" in line] or lines or [f"exit status {result.returncode}"]
-            raise UserError(f"native kernels cannot be compiled: {errors[0]}\n  The command was: {' '.join(command)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from returnn.native.build import PREBUILT, KernelCompiler
@@ -17,7 +17,8 @@ from returnn.native.signature import Signature, parse_signature
 from returnn.util.errors import UserError
 from returnn.util.system.warn_once import warn_once
 
-DTYPES = ("float32", "float64", "int32", "int64", "uint8")  # in the order of `returnn_type` in kernel.h
+# In the order of `returnn_type` in kernel.h.
+DTYPES = ("float32", "float64", "int32", "int64", "uint8", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class RawArray:
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # in elements
+
+
+_ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 class _Array(ctypes.Structure):
@@ -46,7 +50,18 @@ class _Call(ctypes.Structure):
         ("outputs", ctypes.POINTER(_Array)),
         ("options", ctypes.POINTER(ctypes.c_double)),
         ("threads", ctypes.c_int32),
+        ("stream", ctypes.c_void_p),
+        ("allocate", _ALLOCATE),
+        ("context", ctypes.c_void_p),
     )
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where a kernel for GPUs runs, and what gives it memory."""
+
+    stream: int  # the address of CUDA's
+    allocate: Callable[[int], int]  # bytes -> address, valid until all that was called so far has run in the stream
 
 
 @dataclass(frozen=True)
@@ -65,22 +80,39 @@ class Kernel:
         options: Mapping[str, float],
         *,
         threads: int = 1,
+        device: Device | None = None,
     ) -> None:
         """
         :param inputs: as in the signature, which has to be checked before
         :param outputs: memory for the results
         :param options: all of the signature
         :param threads: how many may be used
+        :param device: for kernels of GPUs: all addresses are in its memory
         :raises UserError: if the kernel says that something is wrong with the values
+        :raises RuntimeError, MemoryError: from the device, if it has no memory
         """
         values = [float(options[name]) for name in self.signature.options]
+        failures: list[Exception] = []
+
+        def allocate(_: int | None, num_bytes: int) -> int | None:
+            assert device is not None
+            try:
+                return device.allocate(num_bytes)
+            except (RuntimeError, MemoryError) as exc:  # nothing may be raised through the library
+                failures.append(exc)
+                return None
+
         call = _Call(
             (_Array * len(inputs))(*map(_as_struct, inputs)),
             (_Array * len(outputs))(*map(_as_struct, outputs)),
             (ctypes.c_double * len(values))(*values),
             threads,
+            None if device is None else device.stream,
+            _ALLOCATE() if device is None else _ALLOCATE(allocate),
         )
         error = self.library.returnn_run(self.number, ctypes.byref(call))
+        if failures:
+            raise failures[0]
         if error:
             raise UserError(f"{self.name}: {error.decode()}.")
 

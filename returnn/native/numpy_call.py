@@ -7,18 +7,24 @@ from typing import Any
 
 import numpy
 
-from returnn.native.library import Kernel, RawArray
+from returnn.native.library import Device, Kernel, RawArray
 from returnn.native.signature import ArraySpec
 from returnn.util.errors import UserError
 
 
 def call_kernel(
-    kernel: Kernel, inputs: Mapping[str, numpy.ndarray[Any, Any]], *, threads: int = 1, **options: float
+    kernel: Kernel,
+    inputs: Mapping[str, numpy.ndarray[Any, Any]],
+    *,
+    threads: int = 1,
+    device: Device | None = None,
+    **options: float,
 ) -> dict[str, Any]:
     """
     :param kernel: to run
     :param inputs: by name; optional ones may be missing
     :param threads: how many may be used
+    :param device: for kernels of GPUs, if they are compiled for the host
     :param options: all of the signature
     :return: results by name
     :raises UserError: if a shape or type does not fit, or the kernel says that values are wrong
@@ -38,12 +44,12 @@ def call_kernel(
         is_dense = array.ndim == 0 or array.strides[-1] == array.itemsize
         arrays.append(array if is_dense else numpy.ascontiguousarray(array))
     outputs = [numpy.empty([dim.value(known) for dim in spec.dims], _dtype(spec, real)) for spec in signature.outputs]
-    kernel.run(list(map(_raw, arrays)), list(map(_raw, outputs)), options, threads=threads)
+    kernel.run(list(map(_raw, arrays)), list(map(_raw, outputs)), options, threads=threads, device=device)
     return {spec.name: output for spec, output in zip(signature.outputs, outputs, strict=True)}
 
 
 def _dtype(spec: ArraySpec, real: numpy.dtype[Any]) -> numpy.dtype[Any]:
-    return real if spec.dtype == "real" else numpy.dtype(spec.dtype)
+    return numpy.dtype(spec.dtype_for(real.name))
 
 
 def _raw(array: numpy.ndarray[Any, Any]) -> RawArray:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from returnn.util.errors import UserError
 
+_HALF_TYPES = ("float16", "bfloat16")
 _DIM = re.compile(r"(?P<factor>\d*)(?P<name>[A-Za-z]\w*)(?:\+(?P<plus>\d+))?|(?P<number>\d+)")
 _ARRAY = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<type>\w+)\s*\[(?P<dims>[^\]]*)\]\s*(?P<optional>\??)\s*")
 
@@ -42,9 +43,18 @@ class ArraySpec:
     """One array of a signature."""
 
     name: str
-    dtype: str  # "real": float32 or float64, all the same
+    dtype: str  # "real": a type of floats, all the same; "state": the same, but float32 where that has 16 bits
     dims: tuple[DimExpression, ...]
     optional: bool  # may have no elements: then it is not there
+
+    def dtype_for(self, real: str) -> str:
+        """
+        :param real: name of the type of arrays that are "real"
+        :return: name of the type of this one
+        """
+        if self.dtype == "state":
+            return "float32" if real in _HALF_TYPES else real
+        return real if self.dtype == "real" else self.dtype
 
     def match(self, shape: Sequence[int], known: dict[str, int], *, where: str) -> None:
         """

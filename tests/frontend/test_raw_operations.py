@@ -108,6 +108,17 @@ def test_functions(raw: Raw) -> None:
     numpy.testing.assert_allclose(spectrum, numpy.fft.rfft(VALUE, n=4), rtol=1e-5, atol=1e-6)
 
 
+def test_dropout(raw: Raw) -> None:
+    values = numpy.ones([100, 50], "float32")
+    dropped = raw.backend.dropout_raw(raw.make(values), 0.4, 3.0)
+    if not raw.is_graph:
+        assert dropped is None  # other operations do it
+    elif dropped is not None:  # there is a compiler for the kernel
+        read = raw.read(dropped)
+        assert set(read.flatten().tolist()) == {0.0, 3.0}
+        assert 0.35 < numpy.mean(read == 0.0) < 0.45
+
+
 @pytest.mark.parametrize("lengths", [[2, 0, 3], [0, 0], []])
 def test_sequence_mask(raw: Raw, lengths: list[int]) -> None:
     assert raw.backend.have_sequence_mask_raw()

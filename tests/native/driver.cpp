@@ -29,7 +29,7 @@ struct OwnedArray {
     for (int64_t &size : sizes) num *= size = read_number(file);
     strides.assign(sizes.size(), 1);
     for (size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * sizes[i];
-    const size_t item[] = {4, 8, 4, 8, 1};
+    const size_t item[] = {4, 8, 4, 8, 1, 2, 2};
     bytes = num * item[type];
     data = std::malloc(bytes);
     std::memset(data, 0xFF, bytes);  // NaN
@@ -37,6 +37,22 @@ struct OwnedArray {
 
   returnn_array array() const {
     return {data, sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()), type};
+  }
+};
+
+// What kernels of GPUs ask for. All of it is freed at the end.
+struct Workspace {
+  std::vector<void *> memory;
+
+  ~Workspace() {
+    for (void *data : memory) std::free(data);
+  }
+
+  static void *allocate(void *workspace, int64_t bytes) {
+    void *data = std::malloc(bytes);
+    std::memset(data, 0xFF, bytes);  // NaN
+    static_cast<Workspace *>(workspace)->memory.push_back(data);
+    return data;
   }
 };
 
@@ -61,7 +77,8 @@ int main(int, char **argv) {
   for (int64_t i = 0; i < num_outputs; ++i) owned.emplace_back(file);
   std::fclose(file);
   for (int64_t i = 0; i < num_inputs + num_outputs; ++i) (i < num_inputs ? inputs : outputs).push_back(owned[i].array());
-  const returnn_call call{inputs.data(), outputs.data(), options.data(), threads};
+  Workspace workspace;
+  const returnn_call call{inputs.data(), outputs.data(), options.data(), threads, nullptr, Workspace::allocate, &workspace};
   for (int kernel = 0; kernel < returnn_num_kernels(); ++kernel) {
     if (name != returnn_kernel_name(kernel)) continue;
     const char *error = returnn_run(kernel, &call);

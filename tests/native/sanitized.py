@@ -21,14 +21,13 @@ from returnn.native.library import DTYPES
 from returnn.native.signature import Signature
 from returnn.util.errors import UserError
 from returnn.util.native_code_compiler import get_cpp_bin
+from tests.native.cuda_on_host import HostCompiler
 
 DRIVER = Path(__file__).parent / "driver.cpp"
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O0", "-g1")
 
 
-class _Driver(KernelCompiler):
-    """The kernels, and a program that calls them, in place of a library."""
-
+class _ProgramInsteadOfLibrary:
     def link(self, objects, filename):
         sources = str(DRIVER.parent.parent.parent / "returnn/native/src")
         command = [get_cpp_bin(), "-std=c++17", f"-I{sources}", str(DRIVER), *objects, *self.more_flags, "-pthread"]
@@ -37,15 +36,37 @@ class _Driver(KernelCompiler):
             raise UserError(f"the driver cannot be compiled: {result.stderr}")
 
 
+class _Driver(_ProgramInsteadOfLibrary, KernelCompiler):
+    """The kernels, and a program that calls them."""
+
+
+class _CudaDriver(_ProgramInsteadOfLibrary, HostCompiler):
+    """The same with those for GPUs, compiled for the CPU."""
+
+
 @functools.cache
-def _driver() -> str | None:
+def _driver(for_gpu: bool) -> str | None:
+    needs = {"include_deps": [str(DRIVER)]}
+    # Of the stacks of fibers, between which kernels for GPUs jump, the sanitizer knows nothing.
+    flags = [*FLAGS, "--param=asan-stack=0"] if for_gpu else FLAGS
     try:
-        return _Driver("driver", levels=["plain"], flags=FLAGS, include_deps=[str(DRIVER)]).get_lib_filename()
+        if for_gpu:
+            return _CudaDriver("cuda_driver", flags=flags, **needs).get_lib_filename()
+        return _Driver("driver", levels=["plain"], flags=flags, **needs).get_lib_filename()
     except UserError as exc:
         return str(exc)
 
 
-def run_sanitized(name: str, signature: Signature, inputs, folder: Path, *, threads: int = 1, **options: float) -> None:
+def run_sanitized(
+    name: str,
+    signature: Signature,
+    inputs,
+    folder: Path,
+    *,
+    threads: int = 1,
+    for_gpu: bool = False,
+    **options: float,
+) -> None:
     """
     :param name: of the kernel
     :param signature: of the kernel
@@ -53,7 +74,7 @@ def run_sanitized(name: str, signature: Signature, inputs, folder: Path, *, thre
     :param folder: for the call
     :raises AssertionError: with the report
     """
-    driver = _driver()
+    driver = _driver(for_gpu)
     if not os.path.isfile(driver):
         pytest.skip(driver)
     known: dict[str, int] = {}
@@ -61,12 +82,12 @@ def run_sanitized(name: str, signature: Signature, inputs, folder: Path, *, thre
     real = floats[0].dtype if floats else numpy.dtype("float32")
     arrays = []
     for spec in signature.inputs:
-        dtype = real if spec.dtype == "real" else spec.dtype
+        dtype = spec.dtype_for(real.name)
         array = inputs.get(spec.name)
         arrays.append(numpy.zeros([0], dtype) if array is None else numpy.ascontiguousarray(array))
         spec.match(arrays[-1].shape, known, where=name)
     shapes = [[dim.value(known) for dim in spec.dims] for spec in signature.outputs]
-    types = [str(real) if spec.dtype == "real" else spec.dtype for spec in signature.outputs]
+    types = [spec.dtype_for(real.name) for spec in signature.outputs]
     path = folder / "call"
     with path.open("wb") as file:
         file.write(_numbers(len(name)) + name.encode() + _numbers(threads, len(signature.options)))

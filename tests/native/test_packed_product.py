@@ -4,6 +4,7 @@ import numpy
 import pytest
 
 from returnn.native.numpy_call import call_kernel
+from returnn.util.errors import UserError
 from tests.native.kernels import LEVELS, library
 from tests.native.sanitized import run_sanitized
 
@@ -60,6 +61,41 @@ def test_nan_stays_in_its_row():
     product = run(x, matrix)
     assert numpy.isnan(product[2]).all()
     numpy.testing.assert_array_equal(numpy.delete(product, 2, axis=0), numpy.delete(expected, 2, axis=0))
+
+
+def run_parts(parts, matrix, *, level=None, threads=1):
+    """:return: the product of rows in parts with the matrix"""
+    kernels = library(level).kernels
+    packed = call_kernel(kernels["pack_matrix"], {"matrix": matrix}, threads=threads)["packed"]
+    rows = {f"x{i + 1}": part for i, part in enumerate([*parts, matrix[0, :0]][:3])}
+    return call_kernel(kernels["packed_product_of_parts"], {**rows, "packed": packed}, threads=threads)["product"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("sizes", [(1, 3, 1), (5, 7, 33), (250, 40, 70)], ids=str)
+@pytest.mark.parametrize("ends", [(1,), (0,), (2, 3)], ids=str)
+def test_rows_in_parts(level, sizes, ends):
+    x, matrix = random_case(sizes, "float32")
+    parts = [x[:, begin:end] for begin, end in zip((0, *ends), (*ends, None), strict=True)]  # not dense
+    expected = run(x, matrix, level=level)
+    for threads in (1, 3):
+        numpy.testing.assert_array_equal(run_parts(parts, matrix, level=level, threads=threads), expected)
+
+
+def test_parts_of_another_size():
+    x, matrix = random_case((5, 7, 33), "float32")
+    with pytest.raises(UserError, match=r"the parts of x have another size than the matrix has rows"):
+        run_parts([x, x], matrix)
+
+
+@pytest.mark.slow
+def test_parts_use_no_memory_beyond_arrays(tmp_path):
+    x, matrix = random_case((100, 7, 33), "float32")
+    kernels = library("plain").kernels
+    packed = call_kernel(kernels["pack_matrix"], {"matrix": matrix})["packed"]
+    inputs = {"x1": x[:, :3].copy(), "x2": x[:, 3:].copy(), "x3": x[0, :0], "packed": packed}
+    name = "packed_product_of_parts"
+    run_sanitized(name, kernels[name].signature, inputs, tmp_path, threads=2)
 
 
 @pytest.mark.slow

@@ -90,6 +90,17 @@ class RawOps(RequiredOps[T]):
         return None
 
     @staticmethod
+    def dropout_raw(raw_tensor: Any, rate: float, scale: float) -> Any:
+        """
+        :param raw_tensor: float32
+        :param rate: of entries that are multiplied by 0
+        :param scale: of the other ones
+        :return: with the random values of `random_uniform_raw`, which are at least `rate` for entries that are kept, if
+            there is one operation for all of it; or else None
+        """
+        return None
+
+    @staticmethod
     def ctc_loss_raw(logits: Any, targets: Any, num_frames: Any, num_labels: Any, *, blank_index: int) -> Any:
         """
         :param logits: (B, T, C), not normalized

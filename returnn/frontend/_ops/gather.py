@@ -29,7 +29,7 @@ class GatherOps(ElementwiseOps):
         """
         require_dims("gather", source, [axis])
         number = source.get_axis_from_description(axis)
-        if isinstance(indices, int):
+        if isinstance(indices, int) and not clip_to_valid:
             return cls._entry(source, indices, axis, number)
         indices = cls.as_tensor(indices)
         if not indices.dtype.startswith(("int", "uint")):

@@ -3,6 +3,7 @@
 //     r, u = sigmoid(x_r + h' W_r), sigmoid(x_u + h' W_u)     h' is of the frame before
 //     n = tanh(x_n + (r h') W)
 //     h = n + u (h' - n)
+#include "gru_formulas.h"
 #include "kernel.h"
 #include "matrix.h"
 #include "recurrent.h"
@@ -15,42 +16,42 @@ namespace {
 
 // First stage: both gates, and r h'.
 template <class T>
-RETURNN_INLINE void gru_gates(const Vector<T> *z, const T *x, int64_t units, int64_t unit, const T *h_before, T *gates, T *reset) {
+RETURNN_INLINE void gru_first(const Vector<T> *z, const T *x, int64_t units, int64_t unit, const T *h_before, T *gates, T *reset) {
   const int64_t num = units - unit;
-  const Vector<T> r = vector_sigmoid<T>(z[0] + load(x + unit, num));
-  store(gates + unit, r, num);
-  store(gates + units + unit, vector_sigmoid<T>(z[1] + load(x + units + unit, num)), num);
-  store(reset + unit, r * load(h_before + unit, num), num);
+  const GruGates<VectorMath<T>> values =
+      gru_gates<VectorMath<T>>(z[0] + load(x + unit, num), z[1] + load(x + units + unit, num));
+  store(gates + unit, values.r, num);
+  store(gates + units + unit, values.u, num);
+  store(reset + unit, values.r * load(h_before + unit, num), num);
 }
 
 // Second stage: the candidate n, and h.
 template <class T>
-RETURNN_INLINE void gru_output(Vector<T> z, const T *x, int64_t units, int64_t unit, const T *h_before, T *gates, T *h) {
+RETURNN_INLINE void gru_second(Vector<T> z, const T *x, int64_t units, int64_t unit, const T *h_before, T *gates, T *h) {
   const int64_t num = units - unit;
   const Vector<T> n = vector_tanh<T>(z + load(x + 2 * units + unit, num));
-  const Vector<T> u = load(gates + units + unit, num);
   store(gates + 2 * units + unit, n, num);
-  store(h + unit, multiply_add(u, load(h_before + unit, num) - n, n), num);
+  store(h + unit, gru_state<VectorMath<T>>(load(gates + units + unit, num), n, load(h_before + unit, num)), num);
 }
 
 // Gradients of z_u and z_n from that of h, and what goes on to h' but for the matrices.
 template <class T>
-RETURNN_INLINE void gru_output_grad(Vector<T> dh, T *d_before, int64_t units, int64_t unit, const T *h_before, const T *gates,
+RETURNN_INLINE void gru_second_grad(Vector<T> dh, T *d_before, int64_t units, int64_t unit, const T *h_before, const T *gates,
                                     T *dz) {
   const int64_t num = units - unit;
-  const Vector<T> one = all(T(1)), u = load(gates + units + unit, num), n = load(gates + 2 * units + unit, num);
-  store(dz + units + unit, dh * (load(h_before + unit, num) - n) * u * (one - u), num);
-  store(dz + 2 * units + unit, dh * (one - u) * (one - n * n), num);
+  const Vector<T> u = load(gates + units + unit, num), n = load(gates + 2 * units + unit, num);
+  store(dz + units + unit, gru_update_grad<VectorMath<T>>(dh, u, n, load(h_before + unit, num)), num);
+  store(dz + 2 * units + unit, gru_candidate_grad<VectorMath<T>>(dh, u, n), num);
   store(d_before + unit, dh * u, num);
 }
 
 // Gradient of z_r from that of r h'.
 template <class T>
-RETURNN_INLINE void gru_reset_grad(Vector<T> d_reset, T *d_before, int64_t units, int64_t unit, const T *h_before, const T *gates,
+RETURNN_INLINE void gru_first_grad(Vector<T> d_reset, T *d_before, int64_t units, int64_t unit, const T *h_before, const T *gates,
                                    T *dz) {
   const int64_t num = units - unit;
-  const Vector<T> one = all(T(1)), r = load(gates + unit, num);
-  store(dz + unit, d_reset * load(h_before + unit, num) * r * (one - r), num);
+  const Vector<T> r = load(gates + unit, num);
+  store(dz + unit, gru_reset_grad<VectorMath<T>>(d_reset, r, load(h_before + unit, num)), num);
   store(d_before + unit, load(d_before + unit, num) + d_reset * r, num);
 }
 
@@ -86,14 +87,14 @@ const char *gru_forward(const returnn_call *call) {
               units, gate_panels.panel(p), num_rows, [&](int64_t i) { return before(rows[i], step); },
               [&](int64_t i, const Vector<T> *z) {
                 const int64_t t = frame(i), n = entry(i);
-                gru_gates<T>(z, x.at(t, n), units, unit, before(rows[i], step), gates.at(t, n), reset.at(t, n));
+                gru_first<T>(z, x.at(t, n), units, unit, before(rows[i], step), gates.at(t, n), reset.at(t, n));
               });
         else
           product_with_panel<T, 1>(
               units, panels.panel(p), num_rows, [&](int64_t i) -> const T * { return reset.at(frame(i), entry(i)); },
               [&](int64_t i, const Vector<T> *z) {
                 const int64_t t = frame(i), n = entry(i);
-                gru_output<T>(z[0], x.at(t, n), units, unit, before(rows[i], step), gates.at(t, n), h.at(t, n));
+                gru_second<T>(z[0], x.at(t, n), units, unit, before(rows[i], step), gates.at(t, n), h.at(t, n));
               });
       }
     });
@@ -147,7 +148,7 @@ const char *gru_backward(const returnn_call *call) {
             Vector<T> dh = sum + load(d_h0.at(n) + unit, units - unit);
             if (step < 0) return store(d_h0.at(n) + unit, dh, units - unit);
             if (d_h.is_there()) dh = dh + load(d_h.at(t, n) + unit, units - unit);
-            gru_output_grad<T>(dh, d_h0.at(n), units, unit, before(rows[i], step), gates.at(t, n), dz.at(t, n));
+            gru_second_grad<T>(dh, d_h0.at(n), units, unit, before(rows[i], step), gates.at(t, n), dz.at(t, n));
           });
         };
         const int64_t num_after = rows.num_below(sequences.active(step + 1));
@@ -165,7 +166,7 @@ const char *gru_backward(const returnn_call *call) {
               [&](int64_t i, const Vector<T> *sums) {
                 const int64_t n = entry(i), t = frame(i);
                 for_units(p, sums, [&](int64_t unit, Vector<T> sum) {
-                  gru_reset_grad<T>(sum, d_h0.at(n), units, unit, before(rows[i], step), gates.at(t, n), dz.at(t, n));
+                  gru_first_grad<T>(sum, d_h0.at(n), units, unit, before(rows[i], step), gates.at(t, n), dz.at(t, n));
                 });
               });
         }
@@ -187,17 +188,11 @@ const char *gru_backward(const returnn_call *call) {
 }
 
 // x are r, u, n side by side. `backward`: from the last frame of each sequence to the first.
-RETURNN_KERNEL(gru,
-               "x: real[T, N, 3F], gate_weights: real[F, 2F], weights: real[F, F], h0: real[N, F], lengths: int32[N]; "
-               "backward: bool -> "
-               "h: real[T, N, F], last_h: real[N, F], gates: real[T, N, 3F], reset: real[T, N, F]") {
+RETURNN_KERNEL(gru, RETURNN_GRU_SIGNATURE) {
   return call->inputs[0].type == RETURNN_FLOAT64 ? gru_forward<double>(call) : gru_forward<float>(call);
 }
 
-RETURNN_KERNEL(gru_grad,
-               "gate_weights: real[F, 2F], weights: real[F, F], h0: real[N, F], lengths: int32[N], h: real[T, N, F], "
-               "gates: real[T, N, 3F], reset: real[T, N, F], d_h: real[T, N, F]?, d_last_h: real[N, F]?; backward: bool -> "
-               "d_x: real[T, N, 3F], d_gate_weights: real[F, 2F], d_weights: real[F, F], d_h0: real[N, F]") {
+RETURNN_KERNEL(gru_grad, RETURNN_GRU_GRAD_SIGNATURE) {
   return call->inputs[0].type == RETURNN_FLOAT64 ? gru_backward<double>(call) : gru_backward<float>(call);
 }
 

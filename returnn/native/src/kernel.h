@@ -13,7 +13,15 @@
 
 extern "C" {
 
-enum returnn_type { RETURNN_FLOAT32 = 0, RETURNN_FLOAT64 = 1, RETURNN_INT32 = 2, RETURNN_INT64 = 3, RETURNN_UINT8 = 4 };
+enum returnn_type {
+  RETURNN_FLOAT32 = 0,
+  RETURNN_FLOAT64 = 1,
+  RETURNN_INT32 = 2,
+  RETURNN_INT64 = 3,
+  RETURNN_UINT8 = 4,
+  RETURNN_FLOAT16 = 5,  // this and the next one only on GPUs
+  RETURNN_BFLOAT16 = 6
+};
 
 // An array of any layout. Strides are in elements; the last axis of floats always has stride 1.
 typedef struct returnn_array {
@@ -29,6 +37,11 @@ typedef struct returnn_call {
   const returnn_array *outputs;
   const double *options;
   int32_t threads;
+  // On a GPU, all arrays are in its memory, and the kernel runs in this stream: it has not ended when the call returns.
+  void *stream;
+  // Memory for what a kernel needs meanwhile, on 256 bytes. It may be used again for what is called later in the stream.
+  void *(*allocate)(void *context, int64_t bytes);
+  void *context;
 } returnn_call;
 
 // Returns null, or what is wrong.

@@ -91,8 +91,10 @@ RETURNN_INLINE T log_normalizer(const T *x, int64_t num) {
 template <class T>
 RETURNN_INLINE void scaled_softmax(const T *x, int64_t num, T normalizer, T factor, T *to) {
   constexpr int64_t W = Simd<T>::WIDTH;
-  for (int64_t i = 0; i < num; i += W)
-    store(to + i, all(factor) * vector_exp<T>(load(x + i, num - i) - all(normalizer)), num - i);
+  for (int64_t i = 0; i < num; i += W) {
+    const Vector<T> log = load(x + i, num - i) - all(normalizer), p = all(factor) * vector_exp<T>(log);
+    store(to + i, log < all(Simd<T>::EXP_MIN) ? Vector<T>{} : p, num - i);  // numbers near the smallest one are slow
+  }
 }
 
 // Rows of states, with NEVER around them, so that vectors can begin before the first state and go on behind the last one.

@@ -30,8 +30,8 @@ RETURNN_INLINE void lstm_frame(const Vector<T> *z, const T *x, const T *peephole
   values.o = z[3] + values.o;
   const Vector<T> cell = lstm_cell<T>(values, peepholes, units, unit, load(c_before + unit, num));
   store(c + unit, cell, num);
-  store(h + unit, values.o * vector_tanh<T>(cell), num);
-  values.store_to(gates, units, unit, num);
+  store(h + unit, lstm_output<VectorMath<T>>(values, cell), num);
+  store_gates<T>(values, gates, units, unit, num);
 }
 
 // Its gradient: from those of h and c, `dc` of the frame before (in place) and dz.
@@ -41,9 +41,9 @@ RETURNN_INLINE void lstm_frame_grad(Vector<T> dh, const T *dc_out, T *dc, const 
   const int64_t num = units - unit;
   Vector<T> d_cell = load(dc + unit, num);
   if (dc_out != nullptr) d_cell = d_cell + load(dc_out + unit, num);
-  lstm_cell_grad<T>(LstmGates<T>(gates, units, unit, num), peepholes, units, unit, load(c_before + unit, num),
-                    load(c + unit, num), dh, d_cell)
-      .store_to(dz, units, unit, num);
+  const auto d_gates = lstm_cell_grad<T>(LstmGates<T>(gates, units, unit, num), peepholes, units, unit,
+                                         load(c_before + unit, num), load(c + unit, num), dh, d_cell);
+  store_gates<T>(d_gates, dz, units, unit, num);
   store(dc + unit, d_cell, num);
 }
 
@@ -199,20 +199,11 @@ const char *lstm_backward(const returnn_call *call) {
 
 // `backward`: from the last frame of each sequence to the first. Behind the ends, all results are 0. Where `mask`
 // is 0, weights count as 0, and cost nothing.
-RETURNN_KERNEL(lstm,
-               "x: real[T, N, 4F], weights: real[F, 4F], c0: real[N, F], h0: real[N, F], lengths: int32[N], "
-               "peepholes: real[3, F]?, mask: uint8[F, 4F]?; backward: bool -> "
-               "h: real[T, N, F], c: real[T, N, F], last_h: real[N, F], last_c: real[N, F], gates: real[T, N, 4F]") {
+RETURNN_KERNEL(lstm, RETURNN_LSTM_SIGNATURE) {
   return call->inputs[0].type == RETURNN_FLOAT64 ? lstm_forward<double>(call) : lstm_forward<float>(call);
 }
 
-RETURNN_KERNEL(lstm_grad,
-               "weights: real[F, 4F], c0: real[N, F], h0: real[N, F], lengths: int32[N], peepholes: real[3, F]?, "
-               "mask: uint8[F, 4F]?, "
-               "h: real[T, N, F], c: real[T, N, F], gates: real[T, N, 4F], "
-               "d_h: real[T, N, F]?, d_c: real[T, N, F]?, d_last_h: real[N, F]?, d_last_c: real[N, F]?; backward: bool -> "
-               "d_x: real[T, N, 4F], d_weights: real[F, 4F], d_c0: real[N, F], d_h0: real[N, F], "
-               "d_peepholes: real[3, F]") {
+RETURNN_KERNEL(lstm_grad, RETURNN_LSTM_GRAD_SIGNATURE) {
   return call->inputs[0].type == RETURNN_FLOAT64 ? lstm_backward<double>(call) : lstm_backward<float>(call);
 }
 

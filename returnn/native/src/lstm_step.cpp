@@ -51,7 +51,7 @@ const char *step_forward(const returnn_call *call) {
         LstmGates<T> gates;
         const Vector<T> cell = step.new_cell(n, unit, gates);
         store(c.at(n) + unit, cell, step.units - unit);
-        store(h.at(n) + unit, gates.o * vector_tanh<T>(cell), step.units - unit);
+        store(h.at(n) + unit, lstm_output<VectorMath<T>>(gates, cell), step.units - unit);
       }
     });
   });
@@ -74,8 +74,8 @@ const char *step_backward(const returnn_call *call) {
         const Vector<T> dh = d_h.is_there() ? load(d_h.at(n) + unit, left) : Vector<T>{};
         const Vector<T> before = load(step.c_before.at(n) + unit, left), cell = load(c.at(n) + unit, left);
         Vector<T> d_cell = d_c.is_there() ? load(d_c.at(n) + unit, left) : Vector<T>{};
-        lstm_cell_grad<T>(gates, step.peepholes, units, unit, before, cell, dh, d_cell)
-            .store_to(d_z.at(n), units, unit, left, step.i_first);
+        const auto d_gates = lstm_cell_grad<T>(gates, step.peepholes, units, unit, before, cell, dh, d_cell);
+        store_gates<T>(d_gates, d_z.at(n), units, unit, left, step.i_first);
         store(d_c_before.at(n) + unit, d_cell, left);
       }
     });

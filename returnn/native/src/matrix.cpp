@@ -68,17 +68,23 @@ template <class T>
 void product_over_frames(Team &team, int64_t num, const T *const *a, const T *const *b, int64_t m, int64_t n, T *out,
                          const Mask *mask) {
   constexpr int NV = NUM_REGISTERS == 32 ? 4 : 2, ROWS = tile_rows<NV>(), W = Simd<T>::WIDTH;
-  constexpr int64_t DEPTH = 384;  // frames at once, whose panels stay in the second cache
-  const int64_t row_tiles = (m + ROWS - 1) / ROWS;
-  const Panels<T, NV> panels(DEPTH, n);
-  const Buffer<T> tiles(row_tiles * DEPTH * ROWS);
+  constexpr int64_t MOST = 256;  // frames at once: a tile and a panel of them stay in the first cache
+  const int64_t row_tiles = (m + ROWS - 1) / ROWS, blocks = (num + MOST - 1) / MOST;
+  const int64_t most = blocks == 0 ? 0 : (num + blocks - 1) / blocks;
+  const Panels<T, NV> panels(most, n);
+  const Buffer<T> tiles(row_tiles * most * ROWS);
   if (num == 0) std::memset(out, 0, m * n * sizeof(T));
-  for (int64_t begin = 0; begin < num; begin += DEPTH) {
-    const int64_t depth = num - begin < DEPTH ? num - begin : DEPTH;
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t begin = part_of(num, block, blocks).begin, depth = part_of(num, block, blocks).end - begin;
     for_each_part(team, static_cast<int>(row_tiles), [&](int tile) {
-      T *to = tiles.data() + tile * DEPTH * ROWS;
-      for (int64_t k = 0; k < depth; ++k)
-        for (int r = 0; r < ROWS; ++r) *to++ = tile * ROWS + r < m ? a[begin + k][tile * ROWS + r] : T(0);
+      const int64_t first = int64_t(tile) * ROWS, size = m - first < ROWS ? m - first : ROWS;
+      T *to = tiles.data() + first * most;
+      if (size < ROWS) std::memset(to, 0, depth * ROWS * sizeof(T));
+      for (int64_t k = 0; k < depth; ++k, to += ROWS)
+        if (size == ROWS)
+          std::memcpy(to, a[begin + k] + first, ROWS * sizeof(T));
+        else
+          std::memcpy(to, a[begin + k] + first, size * sizeof(T));
     });
     for_each_part(team, static_cast<int>(panels.num), [&](int p) {
       T *packed = panels.panel(p);
@@ -95,7 +101,7 @@ void product_over_frames(Team &team, int64_t num, const T *const *a, const T *co
         }
         const T *rows[ROWS];
         Vector<T> sums[ROWS][NV];
-        for (int r = 0; r < ROWS; ++r) rows[r] = tiles.data() + tile * DEPTH * ROWS + r;
+        for (int r = 0; r < ROWS; ++r) rows[r] = tiles.data() + tile * most * ROWS + r;
         multiply<T, ROWS, NV, ROWS>(depth, rows, packed, sums);
         for (int r = 0; r < ROWS && tile * ROWS + r < m; ++r)
           for (int v = 0; v < NV; ++v) {

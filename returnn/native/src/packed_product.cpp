@@ -49,32 +49,67 @@ const char *packed(const returnn_call *call, bool transposed) {
   return nullptr;
 }
 
-template <class T>
-const char *product(const returnn_call *call) {
-  constexpr int64_t ROWS = 96;  // at once: their values stay in the second cache, for all panels
-  const returnn_array &x = call->inputs[0];
-  const int64_t num = x.sizes[0], columns = call->outputs[0].sizes[1];
-  const PackedMatrix<T> matrix(static_cast<T *>(call->inputs[1].data), x.sizes[1], columns);
-  const T *from = static_cast<const T *>(x.data);
+constexpr int64_t ROWS = 96;  // at once: their values stay in the second cache, for all panels
+
+// row(first, num, memory): as `product_with_panel` wants it, for rows of which the first one is `first`. It may keep them in
+// memory for ROWS rows.
+template <class T, class MakeRow>
+void product(const returnn_call *call, int64_t num, const PackedMatrix<T> &matrix, int64_t kept, const MakeRow &make_row) {
   T *to = static_cast<T *>(call->outputs[0].data);
+  const int64_t columns = matrix.columns;
   with_team(call->threads, [&](Team &team) {
     const int64_t blocks = (num + ROWS - 1) / ROWS;
     const int64_t wanted = blocks == 0 ? 1 : (team_size(team) + blocks - 1) / blocks;
     const int64_t groups = wanted < matrix.num ? wanted : matrix.num;  // of panels
     for_each_part(team, static_cast<int>(blocks * groups), [&](int part) {
       const Range rows = part_of(num, part / groups, blocks), panels = part_of(matrix.num, part % groups, groups);
+      const Buffer<T> memory(kept);
+      const auto row = make_row(rows, memory.data());
       for (int64_t p = panels.begin; p < panels.end; ++p)
-        product_with_panel<T, NV>(
-            matrix.rows, matrix.panel(p), rows.end - rows.begin,
-            [&](int64_t i) { return from + (rows.begin + i) * x.strides[0]; },
-            [&](int64_t i, const Vector<T> *sums) {
-              T *row = to + (rows.begin + i) * columns;
-              for (int v = 0; v < NV; ++v) {
-                const int64_t first = (p * NV + v) * Simd<T>::WIDTH;
-                if (first < columns) store(row + first, sums[v], columns - first);
-              }
-            });
+        product_with_panel<T, NV>(matrix.rows, matrix.panel(p), rows.end - rows.begin, row, [&](int64_t i, const Vector<T> *sums) {
+          T *out = to + (rows.begin + i) * columns;
+          for (int v = 0; v < NV; ++v) {
+            const int64_t first = (p * NV + v) * Simd<T>::WIDTH;
+            if (first < columns) store(out + first, sums[v], columns - first);
+          }
+        });
     });
+  });
+}
+
+template <class T>
+PackedMatrix<T> matrix_of(const returnn_call *call, int input) {
+  const returnn_array &packed = call->inputs[input];
+  return PackedMatrix<T>(static_cast<T *>(packed.data), packed.sizes[0], call->outputs[0].sizes[1]);
+}
+
+template <class T>
+const char *product_of_rows(const returnn_call *call) {
+  const returnn_array &x = call->inputs[0];
+  product<T>(call, x.sizes[0], matrix_of<T>(call, 1), 0, [&](Range rows, T *) {
+    const T *from = static_cast<const T *>(x.data) + rows.begin * x.strides[0];
+    return [from, &x](int64_t i) { return from + i * x.strides[0]; };
+  });
+  return nullptr;
+}
+
+// The rows of each block are put together, where they stay in the second cache.
+template <class T>
+const char *product_of_parts(const returnn_call *call) {
+  constexpr int PARTS = 3;
+  const PackedMatrix<T> matrix = matrix_of<T>(call, PARTS);
+  int64_t size = 0;
+  for (int i = 0; i < PARTS; ++i) size += call->inputs[i].rank == 2 ? call->inputs[i].sizes[1] : 0;
+  if (size != matrix.rows) return "the parts of x have another size than the matrix has rows";
+  product<T>(call, call->inputs[0].sizes[0], matrix, ROWS * size, [&](Range rows, T *memory) {
+    int64_t begin = 0;
+    for (int i = 0; i < PARTS && begin < size; ++i) {
+      const returnn_array &x = call->inputs[i];
+      for (int64_t n = rows.begin; n < rows.end; ++n)
+        std::memcpy(memory + (n - rows.begin) * size + begin, static_cast<const T *>(x.data) + n * x.strides[0], x.sizes[1] * sizeof(T));
+      begin += x.sizes[1];
+    }
+    return [memory, size](int64_t i) { return memory + i * size; };
   });
   return nullptr;
 }
@@ -88,7 +123,13 @@ RETURNN_KERNEL(pack_transposed_matrix, "matrix: real[K, M] -> packed: real[M, K+
 }
 
 RETURNN_KERNEL(packed_product, "x: real[N, K], packed: real[K, M+64] -> product: real[N, M]") {
-  return call->inputs[0].type == RETURNN_FLOAT64 ? product<double>(call) : product<float>(call);
+  return call->inputs[0].type == RETURNN_FLOAT64 ? product_of_rows<double>(call) : product_of_rows<float>(call);
+}
+
+// The same for rows in two or three parts, one behind the other.
+RETURNN_KERNEL(packed_product_of_parts,
+               "x1: real[N, K], x2: real[N, L], x3: real[N, P]?, packed: real[R, M+64] -> product: real[N, M]") {
+  return call->inputs[0].type == RETURNN_FLOAT64 ? product_of_parts<double>(call) : product_of_parts<float>(call);
 }
 
 }  // namespace

@@ -35,6 +35,8 @@ const char *const LEVELS[] = {"avx512", "avx2", "plain"};
 
 // The environment variable RETURNN_NATIVE_LEVEL can ask for a lower level than the best.
 std::string best_level(const std::map<std::string, returnn_function> &compiled) {
+  for (const char *level : {"cuda", "host"})  // kernels of GPUs are in a library of their own
+    if (compiled.count(level)) return level;
   const char *wanted = std::getenv("RETURNN_NATIVE_LEVEL");
   bool allowed = wanted == nullptr || *wanted == 0;
   for (const char *level : LEVELS) {

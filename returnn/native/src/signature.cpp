@@ -85,7 +85,7 @@ std::string as_text(const ArraySpec &spec) {
 bool Signature::has_real() const {
   for (const auto *arrays : {&inputs, &outputs})
     for (const ArraySpec &array : *arrays)
-      if (array.type == "real") return true;
+      if (array.type == "real" || array.type == "state") return true;
   return false;
 }
 

@@ -1,7 +1,8 @@
 // Signatures of kernels, as `x: real[T, N, 4F], d: real[N, F]?; backward: bool -> y: real[T, N, F]`.
 //
 // Dims are a number, a name, a multiple of a name, or one of these plus a number: `4F`, `T+1`. All arrays that are `real`
-// have the same type. After `?`, an array may be left out: then it has no elements. After `;` come options.
+// have the same type. So have those that are `state`, but float32 where the others have 16 bits. After `?`, an array may be
+// left out: then it has no elements. After `;` come options.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct DimExpression {
 
 struct ArraySpec {
   std::string name;
-  std::string type;  // real, float32, float64, int32, int64, uint8
+  std::string type;  // real, state, float32, float64, int32, int64, uint8
   std::vector<DimExpression> dims;
   bool optional = false;
 };

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "portable.h"
+
 // To read immintrin.h takes longer than to compile some kernels; what is needed of it is here.
 #if defined(__AVX512F__) && defined(__has_builtin)
 #if __has_builtin(__builtin_ia32_vfmaddps512_mask) && __has_builtin(__builtin_ia32_vfmaddpd512_mask)
@@ -34,12 +36,6 @@
 #define RETURNN_FMA_OF_DOUBLES(a, b, c) (Vector<double>)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c))
 #endif
 #endif
-
-#ifndef RETURNN_LEVEL
-#define RETURNN_LEVEL plain
-#endif
-
-#define RETURNN_INLINE static inline __attribute__((always_inline))
 
 namespace returnn {
 namespace RETURNN_LEVEL {
@@ -182,6 +178,17 @@ RETURNN_INLINE Vector<T> vector_tanh(Vector<T> x) {
   const Vector<T> e = multiply_add(rest, scale, scale - all(T(1)));
   return e / (e + all(T(2)));
 }
+
+// For formulas that are written once for vectors and numbers.
+template <class T>
+struct VectorMath {
+  using Value = Vector<T>;
+
+  RETURNN_INLINE Value one() { return all(T(1)); }
+  RETURNN_INLINE Value tanh(Value x) { return vector_tanh<T>(x); }
+  RETURNN_INLINE Value sigmoid(Value x) { return vector_sigmoid<T>(x); }
+  RETURNN_INLINE Value multiply_add(Value a, Value b, Value c) { return returnn::RETURNN_LEVEL::multiply_add(a, b, c); }
+};
 
 // Memory for vectors.
 template <class T>

@@ -50,7 +50,7 @@ std::string operation_name(const std::string &kernel) {
 }
 
 std::string type_of(const ArraySpec &array) {
-  if (array.type == "real") return "T";
+  if (array.type == "real" || array.type == "state") return "T";
   if (array.type == "float32") return "float";
   return array.type == "float64" ? "double" : array.type;
 }

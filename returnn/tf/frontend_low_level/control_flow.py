@@ -78,6 +78,7 @@ class ControlFlowTFOps:
 
 def _build_cond(branches: Branches, pred: tf.Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
     keys: list[Any] = []
+    around = tf.compat.v1.get_default_graph()
 
     def run(function: Callable[[], Any], number: int) -> list[tf.Tensor]:
         loop_counter.set_loop_counter(None)
@@ -86,7 +87,7 @@ def _build_cond(branches: Branches, pred: tf.Tensor, true_fn: Callable[[], Any],
         if branches.num_added <= number:
             branches.add(result)
             for dim in branches.dims():
-                _join_if_local(branches, dim)
+                _join_if_local(branches, dim, around)
             if number and list(branches.slots.items()) != keys:
                 raise _Changed
         tensors, arrays = branches.tensors_of(result)
@@ -166,10 +167,13 @@ def _split(slots: dict[Any, Any], raw: Sequence[tf.Tensor]) -> tuple[dict[Any, t
     return tensors, arrays
 
 
-def _join_if_local(branches: Branches, dim: Dim) -> None:
-    """If the lengths of the dim were made in this branch, they are part of its result."""
+def _join_if_local(branches: Branches, dim: Dim, around: tf.Graph) -> None:
+    """If the lengths of the dim are known in this branch alone, they are part of its result."""
     for atom in dim.expression.atoms() if dim.is_derived() else [dim.get_same_base()]:
         lengths = atom.dyn_size_ext
-        raw = None if lengths is None else lengths._raw_tensor
-        if raw is not None and raw.graph is tf.compat.v1.get_default_graph():
+        if lengths is None or lengths._raw_tensor is None:
+            continue
+        with around.as_default():
+            is_known_around = atom.dyn_size_ext is lengths
+        if not is_known_around:
             branches.join_dim(dim if atom == dim else atom)

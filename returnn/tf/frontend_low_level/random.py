@@ -14,6 +14,7 @@ import tensorflow as tf
 from returnn.frontend._ops.random_source import RandomSource, seed_number
 from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.frontend_low_level.device import on_device
+from returnn.tf.frontend_low_level.kernels.native import get_operations
 
 _ALGORITHMS = {None: "auto_select", "auto_select": "auto_select", "philox": "philox"}
 _THREEFRY = "threefry"
@@ -42,6 +43,16 @@ class RandomTFOps:
         """:return: floats in [0, 1)"""
         with on_device(device):
             return tf.raw_ops.StatelessRandomUniformV2(shape=_shape(shape), dtype=tf.as_dtype(dtype), **_key(source))
+
+    @staticmethod
+    def dropout_raw(raw_tensor: tf.Tensor, rate: float, scale: float) -> tf.Tensor | None:
+        """:return: by the native kernel, if there is one"""
+        operations = get_operations()
+        if operations is None:
+            return None
+        inputs = {"x": tf.reshape(raw_tensor, [-1]), "seed": _seed_of_run(None)}
+        y = tf.reshape(operations.call("dropout", inputs, rate=rate, scale=scale)["y"], tf.shape(raw_tensor))
+        return tf.ensure_shape(y, raw_tensor.shape)
 
     @staticmethod
     def random_ints_raw(

@@ -7,6 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.kernels.native import get_operations, has_operations
+from returnn.tf.frontend_low_level.products.loop_products import is_without_gradients
+
 _SEGMENT: dict[str, Callable[..., Any]] = {
     "sum": tf.math.unsorted_segment_sum,
     "max": tf.math.unsorted_segment_max,
@@ -65,5 +68,24 @@ class SelectTFOps:
     @staticmethod
     def top_k_raw(raw_tensor: tf.Tensor, k: Any, *, sorted: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """:return: the highest values; their indices"""
+        if is_without_gradients() and raw_tensor.shape[-1] and has_operations(raw_tensor.dtype):
+            return _best_of_rows(raw_tensor, k)
         values, indices = tf.math.top_k(raw_tensor, k=k, sorted=sorted)
         return values, indices
+
+
+def _best_of_rows(x: tf.Tensor, number: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """:return: as `top_k_raw`, sorted, by one look at each value"""
+    operations = get_operations()
+    assert operations is not None
+    rows = x if x.shape.rank == 2 else tf.reshape(x, [-1, x.shape[-1]])
+    inputs = {"x": rows, "wanted": tf.zeros([number], tf.int32)}
+    results = operations.call("best_of_row", inputs)
+    if rows is x:
+        return results["values"], results["places"]
+    static = x.shape[:-1].concatenate(tf.get_static_value(number))
+    sizes: Any = [-1 if size is None else size for size in static]
+    if sizes.count(-1) > 1:
+        sizes = tf.concat([tf.shape(x)[:-1], tf.shape(inputs["wanted"])], axis=0)
+    values, places = (tf.ensure_shape(tf.reshape(results[key], sizes), static) for key in ("values", "places"))
+    return values, places

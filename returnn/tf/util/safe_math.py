@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.tf.frontend_low_level.softmax import SoftmaxTFOps
+from returnn.tf.frontend_low_level.nn.softmax import SoftmaxTFOps
 
 
 def safe_log(x: tf.Tensor, eps: float = 1e-20, use_fake_grad: bool = True) -> tf.Tensor:

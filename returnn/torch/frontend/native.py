@@ -3,6 +3,9 @@ The kernels of `returnn.native` as operations of PyTorch, `torch.ops.returnn.lst
 
 A kernel `lstm_grad` is the gradient of `lstm`: which of its inputs are inputs of `lstm`, its outputs, and gradients of
 those (`d_h`), the names say. Nothing is compiled for PyTorch: kernels are called with addresses.
+
+Kernels that are there for GPUs, too, are the same operations on tensors of CUDA. They run in PyTorch's current stream,
+and what they need meanwhile comes from its memory.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ from typing import Any
 
 import torch
 
-from returnn.native.library import Kernel, Library, RawArray, get_library, is_wanted
+from returnn.native.cuda import CudaLibrary, get_cuda_library
+from returnn.native.library import Device, Kernel, Library, RawArray, get_library, is_wanted
 from returnn.native.signature import ArraySpec
 from returnn.util.errors import UserError
 
 _GRAD = "_grad"
+_GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _OPTION_TYPES = {"bool": "bool", "int": "int", "float": "float"}
 
 
@@ -30,6 +35,30 @@ def has_operations(x: torch.Tensor) -> bool:
     """:return: whether there are operations for tensors like this one"""
     fits = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64, torch.int32)
     return fits and not torch.jit.is_tracing() and get_operations() is not None
+
+
+def has_operation(name: str, x: torch.Tensor) -> bool:
+    """
+    :param name: of a kernel
+    :param x: a tensor like those of the type "real" in its signature
+    :return: whether there is an operation for it, on its device
+    """
+    if x.device.type != "cuda":
+        return has_operations(x)
+    if x.dtype not in _GPU_TYPES or torch.jit.is_tracing() or get_operations() is None:
+        return False
+    library = get_gpu_library()
+    return library is not None and name in library.kernels
+
+
+def get_gpu_library() -> CudaLibrary | None:
+    """:return: kernels for the GPUs of this machine; None, after a warning with the reason, if there are none"""
+    if not torch.cuda.is_available():
+        return None
+    devices = range(torch.cuda.device_count())
+    return get_cuda_library(
+        tuple((torch.cuda.get_device_name(i), torch.cuda.get_device_capability(i)) for i in devices)
+    )
 
 
 @functools.cache
@@ -53,6 +82,7 @@ def _register(kernel: Kernel, library: Library) -> None:
         return _compute(kernel, values)
 
     op = torch.library.custom_op(f"returnn::{kernel.name}", compute, mutates_args=(), device_types="cpu", schema=schema)
+    op.register_kernel("cuda", lambda *values: _compute_on_gpu(kernel, values))
     op.register_fake(lambda *values: _results(_empty_outputs(kernel, values[: len(specs)])))
     if kernel.name + _GRAD in library.kernels:
         _register_gradient(op, kernel, library.kernels[kernel.name + _GRAD])
@@ -90,21 +120,49 @@ def _register_gradient(op: Any, kernel: Kernel, grad_kernel: Kernel) -> None:
 
 
 def _compute(kernel: Kernel, values: Sequence[Any]) -> Any:
+    given, outputs, options = _prepared(kernel, values)
+    kernel.run(list(map(_raw, given)), list(map(_raw, outputs)), options, threads=torch.get_num_threads())
+    return _results(outputs)
+
+
+def _compute_on_gpu(kernel: Kernel, values: Sequence[Any]) -> Any:
+    library = get_gpu_library()
+    if library is None or kernel.name not in library.kernels:
+        raise UserError(f"{kernel.name}: there is no such kernel for this GPU.")
+    given, outputs, options = _prepared(kernel, values)
+    device = given[0].device
+    others = [spec.name for spec, x in zip(kernel.signature.inputs, given, strict=True) if x.device != device]
+    if others:
+        raise UserError(f"{kernel.name}: {', '.join(others)} should be on {device}, as what comes first.")
+    with torch.cuda.device(device):
+        workspace: list[torch.Tensor] = []  # PyTorch gives this memory away only to what comes later in the stream
+
+        def allocate(num_bytes: int) -> int:
+            workspace.append(torch.empty([num_bytes], dtype=torch.uint8, device=device))
+            return workspace[-1].data_ptr()
+
+        stream = Device(torch.cuda.current_stream(device).cuda_stream, allocate)
+        run = library.kernels[kernel.name].run
+        run(list(map(_raw, given)), list(map(_raw, outputs)), options, device=stream)
+    return _results(outputs)
+
+
+def _prepared(kernel: Kernel, values: Sequence[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any]]:
+    """:return: inputs whose types and layouts a kernel takes, memory for outputs, options"""
     specs = kernel.signature.inputs
     real = _real_dtype(kernel, values)
+    device = _device(values)
     given = []
     for spec, value in zip(specs, values, strict=False):
         dtype = _dtype(spec, real)
         if value is None:
-            value = torch.empty([0], dtype=dtype)
+            value = torch.empty([0], dtype=dtype, device=device)
         if value.dtype != dtype:
             raise UserError(f"{kernel.name}: {spec.name} has the type {value.dtype}, but {dtype} is expected.")
         is_dense = value.dim() == 0 or value.stride(-1) == 1
         given.append(value if is_dense else value.contiguous())
-    outputs = _empty_outputs(kernel, given)
     options = dict(zip(kernel.signature.options, values[len(specs) :], strict=True))
-    kernel.run(list(map(_raw, given)), list(map(_raw, outputs)), options, threads=torch.get_num_threads())
-    return _results(outputs)
+    return given, _empty_outputs(kernel, given), options
 
 
 def _empty_outputs(kernel: Kernel, inputs: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
@@ -113,10 +171,16 @@ def _empty_outputs(kernel: Kernel, inputs: Sequence[torch.Tensor | None]) -> lis
         if value is not None:
             spec.match(tuple(value.shape), known, where=kernel.name)
     real = _real_dtype(kernel, inputs)
+    device = _device(inputs)
     return [
-        torch.empty([dim.value(known) for dim in spec.dims], dtype=_dtype(spec, real))
+        torch.empty([dim.value(known) for dim in spec.dims], dtype=_dtype(spec, real), device=device)
         for spec in kernel.signature.outputs
     ]
+
+
+def _device(values: Sequence[Any]) -> torch.device:
+    """:return: of the first tensor"""
+    return next(value.device for value in values if isinstance(value, torch.Tensor))
 
 
 def _real_dtype(kernel: Kernel, values: Sequence[Any]) -> torch.dtype:
@@ -125,7 +189,7 @@ def _real_dtype(kernel: Kernel, values: Sequence[Any]) -> torch.dtype:
 
 
 def _dtype(spec: ArraySpec, real: torch.dtype) -> torch.dtype:
-    return real if spec.dtype == "real" else getattr(torch, spec.dtype)
+    return getattr(torch, spec.dtype_for(str(real).removeprefix("torch.")))
 
 
 def _results(outputs: list[torch.Tensor]) -> Any:

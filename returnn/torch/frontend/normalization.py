@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from returnn.frontend._ops.layout import raw_in_order
-from returnn.frontend._ops.nn.normalization import NormalizationOps
+from returnn.frontend._ops.nn.normalization import NormalizationOps, last_dims
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.tensor_base import tensor_like
 
@@ -26,9 +26,8 @@ class NormalizationTorchOps(NormalizationOps):
         epsilon: float,
     ) -> Tensor:
         """:return: by one operation where the features are the last axes, by single ones otherwise"""
-        dims = source.dims[-len(in_dims) :]
-        is_last = set(dims) == set(in_dims) and all(dim.size and dim.capacity is None for dim in dims)
-        if not is_last or source.dtype != scale.dtype:
+        dims = last_dims(source, in_dims)
+        if dims is None or source.dtype != scale.dtype:
             return super().layer_norm(source, in_dims=in_dims, scale=scale, bias=bias, epsilon=epsilon)
         raw = torch.nn.functional.layer_norm(
             source.raw_tensor,

@@ -27,7 +27,7 @@ class RecTorchOps:
             biases = () if bias is None else (bias, torch.zeros_like(bias))
             h, c = torch.lstm_cell(raw_tensor[0], (h, c), ff_weight, rec_weight, *biases)
             return h[None], h, c
-        if native.has_operations(raw_tensor):
+        if native.has_operation("lstm", raw_tensor):
             return _lstm_by_kernel(raw_tensor, h, c, ff_weight, rec_weight, bias, lengths)
         return _lstm_of_torch(raw_tensor, h, c, ff_weight, rec_weight, bias, lengths)
 
@@ -47,10 +47,16 @@ def _lstm_by_kernel(
     )
     if lengths is None:
         lengths = torch.full([x.shape[1]], x.shape[0], dtype=torch.int32)
+    lengths = lengths.to(x.device, torch.int32, non_blocking=True)
+    if not native.has_operation("lstm", projected):  # in mixed precision, it may have another type
+        projected = projected.to(x.dtype)
+    real = projected.dtype
+    cell_type = torch.promote_types(real, torch.float32)
+    weights = _in_order_of_kernel(rec_weight).t().to(real).contiguous()
     out, _, last_h, last_c, _ = native.get_operations().lstm(
-        projected, _in_order_of_kernel(rec_weight).t().contiguous(), c, h, lengths.to(torch.int32), None, None, False
+        projected, weights, c.to(cell_type), h.to(real), lengths, None, None, False
     )
-    return out, last_h, last_c
+    return out, last_h.to(h.dtype), last_c.to(c.dtype)
 
 
 def _in_order_of_kernel(weight: torch.Tensor) -> torch.Tensor:

@@ -94,6 +94,12 @@ class NormalizationOps(ReduceOps):
         return result
 
 
+def last_dims(source: Tensor, in_dims: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """:return: `in_dims` in their order in the source, if they are its last ones and of known size; otherwise None"""
+    dims = source.dims[-len(in_dims) :]
+    return dims if set(dims) == set(in_dims) and all(dim.size and dim.capacity is None for dim in dims) else None
+
+
 def _batch_norm_in_training(
     backend: type[NormalizationOps],
     source: Tensor,

@@ -52,7 +52,7 @@ class Operations:
         kernel = self.kernels[name]
         real = next((inputs[spec.name].dtype for spec in kernel.signature.inputs if spec.dtype == "real"), tf.float32)
         args = {
-            spec.name: _absent(spec.dtype, real) if (value := inputs.get(spec.name)) is None else value
+            spec.name: tf.zeros([0], spec.dtype_for(real.name)) if (value := inputs.get(spec.name)) is None else value
             for spec in kernel.signature.inputs
         }
         function = getattr(self.module, f"returnn_{name}")
@@ -141,10 +141,6 @@ def _compiler() -> KernelCompiler:
 
 def _operation_name(kernel: Kernel) -> str:
     return _PREFIX + "".join(part.capitalize() for part in kernel.name.split("_"))
-
-
-def _absent(dtype: str, real: tf.DType) -> tf.Tensor:
-    return tf.zeros([0], real if dtype == "real" else dtype)
 
 
 def _gradient_function(operations: Operations, kernel: Kernel) -> Callable[..., Any]:

@@ -33,6 +33,8 @@ _NO_GRADIENTS = "_returnn_no_gradients"  # of a body
 _OF_OPERAND, _OF_MATRIX = "ReturnnOperandInLoop", "ReturnnMatrixOfLoop"  # names of gradients
 _MIN_ENTRIES = 2**12  # of the matrix. The sum of smaller ones takes no time
 _MIN_PACKED = 32  # rows and columns of a matrix that is packed
+_MOST_PARTS = 3  # of the rows of an operand
+_ROWS = ("ConcatV2", "Reshape")  # operations with which rows are put together
 _SAME_VALUES = ("Identity", "Cast", "Reshape", "Transpose")  # operations that can be made once more outside of the loop
 
 
@@ -132,11 +134,39 @@ def matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = Fal
         outside = _outside(b, graph)
         if outside is not None and _outside(a, graph) is None:
             return collector.product(a, b, _Product(outside, transpose_b, None if len(a.shape) == 2 else a.shape[1]))
-    if getattr(graph, _NO_GRADIENTS, False) and not (transpose_a or transpose_b) and len(a.shape) == len(b.shape) == 2:
+    if is_without_gradients() and not (transpose_a or transpose_b) and len(a.shape) == len(b.shape) == 2:
         packed = _packed_outside_of_all(b, graph)
         if packed is not None:
-            return get_operations().call("packed_product", {"x": a, "packed": packed})["product"]
+            return _product_with_packed(a, packed)
     return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def _product_with_packed(x: tf.Tensor, packed: tf.Tensor) -> tf.Tensor:
+    """:return: the product, without rows as a whole where they were put together from parts"""
+    operations = get_operations()
+    assert operations is not None
+    parts = _parts_of_rows(x)
+    if not 2 <= len(parts) <= _MOST_PARTS or None in [part.shape[-1] for part in parts]:
+        return operations.call("packed_product", {"x": x, "packed": packed})["product"]
+    flat = [part if part.shape.rank == 2 else tf.reshape(part, [-1, part.shape[-1]]) for part in parts]
+    rows = {f"x{i + 1}": part for i, part in enumerate(flat)}
+    return operations.call("packed_product_of_parts", {**rows, "packed": packed})["product"]
+
+
+def _parts_of_rows(x: tf.Tensor) -> list[tf.Tensor]:
+    """:return: of which the rows of x, along its last axis, were put together; they can have other axes before it"""
+    op = x.op
+    if op.type == "Reshape" and x.shape[-1] is not None and op.inputs[0].shape.rank:
+        before = op.inputs[0]
+        return _parts_of_rows(before) if before.shape[-1] == x.shape[-1] and before.op.type in _ROWS else [x]
+    if op.type != "ConcatV2" or tf.get_static_value(op.inputs[-1]) not in (-1, x.shape.rank - 1):
+        return [x]
+    return [part for value in op.inputs[:-1] for part in _parts_of_rows(value)]
+
+
+def is_without_gradients() -> bool:
+    """:return: whether this is the body of a loop, in `without_gradients`"""
+    return not tf.executing_eagerly() and getattr(tf1.get_default_graph(), _NO_GRADIENTS, False)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy
@@ -24,7 +23,13 @@ def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any
     """
     distribution = "uniform" if uniform else "truncated_normal"
     initializer = tf1.variance_scaling_initializer(scale=1.0, mode="fan_avg", distribution=distribution, seed=seed)
-    return functools.partial(initializer, dtype=tf.as_dtype(dtype))  # as an argument above, TensorFlow warns of it
+
+    default_dtype = tf.as_dtype(dtype)
+
+    def initial_values(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
+        return initializer(shape, dtype=dtype or default_dtype, partition_info=partition_info)
+
+    return initial_values  # TensorFlow warns of a dtype as an argument above
 
 
 def random_uniform_abs_initializer(limit: float, **kwargs: Any) -> Any:
@@ -72,7 +77,7 @@ class VarianceScalingNonZero(tf1.initializers.variance_scaling):
 variance_scaling_non_zero_initializer = VarianceScalingNonZero
 
 
-class GammatoneFilterbankInitializer(tf1.keras.initializers.Initializer):
+class GammatoneFilterbankInitializer:
     """A convolution becomes a gammatone filter bank: shape (samples, ..., channels), all axes between of size 1."""
 
     def __init__(self, **kwargs: Any) -> None:

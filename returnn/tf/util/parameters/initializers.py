@@ -51,7 +51,7 @@ _BY_NAME: dict[str, Any] = {
     "variance_scaling_non_zero": VarianceScalingNonZero,
     "load_txt_file": load_txt_file_initializer,
     "gammatone_filterbank": GammatoneFilterbankInitializer,
-    "identity": tf.initializers.Identity,
+    "identity": lambda gain=1.0: tf.initializers.Identity(gain),  # part of Keras, whose import takes long
 }
 
 

@@ -119,6 +119,8 @@ def get_variable_grad_from_update_ops(var: tf.Variable, update_ops: Sequence[tf.
         names = [argument.name for argument in op.op_def.input_arg]
         if "grad" in names:
             return op.inputs[names.index("grad")]
+        if op.type in ("ApplyGradientDescent", "ResourceApplyGradientDescent"):
+            return op.inputs[names.index("delta")]
     assert update_ops, f"{var.name}: no operations"
     return None
 

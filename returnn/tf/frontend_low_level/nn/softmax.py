@@ -6,6 +6,10 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from returnn.tf.frontend_low_level.kernels.cross_entropy import native_cross_entropy
+from returnn.tf.frontend_low_level.kernels.native import get_operations, has_operations
+from returnn.tf.frontend_low_level.products.loop_products import is_without_gradients
+
 _KEEP_VALUES = ("Identity", "Reshape", "Transpose", "ExpandDims", "Squeeze")  # operations which only change the layout
 
 
@@ -15,6 +19,10 @@ class SoftmaxTFOps:
     @staticmethod
     def softmax_raw(raw_tensor: tf.Tensor, axis: int) -> tf.Tensor:
         """:return: softmax"""
+        behind = raw_tensor.shape[axis % raw_tensor.shape.ndims + 1 :]
+        is_second = axis % raw_tensor.shape.ndims == 1 and raw_tensor.shape.ndims in (3, 4)
+        if is_second and set(behind) - {1} and is_without_gradients() and has_operations(raw_tensor.dtype):
+            return _softmax_of_second_axis(raw_tensor)
         return _over_last_axis(tf.nn.softmax, raw_tensor, axis)
 
     @staticmethod
@@ -45,7 +53,19 @@ class SoftmaxTFOps:
         """:return: cross entropy"""
         if targets.dtype not in (tf.int32, tf.int64):
             targets = tf.cast(targets, tf.int32)
+        native = native_cross_entropy(logits, targets)
+        if native is not None:
+            return native
         return tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=targets)
+
+
+def _softmax_of_second_axis(x: tf.Tensor) -> tf.Tensor:
+    """:return: softmax over this axis of three or four, without moving it to the end"""
+    operations = get_operations()
+    assert operations is not None
+    with_four = x if x.shape.ndims == 4 else tf.expand_dims(x, -1)
+    out = operations.call("softmax_of_axis", {"x": with_four})["y"]
+    return out if x.shape.ndims == 4 else tf.squeeze(out, -1)
 
 
 def _over_last_axis(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, axis: int) -> tf.Tensor:
