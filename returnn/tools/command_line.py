@@ -22,8 +22,10 @@ from returnn.engine.data import dataset_names, load_dataset
 from returnn.log import log
 from returnn.util.errors import UserError, nearest_hint
 from returnn.util.files.literal import literal_eval
+from returnn.util.files.text_file import read_text
 
 _GIVEN_DATA = "given"
+_ARCHIVE = ".zip"  # of `OggZipDataset`, of which only the texts are read: how its audio becomes features is not known
 
 
 def run_tool(
@@ -65,7 +67,11 @@ def add_config(parser: argparse.ArgumentParser, name: str | None = None, *, help
 
 def add_dataset(parser: argparse.ArgumentParser, *, help: str = "Default: train") -> None:
     """Adds the option `--dataset`; `help` says more about it."""
-    parser.add_argument("--dataset", help=f"name of a dataset of the config, or a dict, or a HDF file. {help}")
+    parser.add_argument(
+        "--dataset",
+        help="name of a dataset of the config, or a dict, or a HDF file, or an archive of make-ogg-zip, for its texts."
+        f" {help}",
+    )
 
 
 def add_file(parser: argparse.ArgumentParser, name: str | None, option: str, *, help: str) -> None:
@@ -105,7 +111,12 @@ def required_file_of(args: argparse.Namespace, option: str, *, what: str) -> str
     :raises UserError: if it was not given, or twice
     """
     given = file_of(args, option)
-    if given is None:
+    if given is None:  # of too few arguments, the last ones are there
+        for name, value in vars(args).items():
+            if isinstance(value, str) and value.endswith(".config") and os.path.isfile(value):
+                raise UserError(
+                    f"too few arguments: {value!r} would be {name!r}. See '--help' for which ones are needed."
+                )
         raise UserError(f"{what} is required: as the first argument, or with {option!r}.")
     return given
 
@@ -121,7 +132,7 @@ def init_config(args: argparse.Namespace, *, verbosity: int = 4, is_required: bo
     :raises UserError: if it cannot be read
     """
     text = required_file_of(args, "--config", what="a config") if is_required else file_of(args, "--config")
-    is_config = text is not None and not _is_dataset(text)
+    is_config = text is not None and not is_dataset(text)
     rnn.init_config(
         text if is_config else None,
         args.config_options,
@@ -143,11 +154,11 @@ def open_dataset(config: Config, name: str | None = None) -> Dataset:
     """
     given = config.opt_typed_value(_GIVEN_DATA, None)
     if name is None and given is not None:
-        dataset = init_dataset_via_str(given) if isinstance(given, str) else init_dataset(given)
+        dataset = _dataset_of_text(given) if isinstance(given, str) else init_dataset(given)
     elif name is not None and name.lstrip().startswith("{"):
         dataset = init_dataset(_as_dict(name))
-    elif name is not None and _is_dataset(name):
-        dataset = init_dataset_via_str(name, config)
+    elif name is not None and is_dataset(name):
+        dataset = _dataset_of_text(name, config)
     else:
         dataset = load_dataset(config, name or "train")
     if dataset is None:
@@ -158,9 +169,33 @@ def open_dataset(config: Config, name: str | None = None) -> Dataset:
     return dataset
 
 
+def is_dataset(text: str) -> bool:
+    """:return: whether the text is a data set: a dict, the name of its file, or what `init_dataset_via_str` takes"""
+    kind, colon, _ = text.partition(":")
+    is_named = bool(colon) and kind in ("config", "sprint", *known_dataset_classes())
+    return text.lstrip().startswith("{") or is_named or text.endswith((".hdf", ".h5", _ARCHIVE))
+
+
+def is_config(filename: str) -> bool:
+    """:return: whether the file is a config, by its name or its first line"""
+    if filename.endswith(".config"):
+        return True
+    first = read_text(filename).partition("\n")[0]
+    return first.startswith("#!") and "rnn.py" in first
+
+
+def _dataset_of_text(text: str, config: Config | None = None) -> Dataset | None:
+    if text.endswith(_ARCHIVE):
+        return init_dataset({"class": "OggZipDataset", "path": text, "audio": None, "targets": None})
+    return init_dataset_via_str(text, config)
+
+
 def _no_config(name: str) -> str:
     if os.path.exists(name):
-        return "it is a file, but none of HDF (.hdf, .h5). Other files are read by the dict of a data set."
+        return (
+            "it is a file, but none of HDF (.hdf, .h5) and no archive (.zip)."
+            " Other files are read by the dict of a data set."
+        )
     return "there is no config that could have it. A config is given with '--config'."
 
 
@@ -175,9 +210,3 @@ def _as_dict(text: str) -> Any:
         return literal_eval(text)
     except (ValueError, SyntaxError) as exc:
         raise UserError(f"data set {text[:80]!r}: is no dict of literals: {exc}.") from exc
-
-
-def _is_dataset(text: str) -> bool:
-    kind, colon, _ = text.partition(":")
-    is_named = bool(colon) and kind in ("config", "sprint", *known_dataset_classes())
-    return text.lstrip().startswith("{") or is_named or text.endswith((".hdf", ".h5"))

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import wave
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,11 @@ from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.bliss import BlissSegment
 from returnn.datasets.util.rasr_archive import FileArchive, FileArchiveBundle
 from returnn.tools.bliss_segments import duration_of, recording_of
+from returnn.tools.transcripts import read_transcripts
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import open_atomic
-from returnn.util.files.text_file import iter_lines
 from returnn.util.python.optional_import import import_optional
+from returnn.util.texts.counted import counted
 
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same for all, so that the same corpus gives the same archive
 AUDIO_SUFFIXES = (".wav", ".ogg", ".flac", ".mp3")
@@ -48,15 +49,52 @@ class FfmpegOptions:
         return [*args, "-ac", str(self.num_channels)] if self.num_channels else args
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What is in an archive. The sound is known of whole files alone."""
+
+    num: int  # of segments
+    seconds: float
+    sounds: Mapping[tuple[int, int], Sequence[str]]  # sample rate in Hz, number of channels -> names of segments
+    without_words: Sequence[str]  # names of segments whose text is empty
+
+    def warnings(self) -> list[str]:
+        """:return: what is seldom wanted, a sentence each"""
+        rates, channels = (sorted({sound[i] for sound in self.sounds}) for i in range(2))
+        found = []
+        if len(rates) > 1:
+            found.append(
+                f"there are several sample rates: {self._examples(0, '{} Hz'.format)}."
+                "\n  Set 'sample_rate' of the option 'audio', to which all audio is resampled then."
+            )
+        if channels and channels[-1] > 1:
+            found.append(
+                f"there is audio of several channels: {self._examples(1, lambda num: counted(num, 'channel'))}."
+                "\n  Features are made of one, unless the option 'audio' has 'num_channels'. 'ffmpeg -i IN.wav -ac 1"
+                " OUT.wav' mixes them."
+            )
+        if self.without_words:
+            num = counted(len(self.without_words), "recording")
+            found.append(f"the text of {num} is empty, such as that of {self.without_words[0]!r}.")
+        return found
+
+    def _examples(self, part: int, in_words: Callable[[int], str]) -> str:
+        names: dict[int, list[str]] = {}
+        for sound, of_sound in self.sounds.items():
+            names.setdefault(sound[part], []).extend(of_sound)
+        examples = {value: f"in {len(names[value])}, such as {names[value][0]!r}" for value in sorted(names)}
+        return ", ".join(f"{in_words(value)} {example}" for value, example in examples.items())
+
+
 def write_ogg_zip(
     segments: Iterable[BlissSegment], filename: str, *, make_audio: MakeAudio | None, folder: str
-) -> tuple[int, float]:
+) -> Contents:
     """
     :param segments: their names are the tags
     :param filename: of the archive, complete or as it was before
     :param make_audio: None: the archive has texts alone
     :param folder: for the audio files, before they are in the archive
-    :return: how many segments there are, and their seconds
+    :return: what is in it now
     :raises UserError: if there are none, or something is wrong with one
     """
     found = list(segments)
@@ -68,7 +106,8 @@ def write_ogg_zip(
         paths = [os.path.join(folder, str(i)) for i in range(len(found))]
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             files = list(pool.map(make_audio, found, paths))
-    entries = [_entry(segment, file) for segment, file in zip(found, files, strict=True)]
+    sounds: dict[tuple[int, int], list[str]] = {}
+    entries = [_entry(segment, file, sounds) for segment, file in zip(found, files, strict=True)]
     name = os.path.basename(filename).removesuffix(".zip")
     with open_atomic(filename, "wb") as out, zipfile.ZipFile(out, "w") as archive:
         text = "[\n" + "".join(f"{entry!r},\n" for entry in entries) + "]\n"
@@ -76,33 +115,76 @@ def write_ogg_zip(
         for entry, file in zip(entries, files, strict=True):
             if file is not None:
                 archive.writestr(zipfile.ZipInfo(f"{name}/{entry['file']}", _ZIP_DATE), Path(file).read_bytes())
-    return len(entries), sum(float(entry["duration"]) for entry in entries)
+    seconds = sum(float(entry["duration"]) for entry in entries)
+    return Contents(len(entries), seconds, sounds, [segment.name for segment in found if not segment.orth.strip()])
 
 
 def segments_of_folder(folder: str, text: str) -> list[BlissSegment]:
     """
     :param folder: with audio files, also in folders below it
-    :param text: file with a line for each recording that is wanted: its file without suffix, and what is said
+    :param text: file with the texts of the recordings that are wanted, see `transcripts`
     :return: whole files, in the order of the text
-    :raises UserError: if a line has no file, or several
+    :raises UserError: if a text has no file, or several
     """
-    files: dict[str, list[str]] = {}
-    for path in sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES):
-        files.setdefault(path.relative_to(folder).with_suffix("").as_posix(), []).append(str(path))
-    if not files:
-        raise UserError(f"there is no audio file ({', '.join(AUDIO_SUFFIXES)}) in {folder!r}.")
+    files = _files_by_name(folder)
     segments = []
-    for line_nr, line in enumerate(iter_lines(text), start=1):
-        name, orth = [*line.split(maxsplit=1), "", ""][:2]
-        found = files.get(name, [])
+    wheres: dict[str, str] = {}
+    for transcript in read_transcripts(text):
+        name, found = _files_of_recording(transcript.name, files, folder=folder, text=text)
         if len(found) != 1:
             several = f"has several files: {', '.join(found)}."
             none = f"has no audio file.\n  There are {len(files)} in {folder!r}, such as that of {next(iter(files))!r}."
-            raise UserError(f"{text}, line {line_nr}: the recording {name!r} {several if found else none}")
-        segments.append(BlissSegment(name=name, audio=found[0], start=0.0, end=None, orth=orth.strip()))
+            raise UserError(f"{transcript.where}: the recording {transcript.name!r} {several if found else none}")
+        if name in wheres:
+            raise UserError(f"{transcript.where}: the recording {name!r} has a text already: {wheres[name]}.")
+        wheres[name] = transcript.where
+        segments.append(BlissSegment(name=name, audio=found[0], start=0.0, end=None, orth=transcript.text))
     if not segments:
         raise UserError(f"{text}: there is no line 'NAME TEXT' in it, which would be about a recording.")
     return segments
+
+
+def files_without_text(folder: str, segments: Iterable[BlissSegment]) -> list[str]:
+    """
+    :param folder: see `segments_of_folder`
+    :param segments: what that has found
+    :return: audio files of other recordings
+    """
+    names = {segment.name for segment in segments}
+    return [file for name, files in _files_by_name(folder).items() if name not in names for file in files]
+
+
+def _files_by_name(folder: str) -> dict[str, list[str]]:
+    if not os.path.isdir(folder):
+        raise UserError(f"there is no folder {folder!r}.")
+    files: dict[str, list[str]] = {}
+    for path in sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES):
+        files.setdefault(_recording_name(path.relative_to(folder)), []).append(str(path))
+    if not files:
+        raise UserError(f"there is no audio file ({', '.join(AUDIO_SUFFIXES)}) in {folder!r}.")
+    return files
+
+
+def _recording_name(path: Path) -> str:
+    is_audio = path.suffix.lower() in AUDIO_SUFFIXES
+    return (path.with_suffix("") if is_audio else path).as_posix()
+
+
+def _files_of_recording(
+    given: str, files: Mapping[str, Sequence[str]], *, folder: str, text: str
+) -> tuple[str, Sequence[str]]:
+    """
+    :param given: a file, with its suffix or without; seen from the folder, from the text, or from here
+    :param files: by name of the recording
+    :return: name of the recording, its files
+    """
+    for start in (folder, os.path.dirname(text), ""):
+        path = Path(os.path.relpath(os.path.join(start, given), folder)) if given else Path()
+        found = files.get(_recording_name(path), [])
+        if found:
+            same = [file for file in found if Path(file).suffix == path.suffix]
+            return _recording_name(path), same or found
+    return given, []
 
 
 def segment_by_ffmpeg(corpus: str, options: FfmpegOptions) -> MakeAudio:
@@ -177,18 +259,19 @@ def _check_names(segments: Iterable[BlissSegment]) -> None:
         names.add(segment.name)
 
 
-def _entry(segment: BlissSegment, file: str | None) -> dict[str, str | float]:
+def _entry(segment: BlissSegment, file: str | None, sounds: dict[tuple[int, int], list[str]]) -> dict[str, str | float]:
     is_known = file is None or segment.end is not None
     entry: dict[str, str | float] = {
         "text": segment.orth,
-        "duration": duration_of(segment) if is_known else _seconds_of(str(file)),
+        "duration": duration_of(segment) if is_known else _seconds_of(str(file), segment, sounds),
         "seq_name": segment.name,
     }
     return entry if file is None else {**entry, "file": f"{segment.name}{os.path.splitext(file)[1]}"}
 
 
-def _seconds_of(file: str) -> float:
+def _seconds_of(file: str, segment: BlissSegment, sounds: dict[tuple[int, int], list[str]]) -> float:
     audio, rate = decode_audio(Path(file).read_bytes(), name=file)
+    sounds.setdefault((rate, 1 if audio.ndim == 1 else audio.shape[1]), []).append(segment.name)
     return round(len(audio) / rate, 6)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from returnn.log import log
 from returnn.tools.command_line import run_tool
 from returnn.util.errors import UserError, check_known
-from returnn.util.system.quiet_import import make_tensorflow_import_quiet
+from returnn.util.system.tensorflow_import import make_tensorflow_import_quick
 
 _COMMANDS = Path(__file__).parent / "commands"
 _PROGRAM = "returnn tool"
@@ -73,7 +73,7 @@ def _run_named(name: str, argv: Sequence[str], *, program: str) -> int:
     modules = tool_modules()
     check_known("tool", _tool_name(name), modules, where=_PROGRAM)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow's own log
-    make_tensorflow_import_quiet()
+    make_tensorflow_import_quick()
     module = importlib.import_module(modules[_tool_name(name)])
     parser = module.make_parser()
     parser.prog = program

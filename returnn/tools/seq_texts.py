@@ -14,6 +14,16 @@ from returnn.tools.dataset_dump import Selection
 from returnn.util.errors import UserError, check_known
 
 
+def key_of_texts(dataset: Dataset, given: str | None) -> str:
+    """
+    :param dataset: the data
+    :param given: key that a user wants
+    :return: this key, or that of targets; or of raw text, which an archive has that is read for its texts
+    """
+    known = dataset.get_data_keys()
+    return given or next((key for key in ("classes", "raw") if key in known), "classes")
+
+
 def seq_texts(
     dataset: Dataset, key: str, selection: Selection, *, vocab: Vocabulary | None = None
 ) -> Iterator[tuple[str, str]]:

@@ -13,18 +13,23 @@ from returnn.util.texts.text_scores import without_end
 Texts = dict[str, str]
 
 
-def read_pair(hyps: str, refs: str | Mapping[str, str], *, end: str | None = None) -> tuple[Texts, Texts]:
+def read_pair(
+    hyps: str, refs: str | Mapping[str, str], *, end: str | None = None, tagged: bool = False
+) -> tuple[Texts, Texts]:
     """
     :param hyps: file of a search, with tags (formats "py", "py-words", "json"), or lines of text
     :param refs: file like that, or texts by tag
     :param end: label at the end of sequences, which is left out
+    :param tagged: lines of text begin with the tag of the sequence; in the hypotheses only if these are the same tags
     :return: both by tag. Lines of text belong to the lines of the other file, or to the sequences in their order.
         Subwords are put together
     :raises UserError: if there is another number of lines
     """
     given = dict(refs) if isinstance(refs, Mapping) else None
-    wanted = given if given is not None else _with_tags(str(refs))
-    found = _with_tags(hyps)
+    wanted = given if given is not None else _with_tags(str(refs), tagged=tagged)
+    found = _with_tags(hyps, tagged=tagged)
+    if tagged and found is not None and wanted is not None and not {*found} & {*wanted}:
+        found = _with_tags(hyps)
     if found is None:
         lines = _lines(hyps)
         names = list(wanted) if wanted is not None else [f"line {i + 1}" for i in range(len(lines))]
@@ -35,9 +40,30 @@ def read_pair(hyps: str, refs: str | Mapping[str, str], *, end: str | None = Non
     return tuple({tag: words_of(text) for tag, text in texts.items()} for texts in (found, wanted))  # type: ignore[return-value]
 
 
-def _with_tags(filename: str) -> Texts | None:
-    """:return: None if it has lines of text"""
-    if not read_text(filename).startswith("{"):
+def hint_of_tags(hyps: Mapping[str, str], refs: Mapping[str, str]) -> str | None:
+    """
+    :param hyps: texts, as they are compared
+    :param refs: the same with references
+    :return: what to do if the lines of one of them seem to begin with the tags of the sequences; None if they do not
+    """
+    if all(_begin_with_tags(texts, {}) for texts in (hyps, refs)) and {*_first_words(hyps)} == {*_first_words(refs)}:
+        what = "hypotheses and references"
+    elif _begin_with_tags(refs, hyps):
+        what = "references"
+    elif _begin_with_tags(hyps, refs):
+        what = "hypotheses"
+    else:
+        return None
+    example = _first_words(hyps if what == "hypotheses" else refs)[0]
+    return (
+        f"each line of the {what} begins with another word, such as {example!r}.\n"
+        "  If these are the tags of the sequences, say it by '--tagged', as they count as words here."
+    )
+
+
+def _with_tags(filename: str, *, tagged: bool = False) -> Texts | None:
+    """:return: None if it has lines of text, without tags"""
+    if not read_text(filename).startswith("{") and not tagged:
         return None
     return {str(tag): best_hypothesis(hyps) for tag, hyps in read_hypotheses(filename).items()}
 
@@ -52,3 +78,15 @@ def _by_line(lines: list[str], names: list[str], filename: str) -> Texts:
             f"{filename!r} has {counted(len(lines), 'line')}, but {counted(len(names), 'sequence')} are to be compared."
         )
     return dict(zip(names, lines, strict=True))
+
+
+def _first_words(texts: Mapping[str, str]) -> list[str]:
+    return [text.split(maxsplit=1)[0] if text.strip() else "" for text in texts.values()]
+
+
+def _begin_with_tags(texts: Mapping[str, str], others: Mapping[str, str]) -> bool:
+    """:return: whether the first words are as tags are: each another one, with a digit, and in no other text"""
+    first = _first_words(texts)
+    words = {word for text in others.values() for word in text.split()}
+    with_digit = all(any(char.isdigit() for char in word) for word in first)
+    return len(first) > 1 and with_digit and len({*first}) == len(first) and not {*first} & words

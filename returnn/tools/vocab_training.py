@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
+import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from returnn.util.bpe import StandardBytePairEncoder
@@ -38,7 +40,8 @@ def write_characters(texts: Iterable[str], prefix: str, size: int | None) -> dic
 
 def write_bpe(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
     """See `write_words`. The size is that of the vocabulary."""
-    counts = _words_in(texts)
+    words = _words_in(texts)
+    counts = _not_empty(Counter({word: count for word, count in words.items() if word not in _SPECIAL}))
     num_chars = len({char for word in counts for char in word})
     at_least = len(_SPECIAL) + 2 * num_chars
     if _needed(size, "bpe") < at_least:
@@ -66,7 +69,7 @@ def write_sentence_pieces(texts: Iterable[str], prefix: str, size: int | None) -
     model = io.BytesIO()
     try:
         trainer.train(
-            sentence_iterator=iter(texts),
+            sentence_iterator=_without_special_labels(texts),
             model_writer=model,
             vocab_size=_needed(size, "sentencepiece"),
             eos_id=0,
@@ -105,6 +108,13 @@ def _not_empty(counts: Counter[str]) -> Counter[str]:
     if not counts:
         raise UserError("the texts are empty, so that there is nothing to make a vocabulary of.")
     return counts
+
+
+def _without_special_labels(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        words = text.split()
+        is_special = [word in _SPECIAL for word in words]
+        yield " ".join(itertools.compress(words, map(operator.not_, is_special))) if any(is_special) else text
 
 
 def _most_frequent(counts: Counter[str], size: int | None) -> list[str]:

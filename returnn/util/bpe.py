@@ -39,10 +39,13 @@ class BpeOpts:
 class StandardBytePairEncoder:
     """Splits words by a file of merges, the codes, as `subword-nmt learn-bpe` writes it."""
 
-    def __init__(self, bpe_codes_file: str, labels: Collection[str] | None = None):
+    def __init__(
+        self, bpe_codes_file: str, labels: Collection[str] | None = None, special_labels: Collection[str] = ()
+    ):
         """
         :param bpe_codes_file: a merge per line, `left right`, after an optional `#version: 0.2`. Can be gzipped
         :param labels: the vocabulary. Labels outside of it are split further, back along their merges
+        :param special_labels: such as "<unk>": as words of a text, they stay as they are
         :raises UserError: if a line of the file is no merge
         """
         self.labels = labels
@@ -51,7 +54,11 @@ class StandardBytePairEncoder:
         for rank, pair in enumerate(pairs):
             self._ranks.setdefault(pair, rank)
         self._parts_of = {left + right: (left, right) for left, right in reversed(self._ranks)}
-        self._cache: dict[str, list[str]] = {}
+        self._cache: dict[str, list[str]] = {label: [label] for label in special_labels}
+
+    def merged_labels(self) -> list[str]:
+        """:return: what each of the merges makes"""
+        return [_to_label(left + right) for left, right in self._ranks]
 
     def segment_sentence(self, sentence: str) -> list[str]:
         """:return: labels of all words. They are not always in the vocabulary: single characters can be unknown"""
@@ -269,12 +276,15 @@ class SamplingBytePairEncoder:
         breadth_prob: float,
         rnd: numpy.random.RandomState,
         unknown_label: str | None = None,
+        special_labels: Collection[str] = (),
         opts: BpeOpts,
     ):
         """
         :param breadth_prob: probability to end a label where it could go on. 0: long labels, 1: short ones
         :param unknown_label: for words that the labels cannot make
+        :param special_labels: such as "<unk>": as words of a text, they stay as they are
         """
+        self._special_labels = frozenset(special_labels)
         self.labels = labels
         self.breadth_prob = breadth_prob
         self.rnd = rnd
@@ -296,6 +306,8 @@ class SamplingBytePairEncoder:
         return [label for word in sentence.split() for label in self._segment_word(word)]
 
     def _segment_word(self, word: str) -> list[str]:
+        if word in self._special_labels:
+            return [word]
         labels = self.get_bpe_split_for_word(word)
         if labels is not None:
             return labels

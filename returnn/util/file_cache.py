@@ -26,6 +26,7 @@ from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.files.file_lock import LockFile
 from returnn.util.files.folders import get_login_username, get_temp_dir
+from returnn.util.files.paths_in_options import are_sequences
 from returnn.util.files.remote_files import RemoteFile, is_remote, path_of
 from returnn.util.texts.human_readable import human_bytes_size
 
@@ -150,7 +151,7 @@ class FileCache:
 
     def handle_cached_files_in_config(self, config: Any) -> tuple[Any, list[str]]:
         """
-        :param config: nested dicts, lists and tuples
+        :param config: nested dicts, lists and tuples. Data itself, see `are_sequences`, is not looked at
         :return: the same, with the local copy in place of each `CachedFile`; these copies
         """
         used: list[str] = []
@@ -161,7 +162,7 @@ class FileCache:
                 return used[-1]
             if type(value) is dict:
                 return {key: local(item) for key, item in value.items()}
-            if type(value) in (list, tuple):
+            if type(value) in (list, tuple) and not are_sequences(value):
                 return type(value)(map(local, value))
             return value
 

@@ -33,6 +33,7 @@ class NativeCodeCompiler:
     CacheDirName: ClassVar[str] = "returnn_native"
     CollectedCompilers: ClassVar[list[NativeCodeCompiler] | None] = None  # a list gets each object that is made
     cpp_version: ClassVar[str] = "11"
+    title: ClassVar[str] = "native code"  # what it compiles, in errors
 
     def __init__(
         self,
@@ -172,6 +173,22 @@ class NativeCodeCompiler:
             first = errors[0].removeprefix(f"{self.cache_dir}/") if errors else f"exit status {result.returncode}"
             raise UserError(f"native code {self.base_name!r} cannot be compiled: {first}\n  The code is in {source!r}.")
         os.replace(partial, filename)
+
+    def run_compiler(self, args: Sequence[str]) -> str:
+        """
+        :param args: for the compiler
+        :return: what it has written
+        :raises UserError: if it fails
+        """
+        command = [self._compiler(), *args]
+        self._log(" ".join(command))
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        self._log(result.stdout)
+        if result.returncode != 0:
+            lines = result.stdout.splitlines()
+            errors = [line for line in lines if "error" in line] or lines or [f"exit status {result.returncode}"]
+            raise UserError(f"{self.title} cannot be compiled: {errors[0]}\n  The command was: {' '.join(command)}")
+        return result.stdout
 
     def _log(self, text: str) -> None:
         if self.verbose and text:

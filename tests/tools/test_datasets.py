@@ -47,6 +47,11 @@ def test_shapes_of_a_data_set_of_a_config(tool, config_file):
     )
 
 
+def test_data_without_the_usual_key(tool, tmp_path):
+    """As an archive that is read for its texts, which has no "data"."""
+    assert "  classes int64[2]: [1 2]" in dump(tool, {"class": "StaticDataset", "data": [{"classes": [1, 2]}]})
+
+
 def test_files(tool, tmp_path):
     prefix = tmp_path / "x."
     dump(tool, DATA, "--type", "dump_tag", "--dump_prefix", prefix)

@@ -97,7 +97,7 @@ def test_exported_models_give_the_same(tool, model, tmp_path, name, example):
     status, out, err = tool("export_model", model, tmp_path / name, *options)
     assert (status, err) == (0, "")
     assert "input data: " in out
-    inputs = {"data": DATA, "data:size1": LENGTHS}
+    inputs = {"data": DATA.astype("float64"), "data:size1": LENGTHS.astype("int64"), "other": LENGTHS}  # as people make
     found = _run(example, tmp_path / name, inputs, tmp_path)
     output = found["output"]
     assert output.shape[:2] == (3, 7)  # as the inputs, though the LSTM computes in another layout
@@ -181,6 +181,9 @@ def test_exported_search(tool, tmp_path):
     found = _run("run_saved_model.py", tmp_path / "model", {"data": data, "data:size1": lengths}, tmp_path)
     rows = zip(found["decision"], found["decision:size1"], strict=True)
     assert [" ".join(map(str, row[:size])) for row, size in rows] == list(wanted.values())
+    without = tool("export_model", model, tmp_path / "labels", "--verbosity", 1)[2]
+    assert without.startswith("error: no parameter of the network is needed for its outputs, 'output'.\n")
+    assert "'--search 1' exports the search" in without
 
 
 def test_mistakes_about_the_new_file(tool, model, tmp_path):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from returnn.datasets.util.vocabulary import Vocabulary
+from returnn.engine.hypothesis_files import words_of
 from returnn.util.texts.bpe_learning import learn_bpe, merged
 
 LINES = [
@@ -33,6 +34,7 @@ def test_what_is_printed_is_a_vocabulary_of_the_text(kind, size, text, tool, tmp
     status, out, err = tool("make-vocab", kind, tmp_path / "out", "--text", text, *options)
     assert (status, err) == (0, "")
     vocab = Vocabulary.create_vocab(**ast.literal_eval(out.removeprefix('"vocab": ')))
+    assert out.rstrip().endswith(f"  # {vocab.num_labels} labels")
     assert size is None or vocab.num_labels <= size
     for line in LINES:
         labels = vocab.get_seq(line)
@@ -56,9 +58,24 @@ def test_texts_that_already_have_unknown_words_in_them(kind, size, tool, tmp_pat
     assert (status, err) == (0, "")
     vocab = Vocabulary.create_vocab(**ast.literal_eval(out.removeprefix('"vocab": ')))
     labels = vocab.get_seq("the <unk> sat")
-    if kind in ("words", "bpe"):
+    if kind != "chars":
         assert vocab.unknown_label_id in labels
-        assert vocab.get_seq_labels(labels[:-1]) == "the <unk> sat"
+        shown = vocab.get_seq_labels(labels[:-1])
+        assert words_of(shown) == "the <unk> sat"
+
+
+def test_merges_are_learned_from_words_alone(tool, tmp_path):
+    (tmp_path / "text").write_text("the <unk> sat on the <unk> </s>\nthe <cat> knows\n" * 9)
+    out = tool("make-vocab", "bpe", tmp_path / "out", "--text", tmp_path / "text", "--size", 40)[1]
+    merges = [line.split() for line in (tmp_path / "out.codes").read_text().splitlines()[1:]]
+    vocab = Vocabulary.create_vocab(**ast.literal_eval(out.removeprefix('"vocab": ')))
+    assert ["<", "c"] in merges
+    assert all(label not in "".join(merge) for merge in merges for label in ("<u", "</s"))
+    labels = vocab.get_seq("the <unk> sat </s>")
+    assert (labels.count(vocab.unknown_label_id), labels[-2:]) == (1, [0, 0])
+    (tmp_path / "text").write_text("<unk> </s>\n" * 9)
+    err = tool("make-vocab", "bpe", tmp_path / "b", "--text", tmp_path / "text", "--size", 9)[2]
+    assert "the texts are empty" in err
 
 
 def test_the_most_frequent_words(text, tool, tmp_path):

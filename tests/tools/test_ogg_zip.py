@@ -9,7 +9,7 @@ import pytest
 
 from returnn.datasets.audio import OggZipDataset
 from returnn.datasets.util.rasr_archive import FileArchive
-from returnn.tools.ogg_zip import find_ffmpeg
+from returnn.tools.ogg_zip import find_ffmpeg, segments_of_folder
 from returnn.util.errors import UserError
 from tests.datasets.util.test_feature_extraction import RATE, sawtooth, wav_bytes
 
@@ -204,11 +204,57 @@ def test_folder_of_files(tool, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", 'file,text\r\nsub/2.wav,"it\'s, new"\r\n1.wav,"say ""hello"""\r\n'),
+        ("a.csv", '\ufeffsub/2;it\'s, new\n1;say "hello"\n'),
+        ("a.csv", 'id|raw|transcript\nsub/2|x|it\'s, new\n1|x|say "hello"\n'),
+        ("a.tsv", 'sentence\tpath\nit\'s, new\twavs/sub/2.wav\n\nsay "hello"\twavs/1.wav\n'),
+        ("a.json", '{"sub/2.wav": "it\'s, new", "1.wav": "say \\"hello\\""}'),
+        ("a.json", '[{"file": "sub/2", "text": "it\'s, new"}, {"file": "1", "text": "say \\"hello\\""}]'),
+        ("a.jsonl", '{"path": "sub/2.wav", "text": "it\'s, new"}\n{"path": "1.wav", "text": "say \\"hello\\""}\n'),
+        ("a.txt", 'wavs/sub/2.wav it\'s, new\nwavs/1.wav say "hello"\n'),
+    ],
+)
+def test_texts_as_they_come_with_corpora(tmp_path, name, text):
+    (tmp_path / "wavs" / "sub").mkdir(parents=True)
+    for wav in ("1", "sub/2"):
+        (tmp_path / "wavs" / f"{wav}.wav").touch()
+    (tmp_path / name).write_text(text, encoding="utf8", newline="")
+    segments = segments_of_folder(str(tmp_path / "wavs"), str(tmp_path / name))
+    assert [(segment.name, segment.orth) for segment in segments] == [("sub/2", "it's, new"), ("1", 'say "hello"')]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "a.csv",
+            "file,what\n1.wav,hello\n",
+            "a.csv: there is no column 'text'. There are 'file', 'what'.\n  Possible",
+        ),
+        ("a.csv", "1.wav,hello\n1.wav\n", "a.csv, line 2: there is no column 2: '1.wav'."),
+        ("a.json", "[1]", "a.json, entry 0: expected a dict with file and text, got 1."),
+        ("a.json", "3", "a.json: expected a dict from file to text, or a list of dicts with file and text."),
+        ("a.jsonl", "1 hello\n", "a.jsonl, line 1: it is no JSON: "),
+        ("a.csv", "file,text\n2.wav,hello\n", "a.csv, line 2: the recording '2.wav' has no audio file."),
+        ("a.csv", "", "a.csv: there is no line"),
+    ],
+)
+def test_wrong_tables_of_texts(tmp_path, name, text, message):
+    (tmp_path / "1.wav").touch()
+    (tmp_path / name).write_text(text, encoding="utf8")
+    with pytest.raises(UserError) as error:
+        segments_of_folder(str(tmp_path), str(tmp_path / name))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("1 hello\n2 no\n", "text, line 2: the recording '2' has no audio file.\n  There are 1 in '"),
         ("1 hello\n\n", "text, line 2: the recording '' has no audio file."),
-        ("1 hello\n1 again\n", "the corpus has several segments '1'."),
+        ("1 hello\n1.wav again\n", "text, line 2: the recording '1' has a text already: "),
     ],
 )
 def test_wrong_texts_of_a_folder(tool, tmp_path, text, message):
@@ -233,3 +279,21 @@ def test_without_ffmpeg(tool, bliss, tmp_path, monkeypatch):
     find_ffmpeg.cache_clear()
     assert status == 1
     assert err.startswith("error: The package 'imageio_ffmpeg' is needed for encoding audio, as there is no program ")
+
+
+def test_what_is_seldom_wanted_is_said(tool, tmp_path):
+    for name, options in {"1": {}, "2": {"rate": RATE // 2}, "3": {}, "4": {}}.items():
+        audio = numpy.stack([louder(0.25)] * 2, axis=1) if name == "3" else louder(0.25)
+        (tmp_path / f"{name}.wav").write_bytes(wav_bytes(audio, **options))
+    (tmp_path / "text").write_text("1 hello\n2 you\n3\n")
+    status, _, err = tool("make-ogg-zip", tmp_path, tmp_path / "text", tmp_path / "x.zip")
+    assert status == 0
+    assert f"1 audio file without a text in '{tmp_path}/text' left out, such as '{tmp_path}/4.wav'." in err
+    assert f"there are several sample rates: {RATE // 2} Hz in 1, such as '2', {RATE} Hz in 2, such as '1'." in err
+    assert "there is audio of several channels: 1 channel in 2, such as '1', 2 channels in 1, such as '3'." in err
+    assert "the text of 1 recording is empty, such as that of '3'." in err
+    (tmp_path / "text").write_text("1 hello\n2 you\n3 a\n4 b\n")
+    missing = tmp_path / "missing"
+    err = tool("make-ogg-zip", tmp_path, tmp_path / "text", missing / "x.zip")[2]
+    assert err == f"error: cannot write the file '{missing}/x.zip': there is no folder '{missing}'.\n"
+    assert tool("make-ogg-zip", missing, tmp_path / "text", "x")[2] == f"error: there is no folder '{missing}'.\n"

@@ -53,3 +53,40 @@ def test_another_number_of_lines(tool, files):
 
 def test_references_are_needed(tool, files):
     assert "a file with references is required, or the option '--dataset'" in tool("score", files / "hyps.txt")[2]
+
+
+@pytest.mark.parametrize("hyps", ["a b\nc\n", "rec1 a b\nrec2 c\n", "rec2 c\nrec1 a b\n"])
+def test_lines_with_tags(hyps, tool, tmp_path):
+    """As `make-ogg-zip` reads them. Tags are no words, and say which lines belong together."""
+    (tmp_path / "hyps.txt").write_text(hyps)
+    (tmp_path / "refs.txt").write_text("rec1 a b\nrec2 c\n")
+    status, out, err = tool("score", tmp_path / "hyps.txt", tmp_path / "refs.txt", "--tagged")
+    assert (status, err) == (0, "")
+    assert "WER 0.00% (0 errors: 0 substitutions, 0 deletions, 0 insertions; 3 words)" in out
+    _, _, err = tool("score", tmp_path / "hyps.txt", tmp_path / "refs.txt")
+    assert "begins with another word, such as 'rec1'" in err
+    assert "'--tagged'" in err
+
+
+def test_data_in_place_of_references(tool, tmp_path):
+    (tmp_path / "text.txt").write_text("a b\nc\n")
+    (tmp_path / "words.txt").write_text("['a', 'b', 'c']")
+    (tmp_path / "hyps.txt").write_text("a b\nd\n")
+    (tmp_path / "my.config").write_text(
+        "#!rnn.py\n"
+        f"vocab = {{'class': 'Vocabulary', 'vocab_file': {str(tmp_path / 'words.txt')!r}, 'unknown_label': None}}\n"
+        f"dev = {{'class': 'LmDataset', 'corpus_file': {str(tmp_path / 'text.txt')!r}, 'orth_vocab': vocab}}\n"
+    )
+    status, out, _ = tool("score", tmp_path / "hyps.txt", tmp_path / "my.config", "--dataset", "dev", "--key", "data")
+    assert status == 0
+    assert "WER 33.33%" in out
+    err = tool("score", tmp_path / "hyps.txt", tmp_path / "my.config")[2]
+    assert "is a config. Say with '--dataset' which of its data has the references." in err
+
+
+def test_misspelt_option_says_what_may_be_meant(tool, files, capsys):
+    for option, said in (("--metrics", "error: unrecognized arguments: --metrics bleu.\n  Did you mean '--metric'? "),
+                         ("--q", "error: unrecognized arguments: --q bleu.\n  '")):  # fmt: skip
+        with pytest.raises(SystemExit):
+            tool("score", files / "hyps.txt", files / "refs.txt", option, "bleu")
+        assert capsys.readouterr().err.startswith(said)

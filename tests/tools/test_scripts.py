@@ -86,3 +86,10 @@ def test_all_scripts_are_documented():
         line.split("|")[1].strip(" `"): line.split("|")[2].strip() for line in lines if line.startswith("| `")
     }
     assert documented == {f"{name}.py": load_tool(name).__doc__.split("\n")[0] for name in NAMES}
+
+
+def test_a_config_that_would_be_taken_for_another_argument(tool, tmp_path):
+    (tmp_path / "my.config").write_text("#!rnn.py\n")
+    status, _, err = tool("torch_export_to_onnx", tmp_path / "my.config", tmp_path / "new.onnx")
+    assert status == 1
+    assert err.startswith(f"error: too few arguments: {str(tmp_path / 'my.config')!r} would be 'checkpoint'.")

@@ -108,3 +108,17 @@ def test_options_need_one_kind_of_mark():
     with pytest.raises(UserError, match="give one of 'label_postfix_merge_symbol'"):
         BpeOpts()
     assert BpeOpts("@@") == POSTFIX
+
+
+def test_special_labels_stay_as_they_are(tmp_path):
+    codes = write_codes(tmp_path / "codes", "< u", "l o")
+    encoder = StandardBytePairEncoder(codes, special_labels=["<unk>"])
+    assert encoder.segment_sentence("<unk> <unk lo") == ["<unk>", "<u@@", "n@@", "k", "l@@", "o"]
+    sampling = SamplingBytePairEncoder(
+        labels=["<@@", "unk@@", ">"],
+        breadth_prob=0.0,
+        rnd=numpy.random.RandomState(1),
+        special_labels=["<unk>"],
+        opts=POSTFIX,
+    )
+    assert sampling.segment_sentence("<unk> <unkunk>") == ["<unk>", "<@@", "unk@@", "unk@@", ">"]

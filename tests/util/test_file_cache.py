@@ -157,3 +157,10 @@ def test_files_of_a_data_set(tmp_path):
     dataset.init_seq_order(epoch=1)
     assert dataset.num_seqs == 1
     assert os.path.exists(f"{tmp_path}/cache{tmp_path}/data.hdf")
+
+
+def test_sequences_are_not_copied(cache, original):
+    seqs = [{"data": numpy.zeros(3)}]
+    options, used = cache.handle_cached_files_in_config({"data": seqs, "files": [CachedFile(str(original))]})
+    assert options["data"] is seqs
+    assert options["files"] == used

@@ -80,7 +80,7 @@ def check_writable(filename: str | os.PathLike[str]) -> None:
             return
         tempfile.TemporaryFile(dir=_folder(os.path.realpath(filename))).close()
     except OSError as exc:
-        raise UserError(f"cannot write the file {os.fspath(filename)!r}: {exc.strerror}.") from exc
+        raise UserError(f"cannot write the file {os.fspath(filename)!r}: {_reason(exc, filename)}.") from exc
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
@@ -112,4 +112,10 @@ def _explain_failure(filename: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as exc:
         if exc.filename is not None and os.fspath(exc.filename) != os.fspath(filename) and ".tmp" not in exc.filename:
             raise  # the caller failed with another file
-        raise UserError(f"cannot write the file {os.fspath(filename)!r}: {exc.strerror}.") from exc
+        raise UserError(f"cannot write the file {os.fspath(filename)!r}: {_reason(exc, filename)}.") from exc
+
+
+def _reason(exc: OSError, filename: str | os.PathLike[str]) -> str | None:
+    folder = _folder(os.fspath(filename))
+    is_missing = exc.errno == errno.ENOENT and not os.path.exists(folder)
+    return f"there is no folder {folder!r}" if is_missing else exc.strerror

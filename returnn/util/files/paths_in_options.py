@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy
+
 _NO_PATHS = ("class", "name")
 _BUNDLE_ENDING = ".bundle"  # such a file has the path of another file in each line
 
@@ -14,9 +16,19 @@ def find_paths(options: Any) -> list[str]:
     """
     :param options: nested in any way: dicts, lists, text
     :return: what is the path of an existing file or folder, each once, in the order of the options. To be one, a text
-        has a slash or a dot: "train" is as a rule the name of something else.
+        has a slash or a dot: "train" is as a rule the name of something else. Sequences name no files.
     """
     return list(dict.fromkeys(_iter_paths(options)))
+
+
+def are_sequences(value: Any) -> bool:
+    """
+    :param value: some option
+    :return: whether it is the data itself, which can be long, and names no files: a list or tuple of dicts with
+        arrays, as `StaticDataset` takes it. The first one says so
+    """
+    first = value[0] if isinstance(value, list | tuple) and value else None
+    return isinstance(first, Mapping) and any(isinstance(entry, numpy.ndarray) for entry in first.values())
 
 
 def _iter_paths(value: Any) -> Iterator[str]:
@@ -24,6 +36,8 @@ def _iter_paths(value: Any) -> Iterator[str]:
         for key, entry in value.items():
             if key not in _NO_PATHS:
                 yield from _iter_paths(entry)
+    elif are_sequences(value):
+        return
     elif isinstance(value, list | tuple | set | frozenset):
         entries = sorted(value, key=str) if isinstance(value, set | frozenset) else value
         for entry in entries:

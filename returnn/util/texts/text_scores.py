@@ -9,6 +9,8 @@ from returnn.util.texts.corpus_bleu import corpus_bleu
 from returnn.util.texts.counted import counted, there_are
 from returnn.util.texts.word_errors import WordErrors, align, word_errors
 
+UNKNOWN_LABELS = ("<unk>", "<UNK>", "UNK", "[UNK]", "[UNKNOWN]", "⁇")  # as vocabularies and sentencepiece write them
+
 
 def check_metrics(names: Sequence[str], *, where: str) -> None:
     """:raises ConfigError: if a metric is not known"""
@@ -51,6 +53,7 @@ def score_lines(
             f"Each reference ends with {end!r}, and no hypothesis, which counts as an error. If it is the end of the "
             f"sequence, say so in the vocabulary: 'eos_label': {end!r}."
         )
+    yield from _of_unknown_words(hypotheses, references)
     missing = len(set(references) - set(hypotheses))
     if missing:
         yield f"{missing} of {counted(len(references), 'reference')} have no hypothesis, and do not count."
@@ -76,6 +79,23 @@ def _end_of_references(hypotheses: Mapping[str, str], references: Mapping[str, s
     if not found or any(text.split()[-1:] == [found] for text in hypotheses.values()):
         return None
     return found
+
+
+def _of_unknown_words(hypotheses: Mapping[str, str], references: Mapping[str, str]) -> Iterator[str]:
+    """:return: a line for each label of unknown words that references have: texts of a data set are made of labels"""
+    words = {tag: references[tag].split() for tag in hypotheses}
+    num_words = sum(map(len, words.values()))
+    for label in UNKNOWN_LABELS:
+        with_label = {tag: seq for tag, seq in words.items() if label in seq}
+        if not with_label:
+            continue
+        num_unknown = sum(seq.count(label) for seq in with_label.values())
+        pairs = [pair for tag, seq in with_label.items() for pair in align(hypotheses[tag].split(), seq)]
+        yield (
+            f"{label!r} stands for {num_unknown} of the {counted(num_words, 'word')} of the references, and "
+            f"counts as right where hypotheses have it, too: {pairs.count((label, label))} times. "
+            "To score against the words themselves, give a file with the texts as references."
+        )
 
 
 def alignment_text(hypothesis: list[str], reference: list[str]) -> str:

@@ -118,7 +118,7 @@ def test_files_of_others_stay(tmp_path):
 
 
 def test_errors_name_the_file(tmp_path):
-    with pytest.raises(UserError, match=r"cannot write the file '.*/missing/a': No such file or directory\."):
+    with pytest.raises(UserError, match=r"cannot write the file '.*/missing/a': there is no folder '.*/missing'\."):
         write_atomic(tmp_path / "missing" / "a", "")
 
 

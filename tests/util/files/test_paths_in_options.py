@@ -1,5 +1,7 @@
 """Which texts in options are paths."""
 
+import numpy
+
 from returnn.util.files.paths_in_options import find_paths
 
 
@@ -20,3 +22,12 @@ def test_bundle_files_name_more(tmp_path):
     bundle = tmp_path / "all.bundle"
     bundle.write_text(f"{tmp_path}/a.hdf\n\n{tmp_path}/missing.hdf\n")
     assert find_paths([str(bundle)]) == [str(bundle), f"{tmp_path}/a.hdf"]
+
+
+def test_sequences_name_no_files(tmp_path):
+    (tmp_path / "a.hdf").write_text("")
+    seqs = [{"data": numpy.zeros(3), "seq_tag": f"{tmp_path}/a.hdf"}] * 2
+    assert find_paths({"class": "StaticDataset", "data": seqs, "map": [{"file": f"{tmp_path}/a.hdf"}]}) == [
+        f"{tmp_path}/a.hdf"
+    ]
+    assert find_paths({"class": "StaticDataset", "data": tuple(seqs)}) == []

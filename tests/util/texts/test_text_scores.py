@@ -75,3 +75,13 @@ def test_what_cannot_be_scored():
         list(score_lines({}, {"a": ""}, ["wer"]))
     with pytest.raises(ConfigError, match=r"option 'x': there is no metric 'wre'\.\n  Did you mean 'wer'"):
         check_metrics(["wre"], where="option 'x'")
+
+
+def test_unknown_words_of_the_references_are_told():
+    refs = {"a": "the <unk> sat", "b": "<unk> <unk>", "c": "a cat"}
+    lines = list(score_lines({"a": "the <unk> sat", "b": "a <unk> cat"}, refs, ["wer"]))
+    assert lines[1] == (
+        "'<unk>' stands for 3 of the 5 words of the references, and counts as right where hypotheses have it, too: "
+        "2 times. To score against the words themselves, give a file with the texts as references."
+    )
+    assert len(list(score_lines({"a": "<unk>"}, {"a": "x"}, ["wer"]))) == 1

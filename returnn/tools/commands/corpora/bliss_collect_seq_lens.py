@@ -4,11 +4,12 @@ import argparse
 
 from returnn.datasets.util.bliss import iter_bliss
 from returnn.tools.bliss_segments import duration_of
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("bliss_filename", nargs="+", help="Bliss corpus files, may be compressed")
     parser.add_argument("--output", default="/dev/stdout", help="file for the dict: name of the segment to seconds")
     return parser

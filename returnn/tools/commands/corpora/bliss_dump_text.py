@@ -3,11 +3,12 @@
 import argparse
 
 from returnn.datasets.util.bliss import iter_bliss
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("xml", help="Bliss corpus file, may be compressed")
     return parser
 

@@ -6,6 +6,7 @@ from returnn.datasets.util.bliss import iter_bliss
 from returnn.tools.bliss_segments import joined_neighbours, sorted_by_time
 from returnn.util.errors import check_known
 from returnn.util.files.text_file import iter_lines
+from returnn.util.system.command_parser import CommandParser
 
 _SEPARATOR = ";"  # as in the lists of ConcatSeqsDataset
 _OUTPUT_TYPES = ("", "py")
@@ -13,7 +14,7 @@ _OUTPUT_TYPES = ("", "py")
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("bliss_filename", help="Bliss corpus file, may be compressed")
     parser.add_argument("--subset_segment_file", help="only those in this file, which has a name per line")
     parser.add_argument("--sort_by_time", action="store_true", help="in each recording")

@@ -18,12 +18,13 @@ from returnn.tools.ogg_zip import (
 )
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import iter_lines
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("bliss_filename", help="Bliss corpus file, may be compressed")
     parser.add_argument("--subset_segment_file", help="only those in this file, which has a name per line")
     parser.add_argument("--output", required=True, help="the archive, such as train.ogg.zip")
@@ -48,13 +49,13 @@ def main(args: argparse.Namespace) -> None:
         segments = [segment for segment in segments if segment.name in wanted]
     folder = tempfile.mkdtemp(prefix="bliss-to-ogg-zip-")
     try:
-        num, seconds = write_ogg_zip(segments, args.output, make_audio=_make_audio(args, segments), folder=folder)
+        contents = write_ogg_zip(segments, args.output, make_audio=_make_audio(args, segments), folder=folder)
     finally:
         if args.no_cleanup:
             print(f"converted files: {folder}")
         else:
             shutil.rmtree(folder)
-    print(f"wrote {args.output}: {counted(num, 'segment')}, {seconds / 3600:.3f} hours")
+    print(f"wrote {args.output}: {counted(contents.num, 'segment')}, {contents.seconds / 3600:.3f} hours")
 
 
 def _make_audio(args: argparse.Namespace, segments: Sequence[BlissSegment]) -> MakeAudio | None:

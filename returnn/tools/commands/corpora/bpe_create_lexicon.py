@@ -6,11 +6,12 @@ import gzip
 from returnn.datasets.util.vocab_file import labels_by_index, read_vocab_file
 from returnn.tools.bpe_lexicon import bpe_lexicon_xml
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--bpe_vocab", required=True, help="file with the BPE labels; '@@' at the end: a word goes on")
     parser.add_argument("--word_vocab", required=True, help="file with the words")
     parser.add_argument("--unk", help="label for words that cannot be split")

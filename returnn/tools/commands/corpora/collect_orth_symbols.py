@@ -11,13 +11,14 @@ from returnn.tools.bliss_segments import duration_of
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.files.text_file import iter_lines
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import hms
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("input", help="Bliss corpus, or text with a sentence per line; may be compressed")
     parser.add_argument("--output", help="file for the symbols, one per line")
     parser.add_argument("--dump_orth_syms", action="store_true", help="print all texts, too, with their symbols apart")

@@ -6,12 +6,13 @@ from collections import Counter
 from returnn.datasets.util.bliss import is_bliss_file, iter_bliss
 from returnn.datasets.util.lexicon import Lexicon
 from returnn.util.files.text_file import iter_lines
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("input", help="Bliss corpus, or text with a sentence per line; may be compressed")
     parser.add_argument("--dump_orth", action="store_true", help="print all texts, too")
     parser.add_argument("--lexicon", help="Bliss lexicon; words which are not in there are marked and counted")

@@ -8,6 +8,7 @@ from returnn.tools import state_tying
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 _ACTIONS = ("extract", "make")
@@ -15,7 +16,7 @@ _ACTIONS = ("extract", "make")
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, help="file of a config, for its datasets")
     parser.add_argument("--action", help="extract: from labels of a dataset; make: by a rule. Default: by the others")
     add_dataset(parser, help="It has labels of frames as 'classes'")

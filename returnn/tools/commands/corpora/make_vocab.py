@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
+from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.engine.hypothesis_files import words_of
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
 from returnn.tools.dataset_dump import Selection
@@ -10,11 +11,13 @@ from returnn.tools.seq_texts import seq_texts
 from returnn.tools.vocab_training import END, KINDS
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import iter_lines
+from returnn.util.system.command_parser import CommandParser
+from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         description=__doc__,
         epilog="It prints the options of the vocabulary, for `extern_data` and the data set. Among them, 'seq_postfix'"
         " puts the label of the end after each text, as language models and decoders need it; leave it out for CTC.",
@@ -36,7 +39,8 @@ def main(args: argparse.Namespace) -> None:
     if bool(args.text) == bool(args.dataset):
         raise UserError("one of the options '--text' and '--dataset' is required, for the texts.")
     options = KINDS[args.kind](_texts(args), args.output, args.size)
-    print(f'"vocab": {options}')
+    num_labels = Vocabulary.create_vocab(**options).num_labels
+    print(f'"vocab": {options}  # {counted(num_labels, "label", ",")}')
 
 
 def _texts(args: argparse.Namespace) -> Iterator[str]:

@@ -10,11 +10,12 @@ from returnn.engine.pretrain import pretrain_from_config
 from returnn.tools.batch_statistics import BatchStatistics
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
 from returnn.util.errors import UserError, check_known
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "returnn_config", help="file of a config, with the limits of batches")
     add_dataset(parser)
     parser.add_argument("--epoch", type=int, default=1, help="of the dataset")

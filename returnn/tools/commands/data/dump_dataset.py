@@ -6,11 +6,12 @@ import time
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
 from returnn.tools.dataset_dump import DUMP_TYPES, Dump, Selection, default_prefix, in_words, parse_lengths, parse_tags
 from returnn.util.numbers.stats import Stats
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "returnn_config", help="file of a config, or the dict of a dataset")
     add_dataset(parser)
     parser.add_argument("--epoch", type=int, default=1, help="of the dataset")
@@ -22,7 +23,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--get_num_seqs", action="store_true", help="only say how many sequences there are")
     types = "; ".join(f"{name}: {purpose}" for name, purpose in DUMP_TYPES.items())
     parser.add_argument("--type", default="stdout", help=types)
-    parser.add_argument("--key", default="data", help="data key for plots, lengths and statistics")
+    parser.add_argument("--key", help="data key for plots, lengths and statistics. Default: data, or the first one")
     parser.add_argument("--stdout_limit", type=float, help="number of values above which an array is shortened")
     parser.add_argument("--stdout_as_bytes", action="store_true", help="prints uint8 as bytes")
     parser.add_argument("--dump_prefix", default=default_prefix("dump-dataset"), help="of files")
@@ -47,8 +48,10 @@ def main(args: argparse.Namespace) -> None:
         print(sum(1 for _ in selection.seqs_of(dataset)))
         return
     stats = Stats() if args.stats or args.dump_stats else None
-    dump = Dump(args.type, args.key, args.dump_prefix, args.dump_postfix, args.stdout_limit, args.stdout_as_bytes)
+    keys = dataset.get_data_keys()
+    key = args.key or ("data" if "data" in keys else keys[0])
+    dump = Dump(args.type, key, args.dump_prefix, args.dump_postfix, args.stdout_limit, args.stdout_as_bytes)
     num_seqs = dump.run(dataset, selection, stats)
     if stats is not None:
-        stats.dump(output_file_prefix=args.dump_stats, stream_prefix=f"data {args.key!r} ")
+        stats.dump(output_file_prefix=args.dump_stats, stream_prefix=f"data {key!r} ")
     print(in_words(num_seqs, time.monotonic() - start))

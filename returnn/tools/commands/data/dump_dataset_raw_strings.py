@@ -6,12 +6,13 @@ from returnn.tools.command_line import add_config, add_dataset, init_config, ope
 from returnn.tools.dataset_dump import Selection
 from returnn.tools.seq_texts import seq_texts
 from returnn.tools.text_dict import write_text_dict
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "config", help="file of a config, or the dict of a dataset")
     add_dataset(parser)
     parser.add_argument("--startseq", type=int, default=0, help="first sequence")

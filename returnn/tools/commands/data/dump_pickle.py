@@ -7,11 +7,12 @@ import pickle
 from returnn.util.errors import UserError
 from returnn.util.files.restricted_pickle import load_plain_pickle
 from returnn.util.pprint import pprint
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("file", help="may be compressed by gzip")
     parser.add_argument("--trusted", action="store_true", help="also objects of any class; runs the code in the file")
     return parser

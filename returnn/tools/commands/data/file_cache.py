@@ -7,6 +7,7 @@ import time
 
 from returnn.util.errors import UserError
 from returnn.util.file_cache import FileCache
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import human_bytes_size
 
@@ -23,7 +24,7 @@ _CLEANUP_OPTIONS = (
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("action", choices=["info", "cleanup"], help="list the copies, or delete those not needed")
     parser.add_argument("--cache-dir", help="folder of the cache. Default: that of a config without file_cache_opts")
     parser.add_argument("--temp-dir", help="folder for temporary files, instead of TMPDIR; the cache is in there")

@@ -4,11 +4,12 @@ import argparse
 
 from returnn.datasets.hdf.hdf_writer import HDFDatasetWriter
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "config_file_or_dataset", help="file of a config, or the dict of a dataset")
     parser.add_argument("hdf_filename", type=str, help="of the new file")
     add_dataset(parser)

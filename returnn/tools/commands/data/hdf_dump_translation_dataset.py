@@ -3,12 +3,13 @@
 import argparse
 
 from returnn.tools.translation_hdf import Side, write_translation_hdf
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("-s", "--source_corpus", required=True, help="a sentence per line, words with spaces; or .gz")
     parser.add_argument("-t", "--target_corpus", required=True, help="the same, line by line its translation")
     vocab_help = "label per line, or Python dict, or .pkl; with factors, one per factor, with commas"

@@ -8,13 +8,14 @@ from returnn.engine.run.cleanup import CleanupPolicy, cleanup_policy, superfluou
 from returnn.tools.command_line import add_config, init_config
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import human_bytes_size
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     help = "file of a config, with 'model', 'learning_rate_file', 'cleanup_old_models'"
     add_config(parser, "config", help=help)
     parser.add_argument("--cwd", help="folder to start in")

@@ -8,11 +8,12 @@ from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, help="file of a config: its backend's library is built. Default: the one that needs no backend")
     parser.add_argument("--native_op", help="a kernel, such as lstm, that has to be in the library; all are built")
     parser.add_argument("--blas_lib", help="cannot be given: the kernels have their own products of matrices")

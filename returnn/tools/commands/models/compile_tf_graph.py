@@ -8,11 +8,12 @@ from returnn.tools.command_line import add_config, init_config
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "config", help="file of a config")
     parser.add_argument("--epoch", type=int, default=None, help="whose network. Default: 1")
     parser.add_argument("--train", type=int, default=0, choices=(0, 1, -1), help="1: training; -1: a placeholder says")

@@ -6,11 +6,12 @@ import numpy
 
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
 from returnn.tools.layer_outputs import SeqOutputs, layer_outputs, seq_range
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "returnn_config", help="file of a config; its option 'forward_output_layer' names the layer")
     add_dataset(parser)
     parser.add_argument("--epoch", type=int, default=1, help="of the dataset, and of the model")

@@ -8,11 +8,12 @@ from returnn.tools.command_line import add_config, add_dataset, init_config, ope
 from returnn.tools.layer_outputs import SeqOutputs, layer_outputs, reset_seq_order
 from returnn.util.errors import UserError
 from returnn.util.numbers.stats import Stats
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "returnn_config", help="file of a config")
     add_dataset(parser)
     parser.add_argument("--layer", required=True, help="name, such as encoder, or output/s inside of a loop")

@@ -5,11 +5,12 @@ import json
 
 from returnn.tools.command_line import add_config, init_config
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "returnn_config_file", help="file of a config")
     parser.add_argument("--epoch", type=int, default=1, help="whose network")
     parser.add_argument("--out", default="/dev/stdout", help="file for the JSON")

@@ -8,6 +8,7 @@ from returnn.engine.model_names import model_of_task
 from returnn.tools.command_line import add_config, init_config, required_file_of
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 _FORMAT_OF_SUFFIX = {"": "saved_model", ".pb": "frozen", ".tflite": "tflite"}
 _FORMATS_OF_OTHERS = (".onnx", ".pt", ".pth", ".h5", ".keras")
@@ -15,7 +16,7 @@ _FORMATS_OF_OTHERS = (".onnx", ".pt", ".pth", ".h5", ".keras")
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "config", help="file of a config")
     parser.add_argument("output", help="the new file or folder; by its suffix: .pb, .tflite, or none for a SavedModel")
     parser.add_argument("--checkpoint", help="with the parameters. Default: the newest one, or 'load_epoch'")

@@ -9,6 +9,7 @@ from returnn.tools.command_line import add_config, init_config, open_dataset
 from returnn.tools.layer_outputs import SeqOutputs, layer_outputs, reset_seq_order, seq_range
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.literal import literal_eval
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 _FORMATS = ("npy", "hdf")
@@ -17,7 +18,7 @@ _DEFAULT_LAYERS = ("att_weights",)
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "config_file", help="file of a config")
     parser.add_argument("--epoch", type=int, help="of the model. Default: the newest")
     parser.add_argument("--data", default="train", help="name of a dataset of the config, or a dict, or a HDF file")

@@ -7,11 +7,12 @@ from returnn.engine.learning_rate_file import is_learning_rate_file, read_learni
 from returnn.tools.best_epochs import best_epochs
 from returnn.tools.command_line import add_config, file_of, init_config
 from returnn.util.errors import UserError
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--learning-rate-file", help="default: that of the config")
     add_config(parser, "config", help="file of a config, or a learning rate file")
     parser.add_argument("--key", help="score to compare, such as dev_error. Default: dev_error, or dev_score, ...")

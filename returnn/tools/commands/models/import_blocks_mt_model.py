@@ -5,12 +5,13 @@ import argparse
 from returnn.tools.checkpoints.foreign import layers_of_blocks
 from returnn.tools.checkpoints.formats import Checkpoint, read_checkpoint, write_any_checkpoint
 from returnn.tools.checkpoints.names import rename
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("params", help="file of Blocks with all parameters, such as params.npz")
     parser.add_argument("output", help="the new checkpoint; its format is that of the suffix, see convert-checkpoint")
     help = "brick of an LSTM, brick of the linear map of its input, name of the layer; can be repeated"

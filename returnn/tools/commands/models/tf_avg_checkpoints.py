@@ -4,11 +4,12 @@ import argparse
 
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     help = "names without suffix, or epochs with --prefix; with commas or spaces"
     parser.add_argument("--checkpoints", nargs="+", default=[], help=help)
     parser.add_argument("--num_last_checkpoints", type=int, default=0, help="instead, so many of the newest ones")

@@ -8,12 +8,13 @@ from returnn.tools.command_line import add_file, required_file_of
 from returnn.tools.tensor_table import TensorInfo, parse_print_options, tensor_stats, tensor_table
 from returnn.util.errors import check_known
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.bool_text import to_bool
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_file(parser, "checkpoint", "--file_name", help="with or without suffix")
     parser.add_argument("--tensor_name", "--key", type=str, default="", help="print the values of this one")
     parser.add_argument(

@@ -4,11 +4,12 @@ import argparse
 
 from returnn.util.errors import check_known
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("file", help="event file")
     parser.add_argument("--tag", default="objective/loss", help="name of the values")
     return parser

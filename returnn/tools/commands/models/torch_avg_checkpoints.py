@@ -3,11 +3,12 @@
 import argparse
 
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--checkpoints", nargs="+", required=True, help="files, or parts of their names")
     parser.add_argument("--prefix", default="", help="before each name")
     parser.add_argument("--postfix", default="", help="behind each name, such as .pt")

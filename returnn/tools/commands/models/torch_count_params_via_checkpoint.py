@@ -4,12 +4,13 @@ import argparse
 
 from returnn.tools.command_line import add_file, required_file_of
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_file(parser, "checkpoint", "--file_name", help="file")
     parser.add_argument("--ignore-prefix", nargs="*", default=[], help="leave out names that begin with one of these")
     return parser

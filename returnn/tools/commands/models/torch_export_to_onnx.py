@@ -4,12 +4,13 @@ import argparse
 
 from returnn.tools.command_line import add_config, init_config, required_file_of
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "config", help="file of a config with 'get_model' and 'forward_step'")
     parser.add_argument("checkpoint", help="with the parameters")
     parser.add_argument("out_onnx_filename", help="the new file")

@@ -5,11 +5,12 @@ import argparse
 from returnn.tools.command_line import add_file, required_file_of
 from returnn.tools.torch_tensors import add_tensor_options, show_tensors
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_file(parser, "checkpoint", "--file_name", help="file")
     add_tensor_options(parser)
     parser.add_argument("--mmap", action="store_true", help="leave them in the file until they are needed")

@@ -8,11 +8,12 @@ from returnn.tools.command_line import add_config, init_config
 from returnn.tools.torch_tensors import add_tensor_options, show_tensors
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     help = "file of a config, which makes the model and the optimizer; of its checkpoints the newest, or 'load_epoch'"
     add_config(parser, "returnn_config", help=help)
     parser.add_argument("--cwd", help="folder to start in")

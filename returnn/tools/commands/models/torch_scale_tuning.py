@@ -9,6 +9,7 @@ from returnn.tools.text_dict import read_text_dict
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.python.optional_import import import_optional, import_part
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.system.picture import new_figure, save_figure
 
 _MODES = ("auto", "grid", "random")
@@ -17,7 +18,7 @@ _EDIT_DISTANCE = "edit_distance"
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     pairs = "names and values in turn, such as lm 0.5"
     parser.add_argument("--names", nargs="+", required=True, help="of the scores, such as am lm")
     parser.add_argument("--scores", nargs="+", required=True, help="a file for each: n-best lists of a search")

@@ -16,12 +16,13 @@ from returnn.tools.seq_texts import seq_texts
 from returnn.tools.text_dict import read_text_dict
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.word_errors import total_word_errors
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_file(parser, "hyps", "--hyps", help="Python dict file from tag to text, or to an n-best list of (score, text)")
     add_file(parser, "refs", "--refs", help="Python dict file from tag to text. Default: texts of the dataset")
     add_config(parser, help="file of a config, for its datasets")

@@ -6,12 +6,13 @@ from returnn.engine.net_dicts import NetDicts
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.tools.command_line import add_config, init_config, open_dataset
 from returnn.tools.search_scores import LoopOfSearch, record_search
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add_config(parser, "config", help="file of a config")
     parser.add_argument("--dataset", default="config:train", help="name of a dataset of the config, or a dict")
     parser.add_argument("--epoch", type=int, default=-1, help="of the model; -1 for the newest")

@@ -8,12 +8,13 @@ from returnn.datasets.util.vocab_file import labels_by_index, read_vocab_file
 from returnn.tools.recorded_search import Positions, describe_seq, draw_seq, recorded_seqs
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import iter_lines
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.system.picture import save_figure
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("hdf", help="file that debug-dump-search-scores wrote")
     parser.add_argument("--plot", action="store_true", help="also a picture per sequence, beside the file")
     parser.add_argument("--lexicon", help="vocabulary, for names of labels")

@@ -9,11 +9,12 @@ from returnn.tools.word_lattice import Scales, best_paths, parse_lattice
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import iter_lines
 from returnn.util.python.optional_import import import_part
+from returnn.util.system.command_parser import CommandParser
 
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         description=__doc__,
         epilog="Scores are natural logs: SCALE * acoustic + SCALE * language model + penalty per word.",
     )

@@ -1,22 +1,25 @@
 """
-`import tensorflow` says things that nobody asked for, on stderr, from its C++ code, which does not look at
-TF_CPP_MIN_LOG_LEVEL yet. Here they are left out, and all else that is written to stderr meanwhile goes on.
+`import tensorflow`, quick and quiet.
+
+It imports all of Keras, with matplotlib, which takes a third of its time, and which few need: here, it does so when
+`tf.keras` is used first. And it says things that nobody asked for, on stderr, from its C++ code, which does not look at
+TF_CPP_MIN_LOG_LEVEL yet: here they are left out, and all else that is written to stderr meanwhile goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from types import ModuleType
+
+from returnn.util.python.around_import import import_within
 
 _PACKAGE = "tensorflow"
+_KERAS_VARIABLE = "TF_USE_LEGACY_KERAS"
 _LEVEL_VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
 _ALL_LEVELS = "IWEF"  # info, warnings, errors, fatal errors
 _NOISE = [  # which has no level, or a wrong one
@@ -27,10 +30,9 @@ _NOISE = [  # which has no level, or a wrong one
 ]
 
 
-def make_tensorflow_import_quiet() -> None:
-    """From now on, `import tensorflow` writes no log below the level of TF_CPP_MIN_LOG_LEVEL."""
-    if _PACKAGE not in sys.modules and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+def make_tensorflow_import_quick() -> None:
+    """From now on, `import tensorflow` waits for no Keras, and writes no log below TF_CPP_MIN_LOG_LEVEL."""
+    import_within(_PACKAGE, _quick_and_quiet)
 
 
 @contextlib.contextmanager
@@ -77,31 +79,24 @@ def _grep(patterns: Sequence[str], stdout: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout, start_new_session=True)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow as it would be found otherwise, and has it loaded quietly."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != _PACKAGE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None and noise_of_import():
-            spec.loader = _QuietLoader(spec.loader)
-        return spec
+@contextlib.contextmanager
+def _quick_and_quiet() -> Iterator[None]:
+    noise = noise_of_import()
+    with _later_keras(), stderr_without(noise) if noise else contextlib.nullcontext():
+        yield
 
 
-class _QuietLoader(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        with stderr_without(noise_of_import()):
-            self._loader.exec_module(module)
+@contextlib.contextmanager
+def _later_keras() -> Iterator[None]:
+    """
+    TensorFlow imports at once what its variable names: the old Keras, if it is asked for. That is not there, and
+    which one `tf.keras` means is decided at its first use. Who sets the variable, or has the old Keras, gets that.
+    """
+    if _KERAS_VARIABLE in os.environ or importlib.util.find_spec("tf_keras") is not None:
+        yield
+        return
+    os.environ[_KERAS_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_KERAS_VARIABLE]

@@ -1,4 +1,4 @@
-"""What `import tensorflow` writes to stderr."""
+"""What `import tensorflow` writes to stderr, and that it waits for no Keras."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from returnn.util.system.quiet_import import noise_of_import
+from returnn.util.system.tensorflow_import import noise_of_import
 
 NOISE = [
     "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
@@ -25,7 +25,7 @@ WORDS = [
 
 def test_only_noise_is_left_out():
     code = (
-        "import os, sys\nfrom returnn.util.system.quiet_import import noise_of_import, stderr_without\n"
+        "import os, sys\nfrom returnn.util.system.tensorflow_import import noise_of_import, stderr_without\n"
         f"with stderr_without(noise_of_import()):\n    os.write(2, {chr(10).join([*NOISE, *WORDS, ''])!r}.encode())\n"
         "    print('from Python', file=sys.stderr)\nprint('afterwards', file=sys.stderr)"
     )
@@ -47,7 +47,7 @@ def test_warnings_are_shown_if_they_are_wanted(monkeypatch):
 @pytest.mark.parametrize("end", ["raise ValueError('broken')", "os.abort()"])
 def test_words_before_a_crash_are_shown(end):
     code = (
-        "import os\nfrom returnn.util.system.quiet_import import stderr_without\n"
+        "import os\nfrom returnn.util.system.tensorflow_import import stderr_without\n"
         f"with stderr_without(['^noise']):\n    os.write(2, b'noise\\nlast words\\n')\n    {end}\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -64,3 +64,19 @@ def test_tensorflow_is_imported_quietly():
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
     assert (result.stdout, result.stderr) == ("SourceFileLoader SourceFileLoader 1\n", "")
+
+
+def test_keras_is_imported_when_it_is_used():
+    code = (
+        "import os, sys\nfrom returnn.util.system.tensorflow_import import make_tensorflow_import_quick\n"
+        "make_tensorflow_import_quick()\nimport tensorflow as tf\n"
+        "assert 'keras' not in sys.modules and 'TF_USE_LEGACY_KERAS' not in os.environ\n"
+        "import returnn.tf.engine\nassert 'keras' not in sys.modules\n"
+        "from tensorflow.keras import layers\n"
+        "print(tf.keras.layers.Dense(3).units, tf.keras.__version__, layers.Dense(4).units, tf.losses.MeanSquaredError)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("3 3."), result.stdout
+    assert " 4 <class 'keras." in result.stdout
