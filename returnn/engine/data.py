@@ -13,7 +13,6 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.datasets.cached import CachedDataset
-from returnn.datasets.core.batch_arrays import check_shape_of_seq
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.registry import DatasetLike, get_dataset_class, init_dataset, init_dataset_via_str
 from returnn.datasets.util.data_description import described_with, is_described
@@ -102,12 +101,11 @@ def _make_dataset(
         return init_dataset_via_str(description, config, cache_byte_size, **options)
     if not isinstance(description, Mapping):
         return init_dataset(description)
-    options.update(description)
-    cls = get_dataset_class(options.get("class", ""))
+    cls = get_dataset_class(description.get("class", ""))
     if cache_byte_size and cls is not None and issubclass(cls, CachedDataset):
         options.setdefault("cache_byte_size", cache_byte_size)
     Dataset.kwargs_update_from_config(config, options)
-    return init_dataset(options)
+    return init_dataset(description, default_kwargs=options)
 
 
 def load_task_dataset(config: Config, option: str) -> Dataset:
@@ -187,21 +185,3 @@ def _dummy_description(config: Config, *, is_train: bool) -> dict[str, Any]:
     num_seqs = options.train_dummy_dataset_num_seqs if is_train else options.dummy_dataset_num_seqs
     templates = {key: Tensor(**{"name": key, **description}) for key, description in extern_data.items()}
     return {"class": "DummyGenericDataset", "data_template": templates, "num_seqs": num_seqs}
-
-
-def load_first_sequence(dataset: Dataset, templates: Mapping[str, Tensor]) -> None:
-    """
-    Loads all data of the first sequence, to see whether that works.
-
-    :param dataset: any
-    :param templates: by data key, which the data has to fit to; others may be any
-    :raises UserError: if it does not, such as for a word that is not in the vocabulary
-    """
-    dataset.init_seq_order(epoch=1)
-    if dataset.is_less_than_num_seqs(0):
-        dataset.load_seqs(0, 1)
-        for key in dataset.get_data_keys():
-            data = dataset.get_data(0, key)
-            if key in templates:
-                check_shape_of_seq(data, templates[key], key)
-    dataset.finish_epoch(free_resources=True)

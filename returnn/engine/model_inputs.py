@@ -165,7 +165,7 @@ def _as_array(item: Any, template: Tensor) -> numpy.ndarray:
 def _check_values(array: numpy.ndarray, template: Tensor) -> None:
     """:raises UserError: if there are no frames, or some that no data set would have"""
     if not array.size:
-        raise UserError(f"the input has no frames, but the shape {list(array.shape)}.")
+        raise UserError(f"it is empty: there are no frames or labels in it, the shape is {list(array.shape)}.")
     if array.dtype.kind == "f" and not numpy.isfinite(array).all():
         raise UserError(f"the input has values that are not finite, but the model expects {template}.")
 

@@ -15,6 +15,8 @@ from returnn.log import log
 from returnn.util.texts.text_scores import score_lines, without_end
 
 Result = TypeVar("Result")
+_FEW = 5  # may be the same by chance
+_MAX_CHARS = 60
 
 
 def print_scores(
@@ -55,6 +57,24 @@ def write_search_output(
     """
     write_hypotheses(filename, results, file_format)
     print(f"search: wrote {filename!r}, in the order of {corpus_order}", file=log.v1)
+
+
+def warn_of_same_hypotheses(results: Mapping[str, HypothesesPerLayer]) -> None:
+    """
+    Says that the model does not depend on its input yet. It has an error like one that is bad at each of them.
+
+    :param results: hypotheses by tag
+    """
+    if len(results) < _FEW or any(isinstance(hyp, dict) for hyp in results.values()):
+        return
+    texts = {words_of(best_hypothesis(hyp)) for hyp in results.values()}
+    if len(texts) == 1:
+        (text,) = texts
+        what = f"the same: {text[:_MAX_CHARS]!r}" if text.strip() else "empty"
+        log.print_warning(
+            f"all {len(results)} hypotheses are {what}. So are those of a model that is not trained enough, or that "
+            "has learned to ignore its input."
+        )
 
 
 class CorpusOrder:

@@ -34,6 +34,40 @@ def meta(tmp_path, **options):
     }
 
 
+def parallel(tmp_path, texts, **options):
+    """:return: dataset of two texts that are joined line by line"""
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["a", "b", "</s>"], "seq_postfix": [2]}
+    datasets = {}
+    for name, text in zip(("en", "de"), texts, strict=True):
+        (tmp_path / name).write_text(text)
+        datasets[name] = {"class": "LmDataset", "corpus_file": str(tmp_path / name), "orth_vocab": vocab, **options}
+    data_map = {"data": ("en", "data"), "classes": ("de", "data")}
+    return init_dataset({"class": "MetaDataset", "datasets": datasets, "data_map": data_map})
+
+
+def test_texts_that_are_joined_have_the_same_lines(tmp_path, capsys):
+    parallel(tmp_path, ["a\n\nb\n", "b\n \nb\n"])  # the same lines are empty
+    texts = ["a\nb\n\nb\n", "a\n\na\nb\n"]
+    with pytest.raises(DataError) as info:
+        parallel(tmp_path, texts)
+    assert str(info.value) == (
+        "MetaDataset: sequences of 'en' and 'de' are joined by their numbers, but number 1 is line 2 of 'en' and line "
+        "3 of 'de'.\n  Empty lines are left out. 'skip_empty_lines': False keeps them, in both."
+    )
+    dataset = parallel(tmp_path, texts, skip_empty_lines=False)
+    dataset.init_seq_order(epoch=1)
+    assert [list(features["classes"]) for _, features in seqs_of_epoch(dataset)] == [[0, 2], [2], [0, 2], [1, 2]]
+    assert "is a line missing?" not in capsys.readouterr().err
+
+
+def test_texts_of_other_numbers_of_lines_are_a_warning(tmp_path, capsys):
+    parallel(tmp_path, ["a\n", "a\nb\n"])
+    said = capsys.readouterr()
+    assert "'en' has 1 line of text, and 'de' has 2. The first ones of both are joined: is a line missing?" in (
+        said.out + said.err
+    )
+
+
 def test_meta_takes_each_key_from_its_dataset_and_the_order_of_one(tmp_path):
     dataset = init_dataset(meta(tmp_path))
     control = init_dataset(static(seq_ordering="random", partition_epoch=2))

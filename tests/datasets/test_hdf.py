@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import h5py
@@ -354,6 +356,25 @@ def test_files_that_cannot_be_read(tmp_path):
         assert f"File: {tmp_path / name}" in str(info.value)
 
 
+def test_text_in_place_of_an_hdf_file(tmp_path):
+    text = "ein Hund läuft\n" * 200
+    (tmp_path / "a.txt").write_bytes(text.encode("utf8"))
+    (tmp_path / "b.gz").write_bytes(gzip.compress(text.encode("utf8")))
+    (tmp_path / "c.hdf").write_bytes(b"HDF\r\n\x00\x01\x02" * 9)
+    (tmp_path / "d.hdf").write_bytes(b"")
+    for name, is_text in (("a.txt", True), ("b.gz", True), ("c.hdf", False), ("d.hdf", False)):
+        with pytest.raises(DataError, match="is no HDF file") as info:
+            read(tmp_path / name)
+        assert ("It is a text, for {'class': 'LmDataset'" in str(info.value)) == is_text
+
+
+def test_archive_in_place_of_an_hdf_file(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.txt", "[]")
+    with pytest.raises(DataError, match=r"is no HDF file.*\n.*\n  It is an archive.*'OggZipDataset', 'path': '.*zip'"):
+        read(tmp_path / "a.zip")
+
+
 def test_cut_file_is_an_error(tmp_path):
     filename = write_hdf(tmp_path / "a.hdf")
     content = Path(filename).read_bytes()
@@ -462,3 +483,11 @@ def test_words_are_bytes(tmp_path):
     with pytest.raises(UserError, match=r"'inputs' has texts in Unicode.*\n.*numpy.char.encode\(inputs, 'utf8'\)"):
         writer.insert_batch(words.astype(str), [2], ["a"])
     writer.close()
+
+
+def test_file_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"cannot write the file '.*/file/x.hdf': "):
+        SimpleHDFWriter(str(tmp_path / "file" / "x.hdf"), dim=3, ndim=2)
+    with pytest.raises(UserError, match=r"cannot write the file '/proc/x.hdf': "):
+        SimpleHDFWriter("/proc/x.hdf", dim=3, ndim=2)

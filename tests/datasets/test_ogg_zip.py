@@ -114,8 +114,11 @@ def test_several_archives_and_names(archive, tmp_path):
     dataset.init_seq_order()
     assert [tag for tag, _ in seqs_of_epoch(dataset)] == [f"seq{i}" for i in range(5)] + [f"other{i}" for i in range(5)]
     renamed = write_zip(tmp_path / "x.zip", name="y")
+    assert make(renamed).get_total_num_seqs() == 5
+    with zipfile.ZipFile(renamed, "a") as file:
+        file.writestr("z.txt", "[]")
     with pytest.raises(
-        UserError, match=r"x.zip' has no list 'x.txt', but y.txt.\n  Set the option 'content_name' to 'y'"
+        UserError, match=r"x.zip' has no list 'x.txt', but y.txt, z.txt.\n  Set the option 'content_name' to 'y'"
     ):
         make(renamed)
     dataset = make(renamed, content_name="y")
@@ -191,6 +194,11 @@ def error_of(func):
 
 def test_wrong_archive_is_named(tmp_path, archive):
     assert "Cannot open the archive" in error_of(lambda: make(str(tmp_path / "none.zip")))
+    (tmp_path / "sub").mkdir()
+    assert "'returnn tool make-ogg-zip' makes an archive" in error_of(lambda: make(str(tmp_path / "sub")))
+    (tmp_path / "sub" / "train.zip").touch()
+    assert "Files in it: '" in error_of(lambda: make(str(tmp_path / "sub")))
+    assert "Did you mean '" in error_of(lambda: make(str(tmp_path / "sub" / "trian.zip")))
     (tmp_path / "broken.zip").write_bytes((tmp_path / "train.ogg.zip").read_bytes()[:5000])
     assert "broken.zip' is no zip file, or is not complete" in error_of(lambda: make(str(tmp_path / "broken.zip")))
     path = tmp_path / "list.zip"
@@ -216,10 +224,12 @@ def test_wrong_recording_is_named(tmp_path):
         dataset.init_seq_order()
         return error_of(lambda: dataset.load_seqs(0, 1))
 
-    message = load(wav_bytes(sawtooth()), file="y.wav")
+    message = error_of(lambda: load(file="y.wav"))  # at once, as it may be the last one of an epoch
     assert f"OggZipDataset 'train': sequence 'y.wav': there is no file 'a/y.wav' in the archive '{path}'" in message
     assert f"File: y.wav in {path}" in message
-    assert "sequence 'x.wav': the audio file is empty" in load()
+    message = load()
+    assert "sequence 'x.wav': the audio file is empty" in message
+    assert message.count("sequence 'x.wav'") == 1
     assert "there is no label 'nine', and no 'unknown_label' is set" in load(wav_bytes(sawtooth()), text="nine")
 
 

@@ -47,5 +47,7 @@ def test_sequences_may_be_longer_in_later_epochs():
     ("value", "name"), [("many", "batch_size"), ([1, 2], "batch_size"), ({"data": "x"}, "max_seqs")]
 )
 def test_wrong_numbers(value, name):
-    with pytest.raises(ConfigError, match=rf"option '{name}': got .*, but expected a number, .*a dict: data key -> "):
+    with pytest.raises(
+        ConfigError, match=rf"option '{name}': got .*, but expected a number from 0 .*a dict: data key -> "
+    ):
         batch_limits(Config({name: value}), train=True)

@@ -70,6 +70,15 @@ def test_further_data_without_names():
     )
 
 
+@pytest.mark.parametrize("name", ["train", "dev"])
+def test_missing_option_of_a_data_set_names_what_the_config_gives(name):
+    parts = {"class": "MetaDataset", "data_map": {"data": ("a", "data")}, "datasets": {"a": {"class": "LmDataset"}}}
+    missing = {"class": "DummyDataset", "input_dim": 2, "output_dim": 3}
+    for data, given in ((missing, "input_dim, output_dim"), (parts, "none")):
+        with pytest.raises(ConfigError, match=rf"is missing\.\n  Given: {given}\.$"):
+            load_dataset(Config({name: data, "batching": "random"}), name)
+
+
 def test_data_as_function_or_text():
     assert lengths(load_dataset(Config({"train": lambda: DATA, "batching": "sorted"}), "train")) == sorted(LENGTHS)
     text = "DummyDataset:input_dim=2,output_dim=3,num_seqs=4"

@@ -224,7 +224,7 @@ def test_broken_file_is_an_error_and_runs_no_code(tmp_path, content, reason):
 
 def test_file_that_cannot_be_written(tmp_path):
     control = _control(learning_rate_file=str(tmp_path / "missing" / "newbob.data"))
-    with pytest.raises(UserError, match=r"cannot write the file '.*newbob\.data': No such file or directory\."):
+    with pytest.raises(UserError, match=r"cannot write the file '.*newbob\.data': there is no folder '.*missing'\."):
         control.save()
 
 

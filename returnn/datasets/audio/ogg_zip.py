@@ -60,6 +60,12 @@ class _Archive:
             raise UserError(f"{place} is not UTF-8: {exc}") from exc
 
 
+def _name_of_content(archive: ZipReader, name: str) -> str:
+    """:return: that of the archive, or of the only list in it: the file may have been renamed"""
+    lists = [other for other in archive.names() if other.endswith(".txt") and "/" not in other]
+    return lists[0].removesuffix(".txt") if f"{name}.txt" not in lists and len(lists) == 1 else name
+
+
 class OggZipDataset(SpeechDataset):
     """
     The archive `NAME.zip` has the file `NAME.txt`, a Python list with a dict for each recording:
@@ -100,7 +106,8 @@ class OggZipDataset(SpeechDataset):
         :param epoch_wise_filter: options of `EpochWiseFilter`. The length is in 1/100 seconds, or without audio, in
             characters
         :param resolve_symlink_for_name: `NAME` is that of the file behind a symbolic link
-        :param content_name: `NAME` in the archive, if it is another one than that of the archive
+        :param content_name: `NAME` in the archive, if it has several lists. Default: that of the archive, or of its
+            only list
         """
         super().__init__(audio=audio, targets=targets, epoch_wise_filter=epoch_wise_filter, **kwargs)
         self.paths = [path] if isinstance(path, str) else list(path)
@@ -116,6 +123,8 @@ class OggZipDataset(SpeechDataset):
             len(recordings), fixed_random_subset, seed=fixed_random_subset_seed, where=self.description
         )
         self._recordings = [recordings[i] for i in subset]
+        if self.feature_extractor:
+            self._check_files()
 
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
         return len(self._recordings)
@@ -135,15 +144,12 @@ class OggZipDataset(SpeechDataset):
             raise ConfigError(
                 f"{self.description}: option 'path' has no archive '{(without_zip or ['NAME'])[0]}.zip': {self.paths}."
             )
-        return [
-            _Archive(
-                name=content_name or name,
-                zip_path=zip_paths.get(name),
-                list_path=list_paths.get(name),
-                zip=ZipReader(zip_paths[name]) if name in zip_paths else None,
-            )
-            for name in {**zip_paths, **list_paths}
-        ]
+        archives = []
+        for name in {**zip_paths, **list_paths}:
+            reader = ZipReader(zip_paths[name]) if name in zip_paths else None
+            inner = content_name or (name if name in list_paths or reader is None else _name_of_content(reader, name))
+            archives.append(_Archive(inner, zip_paths.get(name), list_paths.get(name), reader))
+        return archives
 
     def _read_recordings(self, archive: _Archive) -> Iterator[_Recording]:
         text, place = archive.read_list()
@@ -192,11 +198,31 @@ class OggZipDataset(SpeechDataset):
         text = self._recordings[corpus_seq_idx].text
         return self.targets_post_process(text) if self.targets_post_process else text
 
+    def _check_files(self) -> None:
+        """:raises DataError: now, and not in the middle of an epoch, if an archive lacks the audio of a recording"""
+        there: dict[str, set[str]] = {}
+        for recording in self._recordings:
+            archive = recording.archive
+            assert archive.zip
+            if archive.name not in there:
+                there[archive.name] = set(archive.zip.names())
+            name = self._name_in_archive(recording)
+            if name not in there[archive.name]:
+                raise DataError(
+                    f"there is no file {name!r} in the archive {archive.zip.filename!r}",
+                    dataset=self.description,
+                    seq=recording.tag,
+                    file=f"{recording.file} in {archive.zip.filename}",
+                )
+
+    def _name_in_archive(self, recording: _Recording) -> str:
+        prefix = f"{recording.archive.name}/" if self.zip_audio_files_have_name_as_prefix else ""
+        return f"{prefix}{recording.file}"
+
     def _audio_bytes(self, corpus_seq_idx: int) -> bytes:
         recording = self._recordings[corpus_seq_idx]
         assert recording.archive.zip
-        prefix = f"{recording.archive.name}/" if self.zip_audio_files_have_name_as_prefix else ""
-        return recording.archive.zip.read(f"{prefix}{recording.file}")
+        return recording.archive.zip.read(self._name_in_archive(recording))
 
     def _seq_len_func(self) -> GetSeqLen:
         if self.feature_extractor:

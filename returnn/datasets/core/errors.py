@@ -30,6 +30,8 @@ class DataError(UserError):
         :param file: where the data comes from, with the position in it, if known
         :param hint: what is possible
         """
+        if seq is not None:
+            problem = problem.replace(f"sequence {seq!r}: ", "")  # what reads audio names the sequence, too
         place = [f"data key {key!r}"] if key is not None else []
         place += [f"sequence {_shortened(seq)!r}"] if seq is not None else []
         end = "" if problem.endswith(("?", ".")) else "."  # a hint in it may be a sentence

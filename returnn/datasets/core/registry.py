@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from returnn.config import Config, get_global_config
@@ -129,7 +129,7 @@ def init_dataset(
     options = extend_dataset_dict_from_parent_dataset(options, parent_dataset)
     options, _ = get_instance(get_global_config(return_empty_if_none=True)).handle_cached_files_in_config(options)
     cls = _take_class(options)
-    return _construct(cls, options)
+    return _construct(cls, options, given=[name for name in kwargs if name != "class"])
 
 
 def init_sub_dataset(options: DatasetLike, parent: Dataset, *, key: str | None = None) -> Dataset:
@@ -138,9 +138,8 @@ def init_sub_dataset(options: DatasetLike, parent: Dataset, *, key: str | None =
     :param parent: the other one
     :param key: its name in there
     """
-    if isinstance(options, Mapping) and key is not None:
-        options = {"name": f"{parent.name}/{key}", **options}
-    dataset = init_dataset(options, parent_dataset=parent)
+    name = {"name": f"{parent.name}/{key}"} if isinstance(options, Mapping) and key is not None else {}
+    dataset = init_dataset(options, default_kwargs=name, parent_dataset=parent)
     if dataset is None:
         raise ConfigError(f"{parent.description}: the data set {key or ''!r} in it is empty.")
     parent.add_part(dataset)
@@ -157,7 +156,7 @@ def _take_class(options: DatasetDict) -> type[Dataset]:
     return cls
 
 
-def _construct(cls: type[Dataset], options: DatasetDict) -> Dataset:
+def _construct(cls: type[Dataset], options: DatasetDict, *, given: Sequence[str]) -> Dataset:
     where = f"class {cls.__name__!r}"
     if options.get("name"):
         where = f"data set {options['name']!r} ({where})"
@@ -170,7 +169,7 @@ def _construct(cls: type[Dataset], options: DatasetDict) -> Dataset:
     if missing:
         named = ", ".join(map(repr, missing))
         what = f"option {named} is missing" if len(missing) == 1 else f"options {named} are missing"
-        raise ConfigError(f"{where}: {what}.\n  Given: {', '.join(sorted(options)) or 'none'}.")
+        raise ConfigError(f"{where}: {what}.\n  Given: {', '.join(sorted(given)) or 'none'}.")
     try:
         dataset = cls(**options)
         dataset.initialize()

@@ -14,6 +14,9 @@ Only each `_BLOCK`-th start of a sequence is kept in memory. Lengths and tags ar
 
 from __future__ import annotations
 
+import codecs
+import zipfile
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +30,7 @@ from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.seq_order import IntArray
 from returnn.util.errors import UserError
+from returnn.util.files.text_file import open_maybe_gzip
 from returnn.util.numbers.numbers_dict import NumbersDict
 from returnn.util.texts.counted import counted
 
@@ -38,6 +42,7 @@ attr_digest = "digest"
 
 _BLOCK = 1024  # sequences
 _CACHED_BLOCKS = 64
+_BEGIN_BYTES = 1000
 _READ_BLOCK = 1 << 18  # sequences at once, for what needs all of them
 _MIN_DENSITY = 1 << 9  # one of so many tags has to be needed, to read a whole block of them
 
@@ -86,7 +91,8 @@ class HdfFile:
         except FileNotFoundError as exc:
             raise self._error("there is no such file") from exc
         except OSError as exc:
-            raise self._error(f"is no HDF file, or a damaged one ({str(exc).splitlines()[0]})") from exc
+            problem = f"is no HDF file, or a damaged one ({str(exc).splitlines()[0]})"
+            raise self._error(problem, hint=_hint_for_other_file(self.filename)) from exc
 
     def _require(self, name: str) -> Any:
         if name not in self.h5_file:
@@ -260,6 +266,25 @@ class HdfFile:
     def close(self) -> None:
         """Nothing can be read any more."""
         self.h5_file.close()
+
+
+def _hint_for_other_file(filename: str) -> str | None:
+    """:return: what reads a file that is none of HDF; None if it may be a damaged one"""
+    if zipfile.is_zipfile(filename):
+        return f"It is an archive. If it has audio or texts: {{'class': 'OggZipDataset', 'path': {filename!r}, ...}}."
+    if _is_text(filename):
+        return f"It is a text, for {{'class': 'LmDataset', 'corpus_file': {filename!r}, 'orth_vocab': ...}}."
+    return None
+
+
+def _is_text(filename: str) -> bool:
+    """:return: whether the file begins with text, maybe compressed"""
+    try:
+        with open_maybe_gzip(filename) as file:
+            begin = codecs.getincrementaldecoder("utf8")().decode(file.read(_BEGIN_BYTES))  # may end in a character
+    except (OSError, EOFError, zlib.error, UserError, UnicodeDecodeError):
+        return False
+    return bool(begin.strip()) and all(char.isprintable() or char.isspace() for char in begin)
 
 
 def open_hdf(filename: str) -> h5py.File:

@@ -27,7 +27,7 @@ from returnn.datasets.hdf.hdf_file import attr_digest, attr_inputPattSize, attr_
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.files.aside import mode_of_new, open_aside
-from returnn.util.files.atomic_file import sync_folder
+from returnn.util.files.atomic_file import check_writable, sync_folder
 from returnn.util.texts.counted import counted
 
 ExtraType: TypeAlias = "Mapping[str, tuple[int | None, int, str]]"
@@ -77,7 +77,7 @@ class HdfFileWriter:
                 f"HDF file {filename} exists already.\n  Remove it, or set extend_existing_file to add to it."
             )
         self.filename = filename
-        os.makedirs(os.path.dirname(os.path.abspath(filename)), exist_ok=True)
+        _check_writable(filename)
         self.tmp_filename: str | None = None
         self._raw: ForgivingFile | None = None
         if aside:
@@ -248,6 +248,15 @@ def _append_rows(array: Any, rows: Array) -> None:
     start = array.shape[0]
     array.resize(start + len(rows), axis=0)
     array[start:] = rows
+
+
+def _check_writable(filename: str) -> None:
+    """Makes the folder, and says now if no file can be written to it."""
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(filename)), exist_ok=True)
+    except OSError as exc:
+        raise UserError(f"cannot write the file {filename!r}: {exc.strerror}.") from exc
+    check_writable(filename)
 
 
 class SimpleHDFWriter:

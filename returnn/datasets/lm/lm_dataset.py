@@ -12,7 +12,7 @@ from returnn.config.current import current_config
 from returnn.datasets.core.corpus_dataset import CorpusDataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.errors import DataError
-from returnn.datasets.core.seq_order import GetSeqLen, SeqLens, SeqOrder
+from returnn.datasets.core.seq_order import GetSeqLen, IntArray, SeqLens, SeqOrder
 from returnn.datasets.util.lexicon import PhoneSeqGenerator
 from returnn.datasets.util.orth_symbols import SymbolTable
 from returnn.datasets.util.seq_lists import load_seq_list
@@ -245,6 +245,10 @@ class LmDataset(CorpusDataset):
         if self._tags:
             return super()._corpus_indices_of_tags(tags)
         return [self._line_of_tag(tag) for tag in tags]
+
+    def line_numbers(self) -> IntArray | None:
+        """:return: of each sequence, in its file, from 1; None if tags come from a `seq_list_file`"""
+        return None if self._tags else self._corpus.line_numbers()
 
     def _line_of_tag(self, tag: str) -> int:
         number = tag.removeprefix(self.tag_prefix)

@@ -13,6 +13,7 @@ from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import DatasetLike, init_sub_dataset
 from returnn.datasets.core.seq_order import SeqOrder
 from returnn.datasets.meta.mapped_keys import MappedKeysDataset
+from returnn.datasets.meta.same_lines import check_same_lines
 from returnn.datasets.meta.same_tags import CorpusWithTags, seqs_of_same_tags
 from returnn.datasets.util.seq_lists import load_python_data
 from returnn.log import log
@@ -69,6 +70,8 @@ class MetaDataset(MappedKeysDataset):
         self.seq_order_control_dataset = seq_order_control_dataset
         self.default_dataset_key = seq_order_control_dataset or next(iter(self.datasets))
         self._check_order_options()
+        if not seq_list_file:
+            check_same_lines(self.datasets, where=self.description)
         self.seq_list_original = self._load_seq_list(seq_list_file) if seq_list_file else None
         self.seq_list_ordered: dict[str, list[str]] | None = None
         self.tag_idx = {

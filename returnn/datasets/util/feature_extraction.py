@@ -13,6 +13,7 @@ from returnn.datasets.util import signal
 from returnn.datasets.util.audio_features import FEATURE_OPTIONS, FEATURES
 from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.signal import Floats
+from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.text_file import read_text
 from returnn.util.python.optional_import import import_optional
@@ -83,7 +84,7 @@ class ExtractAudioFeatures:
             that it has as arguments
         :param post_process: function of features (frames, dim), and those of `random_state` and `seq_name`
             that it has as arguments
-        :param sample_rate: in Hz; audio with another one is resampled
+        :param sample_rate: in Hz; audio with another one is resampled. By default it is not, and has other features
         :param num_channels: features are then (frames, channels, dim)
         :param peak_normalization: scale the audio so that its largest sample is 1
         :param preemphasis: subtract that times the sample before
@@ -110,6 +111,7 @@ class ExtractAudioFeatures:
         self.pre_process = pre_process
         self.post_process = post_process
         self.sample_rate = sample_rate
+        self._sample_rates: set[int] = set()  # of all audio so far
         self.peak_normalization = peak_normalization
         self.preemphasis = preemphasis
         self.num_dim = self._dim_of_frame() * (join_frames or 1)
@@ -157,6 +159,7 @@ class ExtractAudioFeatures:
         if self.sample_rate is not None and sample_rate != self.sample_rate:
             audio = signal.resample(audio, from_rate=sample_rate, to_rate=self.sample_rate)
             sample_rate = self.sample_rate
+        self._watch_sample_rate(sample_rate, seq_name)
         if self.pre_process:
             audio = _call(
                 self.pre_process, audio, sample_rate=sample_rate, random_state=self.random_state, seq_name=seq_name
@@ -169,6 +172,19 @@ class ExtractAudioFeatures:
         if self.random_permute_opts is not None:
             audio = _randomly_permuted(audio, self.random_permute_opts, self.random_state)
         return audio, sample_rate
+
+    def _watch_sample_rate(self, sample_rate: int, seq_name: str | None) -> None:
+        """Warns once: a filter, or a sample, is about something else with another rate, and no model can know that."""
+        if sample_rate in self._sample_rates:
+            return
+        if len(self._sample_rates) == 1:
+            (before,) = self._sample_rates
+            log.print_warning(
+                f"{_WHERE}: {_seq_text(seq_name)}: the audio has {sample_rate} Hz, that before {before} Hz, so that "
+                "equal sounds have other features.\n"
+                "  Set 'sample_rate' of the option 'audio', to which all audio is resampled then."
+            )
+        self._sample_rates.add(sample_rate)
 
     def _features_of_channel(self, audio: Floats, sample_rate: int) -> Floats:
         features = _call(
@@ -205,10 +221,12 @@ class ExtractAudioFeatures:
     def _check_channels(self, audio: Floats, seq_name: str | None) -> Floats:
         given = 1 if audio.ndim == 1 else audio.shape[1]
         if given != (self.num_channels or 1):
+            mix = "Mix the channels before, as by 'ffmpeg -i IN.wav -ac 1 OUT.wav'. "
             raise UserError(
                 f"{_WHERE}: {_seq_text(seq_name)}: the audio has {counted(given, 'channel')}, expected "
                 f"{self.num_channels or 1}.\n"
-                "  Set 'num_channels' of the option 'audio', or mix the channels before."
+                f"  {mix if self.num_channels is None else ''}'num_channels' of the option 'audio' says how many there"
+                " are, for features of each channel."
             )
         return audio[:, 0] if self.num_channels is None and audio.ndim == 2 else audio
 

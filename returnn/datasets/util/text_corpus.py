@@ -68,6 +68,10 @@ class TextCorpus:
         """:return: (lines,), in bytes. A view: do not write"""
         return numpy.frombuffer(self._lens, dtype="int64")
 
+    def line_numbers(self) -> numpy.typing.NDArray[numpy.int32]:
+        """:return: (lines,), in their files, from 1. A view: do not write"""
+        return numpy.frombuffer(self._line_nrs, dtype="int32")
+
     def _part(self, i: int) -> _Part:
         return next(part for part in reversed(self._parts) if part.first <= i)
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy
 import numpy.typing
 
+from returnn.datasets.util.unknown_labels import UnknownLabels
 from returnn.datasets.util.vocab_file import labels_by_index, read_literal_file, read_vocab_file, vocab_from_labels
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 from returnn.util.not_specified import NotSpecified
@@ -30,6 +31,7 @@ class Vocabulary:
     """Labels with the indices 0 to n - 1, and how text becomes a sequence of them. This one: words at white space."""
 
     fixed_options: ClassVar[tuple[str, ...]] = ()  # of the base, which the class sets itself
+    has_parts_of_words: ClassVar[bool] = False
     _classes: ClassVar[dict[str, type[Vocabulary]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -85,6 +87,7 @@ class Vocabulary:
             user_defined_symbols=user_defined_symbols,
         )
         self.seq_postfix = [self._special_id("seq_postfix", index) for index in seq_postfix or ()]
+        self._unknown_labels = self._new_unknown_labels()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.vocab_file!r}, num_labels={self.num_labels})"
@@ -196,6 +199,7 @@ class Vocabulary:
         """
         if self.unknown_label_id is not None:
             unknown = self.unknown_label_id
+            self._unknown_labels.add(seq, known=self._vocab)
             return [self._vocab.get(label, unknown) for label in seq]
         try:
             return [self._vocab[label] for label in seq]
@@ -301,6 +305,20 @@ class Vocabulary:
                 f"{self._name}: option {option!r}: there is no label {label!r}.{or_none}{self._nearest_labels(label)}"
             )
         raise ConfigError(f"{self._name}: option {option!r}: {label!r} is no index below {self.num_labels}.")
+
+    def _new_unknown_labels(self) -> UnknownLabels:
+        return UnknownLabels(
+            vocabulary=self._name,
+            unknown_label=str(self.unknown_label),
+            num_labels=self.num_labels,
+            has_parts_of_words=self.has_parts_of_words,
+        )
+
+    def _special_labels(self) -> frozenset[str]:
+        """:return: those that are no part of a word, such as "<unk>". As words of a text, they stand for themselves"""
+        ids = {self.unknown_label_id, self.bos_label_id, self.eos_label_id, self.pad_label_id}
+        ids.update(self.control_symbol_ids.values())
+        return frozenset(label for label, index in self._vocab.items() if index in ids)
 
     def _has_characters(self) -> bool:
         """:return: whether most labels have one character, all but special ones such as "</s>" """

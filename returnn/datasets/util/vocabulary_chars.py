@@ -14,6 +14,8 @@ from returnn.datasets.util.vocabulary_base import MaybeLabel, Vocabulary
 class CharacterTargets(Vocabulary):
     """Each character is a label. White space is one as any other."""
 
+    has_parts_of_words = True
+
     def __init__(
         self,
         vocab_file: str | None,

@@ -10,15 +10,21 @@ import numpy
 import numpy.typing
 
 from returnn.datasets.util.vocabulary_base import Label, Vocabulary
+from returnn.log import log
 from returnn.util.bpe import BpeOpts, BpePostMergeSymbol, SamplingBytePairEncoder, StandardBytePairEncoder
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.not_specified import NotSpecified
 from returnn.util.python.optional_import import import_optional
 from returnn.util.texts.counted import there_are
 
+_NO_PIECE = "\ue000"  # for private use, so that no model has it
+_LEAST_COMMON_PART = 1 / 3  # of the labels that merges make
+
 
 class BytePairEncoding(Vocabulary):
     """Byte pair encoding with learned merges, as made by `subword-nmt`. Labels within a word end with `@@`."""
+
+    has_parts_of_words = True
 
     def __init__(self, vocab_file: str, bpe_file: str, seq_postfix: Sequence[int] | None = None, **kwargs: Any):
         """
@@ -27,7 +33,14 @@ class BytePairEncoding(Vocabulary):
         :param seq_postfix: indices that `get_seq` appends to each sequence
         """
         super().__init__(vocab_file, seq_postfix=seq_postfix, **kwargs)
-        self.bpe = StandardBytePairEncoder(bpe_codes_file=bpe_file, labels=self._vocab)
+        self.bpe = StandardBytePairEncoder(bpe_file, labels=self._vocab, special_labels=self._special_labels())
+        merged = self.bpe.merged_labels()
+        num_known = sum(label in self._vocab for label in merged)
+        if num_known < _LEAST_COMMON_PART * len(merged):  # of other texts: words fall into single characters then
+            log.print_warning(
+                f"{self._name} has {num_known} of the {len(merged)} labels that the merges of {bpe_file!r} make. "
+                "Do the two files belong together?"
+            )
 
     def get_seq(self, sentence: str) -> list[int]:
         return self.get_seq_indices(self.bpe.segment_sentence(sentence)) + self.seq_postfix
@@ -56,11 +69,13 @@ class SamplingBytePairEncoding(Vocabulary):
         prefix = NotSpecified.resolve(word_prefix_symbol, None)
         postfix = NotSpecified.resolve(label_postfix_merge_symbol, None if prefix else BpePostMergeSymbol)
         self.rnd = numpy.random.RandomState(0)
+        special_labels = self._special_labels()
         self.bpe = SamplingBytePairEncoder(
-            labels=self._labels_of_text(),
+            labels=[label for label in self._vocab if label not in special_labels],
             breadth_prob=breadth_prob,
             rnd=self.rnd,
             unknown_label=self.unknown_label,
+            special_labels=special_labels,
             opts=BpeOpts(label_postfix_merge_symbol=postfix, word_prefix_symbol=prefix),
         )
 
@@ -70,14 +85,11 @@ class SamplingBytePairEncoding(Vocabulary):
     def get_seq(self, sentence: str) -> list[int]:
         return self.get_seq_indices(self.bpe.segment_sentence(sentence)) + self.seq_postfix
 
-    def _labels_of_text(self) -> list[str]:
-        special = {self.unknown_label_id, self.bos_label_id, self.eos_label_id, self.pad_label_id}
-        special.update(self.control_symbol_ids.values())
-        return [label for label, index in self._vocab.items() if index not in special]
-
 
 class SentencePieces(Vocabulary):
     """A model of the package `sentencepiece`."""
+
+    has_parts_of_words = True
 
     def __init__(
         self,
@@ -134,6 +146,7 @@ class SentencePieces(Vocabulary):
         self.pad_label_id = self._optional_id(self.sp.pad_id())
         self.control_symbol_ids = self._special_ids("control_symbols", control_symbols)
         self.user_defined_symbol_ids = self._special_ids("user_defined_symbols", user_defined_symbols)
+        self._unknown_labels = self._new_unknown_labels()
 
     @property
     def labels(self) -> list[str]:
@@ -161,7 +174,17 @@ class SentencePieces(Vocabulary):
         self._spm.set_random_generator_seed(seed % 2**32)
 
     def get_seq(self, sentence: str) -> list[int]:
-        return [int(index) for index in self.sp.encode(sentence, out_type=int)]
+        if self.unknown_label is not None and self.unknown_label in sentence:  # as a word, it stands for itself
+            words = (_NO_PIECE if word == self.unknown_label else word for word in sentence.split())
+            return self._pieces_of(" ".join(words))
+        if self._unknown_labels.is_counting:  # the texts of unknown labels are what is written there
+            pieces = self.sp.encode(sentence, out_type=str, enable_sampling=False)
+            known = {piece for piece in pieces if self.sp.piece_to_id(piece) != self.unknown_label_id}
+            self._unknown_labels.add(pieces, known=known)
+        return self._pieces_of(sentence)
+
+    def _pieces_of(self, text: str) -> list[int]:
+        return [int(index) for index in self.sp.encode(text, out_type=int)]
 
     def get_seq_indices(self, seq: Sequence[str]) -> list[int]:
         return [int(self.sp.piece_to_id(label)) for label in seq]

@@ -7,6 +7,7 @@ import zipfile
 import zlib
 
 from returnn.util.errors import UserError
+from returnn.util.files.near_files import hint_for_missing_file
 
 
 class ZipReader:
@@ -39,7 +40,10 @@ class ZipReader:
             try:
                 self._zip = zipfile.ZipFile(self.filename)
             except OSError as exc:
-                raise UserError(f"Cannot open the archive {self.filename!r}: {exc.strerror or exc}.") from exc
+                hint = hint_for_missing_file(self.filename, is_wanted=lambda name: name.endswith(".zip"))
+                if not hint and os.path.isdir(self.filename):
+                    hint = "\n  'returnn tool make-ogg-zip' makes an archive of a folder with recordings."
+                raise UserError(f"Cannot open the archive {self.filename!r}: {exc.strerror or exc}.{hint}") from exc
             except zipfile.BadZipFile as exc:
                 raise UserError(f"The archive {self.filename!r} is no zip file, or is not complete: {exc}.") from exc
             self._pid = os.getpid()

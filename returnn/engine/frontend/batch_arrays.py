@@ -11,6 +11,7 @@ import numpy
 from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict
 from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.util.fits_to_data import check_fits_to_dataset
 from returnn.engine.training_position import BatchPosition
 from returnn.tensor import TensorDict
 from returnn.util.errors import ConfigError, nearest_hint
@@ -118,8 +119,5 @@ def needed_keys(dataset: Dataset, templates: TensorDict, *, with_targets: bool) 
         keys.append(key)
         if key in (SEQ_TAG_KEY, SEQ_IDX_KEY):
             continue
-        sparse, dim = dataset.is_data_sparse(key), dataset.get_data_dim(key)
-        if sparse != template.sparse or (template.dim is not None and dim != template.dim):
-            kind = "sparse" if sparse else "dense"
-            raise ConfigError(f"extern_data: {template}, but the data set has {key!r} as {kind} data of dim {dim}.")
+        check_fits_to_dataset(key, template, dataset)
     return keys

@@ -7,21 +7,22 @@ dims show within a second, also of a model that no memory would be enough for.
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.config import Config
 from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
-from returnn.engine.data import TASK_DATA, datasets_of_all_tasks, load_first_sequence
+from returnn.engine.data import TASK_DATA, datasets_of_all_tasks
 from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
+from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templates, place_that_needs_values
 from returnn.engine.hypothesis_files import check_file_format
+from returnn.engine.report.data_sample import load_sample, used_part
 from returnn.log import log
-from returnn.tensor import Tensor, TensorDict, batch_dim
+from returnn.tensor import TensorDict
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.python.optional_import import import_part
@@ -64,7 +65,7 @@ def _option_errors(config: Config) -> list[str]:
     is_error = not config.options.allow_unknown_options
     for text in [] if is_error else misspelt:
         log.print_warning(text)
-    for text in warnings_about(options.replaced, options.unread):
+    for text in warnings_about(options.replaced, options.unread, options.keys):
         log.print_warning(text)
     unsupported = [unsupported_text(name, config.options.backend) for name in options.unsupported]
     return [
@@ -92,22 +93,9 @@ def _choice_errors(config: Config) -> list[str]:
     return errors
 
 
-@contextlib.contextmanager
-def _with_number_of_sequences() -> Iterator[None]:
-    """A batch has some number of sequences, as in a run, where means over the batch need it."""
-    before = batch_dim.dyn_size_ext
-    batch_dim.dyn_size_ext = Tensor("batch:size", [], "int32")
-    try:
-        yield
-    finally:
-        batch_dim.dyn_size_ext = before
-
-
 def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> list[str]:
-    functions = ModelFunctions(config)
-    dtype = config.options.default_float_dtype or rf.get_default_float_dtype()
-    errors = []
-    with rf.backend_ctx("template"), rf.set_default_float_dtype_ctx(dtype), _with_number_of_sequences():
+    errors: list[str] = []
+    with on_templates(config) as functions:
         try:
             model = functions.make_model(epoch=1, step=0)
         except UserError as exc:
@@ -115,24 +103,47 @@ def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -
         looked_at.append("get_model")
         for line in describe_modules(model):
             print(line, file=log.v1)
-        if config.options.train_step is not None:
-            try:
-                ctx = functions.train_step(model, templates, train_flag=True, step=0, epoch=1)
-                looked_at.append("train_step")
-                for name, loss in ctx.losses.items():
-                    print(f"{'error' if loss.as_error else 'loss'} {name}: {_dims(loss.loss)}", file=log.v1)
-            except UserError as exc:
-                errors.append(f"train_step: {exc}")
-        if config.options.forward_step is not None:
-            try:
-                ctx = functions.forward_step(model, templates, step=0, epoch=1)
-                looked_at.append("forward_step")
-                for name, output in ctx.outputs.data.items():
-                    print(f"output {name}: {_dims(output)}", file=log.v1)
-            except UserError as exc:
-                errors.append(f"forward_step: {exc}")
-    rf.reset_run_ctx()
+        steps = {"train_step": _look_at_train_step, "forward_step": _look_at_forward_step}
+        for name, look_at in steps.items():
+            if getattr(config.options, name) is not None:
+                errors += _errors_of_step(name, lambda look_at=look_at: look_at(functions, model, templates), looked_at)
     return errors
+
+
+def _errors_of_step(name: str, look_at: Callable[[], None], looked_at: list[str]) -> list[str]:
+    try:
+        look_at()
+    except UserError as exc:
+        return [f"{name}: {exc}"]
+    except Exception as exc:
+        place = place_that_needs_values(exc)
+        if place is None:
+            raise
+        print(
+            f"{name}: not looked at. In {place.filename}, line {place.lineno}, {place.name}, it works on raw tensors, "
+            f"and a check has none ({type(exc).__name__}: {exc}).",
+            file=log.v1,
+        )
+        return []
+    looked_at.append(name)
+    return []
+
+
+def _look_at_train_step(functions: ModelFunctions, model: Any, templates: TensorDict) -> None:
+    ctx = functions.train_step(model, templates, train_flag=True, step=0, epoch=1)
+    for name, loss in ctx.losses.items():
+        print(f"{'error' if loss.as_error else 'loss'} {name}: {_dims(loss.loss)}", file=log.v1)
+
+
+def _look_at_forward_step(functions: ModelFunctions, model: Any, templates: TensorDict) -> None:
+    ctx = functions.forward_step(model, templates, step=0, epoch=1)
+    for name, output in ctx.outputs.data.items():
+        print(f"output {name}: {_dims(output)}", file=log.v1)
+    config = functions.config
+    for task, data in (("search", "search_data"), ("forward", "forward_data")):
+        has_callback = config.options.forward_callback is not None
+        if config.has(data) and not has_callback:
+            check_outputs_of_task(config, ctx.outputs, task)
 
 
 def _data_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> list[str]:
@@ -143,8 +154,10 @@ def _data_errors(config: Config, templates: TensorDict, looked_at: list[str]) ->
             if dataset is None:
                 continue
             needed_keys(dataset, templates, with_targets=name not in TASK_DATA)
-            load_first_sequence(dataset, templates.data)
-            looked_at.append(f"data {name!r}")
+            sample = load_sample(dataset, templates.data)
+            looked_at.append(f"data {name!r}: {sample.described()}")
+            used = used_part(config, name, sample)
+            errors += [f"{name}: {text}" for text in used.errors_of_common_dims(templates.data)]
         except UserError as exc:
             errors.append(f"{name}: {exc}")
     return errors

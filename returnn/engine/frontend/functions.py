@@ -108,12 +108,21 @@ class ModelFunctions:
             )
         return TensorDict(descriptions)
 
-    def _call(self, option: str, **arguments: Any) -> Any:
-        function = getattr(self.config.options, option)
+    def required(self, option: str) -> Callable[..., Any]:
+        """
+        :param option: such as "forward_step"
+        :return: the function
+        :raises ConfigError: if the config has none
+        """
+        function: Callable[..., Any] | None = getattr(self.config.options, option)
         if function is None:
             raise ConfigError(
                 f"option {option!r} is required for task {self.config.options.task!r}:\n  {_FORMS[option]}"
             )
+        return function
+
+    def _call(self, option: str, **arguments: Any) -> Any:
+        function = self.required(option)
         check_callable_with(option, function, arguments, form=_FORMS[option])
         if option == "get_model":
             return function(**arguments)

@@ -8,6 +8,7 @@ import numpy
 
 from returnn.config import Config
 from returnn.datasets.util.data_description import found_input
+from returnn.engine.frontend.on_templates import check_outputs
 from returnn.engine.frontend.outputs import HypothesesOutput
 from returnn.engine.frontend.tasks import make_engine
 from returnn.engine.hypothesis_files import best_hypothesis, with_words
@@ -58,11 +59,13 @@ class Model:
 
     def prepare(self, what: str) -> int | None:
         """
-        Nothing is left to load.
+        Sees that the model answers what is asked for, so that it is said before the first request comes.
 
         :param what: "search" or "forward"
         :return: epoch of the model
+        :raises ConfigError: if `forward_step` has no such output
         """
+        check_outputs(self.config, self._engine.runner.model, self._engine.runner.templates)
         return self._engine.epoch
 
     def close(self) -> None:

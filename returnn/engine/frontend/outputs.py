@@ -193,12 +193,7 @@ class HypothesesOutput(ForwardCallbackIface):
         """Adds a sequence."""
         check_known("output", self.name, outputs.data, where="option 'search_output_layer'")
         labels = outputs[self.name]
-        if labels.sparse_dim is None or not 1 <= len(labels.dims) <= 2:
-            raise ConfigError(
-                f"task 'search': the output {labels} has no hypotheses: it needs a sparse dim (the labels),"
-                " a dim of frames, and maybe one of a beam.\n"
-                "  `forward_step` marks it; `returnn.frontend.search` has searches, over labels or frames (CTC)."
-            )
+        check_hypotheses(labels)
         if len(labels.dims) == 1:
             self.results[seq_tag] = _text(labels, labels.raw_tensor)
             return
@@ -218,6 +213,22 @@ class HypothesesOutput(ForwardCallbackIface):
         ]
         best, *others = sorted(hypotheses, key=lambda pair: -pair[0])
         self.results[seq_tag] = [best, *(pair for pair in others if pair[0] > NEVER / 2)]
+
+
+def check_hypotheses(output: Tensor) -> None:
+    """
+    :param output: of `forward_step`, of a batch or of a sequence
+    :raises ConfigError: if it cannot be hypotheses
+    """
+    rest = [dim for dim in output.dims if dim != batch_dim]
+    if output.sparse_dim is None or not 1 <= len(rest) <= 2:
+        raise ConfigError(
+            f"option 'search_output_layer': the output {output} has no hypotheses: it needs a sparse dim (the labels),"
+            " a dim of frames, and maybe one of a beam.\n"
+            "  `forward_step` marks it; `returnn.frontend.search` has searches, over labels or frames (CTC).\n"
+            "  A model without a decoder, such as most language models, is scored by the task 'eval', and served with "
+            "web_server_output = 'forward'."
+        )
 
 
 def _text(template: Tensor, labels: Any) -> str:

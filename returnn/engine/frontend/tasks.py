@@ -17,7 +17,7 @@ from returnn.engine.hypothesis_files import Hypotheses, check_file_format
 from returnn.engine.output_statistics import OutputStatistics, analyzed_dataset, write_log_prior
 from returnn.engine.report.run_record import run_record
 from returnn.engine.run.unique_tags import check_new_tags
-from returnn.engine.search_results import CorpusOrder, print_scores, write_search_output
+from returnn.engine.search_results import CorpusOrder, print_scores, warn_of_same_hypotheses, write_search_output
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, make_engine, train
 from returnn.log import log
 from returnn.util.errors import ConfigError
@@ -98,6 +98,7 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
 
     _print_speed(model.forward(data, callback, report_prefix="search", on_batch=note))
     results = order.sorted(callback.results)
+    warn_of_same_hypotheses(results)
     if references is not None:
         print_scores(
             results,

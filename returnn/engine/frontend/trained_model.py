@@ -96,18 +96,23 @@ class TrainedModel:
             is_own=model.epoch is not None,
         )
         self.loaded_epoch = model.epoch
+        if not is_training and model.filename is None:
+            self._check_needs_no_model(config)
         print(f"model: {counted(self.runner.num_params, 'parameter', ',')}", file=log.v2)
 
     def _begin_task(self, config: Config) -> ModelToLoad:
         model = ModelToLoad(*model_of_task(config))
         self.epochs.current = model.epoch or 0
-        is_random = model.filename is None and not self.runner.is_preloaded(is_training=False)
+        return model
+
+    def _check_needs_no_model(self, config: Config) -> None:
+        """:raises ConfigError: if there are parameters, and nothing has given them values"""
+        is_random = self.runner.num_params > 0 and not self.runner.is_preloaded(is_training=False)
         if is_random and not config.options.allow_random_model_init:
             raise ConfigError(
                 f"there is no model to work on: {config.options.model!r} has no checkpoint.\n"
                 "  Train one, or set 'load' or 'load_epoch'; 'allow_random_model_init = True' works without."
             )
-        return model
 
     def close(self) -> None:
         """Ends everything that has to be ended."""

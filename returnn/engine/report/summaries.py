@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import sys
 import time
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_optional
 
 _FOLDER_NAME = "tensorboard"
+_WITHOUT_TENSORFLOW = "tensorboard.compat.notf"
 
 
 class Summaries:
@@ -133,8 +136,15 @@ class Summaries:
 
     def _open(self, folder: str, *, suffix: str) -> Any:
         """:return: a writer of a new file, whose name ends in this"""
+        _open_files_without_tensorflow()
         module = import_optional("tensorboard.summary.writer.event_file_writer", needed_for="option 'use_tensorboard'")
         return module.EventFileWriter(folder, filename_suffix=suffix)
+
+
+def _open_files_without_tensorflow() -> None:
+    """TensorBoard asks TensorFlow to open a file, unless it has this module: that takes seconds, and prints lines."""
+    if "tensorflow" not in sys.modules:
+        sys.modules.setdefault(_WITHOUT_TENSORFLOW, types.ModuleType(_WITHOUT_TENSORFLOW))
 
 
 def _by_tag(means: Mapping[str, float]) -> dict[str, float]:

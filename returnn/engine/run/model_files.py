@@ -19,6 +19,7 @@ from returnn.engine.run_lock import RunLock
 from returnn.log import log
 from returnn.util.errors import ConfigError
 from returnn.util.files.checkpoint_files import NewestIntact
+from returnn.util.files.checkpoint_names import get_checkpoint_filepattern
 from returnn.util.system.terminal import confirm
 from returnn.util.system.waiting import said_if_long
 from returnn.util.texts.counted import counted
@@ -112,6 +113,7 @@ class ModelFiles:
             if processes is not None:
                 processes.wait_for_all()  # until the first one has put the folder in order
             found = self._what_to_begin_with(config, may_be_unfinished=may_be_unfinished)
+        _warn_of_unused_models(config, found)
         if processes is not None:
             processes.check_agreement("the epoch to begin with", self.names.epochs.current)
         return found
@@ -192,6 +194,25 @@ class ModelFiles:
         num_bytes = sum(self.checkpoints.delete_checkpoint(checkpoints[epoch]) for epoch in epochs)
         if epochs:
             print(f"deleted {text}, {human_bytes_size(num_bytes)}", file=log.v3)
+
+
+def _warn_of_unused_models(config: Config, found: ModelToLoad) -> None:
+    """Says which options name a model that the training does not begin with."""
+    if found.epoch is None:
+        return
+    place = f"from {found.filename!r}" if found.filename else f"inside of epoch {found.epoch + 1}"
+    goes_on = f"the training goes on {place}"
+    load, load_epoch = config.options.load, config.options.load_epoch
+    if load and get_checkpoint_filepattern(load) != found.filename:
+        log.print_warning(
+            f"option 'load': {load!r} is not used, as {goes_on}. "
+            "'start_epoch = 1' begins with it, and writes over the models; another 'model' keeps them."
+        )
+    if load_epoch > 0 and load_epoch != found.epoch:
+        log.print_warning(
+            f"option 'load_epoch': {load_epoch} is not used, as {goes_on}. "
+            f"'start_epoch = {load_epoch + 1}' goes on after that epoch."
+        )
 
 
 def model_files_are_written(config: Config) -> bool:

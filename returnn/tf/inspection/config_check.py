@@ -13,13 +13,17 @@ from returnn.config import Config
 from returnn.config.device import asks_for_gpu
 from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks, load_first_sequence
+from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.net_diff import is_same_net
+from returnn.engine.report.data_sample import DataSample, load_sample, used_part
 from returnn.tf.engine.engine import Engine
+from returnn.tf.inspection.lengths import end_label_warnings, wrong_lengths
+from returnn.tf.inspection.loop_ends import end_warnings
 from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import has_search, unused_layers
 from returnn.tf.inspection.report import NetReport, error_text, inspect_network
+from returnn.tf.inspection.seen_targets import seen_target_warnings
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.losses import no_loss_text
 from returnn.tf.updater.optimizer_choice import choose_optimizer
@@ -35,6 +39,7 @@ class ConfigReport:
     seconds: dict[str, float] = field(default_factory=dict)  # by what they were spent on
     networks: list[NetReport] = field(default_factory=list)
     last_networks: list[NetReport] = field(default_factory=list)  # those of the last epoch
+    samples: dict[str, DataSample] = field(default_factory=dict)  # of data sets
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -83,6 +88,13 @@ def check_config(config: Config) -> ConfigReport:
     if config.options.check_data:
         with report.timed("data"):
             _check_data(config, report)
+    if report.networks:
+        extern_data = report.networks[0].network.extern_data
+        for net_dict in list(net_dicts.values())[-1:]:
+            report.warnings += end_warnings(net_dict, report.samples, extern_data)
+            report.warnings += seen_target_warnings(net_dict, extern_data)
+        compared = report.networks[0].network.notes.compared_dims
+        report.warnings += end_label_warnings(compared, list(report.samples.values()), extern_data.data)
     return report
 
 
@@ -134,7 +146,7 @@ def _check_options(config: Config, report: ConfigReport) -> None:
         report.add_error(f"config: {text}") if is_error else report.warnings.append(text)
     for error in [*map(unsupported_text, options.unsupported), *options.wrong]:
         report.add_error(error)
-    report.warnings += warnings_about(options.replaced, options.unread)
+    report.warnings += warnings_about(options.replaced, options.unread, options.keys)
     if config.has("num_epochs") and dataset_option(config, "train") is None:
         report.warnings.append("there is no 'train', the data to train on.")
     report.looked_at.append("options")
@@ -183,9 +195,10 @@ def _check_data(config: Config, report: ConfigReport) -> None:
         try:
             dataset = load()
         except (UserError, OSError) as exc:
-            report.add_error(error_text(exc))
+            text = error_text(exc)
+            is_named = text in report.errors or repr(name)[:-1] in text
+            report.add_error(text if is_named else f"data {name!r}: {text}")
             continue
-        report.looked_at.append(f"data {name!r}")
         num_errors = len(report.errors)
         if report.networks and dataset is not None:
             keys = used_keys if name not in TASK_DATA else used_keys.intersection(dataset.get_data_keys())
@@ -193,11 +206,18 @@ def _check_data(config: Config, report: ConfigReport) -> None:
         fits = bool(report.networks) and len(report.errors) == num_errors  # otherwise it is said already
         known = report.networks[0].network.extern_data.data if fits else {}
         templates = {key: known[key] for key in used_keys if key in known}
+        what = f"data {name!r}"
         if dataset is not None:
             try:
-                load_first_sequence(dataset, templates)
+                report.samples[name] = load_sample(dataset, templates)
+                what += f": {report.samples[name].described()}"
+                compared = report.networks[0].network.notes.compared_dims if fits else []  # in training, all losses
+                used = used_part(config, name, report.samples[name])
+                for error in wrong_lengths(compared, used, templates):
+                    report.add_error(f"data {name!r}: {error}")
             except (UserError, OSError) as exc:
                 report.add_error(f"data {name!r}: {error_text(exc)}")
+        report.looked_at.append(what)
 
 
 def _check_dims_of_data(

@@ -16,6 +16,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.inspection.found_layers import found_layers
 from returnn.tf.inspection.initial_values import infer_initial_values
+from returnn.tf.inspection.lengths import ComparedDims, compared_dims
 from returnn.tf.inspection.losses import check_loss
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.reuse_params import ReuseParams
@@ -56,6 +57,7 @@ class Notes:
     errors: dict[str, UserError] = field(default_factory=dict)  # by absolute name of the layer
     params: dict[str, ParameterTemplate] = field(default_factory=dict)  # by name of the variable
     made_up_lengths: list[Dim] = field(default_factory=list)
+    compared_dims: list[ComparedDims] = field(default_factory=list)
 
 
 class TemplateConstruction(Construction):
@@ -214,11 +216,12 @@ class TemplateNetwork(TFNetwork):
 
     def _note_wrong_losses(self) -> None:
         for found in found_layers(self):
-            if found.layer.loss is not None:
-                try:
+            try:
+                if found.layer.loss is not None:
                     check_loss(found.layer)
-                except UserError as exc:
-                    self.notes.errors[found.name] = exc
+                self.notes.compared_dims += compared_dims(found)
+            except UserError as exc:
+                self.notes.errors[found.name] = exc
 
 
 def _first_cause(exc: UserError) -> UserError:

@@ -180,7 +180,7 @@ def test_wrong_norm_file_is_named(tmp_path):
         (wav_bytes(numpy.zeros(0)), "sequence 'seq1': the audio has no samples"),
         (
             wav_bytes(numpy.zeros((10, 2))),
-            "sequence 'seq1': the audio has 2 channels, expected 1.\n  Set 'num_channels'",
+            "sequence 'seq1': the audio has 2 channels, expected 1.\n  Mix the channels before, as by 'ffmpeg",
         ),
     ],
 )
@@ -188,6 +188,17 @@ def test_wrong_audio_is_named(content, message):
     with pytest.raises(UserError, match=message) as error:
         ExtractAudioFeatures().get_audio_features_from_raw_bytes(content, seq_name="seq1")
     assert len(str(error.value).splitlines()) <= 5
+
+
+def test_another_sample_rate_is_said_once_where_it_matters(capsys):
+    for sample_rate in (None, RATE):
+        extractor = ExtractAudioFeatures(sample_rate=sample_rate)
+        for i, rate in enumerate([RATE, RATE, RATE // 2, RATE, RATE // 2]):
+            extractor.get_audio_features(sawtooth(), rate, seq_name=f"seq{i}")
+    out = "".join(capsys.readouterr())
+    assert out.count("WARNING") == 1
+    assert f"sequence 'seq2': the audio has {RATE // 2} Hz, that before {RATE} Hz" in out
+    assert "Set 'sample_rate' of the option 'audio'" in out
 
 
 def test_wrong_dim_after_post_process_is_named():

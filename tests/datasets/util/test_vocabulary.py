@@ -149,8 +149,8 @@ def test_sampling_is_repeated_by_its_seed(tmp_path):
 
 
 def test_sampling_never_draws_a_special_label(tmp_path):
-    labels = write(tmp_path / "vocab", "\n".join(["u", "u@@", "n@@", "k", "unk"]))
-    vocab = SamplingBytePairEncoding(labels, breadth_prob=0.0, unknown_label="unk")
+    labels = write(tmp_path / "vocab", "\n".join(["u", "u@@", "n@@", "k", "un@@"]))
+    vocab = SamplingBytePairEncoding(labels, breadth_prob=0.0, pad_label="un@@")
     assert vocab.get_seq_labels(vocab.get_seq("unk")) == "u@@ n@@ k"
 
 
@@ -316,3 +316,88 @@ def test_unknown_label_without_unknown_label_is_named(tmp_path):
     with pytest.raises(UserError, match="vocab': there is no label 'hause', and no 'unknown_label' is set") as error:
         vocab.get_seq("a hause")
     assert str(error.value).endswith("Did you mean 'house'?")
+
+
+def test_texts_that_do_not_fit_to_the_vocabulary_are_a_warning(tmp_path, capsys):
+    file = write(tmp_path / "vocab", "\n".join(["<unk>", "yes", "no"]))
+    vocab = Vocabulary(file, unknown_label="<unk>")
+    for _ in range(200):
+        vocab.get_seq("YES NO yes")
+    shown = capsys.readouterr()
+    text = shown.out + shown.err
+    assert f"vocabulary {file!r} has not 68 of the first 102 labels of the texts (66.7%): 'YES', 'NO'." in text
+    assert text.count("has not") == 1
+    fits = Vocabulary(file, unknown_label="<unk>")
+    for _ in range(200):
+        fits.get_seq("YES yes no")
+    assert "has not" not in "".join(capsys.readouterr())
+
+
+def warning_of(vocab, capsys, *sentences, num=200):
+    """:return: what is said of texts with these sentences"""
+    capsys.readouterr()
+    for i in range(num):
+        vocab.get_seq(sentences[i % len(sentences)])
+    return "".join(capsys.readouterr())
+
+
+def test_texts_that_parts_of_words_do_not_make_are_a_warning(tmp_path, capsys):
+    labels = write(tmp_path / "vocab", "\n".join(["<unk>", *"abcdef", *(f"{char}@@" for char in "abcdef")]))
+    codes = write(tmp_path / "codes", "#version: 0.2\na b\n")
+    kinds = (
+        {"class": "BytePairEncoding", "bpe_file": codes, "vocab_file": labels},
+        {"class": "CharacterTargets", "vocab_file": None, "labels": ["<unk>", *"abcdef "]},
+    )
+    for opts in kinds:
+        few = ["abc def fed cab bed", "abc def fed cab bed ö"]  # 3 % unknown
+        for sentences, part in ((few, "%)"), (["böd"], "(33.3%)"), (["abc", "def fed cab"], None)):
+            text = warning_of(Vocabulary.create_vocab(**opts, unknown_label="<unk>"), capsys, *sentences)
+            assert text.count("has not") == (part is not None)
+            assert (part or "") in text
+    words = Vocabulary(labels, unknown_label="<unk>")
+    assert "has not" not in warning_of(words, capsys, "a b unknown")
+
+
+def test_texts_that_sentence_pieces_do_not_make_are_a_warning(tmp_path, capsys):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    texts = ["the cat sat on the mat"] * 50
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=model, vocab_size=25, hard_vocab_limit=False, minloglevel=2
+    )
+    for options in ({}, {"enable_sampling": True, "add_eos": True}):
+        opts = {"class": "SentencePieces", "model_proto": model.getvalue(), **options}
+        assert "has not" not in warning_of(Vocabulary.create_vocab(**opts), capsys, texts[0])
+        text = warning_of(Vocabulary.create_vocab(**opts), capsys, "the кот sat")
+        assert text.count("has not") == 1
+        assert "'кот'" in text
+
+
+def test_sentence_pieces_of_texts_with_unknown_words():
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat on the mat unk"] * 50),
+        model_writer=model,
+        vocab_size=25,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    for options in ({}, {"add_bos": True, "add_eos": True, "reverse": True}):
+        vocab = Vocabulary.create_vocab(**{"class": "SentencePieces", "model_proto": model.getvalue(), **options})
+        for text in ("the {} sat", "{}", "{} {} the cat {}"):
+            labels = vocab.get_seq(text.replace("{}", "<unk>"))
+            assert labels == vocab.get_seq(text.replace("{}", "ю"))  # a character that it has not
+            assert labels.count(vocab.unknown_label_id) == text.count("{}")
+
+
+def test_merges_of_other_texts_are_a_warning(tmp_path, capsys):
+    labels = ["<unk>", *"abcd", *(f"{char}@@" for char in "abcd"), "ab@@", "abc", "cd"]
+    merges = {"own": ["a b", "ab c</w>", "c d</w>"], "other": ["b a", "ba d</w>", "d d</w>"]}
+    for name, lines in merges.items():
+        codes = write(tmp_path / name, "\n".join(["#version: 0.2", *lines]))
+        vocab_file = write(tmp_path / f"{name}.vocab", "\n".join(labels))
+        Vocabulary.create_vocab(vocab_file=vocab_file, bpe_file=codes, unknown_label="<unk>")
+        text = "".join(capsys.readouterr())
+        assert ("Do the two files belong together?" in text) == (name == "other")
+        assert ("has 0 of the 3 labels" in text) == (name == "other")

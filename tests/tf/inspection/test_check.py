@@ -3,6 +3,7 @@
 import copy
 import io
 
+import numpy
 import pytest
 import tensorflow as tf
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.console import Console
 import returnn.__main__ as rnn
 from returnn.config import Config, set_global_config
 from returnn.log import log
+from returnn.tensor import Dim, batch_dim
 from returnn.tf.inspection.config_check import check_config
 from returnn.tf.inspection.report import inspect_network
 from returnn.tf.inspection.table import print_table
@@ -73,7 +75,7 @@ def test_a_good_config_has_no_errors():
     assert report.errors == []
     assert report.warnings == []
     assert report.looked_at == [
-        "options", "optimizer", "network for training", "network for search", "data 'train'",
+        "options", "optimizer", "network for training", "network for search", "data 'train': all 2 sequences",
     ]  # fmt: skip
 
 
@@ -176,11 +178,206 @@ def test_a_broken_function_of_the_config_is_an_error_of_its_layer():
     assert errors_of(**config)[0].startswith("layer 'output'")
 
 
+def test_default_target_that_is_not_there():
+    output = {"class": "softmax", "loss": "ce", "from": "data"}
+    config = {"network": {"output": output}, "extern_data": {"data": {"dim": 9}, "labels": {"dim": 2, "sparse": True}}}
+    (error,) = [error for error in errors_of(**options(**config), check_data=False) if "layer" in error]
+    assert error == (
+        "layer 'output' (class 'softmax'): option 'target' is missing, what to compare with. By default, it is"
+        " 'classes', which is not in extern_data.\n  Possible: 'data', 'labels', or 'layer:' and the name of a layer."
+    )
+
+
+def test_default_target_inside_of_a_loop():
+    config = options(check_data=False)
+    del config["network"]["output"]["unit"]["prob"]["target"]
+    assert not errors_of(**config)
+    config["network"]["output"]["target"] = config["network"]["decision"]["target"] = "labels"
+    config["network"]["output"]["unit"]["output"]["target"] = "labels"
+    config["extern_data"]["labels"] = config["extern_data"].pop("classes")
+    assert any("Possible: 'data', 'labels', or 'layer:'" in error for error in errors_of(**config))
+
+
+def test_all_sequences_are_looked_at():
+    labels = [{"data": [1, 2, 0]}, {"data": [2, 0]}, {"data": [7, 0]}]
+    network = {"output": {"class": "softmax", "from": "data", "target": "data", "loss": "ce"}}
+    for dim, errors in ((8, 0), (5, 1)):
+        data = {"class": "StaticDataset", "data": labels, "output_dim": {"data": (dim, 1)}}
+        config = options(network=network, extern_data={"data": {"dim": dim, "sparse": True}}, train=data)
+        report = check_config(Config(config))
+        assert len(report.errors) == errors
+        assert ("data 'train': all 3 sequences" in report.looked_at) == (not errors)
+    assert "'seq-2'" in report.errors[0]
+    assert "label 7" in report.errors[0]
+
+
+def decoder_warnings(unit_of_end, last_label):
+    labels = [{"data": numpy.zeros((4, 9), "float32"), "classes": [1, last_label]}] * 2
+    data = {"class": "StaticDataset", "data": labels, "output_dim": {"data": (9, 2), "classes": (2, 1)}}
+    config = options(train=data)
+    unit = config["network"]["output"]["unit"]
+    unit.pop("end")
+    unit.update(unit_of_end)
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["</s>", "a"], "unknown_label": None, "eos_label": 0}
+    config["network"]["output"]["include_eos"] = True
+    config["extern_data"]["classes"] = {"vocab": vocab}
+    report = check_config(Config(config))
+    assert not report.errors
+    return report.warnings
+
+
+def test_search_that_never_ends_is_a_warning():
+    end = {"end": {"class": "compare", "from": "output", "value": 0}}
+    assert not decoder_warnings(end, last_label=0)
+    assert decoder_warnings(end, last_label=1) == [
+        "layer 'output/end' ends a search at label 0 ('</s>'), but no sequence of 'classes' ends with it "
+        "(data 'train': all 2 sequences). The option 'seq_postfix' of its vocabulary puts one there."
+    ]
+    (warning,) = decoder_warnings({"end": {"class": "compare", "from": "output", "value": 1}}, last_label=0)
+    assert warning.endswith("The vocabulary says that label 0 ('</s>') is the end.")
+    (warning,) = decoder_warnings({}, last_label=0)
+    assert warning.startswith("layer 'output' has no layer 'end', so hypotheses of a search are as long as the target")
+
+
+@pytest.mark.parametrize("loss", ["ce", "ctc"])
+def test_loss_on_what_is_no_probability_is_a_warning(loss):
+    output = {"class": "linear", "activation": None, "n_out": 3, "loss": loss, "from": "data", "target": "classes"}
+    (warning,) = check_config(Config(options(network={"output": output}, check_data=False))).warnings
+    assert warning.startswith("layer 'output' (class 'linear'): the loss takes probabilities, and 'activation' is None")
+    logits = {"input_type": "logits"} if loss == "ce" else {"output_in_log_space": True}
+    network = {"output": {**output, "loss_opts": logits}}
+    assert not check_config(Config(options(network=network, check_data=False))).warnings
+
+
+def aligned(num_labels, *, same_dim=False, downsampled=False, **more):
+    """:return: errors of a config whose third sequence has 6 frames and so many labels; others fit"""
+    lengths = {(4, 4): 0, (5, 5): 1, (6, num_labels): 2, (7, 7): 3}
+    seqs = [
+        {"data": numpy.zeros((frames, 9), "float32"), "classes": [1] * (-(-labels // 2) if downsampled else labels)}
+        for frames, labels in lengths
+    ]
+    data = {"class": "StaticDataset", "data": seqs, "output_dim": {"data": (9, 2), "classes": (2, 1)}}
+    time, own = Dim(None, name="time"), Dim(None, name="own")
+    extern_data = {
+        "data": {"dims": [batch_dim, time, Dim(9, name="feature")]},
+        "classes": {"dims": [batch_dim, time if same_dim else own], "sparse_dim": Dim(2, name="class")},
+    }
+    network = {
+        "slow": {"class": "pool", "mode": "max", "pool_size": [2], "padding": "same", "from": "data"},
+        "output": {
+            "class": "softmax", "from": "slow" if downsampled else "data", "loss": "ce", "target": "classes",
+        },
+    }  # fmt: skip
+    return errors_of(**{**options(train=data, network=network, extern_data=extern_data), **more})
+
+
+def test_labels_of_frames_that_are_too_many_or_too_few():
+    for kind in ({}, {"same_dim": True}, {"downsampled": True}):
+        assert aligned(6, **kind) == []
+        for wrong in (4, 8):
+            (error,) = aligned(wrong, **kind)
+            assert "In the sequence 'seq-2' (all 4 sequences): " in error.replace("in the", "In the")
+    (error,) = aligned(8, downsampled=True)
+    assert error == (
+        "data 'train': layer 'output' (class 'softmax'): loss 'ce': the target 'classes' needs as many labels as the "
+        "output has frames. In the sequence 'seq-2' (all 4 sequences): 4 labels; 3 frames."
+    )
+    assert aligned(8, max_seq_length={"classes": 7}) == []
+    assert len(aligned(8, max_seq_length={"classes": 8})) == 1
+
+
+def test_targets_of_ctc_that_are_too_long():
+    ctc = {"class": "softmax", "loss": "ctc", "target": "classes", "n_out": 3}
+    network = {"output": {**ctc, "from": "data"}}
+    assert aligned(4, network=network, max_seq_length={"classes": 3}) == []
+    (error,) = aligned(4, network=network, max_seq_length={"classes": 4})
+    assert error.endswith(
+        "loss 'ctc': the target 'classes' needs at least as many frames. In the sequence 'seq-0' and 1 other "
+        "(all 4 sequences): 4 labels, which need 7 with a blank between two of the same; 4 frames."
+    )
+    left_out = {"ctc_opts": {"ignore_longer_outputs_than_inputs": True}}
+    assert aligned(4, network={"output": {**ctc, "from": "data", "loss_opts": left_out}}) == []
+
+
+def test_targets_of_ctc_with_a_label_of_the_end():
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["</s>", "a"], "unknown_label": None, "eos_label": 0}
+    network = {"output": {"class": "softmax", "loss": "ctc", "target": "classes", "from": "data"}}
+    for last, num_warnings in ((0, 1), (1, 0)):
+        labels = [{"data": numpy.zeros((4, 9), "float32"), "classes": [1, last]}] * 2
+        data = {"class": "StaticDataset", "data": labels, "output_dim": {"data": (9, 2), "classes": (2, 1)}}
+        config = options(train=data, network=network)
+        config["extern_data"]["classes"] = {"vocab": vocab}
+        warnings = [text for text in check_config(Config(config)).warnings if "always ends with '</s>'" in text]
+        assert len(warnings) == num_warnings
+
+
+@pytest.mark.parametrize("source", ["data:source", "prev:output"])
+def test_ctc_in_a_loop_has_a_label_for_each_frame(source):
+    unit = {"output": {"class": "softmax", "loss": "ctc", "target": "classes", "n_out": 3, "from": source}}
+    for target in (None, "classes"):
+        network = {"output": {"class": "rec", "from": "data", "unit": unit, "target": target}}
+        (error,) = errors_of(**options(network=network))
+        assert error == (
+            "layer 'output/output' (class 'softmax'): loss 'ctc': in a loop, the target 'classes' is a label for each "
+            "frame, but CTC needs fewer labels than frames.\n"
+            "  Put a layer with this loss behind the loop, 'from' the output of the loop."
+        )
+
+
+def test_a_loss_on_sequences_needs_frames():
+    network = {
+        "mean": {"class": "reduce", "mode": "mean", "axes": "T", "from": "data"},
+        "output": {"class": "softmax", "from": "mean", "n_out": 3, "loss": "ctc", "target": "classes"},
+    }
+    (error,) = errors_of(**options(network=network))
+    assert error.startswith("layer 'output' (class 'softmax'): loss 'ctc': ")
+    assert error.endswith("has no time dim.")
+
+
+@pytest.mark.parametrize("loss_opts", [{}, {"label_smoothing": 0.1}, {"focal_loss_factor": 2.0}, {"use_fused": False}])
+def test_losses_in_templates(loss_opts):
+    config = options(check_data=False)
+    config["network"]["output"]["unit"]["prob"]["loss_opts"] = loss_opts
+    config["network"]["aux"] = {"class": "softmax", "from": "encoder", "n_out": 2, "loss": "ce", "loss_opts": loss_opts}
+    assert not errors_of(**config)
+
+
+SHIFT = {"class": "shift_axis", "axis": "T", "amount": 1, "pad_value": 0, "adjust_size_info": False, "from": "data"}
+ATTENTION = {"class": "self_attention", "num_heads": 1, "total_key_dim": 4, "n_out": 4, "from": "x"}
+LSTM = {"class": "rec", "unit": "lstm", "n_out": 4, "from": "x"}
+
+
+@pytest.mark.parametrize(
+    ("layers", "path"),
+    [
+        ({"before": SHIFT, "y": LSTM}, None),
+        ({"before": SHIFT, "y": {**ATTENTION, "attention_left_only": True}}, None),
+        ({"before": {"class": "copy", "from": "data"}, "y": LSTM}, "output <- y <- x <- before <- data"),
+        ({"before": SHIFT, "y": ATTENTION}, "output <- y <- x <- before <- data"),
+        ({"before": SHIFT, "y": {**LSTM, "direction": -1}}, "output <- y <- x <- before <- data"),
+        ({"before": SHIFT, "y": {"class": "copy", "from": ["x", "data"]}}, "output <- y <- data"),
+        ({"before": SHIFT, "y": {"class": "reduce", "mode": "mean", "axes": "F", "from": "x"}}, None),
+    ],
+)
+def test_a_language_model_that_sees_what_it_predicts(layers, path):
+    data = {"class": "StaticDataset", "data": [{"data": [1, 2, 0]}], "output_dim": {"data": (3, 1)}}
+    network = {
+        **layers,
+        "x": {"class": "linear", "activation": None, "n_out": 4, "from": "before"},
+        "output": {"class": "softmax", "from": "y", "target": "data", "loss": "ce"},
+    }
+    config = options(train=data, network=network, extern_data={"data": {"dim": 3, "sparse": True}})
+    warnings = [text for text in check_config(Config(config)).warnings if "sees the label" in text]
+    assert [text.partition("predicts: ")[2].partition(".")[0] for text in warnings] == ([path] if path else [])
+
+
 def test_data_that_does_not_fit():
     config = options(extern_data={"data": {"dim": 8}, "classes": {"dim": 2, "sparse": True}})
     (error,) = errors_of(**config)
-    assert error.startswith("data 'train': extern_data: 'data' [B,")
-    assert error.endswith("but the dataset has 'data' as dense data of dim 9.")
+    assert error == (
+        "data 'train': extern_data: 'data' has 8 features, but that of Task12AXDataset 'train' has 9 features.\n"
+        "  Data like that is {'data': {\"dim\": 9}} in 'extern_data'."
+    )
     assert errors_of(**config, check_data=False) == []
 
 
@@ -284,7 +481,7 @@ def test_table_and_exit_status(tmp_path, capsys):
     assert search.startswith(": what is different there\n")
     assert "output/prob       softmax               [B, beam(3), 2] " in search
     assert "encoder   " not in search
-    assert "looked at: options, optimizer, network for training, network for search, data 'train' (network " in out
+    assert "looked at: options, optimizer, network for training, network for search, data 'train': all " in out
     assert out.endswith("no errors\n")
 
 

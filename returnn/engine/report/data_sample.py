@@ -1,0 +1,184 @@
+"""The first sequences of a data set, loaded to see whether they fit to the config; as many as there is time for."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy
+
+from returnn.config import Config
+from returnn.datasets.core.batch_arrays import check_shape_of_seq
+from returnn.datasets.core.batch_generator import BatchLimits
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.dataset_seq import Array
+from returnn.tensor import Dim, Tensor
+from returnn.util.errors import ConfigError
+from returnn.util.numbers.numbers_dict import NumbersDict
+from returnn.util.texts.counted import counted
+
+_MOST_SEQS = 10_000
+_SHOWN_PART = 0.01  # of labels that are unknown
+_LIMIT_S = 3.0  # after which no further sequence is loaded
+
+
+@dataclass(frozen=True)
+class DataSample:
+    """What was seen of a data set."""
+
+    num_seqs: int
+    is_all: bool
+    last_labels: Mapping[str, frozenset[int]]  # by data key: what sequences end with
+    tags: Sequence[str] = ()
+    shapes: Mapping[str, Array] = field(default_factory=dict)  # by data key: [sequence, axis]
+    num_repeats: Mapping[str, Array] = field(default_factory=dict)  # of labels: how many are the same as the one before
+    unknown_parts: Mapping[str, float] = field(default_factory=dict)  # by data key: how many labels are the unknown one
+
+    def __str__(self) -> str:
+        """As `check` says it, e.g. "all 300 sequences"."""
+        return f"{'all' if self.is_all else 'the first'} {counted(self.num_seqs, 'sequence', ',')}"
+
+    def described(self) -> str:
+        """:return: as `str`, with the share of unknown labels where it is not small"""
+        shares = [f"{part:.1%} of {key!r} unknown" for key, part in self.unknown_parts.items() if part >= _SHOWN_PART]
+        return ", ".join([str(self), *shares])
+
+    def only(self, accepts: Callable[[NumbersDict], bool]) -> DataSample:
+        """
+        :param accepts: whether a sequence counts, by its lengths
+        :return: what was seen of those that do. How many were loaded stays the same
+        """
+        lengths = ({key: int(shapes[i, 0]) for key, shapes in self.shapes.items()} for i in range(len(self.tags)))
+        kept = [i for i, of_seq in enumerate(lengths) if accepts(NumbersDict(of_seq))]
+        return dataclasses.replace(
+            self,
+            tags=[self.tags[i] for i in kept],
+            shapes={key: shapes[kept] for key, shapes in self.shapes.items()},
+            num_repeats={key: repeats[kept] for key, repeats in self.num_repeats.items()},
+        )
+
+    def lengths(self, templates: Mapping[str, Tensor]) -> Iterator[tuple[str, Dim, Array]]:
+        """
+        :param templates: of the data
+        :return: data key, its dims of sequences, and how long these are in each sequence
+        """
+        for key, shapes in self.shapes.items():
+            if key in templates:
+                dims = [dim for dim in templates[key].dims if not dim.is_batch_dim()]
+                for axis, dim in enumerate(dims[: shapes.shape[-1]]):
+                    if dim.size is None:
+                        yield key, dim, shapes[:, axis]
+
+    def seqs(self, indices: Array) -> str:
+        """
+        :param indices: of sequences in the sample, at least one
+        :return: for people
+        """
+        more = f" and {counted(indices.size - 1, 'other')}" if indices.size > 1 else ""
+        return f"the sequence {self.tags[indices[0]]!r}{more} ({self})"
+
+    def errors_of_common_dims(self, templates: Mapping[str, Tensor]) -> Iterator[str]:
+        """
+        :param templates: of the data
+        :return: errors: data keys of the same time dim, with other lengths
+        """
+        first: dict[Dim, tuple[str, Array]] = {}
+        for key, dim, lengths in self.lengths(templates):
+            other, other_lengths = first.setdefault(dim, (key, lengths))
+            wrong = numpy.flatnonzero(other_lengths != lengths)
+            if wrong.size:
+                yield (
+                    f"extern_data: {other!r} and {key!r} have the same time dim, but other lengths in "
+                    f"{self.seqs(wrong)}: {other_lengths[wrong[0]]} and {lengths[wrong[0]]}."
+                )
+
+
+def load_sample(dataset: Dataset, templates: Mapping[str, Tensor]) -> DataSample:
+    """
+    Loads all data of the first sequences.
+
+    :param dataset: any
+    :param templates: by data key, which the data has to fit to; others may be any
+    :return: what was seen
+    :raises UserError: if a sequence does not fit, such as for a word that is not in the vocabulary
+    """
+    dataset.init_seq_order(epoch=1)
+    end = time.monotonic() + _LIMIT_S
+    tags: list[str] = []
+    seen = {key: _Seen(template) for key, template in templates.items()}
+    is_all = not dataset.is_less_than_num_seqs(0)
+    while not is_all and len(tags) < _MOST_SEQS and (not tags or time.monotonic() < end):
+        i = len(tags)
+        dataset.load_seqs(i, i + 1)
+        tags.append(dataset.get_tag(i))
+        for key, data in _data_of_seq(dataset, i, templates):
+            seen[key].add(data)
+        is_all = not dataset.is_less_than_num_seqs(len(tags))
+    dataset.finish_epoch(free_resources=True)
+    return DataSample(
+        len(tags),
+        is_all,
+        last_labels={key: frozenset(of_key.last_labels) for key, of_key in seen.items()},
+        tags=tags,
+        shapes={key: numpy.array(of_key.shapes) for key, of_key in seen.items() if of_key.shapes},
+        num_repeats={key: numpy.array(of_key.num_repeats) for key, of_key in seen.items() if of_key.num_repeats},
+        unknown_parts={key: of_key.num_unknown / max(of_key.num_labels, 1) for key, of_key in seen.items()},
+    )
+
+
+class _Seen:
+    """What sequences of a data key have."""
+
+    def __init__(self, template: Tensor) -> None:
+        self.shapes: list[tuple[int, ...]] = []
+        self.last_labels: set[int] = set()
+        self.num_repeats: list[int] = []
+        self.num_labels = 0
+        self.num_unknown = 0
+        self._is_sparse = template.sparse
+        self._unknown_label: int | None = getattr(template.vocab, "unknown_label_id", None)
+
+    def add(self, data: Array) -> None:
+        self.shapes.append(data.shape)
+        if self._is_sparse and data.ndim == 1:
+            self.last_labels.update(map(int, data[-1:]))
+            self.num_repeats.append(int((data[1:] == data[:-1]).sum()))
+        if self._unknown_label is not None:
+            self.num_labels += data.size
+            self.num_unknown += int((data == self._unknown_label).sum())
+
+
+def used_part(config: Config, name: str, sample: DataSample) -> DataSample:
+    """
+    :param config: its limits leave sequences out of `train` and `dev`
+    :param name: of the data set
+    :param sample: of it
+    :return: what is used
+    """
+    options = config.options
+    if name not in ("train", "dev") or not (options.max_seq_length or options.min_seq_length):
+        return sample
+    limits = BatchLimits.of(max_seq_length=options.max_seq_length, min_seq_length=options.min_seq_length)
+    return sample.only(limits.accepts_seq)
+
+
+def _data_of_seq(dataset: Dataset, seq_idx: int, templates: Mapping[str, Tensor]) -> Iterator[tuple[str, Array]]:
+    for key in dataset.get_data_keys():
+        data = dataset.get_data(seq_idx, key)
+        if key in templates:
+            check_shape_of_seq(data, templates[key], key)
+            _check_labels(data, templates[key], key, dataset.get_tag(seq_idx))
+            yield key, data
+
+
+def _check_labels(data: Array, template: Tensor, key: str, tag: str) -> None:
+    if not template.sparse or not template.dim or not data.size or data.dtype.kind not in "iu":
+        return
+    low, high = int(data.min()), int(data.max())
+    if low < 0 or high >= template.dim:
+        raise ConfigError(
+            f"extern_data: {key!r} has {counted(template.dim, 'label')}, from 0 to {template.dim - 1}, but the "
+            f"sequence {tag!r} has the label {low if low < 0 else high}."
+        )

@@ -1,0 +1,75 @@
+"""How searches of loops end: by a label that the model has learned to put at the end, or else never in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from returnn.engine.report.data_sample import DataSample
+from returnn.tf.network.extern_data import ExternData
+
+
+def end_warnings(
+    net_dict: Mapping[str, Any], samples: Mapping[str, DataSample], extern_data: ExternData
+) -> Iterator[str]:
+    """
+    :param net_dict: of a network
+    :param samples: of its data sets, by name
+    :param extern_data: knows names of labels
+    :return: what is wrong: loops that wait for a label which the targets never end with, and decoders without an end
+    """
+    for name, layer in _layers(net_dict):
+        unit = layer.get("unit")
+        if not isinstance(unit, Mapping):
+            continue
+        choices = {n: d for n, d in unit.items() if isinstance(d, Mapping) and d.get("class") == "choice"}
+        end = unit.get("end")
+        if choices and end is None and not layer.get("from") and isinstance(layer.get("target"), str):
+            yield (
+                f"layer {name!r} has no layer 'end', so hypotheses of a search are as long as the target "
+                f"{layer['target']!r}, which new inputs have not. Such a layer is "
+                f"{{'class': 'compare', 'from': {next(iter(choices))!r}, 'value': LABEL_OF_THE_END}}."
+            )
+        if isinstance(end, Mapping):
+            yield from _of_waiting(f"{name}/end", end, choices, samples, extern_data)
+
+
+def _of_waiting(
+    name: str,
+    end: Mapping[str, Any],
+    choices: Mapping[str, Mapping[str, Any]],
+    samples: Mapping[str, DataSample],
+    extern_data: ExternData,
+) -> Iterator[str]:
+    sources = [end.get("from")] if isinstance(end.get("from"), str) else list(end.get("from") or ())
+    label = end.get("value")
+    if end.get("class") != "compare" or end.get("kind", "equal") != "equal" or len(sources) != 1:
+        return
+    key = choices.get(sources[0], {}).get("target")
+    if not isinstance(label, int) or not isinstance(key, str):
+        return
+    seen = {data: sample for data, sample in samples.items() if sample.last_labels.get(key)}
+    if not seen or any(label in sample.last_labels[key] for sample in seen.values()):
+        return
+    vocab = extern_data.data[key].vocab if key in extern_data.data else None
+    named = f" ({vocab.labels[label]!r})" if vocab is not None and vocab.is_id_valid(label) else ""
+    data, sample = next(iter(seen.items()))
+    hint = "The option 'seq_postfix' of its vocabulary puts one there."
+    if vocab is not None and vocab.eos_label_id not in (None, label):
+        end_id = vocab.eos_label_id
+        hint = f"The vocabulary says that label {end_id} ({vocab.id_to_label(end_id)!r}) is the end."
+    yield (
+        f"layer {name!r} ends a search at label {label}{named}, but no sequence of {key!r} ends with it "
+        f"(data {data!r}: {sample}). {hint}"
+    )
+
+
+def _layers(net_dict: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """:return: name and description of all layers, also of those in others"""
+    for name, layer in net_dict.items():
+        if not isinstance(layer, Mapping):
+            continue
+        yield f"{prefix}{name}", layer
+        for inner in (layer.get("unit"), layer.get("subnetwork")):
+            if isinstance(inner, Mapping):
+                yield from _layers(inner, f"{prefix}{name}/")

@@ -1,0 +1,58 @@
+"""The first sequences of a data set, and whether they fit."""
+
+import pytest
+
+from returnn.config import Config
+from returnn.datasets.core.registry import init_dataset
+from returnn.datasets.util.vocabulary import Vocabulary
+from returnn.engine.report import data_sample
+from returnn.engine.report.data_sample import load_sample, used_part
+from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.util.errors import ConfigError
+
+LABELS = {"class": "StaticDataset", "data": [{"data": [1, 2]}, {"data": [7, 0]}], "output_dim": {"data": (10, 1)}}
+
+
+def template(dim):
+    return {"data": Tensor("data", dim=dim, sparse=True)}
+
+
+def test_sample():
+    sample = load_sample(init_dataset(LABELS), template(8))
+    assert (str(sample), sample.last_labels) == ("all 2 sequences", {"data": {2, 0}})
+
+
+def test_label_that_the_data_of_the_config_has_not():
+    with pytest.raises(ConfigError) as info:
+        load_sample(init_dataset(LABELS), template(7))
+    assert str(info.value) == (
+        "extern_data: 'data' has 7 labels, from 0 to 6, but the sequence 'seq-1' has the label 7."
+    )
+
+
+def test_of_much_data_there_is_a_part(monkeypatch):
+    monkeypatch.setattr(data_sample, "_MOST_SEQS", 1)
+    assert str(load_sample(init_dataset(LABELS), template(7))) == "the first 1 sequence"
+
+
+def test_lengths_of_a_common_dim():
+    time = Dim(None, name="time")
+    templates = {key: Tensor(key, dims=[batch_dim, time], dtype="int32", sparse_dim=Dim(9)) for key in ("a", "b")}
+    dims = {"a": (9, 1), "b": (9, 1)}
+    for last, errors in (([1, 1, 2], []), ([1], ["'seq-2' (all 3 sequences): 3 and 1."])):
+        seqs = [{"a": [1], "b": [2]}, {"a": [1, 2], "b": [3, 3]}, {"a": [3, 2, 1], "b": last}]
+        sample = load_sample(init_dataset({"class": "StaticDataset", "data": seqs, "output_dim": dims}), templates)
+        found = list(sample.errors_of_common_dims(templates))
+        assert [text.partition("in the sequence ")[2] for text in found] == errors
+        assert sample.num_repeats["b"].tolist() == [0, 1, len(last) // 3]
+        shorter = used_part(Config({"max_seq_length": {"a": 2}}), "train", sample)
+        assert (shorter.tags, str(shorter)) == (["seq-0", "seq-1"], "all 3 sequences")
+        assert not list(shorter.errors_of_common_dims(templates))
+        assert used_part(Config({"max_seq_length": {"a": 2}}), "eval", sample) is sample
+
+
+def test_share_of_unknown_labels():
+    vocab = Vocabulary.create_vocab(vocab_file=None, labels=["<unk>", "a", "b"], unknown_label="<unk>")
+    for labels, said in (([0, 1, 2, 1], "all 1 sequence, 25.0% of 'data' unknown"), ([1, 2], "all 1 sequence")):
+        dataset = init_dataset({"class": "StaticDataset", "data": [{"data": labels}], "output_dim": {"data": (3, 1)}})
+        assert load_sample(dataset, {"data": Tensor("data", sparse=True, vocab=vocab)}).described() == said
