@@ -20,7 +20,8 @@ from typing import Any
 
 import tensorflow as tf
 
-_SUBMODULES = ("nn", "math", "random", "train", "losses", "initializers", "linalg", "image", "summary", "test")
+_SUBMODULES = ("nn", "math", "random", "train", "linalg", "image", "summary", "test")
+_OF_KERAS = ("losses", "initializers")  # these come from Keras, whose import takes as long as half of TensorFlow
 
 
 @functools.cache
@@ -29,7 +30,33 @@ def add_tf1_names() -> None:
     _add(tf, tf.compat.v1)
     for name in _SUBMODULES:
         _add(getattr(tf, name), getattr(tf.compat.v1, name))
+    for name in _OF_KERAS:
+        setattr(tf, name, _ModuleOfKeras(getattr(tf, name), getattr(tf.compat.v1, name)))
     tf.where = _make_where(tf.where)
+
+
+class _ModuleOfKeras(ModuleType):
+    """A module that is imported, and gets the missing names, when it is used first."""
+
+    def __init__(self, today: ModuleType, old: ModuleType) -> None:
+        super().__init__(f"tensorflow.{old.__name__.rpartition('.')[2]}")
+        self.__dict__.update(_today=today, _old=old)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._complete(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._complete(), name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._complete())
+
+    def _complete(self) -> ModuleType:
+        today: ModuleType = self.__dict__["_today"]
+        old = self.__dict__.pop("_old", None)
+        if old is not None:
+            _add(today, old)
+        return today
 
 
 def _add(module: ModuleType, old: ModuleType) -> None:

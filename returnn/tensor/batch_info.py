@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from returnn.tensor._frontend import operations
 from returnn.tensor.dim import Dim
 from returnn.util.not_specified import NotSpecified
 
@@ -34,6 +35,21 @@ class SearchBeam:
         self.dependency = dependency
         self.name = name
         self._next_frame = _next_frame
+        self._dim: Dim | None = None
+
+    @classmethod
+    def of_dim(cls, dim: Dim) -> SearchBeam:
+        """:return: the hypotheses that this dim counts"""
+        beam = cls(dim.size or 0, name=dim.name)
+        beam._dim = dim
+        return beam
+
+    @property
+    def dim(self) -> Dim:
+        """The dim of the hypotheses: the same one for all tensors that get this beam."""
+        if self._dim is None:
+            self._dim = Dim(self.beam_size, name=self.name, kind=Dim.Types.Beam)
+        return self._dim
 
     def __repr__(self) -> str:
         return f"SearchBeam({self.name!r}, {self.beam_size})"
@@ -140,6 +156,12 @@ class PaddedDim(_DynamicDim):
 class PackedDim(_DynamicDim):
     """An axis with sequences of different lengths, of which only the valid frames were merged into the batch."""
 
+    @property
+    def size(self) -> Any:
+        """Number of valid frames of all sequences together."""
+        lengths = self.dim_tag.get_size_tensor()
+        return operations().reduce_sum(lengths, axis=lengths.dims).raw_tensor
+
 
 class BeamDim(VirtualDimBase):
     """The hypotheses of a search, merged into the batch."""
@@ -213,7 +235,10 @@ class BatchInfo:
     def dim(self) -> Any:
         """Number of entries, as number or raw scalar."""
         size: Any = 1
+        is_packed = any(isinstance(virtual_dim, PackedDim) for virtual_dim in self.virtual_dims)
         for virtual_dim in self.virtual_dims:
+            if is_packed and isinstance(virtual_dim, _GlobalPart):
+                continue  # its sequences are counted by their frames
             size = virtual_dim.size if isinstance(size, int) and size == 1 else size * virtual_dim.size
         return size
 
@@ -284,6 +309,15 @@ class BatchInfo:
         batch = BatchInfo(None, None)
         batch.virtual_dims = [dim for dim in self.virtual_dims if dim is not remove_dim]
         batch.batch_dim_tag = self.batch_dim_tag
+        return batch
+
+    def copy_of_dim(self, dim_tag: Dim) -> BatchInfo:
+        """:return: the same parts, as those of another dim: each merged dim has its own, although parts are shared"""
+        if self.batch_dim_tag is not None and self.batch_dim_tag == dim_tag:
+            return self
+        batch = BatchInfo(None, None)
+        batch.base, batch.virtual_dims = self.base, list(self.virtual_dims)
+        batch.batch_dim_tag = dim_tag
         return batch
 
     def copy_extend_with_packed_dim_tag(self, dim_tag: Dim, batch_major: bool) -> BatchInfo:

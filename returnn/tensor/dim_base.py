@@ -213,8 +213,7 @@ class DimBase:
         if name is None:
             base = self.get_same_base()
             name = dim_math.format_sum(base._expression, _inner_name) if base._expression else "unnamed"
-        for long, short in _SHORT_NAMES.items():
-            name = name.replace(long, short)
+        name = short_name(name)
         if self.size is not None:
             text = name if name == str(self.size) else f"{name}({self.size})"
         elif self.is_batch_dim():
@@ -266,6 +265,15 @@ class DimBase:
 
 
 _HASH_OF_ALL = 1
+
+
+def short_name(name: str) -> str:
+    """:return: name of a dim, as people see it"""
+    for long, short in _SHORT_NAMES.items():
+        name = name.replace(long, short)
+    return name
+
+
 _SHORT_NAMES = {"var:extern_data:": "", "extern_data:": ""}  # as the data is what a config talks about anyway
 
 

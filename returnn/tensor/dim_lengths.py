@@ -7,6 +7,7 @@ The lengths of a dim that was computed from others follow from those. What was c
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -193,7 +194,9 @@ class DimLengths(DimBase):
         if known is not None and known[0] is lengths:
             return known[1]
         has_value = lengths.raw_tensor is not None
-        with lengths.graph_of_value():
+        with lengths.graph_of_value():  # in a branch, the dim can have lengths of outside that are its own alone
+            is_valid_there = self.dyn_size_ext is lengths
+        with lengths.graph_of_value() if is_valid_there else contextlib.nullcontext():
             value = make()
             if not has_value or getattr(value, "raw_tensor", value) is not None:  # not if only dims are being inferred
                 self._keep(what, (lengths, value), in_scope=has_value)

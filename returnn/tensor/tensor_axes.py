@@ -32,6 +32,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor.dim import Dim, single_step_dim
+from returnn.tensor.dim_base import short_name
 from returnn.tensor.dim_types import DimKind
 from returnn.tensor.tensor_base import TensorBase
 from returnn.util.behavior_version import BehaviorVersion
@@ -164,8 +165,10 @@ class TensorAxes(TensorBase):
         return axes
 
     def get_spatial_batch_axes(self) -> list[int]:
-        """:return: all axes but batch and feature, counted with the batch axis"""
+        """:return: all axes but batch and feature, counted with the batch axis; also a feature axis of sequences"""
         feature_axis = self.feature_dim_axis
+        if feature_axis is not None and (feature_axis == self.time_dim_axis or self.dims[feature_axis].size is None):
+            feature_axis = None
         return [i for i, d in enumerate(self.dims) if i != feature_axis and d.kind not in (DimKind.Batch, DimKind.Beam)]
 
     def get_dynamic_axes(self) -> list[int]:
@@ -297,7 +300,7 @@ _FIXED_WORDS: dict[str, Callable[[Any], list[int]]] = {
 def _list_names(dim: Dim) -> str:
     """:return: the names by which a description can find the dim, in lower case"""
     names = {name for d in (dim, dim.get_same_base()) for name in (d.name or d.short_repr(), *d.makers)}
-    return "\n".join(names).lower()
+    return "\n".join({*names, *map(short_name, names)}).lower()
 
 
 def _check_int_allowed(tensor: TensorAxes, axis: int, allow_int: bool | type[NotSpecified]) -> None:
@@ -327,4 +330,12 @@ def hint_for_missing_axis(tensor: TensorAxes, axis: AxisDescription) -> str:
     nearest = difflib.get_close_matches(wanted or "", dims, n=1)
     if nearest and nearest[0] == wanted:
         return f"A dim of the tensor is named {wanted!r} too, but it is another one."
-    return f"Did you mean {dims[nearest[0]]}?" if nearest else "It has just these dims."
+    if nearest:
+        return f"Did you mean {dims[nearest[0]]}?"
+    labels = getattr(tensor, "sparse_dim", None)
+    if isinstance(axis, Dim) and labels is not None and labels.dimension == axis.dimension:
+        return (
+            f"Its labels are of {labels}, another dim of that size. For labels of {axis}, it has to be "
+            "the 'sparse_dim', which `extern_data` sets for data."
+        )
+    return "It has just these dims."

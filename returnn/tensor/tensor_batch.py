@@ -42,7 +42,7 @@ class TensorBatch(TensorLengths):
             return self._beam
         beam_dims = [dim for dim in self.dims if dim.is_beam_dim()]
         if beam_dims:
-            return SearchBeam(beam_dims[-1].size or 0, name=beam_dims[-1].name)
+            return SearchBeam.of_dim(beam_dims[-1])
         axis = self.batch_dim_axis
         return None if axis is None else batch_info_of_dim(self.dims[axis]).beam
 
@@ -64,14 +64,23 @@ class TensorBatch(TensorLengths):
             raise DimError(f"{self}: has the beam {self.beam} already, cannot get {beam}.")
         rf = operations()
         batch = self.get_batch_dim_tag()
-        beam_dim = Dim(beam.beam_size, name=beam.name, kind=Dim.Types.Beam)
-        expanded = rf.expand_dim(self, beam_dim)
-        merged, _ = rf.merge_dims(expanded, dims=(batch, beam_dim), out_dim=batch * beam_dim)
+        expanded = rf.expand_dim(self, beam.dim)
+        merged, _ = rf.merge_dims(expanded, dims=(batch, beam.dim), out_dim=batch * beam.dim)
         new = merged.copy_with_batch_dim_axis(self.dims.index(batch))
         new._beam = beam
         own = self.batch
         new._batch = own.copy_extend_with_beam(beam) if own is not None else None
         return new
+
+    def with_own_beam(self, x: Self) -> Self:
+        """:return: another tensor, with its values repeated for each hypothesis, if the own batch axis has these"""
+        axis = self.batch_dim_axis
+        if axis is None or self.beam is None or self.dims[axis] in x.dims or not self.dims[axis].is_derived():
+            return x
+        return x.copy_extend_with_beam(self.beam) if x.have_batch_axis() else x
+
+    def lengths_of_axis(self, axis: int) -> Any:
+        return self.with_own_beam(super().lengths_of_axis(axis))
 
     def copy_merge_into_batch(self, axes: Sequence[int]) -> Self:
         """
@@ -99,7 +108,7 @@ def batch_info_of_dim(dim: Dim) -> BatchInfo:
             size = part.get_dim_value() if part.dyn_size is not None else part.size
             info = BatchInfo.make_global_batch_info(-1 if size is None else size)
         elif part.is_beam_dim():
-            info = BatchInfo(info, BeamDim(SearchBeam(part.size or 0, name=part.name)))
+            info = BatchInfo(info, BeamDim(SearchBeam.of_dim(part)))
         else:
             base = info or BatchInfo.make_global_broadcast_batch_info()
             info = base.copy_extend_with_padded_or_fixed_dim_tag(part)

@@ -160,6 +160,7 @@ class TensorLayout(TensorTemplates):
         if except_axis is not None:
             axis = data.get_axis_from_description(except_axis, allow_int=True)
             dims = [d for i, d in enumerate(dims) if i != axis or d in self.dims]
+        dims = _with_own_undefined(self.dims, dims)
         return self.copy_compatible_to_dims(dims, add_dims=add_dims, unbroadcast=unbroadcast)
 
     def copy_compatible_to_dims(self, dims: Sequence[Dim], *, add_dims: bool = True, unbroadcast: bool = False) -> Self:
@@ -206,3 +207,27 @@ class TensorLayout(TensorTemplates):
             missing = [str(d) for i, d in enumerate(self.dims) if i not in taken]
             raise DimError(f"{self}: its dim {', '.join(missing)} is not among {', '.join(map(str, dims)) or 'none'}.")
         return order
+
+
+def _with_own_undefined(own_dims: Sequence[Dim], dims: Sequence[Dim]) -> list[Dim]:
+    """
+    :param own_dims: of a tensor
+    :param dims: of a template. Templates by hand have dims that nobody knows the lengths of yet
+    :return: where such a dim can stand for one of the tensor, that one, in the order of the axes; also where it is the
+        dim of the tensor that has no lengths. A batch dim stands for any other
+    """
+    open_dims = [dim for dim in own_dims if dim not in dims]
+    result = []
+    for dim in dims:
+        if dim not in own_dims:
+            found = next((own for own in open_dims if _may_be_the_same(own, dim)), dim)
+            open_dims = [own for own in open_dims if own is not found]
+            dim = found
+        result.append(dim)
+    return result
+
+
+def _may_be_the_same(a: Dim, b: Dim) -> bool:
+    if a.is_batch_dim() or b.is_batch_dim():
+        return a.is_batch_dim() and b.is_batch_dim()
+    return a.dimension is None and b.dimension is None and None in (a.dyn_size_ext, b.dyn_size_ext)

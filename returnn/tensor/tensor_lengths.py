@@ -29,9 +29,13 @@ class TensorLengths(TensorLayout):
         """:return: raw lengths of the axis, counted with the batch axis; for a static axis, its size in each entry"""
         dim = self.dims[axis]
         if dim.size is None:
-            return dim.get_size_tensor().raw_tensor
+            return self.lengths_of_axis(axis).raw_tensor
         rf = operations()
         return rf.full(dims=[self.get_batch_dim_tag()], fill_value=dim.size, dtype=self.size_dtype).raw_tensor
+
+    def lengths_of_axis(self, axis: int) -> Any:
+        """:return: lengths of a dynamic axis, counted with the batch axis"""
+        return self.dims[axis].get_size_tensor()
 
     def get_dyn_size_tags(self) -> list[Dim]:
         """:return: the dims with sequences of different lengths"""

@@ -90,3 +90,13 @@ def test_a_config_without_tensorflow_does_not_load_it(tmp_path):
         "import sys; assert 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_modules_of_keras_have_old_names():
+    add_tf1_names()
+    assert tf.losses.sigmoid_cross_entropy is tf.compat.v1.losses.sigmoid_cross_entropy
+    assert tf.losses.MeanSquaredError().name == "mean_squared_error"
+    assert tf.initializers.orthogonal is not None
+    assert {"sigmoid_cross_entropy", "MeanSquaredError"} <= set(dir(tf.losses))
+    with pytest.raises(AttributeError):
+        tf.losses.no_such_loss  # noqa: B018 (it raises)

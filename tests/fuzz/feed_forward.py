@@ -57,6 +57,14 @@ def add_losses(net: Net) -> None:
                 },
                 None,
             )
+    if "labels" in targets:
+        name = net.pick(lambda s: s.is_frames and s.time == "time")
+        if name:
+            too_long = {"ctc_opts": {"ignore_longer_outputs_than_inputs": True}}  # as the labels are random
+            no_loop = {"use_native": True, "ctc_opts": {"label_loop": False}}
+            opts = net.random.choice([too_long, {"use_native": True}, no_loop])
+            loss = {"loss": "ctc", "target": "labels", "loss_opts": {"beam_width": 1, **opts}}
+            net.add("ctcp", {"class": "softmax", "from": name, **loss}, None)
     for name, shape in list(net.shapes.items()):
         if name in net.layers and shape.dtype == "float32" and net.chance(0.06):
             net.layers[name].update(LOSS_AS_IS, **net.maybe({"loss_scale": 0.5}))
@@ -126,6 +134,8 @@ def add_data(net: Net) -> None:
             net.extern_data["classes"] = {"dim": 9, "sparse": True, "available_for_inference": False}
         if net.chance(0.15):
             net.extern_data["reg"] = {"dim": 2, "shape": (None, 2), "available_for_inference": False, "n": 2}
+    if net.chance(0.2):
+        net.extern_data["labels"] = {"dim": 4, "sparse": True, "available_for_inference": False}
     if net.chance(0.25):
         size = net.size()
         net.extern_data["vec"] = {"dim": size, "shape": (size,)}

@@ -80,6 +80,9 @@ class Decoder:
         """Attention to the encoder: dot, MLP, several heads, with feedback, or windows."""
         net = self.net
         name = self.new_name("att")
+        if net.chance(0.25):
+            self.add_attention_of_heads(name)
+            return
         r = net.random.random()
         softmax = {"class": "softmax_over_spatial", "from": f"{name}_e", **net.maybe({"energy_factor": 0.5})}
         query = {
@@ -180,6 +183,28 @@ class Decoder:
         self.layers[name] = {"class": "generic_attention", "weights": f"{name}_w", "base": "base:enc"}
         self.vectors.append(name)
 
+    def add_attention_of_heads(self, name: str) -> None:
+        """Dot attention with two heads, whose values are joined."""
+        net = self.net
+        half = self.key_size // 2
+        net.layers["enc_k"] = {"class": "split_dims", "from": "enc_ctx", "axis": "F", "dims": (2, half)}
+        net.layers["enc_v0"] = {"class": "linear", "from": "enc", "n_out": 8, "activation": None}
+        net.layers["enc_v"] = {"class": "split_dims", "from": "enc_v0", "axis": "F", "dims": (2, 4)}
+        query = {"class": "linear", "from": self.sources(), "n_out": self.key_size, "activation": None}
+        self.layers[f"{name}_q"] = {**query, **net.maybe({"with_bias": False}, 0.5)}
+        self.layers[f"{name}_qs"] = {"class": "split_dims", "from": f"{name}_q", "axis": "F", "dims": (2, half)}
+        self.layers[f"{name}_e"] = {
+            "class": "dot", "from": ["base:enc_k", f"{name}_qs"], "red1": "F", "red2": "F", "var1": "T", "var2": None,
+        }  # fmt: skip
+        self.layers[f"{name}_w"] = {
+            "class": "softmax_over_spatial",
+            "from": f"{name}_e",
+            **net.maybe({"energy_factor": 0.5}),
+        }
+        self.layers[f"{name}_g"] = {"class": "generic_attention", "weights": f"{name}_w", "base": "base:enc_v"}
+        self.layers[name] = {"class": "merge_dims", "axes": "static", "from": f"{name}_g"}
+        self.vectors.append(name)
+
     def add_history(self) -> None:
         """Self attention, over what was so far."""
         net = self.net
@@ -211,11 +236,9 @@ class Decoder:
         if net.chance(0.4):
             name = self.new_name("inner")
             base = self.some()
+            sources = ["data:source", *(["prev:output"] if net.chance(0.7) else []), f"base:{base}"]
             self.layers[name] = {"class": "rec", "from": "base:enc", "unit": {
-                "x": {
-                    "class": "linear", "from": ["data:source", "prev:output", f"base:{base}"], "n_out": size,
-                    "activation": "tanh",
-                },
+                "x": {"class": "linear", "from": sources, "n_out": size, "activation": "tanh"},
                 "output": {"class": "copy", "from": "x"},
             }}  # fmt: skip
             self.layers[f"{name}_r"] = {
@@ -249,6 +272,10 @@ class Decoder:
                 "n_out": net.size(),
                 **net.maybe({"initial_output": [0, "zeros", "ones", 0.5]}),
             }
+        elif r < 0.5:
+            name, double = self.new_name("g"), self.new_name("g_in")
+            self.layers[double] = {"class": "linear", "from": self.sources(), "n_out": 6, "activation": None}
+            self.layers[name] = {"class": "gating", "from": double, "activation": "tanh"}
         elif r < 0.6:
             name = self.new_name("d")
             self.layers[name] = {"class": "dropout", "from": self.some(), "dropout": 0.0}
@@ -256,6 +283,22 @@ class Decoder:
             name = self.new_name("ln")
             self.layers[name] = {"class": "layer_norm", "from": self.some()}
         self.vectors.append(name)
+
+    def add_shared(self) -> None:
+        """Two layers with the same parameters, of which one may be moved out of the loop and the other one not."""
+        net = self.net
+        first, second = self.new_name("sh"), self.new_name("sh")
+        size, is_cell = net.size(), net.chance(0.3)
+        kind = {"class": "rnn_cell", "unit": "LSTMBlock"} if is_cell else {"class": "linear", "activation": "tanh"}
+        past = f"prev:{net.random.choice([first, second])}"
+        names = (self.some(), past) if net.chance(0.5) else (past, self.some())
+        for name, source in zip((first, second), names, strict=True):
+            linear = {"class": "linear", "activation": None, "n_out": size}
+            self.layers[f"{name}_in"] = {**linear, "from": [self.some(), source] if net.chance(0.3) else source}
+            self.layers[name] = {**kind, "from": f"{name}_in", "n_out": size}
+        maps = [] if is_cell else [{"map": {"W": first, "b": None}}, {"map": {"W": {"reuse_layer": first}, "b": first}}]
+        self.layers[second]["reuse_params"] = net.random.choice([first, first, *maps])
+        self.vectors += [first, second]
 
     def new_name(self, prefix: str) -> str:
         """:return: a name for a layer"""
@@ -311,7 +354,7 @@ def make_network(seed: int, *, search: bool = False) -> Net:
     parts = (
         [decoder.add_state] * 2
         + [decoder.add_attention] * 2
-        + [decoder.add_history, decoder.add_nested, decoder.add_simple]
+        + [decoder.add_history, decoder.add_nested, decoder.add_simple, decoder.add_shared]
     )
     for _ in range(random.randint(1, 5)):
         random.choice(parts)()

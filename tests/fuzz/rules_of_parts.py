@@ -186,6 +186,10 @@ def recurrent(net: Net) -> bool:
     }.get(unit)  # fmt: skip
     if unit_opts and net.chance(0.4):
         options["unit_opts"] = unit_opts
+    if net.chance(0.1) and unit.lower() in ("gru", "basicrnn", "rhn"):
+        init = net.add("init", {"class": "reduce", "mode": "mean", "axis": "T", "from": name}, None)
+        init = net.add("init", {"class": "linear", "from": init, "n_out": size, "activation": "tanh"}, None)
+        options["initial_state"] = init
     made = net.add(
         "rec",
         {"class": "rec", "unit": unit, **net.out_option(size), **options, "from": name},
@@ -318,6 +322,14 @@ def cond(net: Net) -> bool:
     shape = net.shapes[name]
     size = net.size()
     flag = net.add("flag", {"class": "constant", "value": net.chance(0.5), "dtype": "bool"}, None)
+    if net.extern_data and net.chance(0.5):  # or one that depends on the data, outside of loops
+        axes = ["B", "T", "F"] if shape.time else ["B", "F"]
+        total = net.add(
+            "total",
+            {"class": "reduce", "mode": "sum", "axis": [*axes, *(f"dim:{s}" for s in shape.static)], "from": name},
+            None,
+        )
+        flag = net.add("flag", {"class": "compare", "kind": "greater", "value": 0.0, "from": total}, None)
     branches: list[dict[str, Any]] = [
         {"class": "linear", "from": name, "n_out": size, "activation": None},
         {"class": "linear", "from": name, "n_out": size, "activation": "relu"},
@@ -326,6 +338,10 @@ def cond(net: Net) -> bool:
             "output": {"class": "eval", "from": "x", "eval": "source(0) * 2"},
         }},
     ]  # fmt: skip
+    if shape.is_frames:
+        heads = {"class": "self_attention", "num_heads": 1, "total_key_dim": 4, "n_out": size, "from": name}
+        branches.append(heads)
+        branches.append({"class": "rec", "unit": "nativelstm2", "n_out": size, "from": name})
     true, false = net.random.sample(branches, 2)
     net.add(
         "cond",

@@ -61,9 +61,9 @@ def run(net: Net, wanted: list[str], *, n_batch: int = 3, search: bool = False) 
         tf1.set_random_seed(1)
         network = TFNetwork(config=config, train_flag=net.train, search_flag=search, eval_flag=True)
         network.construct_from_dict(net.layers)
-        network.extern_data.data.pop("seq_tag", None)
         outputs = {name: _batch_major(network.get_layer(name).output) for name in wanted}
         fetches = {**_fetches_of(outputs), **_objective(network, train=net.train)}
+        network.extern_data.data.pop("seq_tag", None)  # for messages of losses
         session.run(tf1.global_variables_initializer())
         params = _set_params(network, session, options)
         inputs = _inputs(network, options)

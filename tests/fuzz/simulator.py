@@ -243,11 +243,13 @@ class Simulator:
         return x.reshape([*x.shape[:-2], -1])
 
     def do_reduce(self, name: str, layer: dict[str, Any], options: dict[str, Any]) -> ndarray:
-        """Over one axis."""
-        axis = self.axis(layer, layer.get("axis", layer.get("axes")))
+        """Over one axis, or several; the batch has one sequence."""
+        axis = layer.get("axis", layer.get("axes"))
+        several = [axis] if isinstance(axis, str) else axis
+        axis = tuple(self.axis(layer, x) for x in several if x != "B")
         x, keep = self.source(layer), options.get("keep_dims", False)
         if layer["mode"] == "argmax":
-            return numpy.argmax(x, axis=axis, keepdims=keep)
+            return numpy.argmax(x, axis=axis[0], keepdims=keep)
         return REDUCTIONS[layer["mode"]](x, axis=axis, keepdims=keep)
 
     def do_slice(self, name: str, layer: dict[str, Any], options: dict[str, Any]) -> ndarray:
@@ -342,8 +344,12 @@ class Simulator:
         return result
 
     def do_cond(self, name: str, layer: dict[str, Any], options: dict[str, Any]) -> ndarray:
-        """The condition is a constant. The branch has the name scope of the whole."""
-        branch = layer["true_layer" if self.net.layers[layer["condition"]]["value"] else "false_layer"]
+        """The branch has the name scope of the whole."""
+        condition = self.net.layers[layer["condition"]]
+        is_true = condition["value"] if condition["class"] == "constant" else self.value(layer["condition"])
+        branch = layer["true_layer" if is_true else "false_layer"]
+        if not hasattr(self, f"do_{branch['class']}"):
+            raise Unknown(branch["class"])
         return getattr(self, f"do_{branch['class']}")(name, branch, branch)
 
     def do_switch(self, name: str, layer: dict[str, Any], options: dict[str, Any]) -> ndarray:

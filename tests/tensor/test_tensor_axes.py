@@ -19,6 +19,10 @@ btf = Tensor("btf", [batch_dim, time, feature], "float32", feature_dim=feature, 
 tbf = Tensor("tbf", [time, batch_dim, feature], "float32", feature_dim=feature, time_dim_axis=0)
 four = Tensor("four", [time, batch_dim, width, enc, feature], "float32", feature_dim=feature, time_dim_axis=0)
 sparse = Tensor("sparse", [batch_dim, time], "int32", sparse_dim=feature, time_dim_axis=1)
+energies = Tensor("energies", [batch_dim, time, enc], "float32", feature_dim=enc, time_dim_axis=1)
+time_is_feature = Tensor("time_is_feature", [batch_dim, width], "float32", feature_dim=width, time_dim_axis=1)
+other = Dim(None, name="time:var:extern_data:other", kind=Dim.Types.Spatial)
+data = Tensor("data", [batch_dim, other, feature], "float32", feature_dim=feature, time_dim_axis=1)
 no_batch = Tensor("no_batch", [width, feature], "float32", feature_dim=feature)
 
 
@@ -40,6 +44,12 @@ no_batch = Tensor("no_batch", [width, feature], "float32", feature_dim=feature)
         (btf, "feature", [2]),
         (sparse, "F", []),
         (btf, "spatial", [1]),
+        (energies, "spatial", [1, 2]),
+        (energies, "stag:enc", [2]),
+        (energies, "F", [2]),
+        (time_is_feature, "spatial", [1]),
+        (data, "stag:time:other", [1]),
+        (data, "stag:time:var:extern_data:other", [1]),
         (four, "spatial", [0, 2, 3]),
         (four, "spatial:0", [0]),
         (four, "spatial:1", [2]),
@@ -120,6 +130,18 @@ def test_description_from_axis_finds_the_axis_in_other_layouts() -> None:
 
 
 B, F = "'four' [time[?], B, width(3), enc-time[?], F|feature(512)]", "'btf' [B, time[?], F|feature(512)]"
+
+
+def test_labels_of_another_dim_are_told() -> None:
+    labels = Tensor("labels", dims=[batch_dim, time], sparse_dim=Dim(7, name="of-data"), dtype="int32")
+    with pytest.raises(DimError) as caught:
+        labels.get_axis_from_description(Dim(7, name="words"))
+    assert str(caught.value).endswith(
+        "\n  Its labels are of of-data(7), another dim of that size. For labels of words(7), it has to be the "
+        "'sparse_dim', which `extern_data` sets for data."
+    )
+    with pytest.raises(DimError, match="It has just these dims"):
+        labels.get_axis_from_description(Dim(8, name="words"))
 
 
 @pytest.mark.parametrize(

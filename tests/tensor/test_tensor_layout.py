@@ -132,6 +132,15 @@ def test_copy_compatible_to() -> None:
     assert labels.copy_compatible_to(template, check_sparse=False, check_dtype=False).batch_ndim == 4
 
 
+def test_copy_compatible_to_template_whose_lengths_nobody_knows() -> None:
+    x = tensor_of(time, batch, feature)
+    new = x.copy_compatible_to(Tensor("by_hand", shape=(None, None, 3), dtype="float32"), except_feature=True)
+    assert new.batch_shape == (2, None, 1, 3)
+    assert new.dims[1] is time
+    with pytest.raises(DimError, match="its dim time"):
+        x.copy_compatible_to(tensor_of(batch, other, feature))  # of a known size
+
+
 def test_raw_compatible_to_dims_is_the_same_object_if_it_fits() -> None:
     x = tensor_of(batch, time)
     assert x.copy_compatible_to_dims_raw([batch, time]) is x.raw_tensor

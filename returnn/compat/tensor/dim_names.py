@@ -7,6 +7,7 @@ Once, a dim had a copy for each batch layout and each loop. Now lengths are know
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -139,7 +140,7 @@ class DimOldNames(Dim):
         if known is not None and known is not self:
             self.declare_same_as(known)
             return known
-        setattr(x, _TAG_ATTRIBUTE, self)
+        note_dim_of_lengths(x, self)
         if self.size is None and not same_as_before and (self.dyn_size_ext is None or self.dyn_size is None):
             backend = backend_of_raw(x)
             if backend.get_ndim_raw(x) > 1:
@@ -162,6 +163,13 @@ class DimOldNames(Dim):
 def dim_of_lengths(x: Any) -> Any:
     """:return: the dim which the raw tensor `x` of lengths belongs to, if that was noted on it; else None"""
     return getattr(x, _TAG_ATTRIBUTE, None)
+
+
+def note_dim_of_lengths(x: Any, dim: Dim) -> None:
+    """Notes on the raw tensor `x` of lengths that they belong to this dim, if they belong to none yet."""
+    if dim_of_lengths(x) is None:
+        with contextlib.suppress(AttributeError):  # an array has no attributes
+            setattr(x, _TAG_ATTRIBUTE, dim)
 
 
 def set_dyn_size(dim: Dim, lengths: Any) -> None:

@@ -100,8 +100,7 @@ class TensorOldLayout(TensorOldLengths):
 
     def get_static_batch_dim(self) -> int | None:
         """:return: size of the batch axis if it is a fixed number"""
-        size = self.get_batch_dim()
-        return size if isinstance(size, int) else None
+        return self.get_batch_dim_tag().size
 
     def copy_extend_batch(self, batch: BatchInfo) -> Self:
         """:return: with the values repeated for each entry of a larger batch, whose outer part is the own one"""

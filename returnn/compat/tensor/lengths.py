@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from returnn.compat.tensor.axes import TensorOldAxes
-from returnn.compat.tensor.dim_names import dim_of_lengths
+from returnn.compat.tensor.dim_names import dim_of_lengths, note_dim_of_lengths
 from returnn.tensor._frontend import backend_of_raw
 from returnn.tensor.dim import Dim
 from returnn.tensor.tensor import Tensor
@@ -42,6 +42,7 @@ class TensorOldLengths(TensorOldAxes):
         dims = [self.get_batch_dim_tag()] if backend.get_ndim_raw(sizes) == 1 else []
         dtype = backend.get_dtype_name_raw(sizes)
         dim.dyn_size_ext = Tensor(f"{dim.name}:lengths", dims, dtype, raw_tensor=sizes)
+        note_dim_of_lengths(sizes, dim)
 
     def has_dynamic_size(self, axis: int) -> bool:
         """:return: whether the axis, counted with the batch axis, has lengths"""
@@ -54,7 +55,7 @@ class TensorOldLengths(TensorOldAxes):
     @property
     def size_placeholder(self) -> Mapping[int, Any] | None:
         """Raw lengths by axis, counted without the batch axis. None in a template."""
-        sizes = {self._count_without_batch(i): self.dims[i].dyn_size for i in self.get_dynamic_axes()}
+        sizes = {self._count_without_batch(i): self._raw_lengths(i) for i in self.get_dynamic_axes()}
         if self.raw_tensor is None and all(size is None for size in sizes.values()) and sizes:
             return None
         return {axis: size for axis, size in sizes.items() if size is not None}
@@ -63,6 +64,14 @@ class TensorOldLengths(TensorOldAxes):
     def size_placeholder(self, sizes: Mapping[int, Any] | None) -> None:
         for axis, size in (sizes or {}).items():
             self.set_dynamic_size(self.get_batch_axis(axis), size)
+
+    def _raw_lengths(self, axis: int) -> Any:
+        """:return: raw lengths of the axis, None if they are not known. Whose they are is noted on them"""
+        dim = self.dims[axis]
+        if dim.dyn_size is None:
+            return None
+        note_dim_of_lengths(dim.dyn_size, dim)
+        return self.lengths_of_axis(axis).raw_tensor
 
     def get_size_dim_tag(self, number: int) -> Dim:
         """:return: the dim of the axis with lengths that has this number"""
@@ -79,8 +88,9 @@ class TensorOldLengths(TensorOldAxes):
 
     def get_sequence_mask_tensor(self, axis: int) -> Tensor:
         """:return: bool, True for the frames on this axis which belong to their sequence: [B, T] as dims"""
-        mask: Tensor = self.dims[axis].get_mask(dim_order=self.dims)
-        return mask
+        mask: Tensor = self.with_own_beam(self.dims[axis].get_mask(dim_order=self.dims))
+        own = [dim for dim in self.dims if dim in mask.dims]
+        return mask.copy_transpose([*own, *(dim for dim in mask.dims if dim not in own)])
 
     def get_sequence_mask(self) -> Any:
         """:return: raw mask over the time axis: (B, T) or (T, B), as the tensor is batch- or time-major"""

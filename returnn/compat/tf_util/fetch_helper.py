@@ -52,21 +52,24 @@ class FetchHelper:
         cls,
         fetches: Any,
         target_op: tf.Operation,
-        fetch_helper_tensors: Sequence[tf.Operation],
+        fetch_helper_tensors: Sequence[tf.Tensor],
         stop_at_ts: Collection[tf.Tensor] = (),
         verbose_stream: Any = None,
-    ) -> Any:
+    ) -> tuple[Any, list[FetchHelper], tf.Operation | None]:
         """
         :param fetches: tensors or operations, in lists and dicts
         :param target_op: operation that the fetches depend on
-        :param fetch_helper_tensors: `fetch_op` of helpers: the copy of the operation runs after them
+        :param fetch_helper_tensors: whose values are kept before the copy of the operation runs
         :param stop_at_ts: what these depend on is not copied
         :param verbose_stream: is told what is copied
-        :return: the fetches, where everything that depends on the operation is a copy
+        :return: the fetches, where everything that depends on the operation is a copy; a helper for each tensor; the
+            copy of the operation, None if no fetch depends on it
         """
+        helpers = [cls(x, verbose_stream=verbose_stream) for x in fetch_helper_tensors]
         copies = _Copies({}, {x.op for x in stop_at_ts}, verbose_stream)
-        copies.roots[target_op] = list(fetch_helper_tensors)
-        return tf.nest.map_structure(copies.of_fetch, fetches)
+        copies.roots[target_op] = [helper.fetch_op for helper in helpers]
+        copied = tf.nest.map_structure(copies.of_fetch, fetches)
+        return copied, helpers, copies.of_op(target_op)
 
     @classmethod
     def copy_graph_replace_tensors(cls, fetches: Any, fetch_helpers: Sequence[FetchHelper]) -> Any:
@@ -103,6 +106,10 @@ class _Copies:
             self._copy_all_before(fetch)
             return self._copies.get(fetch, fetch)
         return fetch
+
+    def of_op(self, op: tf.Operation) -> tf.Operation | None:
+        """:return: its copy, if there is one by now"""
+        return self._copies.get(op)
 
     def _tensor(self, x: tf.Tensor) -> tf.Tensor:
         if x.ref() in self.replaced:

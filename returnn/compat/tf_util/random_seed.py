@@ -19,7 +19,7 @@ def get_random_seed() -> int:
     """:return: a seed: with `tf.compat.v1.set_random_seed`, the same ones in each equal graph"""
     graph_seed, op_seed = tf1.get_seed(None)
     if op_seed is None:
-        return int(tf1.get_default_graph()._last_id)
+        return len(tf1.get_default_graph().get_operations())
     return int(((graph_seed or 0) * 1000003 + op_seed) % (2**31 - 1))
 
 

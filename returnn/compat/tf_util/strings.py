@@ -34,10 +34,10 @@ def get_shared_vocab(vocab_strings: Sequence[str]) -> tf.Tensor:
 def vocab_idx_to_vocab_string(labels: tf.Tensor, vocab: Any) -> tf.Tensor:
     """
     :param labels: (...), indices
-    :param vocab: `returnn.datasets.util.vocabulary.Vocabulary`
+    :param vocab: (labels,), strings, as from `get_shared_vocab`; or a `Vocabulary`
     :return: (...), strings
     """
-    return tf.gather(get_shared_vocab(vocab.labels), labels)
+    return tf.gather(vocab if tf.is_tensor(vocab) else get_shared_vocab(vocab.labels), labels)
 
 
 def vocab_idx_repr(labels: tf.Tensor, data: Any) -> tf.Tensor:

@@ -23,14 +23,14 @@ def copy_compatible_reduce(source: Tensor, target: Tensor, reduce_type: str) -> 
     return source.copy_compatible_to(target, check_dtype=False, check_sparse=False)
 
 
-def softmax_cross_entropy_over_size(logits: Tensor, labels: Tensor, stable_gradient: bool = True) -> Tensor:
+def softmax_cross_entropy_over_size(logits: Tensor, labels: Tensor, stable_gradient: bool = True) -> Any:
     """
     Cross entropy over a dim of sequences, as for attention weights: padded frames get no probability.
 
     :param logits: [B, ..., T]
     :param labels: [B, ..., T], probabilities, sum to 1 over T
     :param stable_gradient: a probability of 0 gives a gradient of 0, also where the logit is minus infinity
-    :return: [B, ...]
+    :return: raw tensor: the axes of the logits, without T
     """
     dims = [dim for dim in logits.dims if dim.is_dynamic_seq_length() and dim in labels.dims]
     assert dims, f"{logits}, {labels}: there is no common dim of sequences"
@@ -39,7 +39,8 @@ def softmax_cross_entropy_over_size(logits: Tensor, labels: Tensor, stable_gradi
     products = rf.combine_bc(labels, "*", log_probs)
     if stable_gradient:
         products = rf.where(rf.compare_bc(labels, "==", 0), 0.0, products)
-    return rf.neg(rf.reduce_sum(products, axis=axis, use_mask=True))
+    loss = rf.neg(rf.reduce_sum(products, axis=axis, use_mask=True))
+    return loss.copy_compatible_to_dims_raw([dim for dim in logits.dims if dim != axis])
 
 
 def is_axis_from_description_recurrent(axis: Dim | str, network: Any, data: Tensor) -> bool:

@@ -89,6 +89,7 @@ class Construction:
         :raises ConfigError: if something in it is wrong
         """
         net = self.net
+        self.data.see_to_placeholders()
         self.params.is_dict_trainable = net_dict.get("#trainable", True) is not False
         net.layers_desc.update({name: desc for name, desc in net_dict.items() if not name.startswith("#")})
         with more_recursion(_CALLS_PER_LAYER * _num_layers(net_dict) if self.place.around is None else 0):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.network.layer_names import DataNotFound, where_it_is_needed
 from returnn.tf.network.step import StepOfLoop
+from returnn.util.errors import nearest_hint
 
 
 class NetworkData:
@@ -26,7 +28,7 @@ class NetworkData:
         :param key: of data of this network, or of the outermost one
         :return: whether it is there
         """
-        self._see_to_placeholders()
+        self.see_to_placeholders()
         key = self.net.extern_data.default_input if key is None else key
         nets = (self.net, self.root.net)
         found = [net.extern_data.data[key] for net in nets if key in net.extern_data.data]
@@ -36,13 +38,14 @@ class NetworkData:
         """
         :param key: of the data; "seq_tag" and "seq_idx" are always there
         :param mark_as_used: so that the dataset has to provide it
+        :raises DataNotFound: if there is no such data
         """
-        self._see_to_placeholders()
+        self.see_to_placeholders()
         own, outermost = self.net.extern_data, self.root.net.extern_data
         if key in ("seq_tag", "seq_idx"):
             outermost.add_seq_info(key)
-        elif key not in own.data:
-            self.make_layer_that_registers(key)
+        else:
+            self.check_known(key)
         if key in own.data or self.root is self:
             data = own.get_data(key)
             is_own = own is not outermost
@@ -55,13 +58,28 @@ class NetworkData:
             self.root.used_keys.add(key if key in outermost.data else outermost.default_input)
         return data
 
-    def _see_to_placeholders(self) -> None:
+    def see_to_placeholders(self) -> None:
+        """Described data gets its placeholders, and so the batch its size, which layers without sources need."""
         if not self.net.only_template:
             self.root.net.extern_data.create_wanted_placeholders()
 
     def used(self, *, exclude_extra_added: bool = True) -> set[str]:
         """:return: keys of the data that the layers use"""
         return self.used_keys - self.net.extern_data.extra_added_keys if exclude_extra_added else set(self.used_keys)
+
+    def check_known(self, key: str) -> None:
+        """
+        Makes the layer that gives this data, if there is one.
+
+        :raises DataNotFound: if there is no such data
+        """
+        own, outermost = self.net.extern_data, self.root.net.extern_data
+        if key in own.data or key in ("seq_tag", "seq_idx"):
+            return
+        self.make_layer_that_registers(key)
+        if not own.has_data(key) and not outermost.has_data(key):
+            known = {*own.data, *outermost.data}
+            raise DataNotFound(f"{where_it_is_needed(self.net)}there is no data {key!r}.\n  {nearest_hint(key, known)}")
 
     def make_layer_that_registers(self, key: str) -> None:
         """Makes the layer whose option `register_as_extern_data` is this key, if there is no such data yet."""

@@ -49,6 +49,11 @@ class DocumentedNetwork:
 
     # Layers.
 
+    @property
+    def recurrent(self) -> bool:
+        """Whether there is a layer for which the order of the frames matters."""
+        return any(layer.recurrent for layer in self.layers.values())
+
     def construct_layer(
         self,
         net_dict: NetDict,

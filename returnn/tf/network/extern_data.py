@@ -13,6 +13,7 @@ from returnn.datasets.util.data_description import (
     found_input,
     template_of_description,
 )
+from returnn.datasets.util.fits_to_data import check_fits_to_dataset
 from returnn.frontend import get_default_float_dtype, set_default_float_dtype_ctx
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.tensor.batch_info import BatchInfo
@@ -166,12 +167,7 @@ class ExternData(TensorDict):
                 continue
             if key not in have:
                 raise MissingData(key, have)
-            sparse, dim = dataset.is_data_sparse(key), dataset.get_data_dim(key)
-            if sparse != tensor.sparse or (tensor.dim is not None and dim != tensor.dim):
-                found = f"{'sparse' if sparse else 'dense'} data of dim {dim}"
-                if _is_text(dataset.get_data_dtype(key)):
-                    found = "texts. A network takes numbers: labels of a vocabulary ('returnn tool make-vocab')"
-                raise ConfigError(f"extern_data: {tensor}, but the dataset has {key!r} as {found}.")
+            check_fits_to_dataset(key, tensor, dataset)
 
     def get_data(self, name: str) -> Tensor:
         """
@@ -250,7 +246,3 @@ class ExternData(TensorDict):
 def _create_placeholders(key: str, tensor: Tensor) -> None:
     with tf1.name_scope("".join(c if c.isalnum() or c in "_.-" else "_" for c in key)):
         tensor.create_placeholders()
-
-
-def _is_text(dtype: str) -> bool:
-    return dtype in ("string", "str", "bytes") or dtype.lstrip("|<>=").startswith(("S", "U"))

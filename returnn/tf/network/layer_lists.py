@@ -57,7 +57,7 @@ def latest_choice(sources: Sequence[LayerBase], *, seen: dict[LayerBase, Any] | 
     :return: the latest choice that the layers depend on, None without search
     """
     seen = {} if seen is None else seen
-    todo = list(sources)
+    todo, found = list(sources), []
     while todo:
         layer = todo.pop(0)
         if layer in seen:
@@ -66,9 +66,14 @@ def latest_choice(sources: Sequence[LayerBase], *, seen: dict[LayerBase, Any] | 
         if stream is not None:
             print(f"  {layer.get_absolute_name()!r}: {layer.search_choices or 'no choice'}", file=stream)
         if layer.search_choices is not None:
-            return layer.search_choices
-        todo += layer.get_dep_layers()
-    return None
+            found.append(layer.search_choices)
+        else:
+            todo += layer.get_dep_layers()
+    return max(found, key=_number_of_choices_before, default=None)
+
+
+def _number_of_choices_before(choices: Any) -> int:
+    return len(choices.owner.network.beams.chain(choices.beam))
 
 
 def print_layers(net: Network, name: str, num_params: int) -> None:

@@ -65,7 +65,7 @@ class NetworkConstructionDependencyLoopException(LayerNeedsItself, NetworkLayerE
 def layer_not_found(network: Network, name: str, net_dict: dict[str, Any]) -> LayerNotFound:
     """:return: error to raise"""
     known = [*net_dict, *("data" if key == "data" else f"data:{key}" for key in network.extern_data.data)]
-    known = [key for key in known if not key.startswith("#")]
+    known = [key for key in dict.fromkeys(known) if not key.startswith("#")]
     full = network.get_absolute_name_prefix() + name
     by = where_it_is_needed(network)
     options = net_dict.get(name)
@@ -74,17 +74,21 @@ def layer_not_found(network: Network, name: str, net_dict: dict[str, Any]) -> La
     elif name in net_dict:
         message = f"{by}the layer {full!r} was not made, as nothing needs it.\n  Give it 'is_output_layer': True."
     else:
-        message = f"{by}there is no layer {full!r}.\n  {_outside(network, name) or nearest_hint(name, known)}"
+        message = f"{by}there is no layer {full!r}.\n  {_elsewhere(network, name) or nearest_hint(name, known)}"
     return LayerNotFound(message, known=known, layer_name=name, network=network, net_dict=net_dict)
 
 
-def _outside(network: Network, name: str) -> str | None:
-    """:return: hint, if a network around has a layer of that name"""
+def _elsewhere(network: Network, name: str) -> str | None:
+    """:return: hint, if a network around has a layer of that name, or one inside of a layer"""
     prefix, net = "base:", network.parent_net
     while net is not None:
         if name in net.layers_desc or name in net.layers:
             return f"There is one outside of it: {prefix + name!r}."
         prefix, net = f"base:{prefix}", net.parent_net
+    for layer, options in network.layers_desc.items():
+        inner = [options.get(key) for key in ("unit", "subnetwork")] if isinstance(options, dict) else []
+        if any(isinstance(net_dict, dict) and name in net_dict for net_dict in inner):
+            return f"There is one inside of {layer!r}: {f'{layer}/{name}'!r}."
     return None
 
 

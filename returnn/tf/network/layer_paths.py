@@ -12,10 +12,10 @@ from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.layers.structure.subnetwork import subnetwork_sources
 from returnn.tf.network.data import NetworkData
 from returnn.tf.network.extra_nets import ExtraNets
-from returnn.tf.network.layer_names import DataNotFound, naming_as_written, where_it_is_needed
+from returnn.tf.network.layer_names import naming_as_written, where_it_is_needed
 from returnn.tf.network.place import NetworkPlace
 from returnn.tf.network.step import StepOfLoop
-from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.errors import ConfigError
 
 
 class LayerPaths:
@@ -51,7 +51,7 @@ class LayerPaths:
         if self.place.view_around is not None:
             return self.place.view_around(self._layer_around(name))
         if name == ":i":
-            return self.step.info()
+            return self._step_info()
         if name.startswith("extra.") and ":" in name:
             return self.extra.layer_by_name(net_dict, name)
         if name.startswith("prev:"):
@@ -77,6 +77,13 @@ class LayerPaths:
                 return subnet.construct_layer(subnet.layers_desc, rest)
         layer = net.construct_layer(net_dict, first, get_layer=get_layer, add_layer=add_layer)
         return self._sub_layer(layer, name, rest)
+
+    def _step_info(self) -> LayerBase:
+        """:return: the number of the frame, as the networks around see it, which may leave out frames"""
+        outer = self.net.parent_net
+        if outer is None or ":i" in self.net.layers or self.step.info(must_exist=False) is None:
+            return self.step.info()
+        return outer.construct_layer(outer.layers_desc, ":i")
 
     def _layer_around(self, name: str) -> LayerBase:
         """:return: layer of the network around by its name there, to which "base:" may be added"""
@@ -107,12 +114,8 @@ class LayerPaths:
     def _data_layer(self, name: str) -> LayerBase:
         with self.step.constructing(name):
             self._make_data_of_sources()
-        own, outermost = self.net.extern_data, self.data.root.net.extern_data
-        key = name.partition(":")[2] or own.default_input
-        self.data.make_layer_that_registers(key)
-        if key not in ("seq_tag", "seq_idx") and not (own.has_data(key) or outermost.has_data(key)):
-            known = {*own.data, *outermost.data}
-            raise DataNotFound(f"{where_it_is_needed(self.net)}there is no data {key!r}.\n  {nearest_hint(key, known)}")
+        key = name.partition(":")[2] or self.net.extern_data.default_input
+        self.data.check_known(key)
         return self.net.add_layer(name, get_layer_class("source"), data_key=key, sources=[])
 
     def _make_data_of_sources(self) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 
 import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tf.frontend_low_level.later_gradients import allow_later_gradients
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.name_scope import scope_of_params
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_errors import naming_layer
 from returnn.tf.network.train_flag import train_flag_ctx
@@ -43,14 +46,30 @@ def training_scope(net: Network) -> Iterator[None]:
 def layer_creation_scope(
     net: Network, layer_class: type[LayerBase] = LayerBase, *, name: str = "", name_scope: str | None = None
 ) -> Iterator[None]:
-    """What `__init__` of a user's layer class runs in: the same as `compute`, and name scopes as the class says."""
+    """
+    What `__init__` of a user's layer class runs in: the same as `compute`, and name scopes as the class says.
+
+    Variables that it makes by itself are named after the layer, with `var_creation_scope` or without.
+    """
     with (
         network_scope(net),
         train_flag_ctx(net.train_flag),
         rf.set_default_float_dtype_ctx(net.float_dtype),
         layer_class.cls_setup_scope(name=name, name_scope=name_scope),
+        _variables_of_layer(net, layer_class, name, name_scope),
     ):
         yield
+
+
+def _variables_of_layer(
+    net: Network, layer_class: type[LayerBase], name: str, name_scope: str | None
+) -> AbstractContextManager[Any]:
+    if not name:
+        return contextlib.nullcontext()
+    own = layer_class.cls_get_tf_scope_name(name)
+    scope = scope_of_params(own, name_scope=name_scope, outer=net.get_absolute_name_scope_prefix()).rstrip("/")
+    variables = tf.compat.v1.VariableScope(reuse=tf.compat.v1.AUTO_REUSE, name=scope, use_resource=True)
+    return tf.compat.v1.variable_scope(variables, auxiliary_name_scope=False)
 
 
 @contextlib.contextmanager

@@ -47,9 +47,11 @@ def test_an_operation_runs_behind_helpers_in_a_copy_or_as_it_is():
         x = tf1.placeholder(tf.float32, [])
         aside, y = x * 3.0, tf.sqrt(x)
         helper = FetchHelper(aside)
-        copy = FetchHelper.copy_graph([y + 1.0], y.op, [helper.fetch_op], stop_at_ts=[x])
+        copy, (kept,), sqrt = FetchHelper.copy_graph([y + 1.0], y.op, [aside], stop_at_ts=[x])
         assert session.run(copy, {x: 4.0}) == [3.0]
-        assert helper.most_recent_value == 12.0
+        assert kept.most_recent_value == 12.0
+        assert session.run(sqrt.outputs[0], {x: 9.0}) == 3.0
+        assert kept.callback_count == 2
         before = tf.exp(x)
         helper.add_to_control_inputs(before.op)
         session.run(before, {x: 5.0})

@@ -159,3 +159,31 @@ def test_library_that_sets_up_everything(tmp_path):
     assert rnn.engine.epoch == 1
     rnn.finalize()
     assert (tmp_path / "net.001.index").exists()
+
+
+def test_search_with_the_network_that_was_trained(tmp_path):
+    unit = {
+        "prob": {"class": "softmax", "from": "data:source", "target": "classes", "loss": "ce"},
+        "output": {"class": "choice", "from": "prob", "target": "classes", "beam_size": 3, "initial_output": 0},
+    }
+    net = {"output": {"class": "rec", "from": "data", "target": "classes", "unit": unit}}
+    options = {"model": str(tmp_path / "model"), "extern_data": DATA, "network": net, "num_epochs": 1}
+    config = Config({**options, "batch_size": 100, "max_seqs": 2, "log_verbosity": 0})
+    data = static_dataset()
+    engine = Engine(config=config)
+    engine.init_train_from_config(config=config, train_data=data)
+    assert engine.network.recurrent
+    assert (engine.max_seqs, engine.start_epoch, engine.use_dynamic_train_flag) == (2, 1, True)
+    engine.max_seqs = 1
+    assert len(list(engine.batches_of(data, train=True).generator)) == 3
+    engine.train_data = static_dataset((4, 3))
+    engine.train()
+    engine.use_search_flag = True
+    engine.use_dynamic_train_flag = False
+    engine.init_network_from_config(config)
+    assert engine.network.search_flag
+    assert engine.network.train_flag is False
+    assert engine.updater is None
+    hypotheses = engine.search_single(dataset=data, seq_idx=0)
+    assert [len(labels.split()) for _, labels in hypotheses] == [4, 4, 4]
+    engine.finalize()

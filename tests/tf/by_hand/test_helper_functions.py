@@ -197,3 +197,32 @@ def test_numbers_by_key():
     assert a.unary_op(lambda x: -x) == -a
     assert NumbersDict(5)["x"] == 5
     assert (a.min_value(), a.max_value()) == (1, 2)
+
+
+def test_strings_of_labels(session):
+    vocab = util.get_shared_vocab(["a", "b", "c"])
+    labels = util.vocab_idx_to_vocab_string(tf.constant([[0, 2]]), vocab)
+    assert session.run(labels).tolist() == [[b"a", b"c"]]
+
+
+def test_random_values(session):
+    assert util.get_random_seed() != util.get_random_seed()
+    values = util.xavier_initializer(uniform=False, seed=1)((3, 4), tf.float64)
+    assert values.dtype == tf.float64
+    assert session.run(values).std() > 0
+
+
+def test_seeds_without_one_for_the_graph():
+    with tf.Graph().as_default():
+        first = util.get_random_seed()
+        tf.constant(1)
+        assert util.get_random_seed() != first
+
+
+def test_gradient_of_plain_gradient_descent(session):
+    variable = tf1.get_variable("v", initializer=tf.constant([1.0, 2.0]))
+    update = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(variable * variable))
+    ops = util.get_var_update_ops(variable, fetches=update)
+    gradient = util.get_variable_grad_from_update_ops(variable, ops)
+    session.run(variable.initializer)
+    equal(session.run([gradient, update])[0], [2, 4])

@@ -14,8 +14,8 @@ from returnn.tf.layers.basic import register_layer_class
 from returnn.tf.layers.rec import DecideLayer, RecLayer, RnnCellLayer, _SubnetworkRecCell
 from returnn.tf.network import ExternData, TFNetwork
 from returnn.tf.updater import Updater
-from returnn.tf.util.data import Data, FeatureDim, SpatialDim
-from returnn.util.errors import DimError
+from returnn.tf.util.data import Data, FeatureDim, ImplicitSparseDim, SpatialDim, VerifyOutShapeException
+from returnn.util.errors import ConfigError, DimError
 from tests.tf.by_hand.scripts import make_feed_dict, make_network, make_scope, run_network, tf1
 
 
@@ -489,3 +489,68 @@ def test_lengths_by_hand_belong_to_a_dim():
         assert session.run(data.get_sequence_lengths()).tolist() == [4, 2]
     with make_scope(), pytest.raises(DimError, match="lengths have one axis, that of the batch, or none"):
         SpatialDim("time").set_tag_on_size_tensor(tf.zeros((2, 2), tf.int32))
+
+
+@pytest.mark.parametrize("move_out", [True, False])
+@pytest.mark.parametrize("search", [True, False])
+def test_promises_about_dims_are_those_of_a_frame(search, move_out):
+    time, feature, label = SpatialDim("time"), FeatureDim("feature", 3), FeatureDim("label", 5)
+    score = {"class": "eval", "eval": "source(0) * source(1)", "out_shape": {batch_dim, label}, "is_output_layer": True}
+    zeros = {"class": "eval", "from": "prev:output", "eval": "tf.cast(source(0) * 0, 'int32')", "is_output_layer": True}
+    prob = {"class": "softmax", "from": "data:source", "target": "classes", "out_shape": {batch_dim, label}}
+    choice = {"class": "choice", "from": "prob", "target": "classes", "beam_size": 3, "initial_output": 0}
+    unit = {
+        "i": {"class": "cast", "dtype": "float32", "from": ":i", "out_shape": ()},
+        "prob": prob,
+        "score": {**score, "from": ["prob", "i"]},
+        "zeros": {**zeros, "out_type": {"shape": (), "dtype": "int32", "sparse": False, "dim": None}},
+        "output": {**choice, "out_shape": {batch_dim, ImplicitSparseDim(label)}},
+    }
+    data = {
+        "data": {"dim_tags": [batch_dim, time, feature]},
+        "classes": {"dim_tags": [batch_dim, time], "sparse_dim": label, "available_for_inference": False},
+    }
+    options = {"class": "rec", "from": "data", "target": "classes", "optimize_move_layers_out": move_out}
+    with make_scope() as session:
+        network = make_network({"output": {**options, "unit": unit}}, data, train_flag=not search, search_flag=search)
+        layers = [network.get_layer(f"output/{name}").output for name in ("score", "zeros")]
+        value, _ = run_network(session, network, [x.copy_as_batch_major().placeholder for x in layers])
+        hypotheses = 9 if search else 3
+        assert [x.shape for x in value] == [(3, 7, 5), (hypotheses, 7)]
+
+
+def test_a_promise_about_dims_that_is_not_kept():
+    wrong = {"output": {"class": "copy", "from": "data", "out_shape": {batch_dim}}}
+    with make_scope(), pytest.raises(VerifyOutShapeException, match=r"layer 'output' .*out_shape"):
+        make_network(wrong)
+
+
+def test_template_of_a_class_that_says_nothing():
+    with make_scope():
+        source = make_network({"output": {"class": "copy", "from": "data"}}).layers["output"]
+        options = {"name": "x", "network": source.network, "sources": [source], "n_out": 7}
+        assert LayerBase._base_get_out_data_from_opts(**options).batch_shape == (None, None, 7)
+
+
+def test_hypotheses_of_another_search_as_target():
+    first = {"p": {"class": "softmax", "from": "data:source", "target": "classes"}}
+    choice = {"class": "choice", "beam_size": 2, "from": "p", "target": "classes", "initial_output": 0}
+    forced = {**choice, "search": False, "target": "hypotheses"}
+
+    def net(**options):
+        embed = {"class": "linear", "n_out": 4, "activation": None, "from": "prev:output"}
+        prob = {"class": "softmax", "from": ["data:source", "embed"], "target": "hypotheses"}
+        second = {"embed": embed, "p": prob, "output": {**forced, **options}}
+        return {
+            "searched": {"class": "rec", "from": "data", "target": "classes", "unit": {**first, "output": choice}},
+            "known": {"class": "copy", "from": "searched", "register_as_extern_data": "hypotheses"},
+            "output": {"class": "rec", "from": "data", "target": "hypotheses", "unit": second},
+        }
+
+    with make_scope(), pytest.raises(ConfigError, match="'add_to_beam_scores': False"):
+        make_network(net(), **SEARCH)
+    with make_scope() as session:
+        network = make_network(net(add_to_beam_scores=False), **SEARCH)
+        labels = [network.layers[name].output.get_placeholder_as_batch_major() for name in ("searched", "output")]
+        (found, given), _ = run_network(session, network, labels)
+        assert found.tolist() == given.tolist()

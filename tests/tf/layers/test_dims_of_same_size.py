@@ -24,9 +24,21 @@ CASES = {
     "variable": ({"class": "variable", "shape": (4, 4, 4)}, [4, 4, 4]),
     "constant": ({"class": "constant", "value": numpy.zeros((2, 2, 2))}, [2, 2, 2]),
     "random": ({"class": "random", "distribution": "normal", "shape": (3, 3)}, [3, 3]),
+    "window_strided": (
+        {"class": "window", "axis": "dim:4", "window_size": 2, "stride": 2, "from": "split"},
+        [2, 2, 2, 3],
+    ),
+    "window_valid": (
+        {"class": "window", "axis": "dim:4", "window_size": 3, "padding": "valid", "from": "split"},
+        [2, 3, 2, 3],
+    ),
+    "repeat": ({"class": "repeat", "axis": "dim:2", "repetitions": 2, "from": "split"}, [4, 4, 3]),
+    "resize": ({"class": "resize", "axis": "dim:2", "factor": 2, "from": "split"}, [4, 4, 3]),
+    "weighted_sum": ({"class": "weighted_sum", "axes": "dim:4", "size": 3, "from": "split"}, [2, 2, 3]),
     "dot": ({**DOT, "var1": "static:0", "var2": "F"}, [4, 4]),
 }  # fmt: skip
 HELPERS = {
+    "split": {"class": "split_dims", "axis": "F", "dims": (2, 3), "from": "data:image"},
     "square": SQUARE,
     "numbers": {"class": "range", "limit": 4},
     "height_as_feature": {"class": "reinterpret_data", "set_axes": {"F": "dim:4"}, "from": "data:image"},
@@ -58,3 +70,10 @@ def test_values_are_right_although_the_sizes_are_the_same(net):
     numpy.testing.assert_array_equal(result["slice_nd"], image)
     square = image[..., :4]
     numpy.testing.assert_allclose(result["dot"], square @ square, rtol=1e-5)
+    split = image.reshape((2, 4, 4, 2, 3))
+    numpy.testing.assert_array_equal(result["window_strided"], split.reshape((2, 4, 2, 2, 2, 3)))
+    numpy.testing.assert_array_equal(result["window_valid"], numpy.stack([split[:, :, :3], split[:, :, 1:]], axis=2))
+    for name in ("repeat", "resize"):
+        numpy.testing.assert_array_equal(result[name], numpy.repeat(split, 2, axis=3))
+    mean = numpy.stack([split[:, :, i : i + 3].mean(axis=2) for i in range(2)], axis=2)
+    numpy.testing.assert_allclose(result["weighted_sum"], mean, rtol=1e-5, atol=1e-6)

@@ -71,12 +71,26 @@ def test_what_was_put_elsewhere_comes_back(results, name):
     numpy.testing.assert_allclose(results[name], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["unflat_static", "unmerged_static", "unflat_twice"])
+@pytest.mark.parametrize("name", ["unflat_static", "unmerged_static", "unflat_twice", "unmerged_twice", "unmerged_all"])
 def test_dims_of_an_image_that_were_put_into_the_batch_come_back(net, results, name):
     out, image = net.outputs[name], net.net.get_layer("data:image").output
     assert out.dims_set == image.dims_set
     axes = [out.copy_template().copy_as_batch_major().dims.index(dim) for dim in image.dims]
     numpy.testing.assert_array_equal(results[name].transpose(axes), batch_of(padding=ZEROS)["image"])
+
+
+def test_batches_of_the_same_parts_come_back_each_to_its_own():
+    layers = {
+        "one": {"class": "flatten_batch", "axis": "dim:4", "from": "data:image"},
+        "two": {"class": "flatten_batch", "axis": "T", "from": "one"},
+        "other": {"class": "merge_dims", "axes": ["B", "dim:4"], "from": "data:image"},
+        "back": {"class": "unflatten_batch", "from": "two"},
+        "all": {"class": "unflatten_batch", "from": "back"},
+        "other_back": {"class": "unflatten_batch", "from": "other"},
+    }
+    result = LayerNet(layers, fetch=("all", "other_back")).run(batch_of())
+    numpy.testing.assert_array_equal(result["all"].swapaxes(1, 2), batch_of(padding=ZEROS)["image"])
+    numpy.testing.assert_array_equal(result["other_back"].swapaxes(1, 2), batch_of(padding=ZEROS)["image"])
 
 
 def test_dim_is_found_although_its_lengths_are_over_a_merged_batch_by_now():
@@ -102,6 +116,10 @@ def test_batch_dim_is_not_the_time_dim_although_frames_were_merged_into_it(name)
 
 def test_batch_dim_is_not_the_feature_dim_although_features_were_merged_into_it(net):
     assert net.outputs["merged_feature"].feature_dim.dimension == 4
+    with_role = {"class": "reinterpret_data", "set_axes": {"F": "F"}, "from": "data"}
+    merged = {"class": "merge_dims", "axes": ["B", "F"], "from": "with_role"}
+    layers = LayerNet({"with_role": with_role, "merged": merged}, fetch=("merged",))
+    assert layers.outputs["merged"].feature_dim_axis is None
 
 
 @pytest.mark.parametrize("name", ["combine_kept", "eval_kept"])

@@ -186,9 +186,54 @@ def test_texts_of_a_dataset_are_no_labels():
         is_data_sparse = staticmethod(lambda key: False)
         get_data_dim = staticmethod(lambda key: 1)
         get_data_dtype = staticmethod(lambda key: "|S5")
+        description = "HDFDataset 'train'"
 
     with tf.Graph().as_default():
         data = ExternData()
         data.init_from_config(Config({"extern_data": {"data": {"dim": 5, "sparse": True}}}))
-        with pytest.raises(ConfigError, match=r"but the dataset has 'data' as texts\. A network takes numbers: labels"):
+        with pytest.raises(ConfigError, match=r"but that of HDFDataset 'train' has texts\. A network takes numbers"):
             data.check_matched_dataset(Words())
+
+
+def test_other_labels_of_the_same_number_are_a_warning(capsys):
+    class Labels:
+        """Labels of a vocabulary in another order."""
+
+        get_data_keys = staticmethod(lambda: ["data"])
+        is_data_sparse = staticmethod(lambda key: True)
+        get_data_dim = staticmethod(lambda key: 3)
+        description = "LmDataset 'dev'"
+        labels = {"data": ["a", "c", "b"]}  # noqa: RUF012 - of a stand-in
+
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["a", "b", "c"], "unknown_label": None}
+    with tf.Graph().as_default():
+        data = ExternData()
+        data.init_from_config(Config({"extern_data": {"data": {"vocab": vocab}}}))
+        data.check_matched_dataset(Labels())
+        assert "label 1 of 'data' is 'b', but 'c' in LmDataset 'dev'." in "".join(capsys.readouterr())
+        Labels.labels = {"data": ["a", "b", "c"]}
+        data.check_matched_dataset(Labels())
+        assert not "".join(capsys.readouterr())
+
+
+def test_other_numbers_of_labels_are_said_with_what_has_them():
+    class Labels:
+        """As many labels as a vocabulary of another size has."""
+
+        get_data_keys = staticmethod(lambda: ["data"])
+        is_data_sparse = staticmethod(lambda key: True)
+        get_data_dim = staticmethod(lambda key: 3)
+        get_data_dtype = staticmethod(lambda key: "int32")
+        description = "LmDataset 'dev'"
+
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["a", "b"], "unknown_label": None}
+    for entry, hint in (
+        ({"dim": 5, "sparse": True}, r"like that is \{'data': \{\"dim\": 3, \"sparse\": True\}\}"),
+        ({"dim": 5}, r"has 5 features, but that of LmDataset 'dev' has 3 labels"),
+        ({"vocab": vocab}, r"has 2 labels, but .* has 3 labels\.\n  Here and there, the vocabulary has to be the same"),
+    ):
+        with tf.Graph().as_default():
+            data = ExternData()
+            data.init_from_config(Config({"extern_data": {"data": entry}}))
+            with pytest.raises(ConfigError, match=hint):
+                data.check_matched_dataset(Labels())

@@ -7,7 +7,14 @@ import pytest
 import tensorflow as tf
 
 from returnn.log import wrap_log_streams
-from returnn.tf.network import GetLayer, LayerNotFound, Subnetwork, TFNetworkParamsSerialized, help_on_tf_exception
+from returnn.tf.network import (
+    DataNotFound,
+    GetLayer,
+    LayerNotFound,
+    Subnetwork,
+    TFNetworkParamsSerialized,
+    help_on_tf_exception,
+)
 from tests.tf.network.old_config import ConfigNet
 
 TEXT = """
@@ -141,3 +148,11 @@ def test_help_on_a_failed_operation(net):
     assert "shape (2,), float32, min nan, max nan, 1 not finite" in text
     assert "fed 'data': shape (3, 7, 6), float64" in text or "fed 'data': shape (3, 7, 6), float32" in text
     assert "seq_tag: ['a']" in text
+
+
+def test_data_that_is_not_there_is_a_data_not_found(net):
+    with pytest.raises(DataNotFound, match=r"there is no data 'classses'\.\n  Did you mean 'classes'\?"):
+        net.net.get_extern_data("classses")
+    with pytest.raises(DataNotFound, match="there is no data 'classses'"):
+        net.net.get_layer("block").subnetwork.get_extern_data("classses")
+    assert net.net.get_extern_data("seq_tag").dtype == "string"

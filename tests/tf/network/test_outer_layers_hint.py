@@ -30,3 +30,15 @@ def test_forgotten_base(prefix):
     assert hint in str(info.value)
     fixed = nets(f"{prefix}encoder")[prefix]
     assert check_config(Config({**options, "network": fixed})).errors == []
+
+
+def test_a_layer_inside_of_another_one_is_named():
+    with tf.Graph().as_default():
+        network = TFNetwork(config=Config({"extern_data": EXTERN_DATA}))
+        inner = {"prob": {"class": "copy", "from": "data:source"}, "output": {"class": "copy", "from": "prob"}}
+        net_dict = {
+            "loop": {"class": "rec", "from": "data", "unit": inner},
+            "output": {"class": "copy", "from": "prob"},
+        }
+        with pytest.raises(ConfigError, match=r"no layer 'prob'\.\n  There is one inside of 'loop': 'loop/prob'\."):
+            network.construct_from_dict(net_dict)

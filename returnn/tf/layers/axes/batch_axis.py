@@ -47,7 +47,7 @@ class FlattenBatchLayer(_ConcatInputLayer):
                 flat.dyn_size_ext = rf.combine_bc(batch.get_dim_value_tensor(), "*", axis.get_dim_value_tensor())
             out, _ = merge_dims(self, source, dims, out_dim=flat)
             info = source.batch.copy_extend_with_padded_or_fixed_dim_tag(axis, batch_major=self.batch_major)
-        info.batch_dim_tag = flat
+        info = info.copy_of_dim(flat)
         set_batch_info_of_dim(flat, info)
         out.batch = info
         return out
@@ -119,5 +119,6 @@ def set_batch_of_two(out: Tensor, source: Tensor, dims: Sequence[Dim]) -> None:
         return
     other = dims[1 - batch_axes[0]]
     info = source.batch.copy_extend_with_padded_or_fixed_dim_tag(other, batch_major=batch_axes[0] == 0)
+    info = info.copy_of_dim(out.get_batch_dim_tag())
     set_batch_info_of_dim(out.get_batch_dim_tag(), info)
     out.batch = info

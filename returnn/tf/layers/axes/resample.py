@@ -7,6 +7,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
+from returnn.tf.layers.axes.dims_apart import apart_from
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.option_values import value_like, value_of
 from returnn.tf.layers.core.sources import _ConcatInputLayer
@@ -113,7 +114,9 @@ class RepeatLayer(_ConcatInputLayer):
             repeats, out_dim = repeats.output, out_dim or self.new_dim("repeated", kind=axis.kind)
             if not repeats.dtype.startswith(("int", "uint")):
                 raise ConfigError(f"{self.where()}: option 'repetitions': integers are required, not {repeats}.")
-        return rf.repeat(source, in_spatial_dim=axis, repeats=repeats, out_spatial_dim=out_dim)[0]
+        new = axis * repeats if out_dim is None else out_dim
+        source, named = apart_from(self, new, source, axis=axis)
+        return named(rf.repeat(source, in_spatial_dim=axis, repeats=repeats, out_spatial_dim=out_dim)[0])
 
 
 class ResizeLayer(_ConcatInputLayer):
@@ -161,6 +164,7 @@ class ResizeLayer(_ConcatInputLayer):
         axis = self.dim_of(source, self.axis, option="axis")
         factor = value_of(self.factor)
         out_dim = self._longer(axis, factor)
+        source, named = apart_from(self, out_dim, source, axis=axis)
         position = frame_numbers(out_dim)
         frame, rest = rf.combine_bc(position, "//", factor), rf.combine_bc(position, "%", factor)
         in_memory = padded_dim(axis)
@@ -171,9 +175,9 @@ class ResizeLayer(_ConcatInputLayer):
                 raise ConfigError(f"{self.where()}: option 'kind': {self.kind!r} is for floats, not for {source}.")
             fraction = rf.combine_bc(rf.cast(rest, source.dtype), "/", _as_float(factor, source.dtype))
             weights = _linear_weights(fraction) if self.kind == "linear" else _cubic_weights(fraction)
-            return _interpolated(source, in_memory, frame, weights)
+            return named(_interpolated(source, in_memory, frame, weights))
         out = rf.gather(source, indices=frame, axis=in_memory)
-        return self._filled(out, rest, out_dim) if self.kind == "fill" else out
+        return named(self._filled(out, rest, out_dim) if self.kind == "fill" else out)
 
     def _longer(self, axis: Dim, factor: Any) -> Dim:
         if isinstance(factor, int):

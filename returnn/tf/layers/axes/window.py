@@ -6,6 +6,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.axes.dims_apart import apart_from
 from returnn.tf.layers.axes.gather import only_valid_frames, valid_or_negative
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
@@ -63,12 +64,14 @@ class WindowLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., T', W, F]"""
         axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
-        window_dim = self.window_dim or self.new_dim_beside("window", self.window_size, source.dims)
+        size = self.window_dim.size if self.window_dim else self.window_size
+        frames = (axis.sub_right(size - 1) if self.padding == "valid" else axis).ceildiv_right(self.stride)
+        window_dim = self.window_dim or self.new_dim_beside("window", size, [*source.dims, frames])
         if is_frame and self._is_only_past():
             return self._past_of_frame(source, window_dim)
         if is_frame:
             return self._of_frame_with_later_ones(source, window_dim)
-        source = rf.expand_to(source, [axis])
+        source, named = apart_from(self, frames, rf.expand_to(source, [axis]), axis=axis)
         left, right = self.window_left, self.window_right
         out, new_dim = rf.window(
             source,
@@ -82,7 +85,7 @@ class WindowLayer(_ConcatInputLayer):
         )
         if self.out_spatial_dim is not None:
             self.out_spatial_dim.declare_same_as(new_dim)
-        return out
+        return named(out)
 
     def _past_of_frame(self, frame: Tensor, window_dim: Dim) -> Tensor:
         """:return: the frames before, and this one; zeros before the first one"""

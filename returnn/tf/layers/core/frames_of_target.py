@@ -18,9 +18,17 @@ def check_of_lengths(own: Dim, frames: Dim, *, where: str, target: str, frames_o
     :param where: how the error begins
     :param target: its key
     :param frames_of: what has the frames, such as "source"
-    :return: operation that fails if they have other lengths
+    :return: operation that fails if they have other lengths, and says in which sequence
     """
-    is_same = rf.compare_bc(own.get_size_tensor(), "==", frames.get_size_tensor())
-    is_same = rf.reduce_all(is_same, axis=is_same.dims) if is_same.dims else is_same
-    message = f"{where}: the target {target!r} needs as many labels as the {frames_of} has frames."
-    return tf.raw_ops.Assert(condition=is_same.raw_tensor, data=[message])
+    num_labels, num_frames = own.get_size_tensor(), frames.get_size_tensor()
+    is_same = rf.compare_bc(num_labels, "==", num_frames)
+    differs = tf.reshape(tf.logical_not(is_same.raw_tensor), [-1])
+    i = tf.argmax(differs)
+    sizes = [x.copy_compatible_to_dims_raw(is_same.dims) for x in (num_labels, num_frames)]
+    of_all = [tf.reshape(tf.broadcast_to(x, tf.shape(is_same.raw_tensor)), [-1]) for x in sizes]
+    labels, frames_there = (tf.strings.as_string(x[i]) for x in of_all)
+    message = f"{where}: the target {target!r} needs as many labels as the {frames_of} has frames. "
+    if len(is_same.dims) == 1 and is_same.dims[0].is_batch_dim():  # to ask for its tag, all had to be fed in each step
+        message = tf.strings.join([message, "Sequence ", tf.strings.as_string(i), " of the batch, from 0 on: "])
+    text = tf.strings.join([message, labels, " labels, ", frames_there, " frames."])
+    return tf.raw_ops.Assert(condition=tf.logical_not(tf.reduce_any(differs)), data=[text])

@@ -56,6 +56,7 @@ class LayerBase(LayerLosses, LayerBatchNorm, metaclass=_ComputesOutput):
 
     recurrent: ClassVar[bool] = False  # whether frames depend on their order; keeps classes on raw tensors in a loop
     warning: str | None = None  # what looks like a mistake, in one line, for `++task check` and the start of a run
+    leaves_out_end: bool = False  # whether the output has no frame for the label that ended a loop
     fixed_options: ClassVar[tuple[str, ...]] = ()  # options of a base class which this class sets itself
 
     # What a layer class defines.
@@ -95,7 +96,7 @@ class LayerBase(LayerLosses, LayerBatchNorm, metaclass=_ComputesOutput):
         output = self.with_distinct_dims(output.copy(name=self.name))
         output.version = 1
         if self.use_batch_norm and self.layer_class != "batch_norm":
-            output = self.batch_norm(output, **self._batch_norm_options())
+            output = self.batch_normalized(output, **self._batch_norm_options())
             self.output_before_activation = None
         check_output(self, output, declared)
         self._note_maker(output)
@@ -112,7 +113,7 @@ class LayerBase(LayerLosses, LayerBatchNorm, metaclass=_ComputesOutput):
 
     def _batch_norm_options(self) -> dict[str, Any]:
         options = dict(self.use_batch_norm) if isinstance(self.use_batch_norm, dict) else {}
-        known = [name for name in inspect.signature(self.batch_norm).parameters if name != "data"]
+        known = [name for name in inspect.signature(self.batch_normalized).parameters if name != "data"]
         for option in options:
             check_known("option", option, known, where=f"{self.where()}: option 'batch_norm'")
         return options
@@ -122,8 +123,6 @@ class LayerBase(LayerLosses, LayerBatchNorm, metaclass=_ComputesOutput):
         self.kwargs = {**layer_desc, "name": self.name, "network": self.network, "output": self.output}
         if self.output.raw_tensor is not None:
             self._add_operations_before_output()
-        elif self.reuse_params is not None and self.network.step.innermost_frame() is not None:
-            self.reuse_params.note_use()
         if self.register_as_extern_data:
             self.network.extern_data.extra_added_keys.add(self.register_as_extern_data)
             self.network.extern_data.data[self.register_as_extern_data] = self.output
@@ -164,8 +163,18 @@ class LayerBase(LayerLosses, LayerBatchNorm, metaclass=_ComputesOutput):
         if cls.compute is LayerBase.compute:
             return template_like_source(**kwargs)
         kwargs.pop("output", None)
+        kwargs.setdefault("name", cls.layer_class or cls.__name__)
+        if kwargs.get("network") is None:
+            kwargs["network"] = _network_of_layers(kwargs)
+        for layer in _layers_in(kwargs):
+            _expect_lengths(layer.output)
         with backend_ctx("template"):
             return cls(**kwargs).output.copy_template()
+
+    @classmethod
+    def _base_get_out_data_from_opts(cls, **kwargs: Any) -> Tensor:
+        """:return: like the first source, with `n_out` and `out_type`: what a class does that says nothing else"""
+        return template_like_source(**kwargs)
 
     @classmethod
     def fixup_out_data(cls, output: Tensor, network: Network, out_shape: Any = None, **kwargs: Any) -> Tensor:
@@ -262,6 +271,27 @@ def _resolve_sources(
     if undefined is not None and not sources:
         raise undefined
     return sources
+
+
+def _network_of_layers(options: dict[str, Any]) -> Network:
+    """:return: the network that the layers among the options are in, for those who do not say it"""
+    network = next((layer.network for layer in _layers_in(options)), None)
+    if network is None:
+        raise ConfigError(f"layer {options['name']!r}: get_out_data_from_opts: a network or a source is required.")
+    return network
+
+
+def _layers_in(options: dict[str, Any]) -> list[LayerBase]:
+    values = tf.nest.flatten([value for value in options.values() if isinstance(value, (LayerBase, list, tuple))])
+    return [value for value in values if isinstance(value, LayerBase)]
+
+
+def _expect_lengths(template: Tensor) -> None:
+    """Data that was only described has sequences in each batch, whose lengths nobody has said yet."""
+    for dim in template.dims:
+        if not dim.is_dim_known():
+            batch = [other for other in template.dims if other.is_batch_dim()]
+            dim.dyn_size_ext = Tensor("lengths", dims=batch, dtype="int32")
 
 
 @functools.cache

@@ -65,6 +65,10 @@ class Loss:
 
     # What a loss class defines.
 
+    def takes_probabilities(self) -> bool:
+        """:return: whether it computes the logarithm of the output, which has to be positive"""
+        return False
+
     def value_per_frame(self) -> Tensor | None:
         """:return: [B, T]: the loss of each frame; without frames for losses on whole sequences. None: no loss."""
         raise TypeError(f"{type(self).__name__} defines neither value_per_frame nor get_value")

@@ -61,6 +61,11 @@ def _no_running_mean(layer: LayerRec) -> str:
 
 def _mean(x: Tensor, count: Tensor, time_dim: Dim) -> Tensor:
     axes = [time_dim, *(dim for dim in count.dims if dim != time_dim)]
-    number = rf.reduce_sum(count, axis=axes)
-    total = rf.reduce_sum(rf.cast(x, count.dtype), axis=axes)
+    number, total = _sum(count, axes), _sum(rf.cast(x, count.dtype), axes)
     return rf.cast(total / rf.maximum(number, 1.0), x.dtype)
+
+
+def _sum(x: Tensor, axes: list[Dim]) -> Tensor:
+    out = rf.reduce_sum(x, axis=axes)
+    hypotheses = [dim for dim in out.dims if dim not in x.dims]  # each has its own number of frames
+    return rf.reduce_sum(out, axis=hypotheses) if hypotheses else out

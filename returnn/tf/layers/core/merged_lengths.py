@@ -29,6 +29,8 @@ def merge_dims(
     out, new_dim = rf.merge_dims(source, dims=dims, out_dim=out_dim)
     if out.time_dim_axis == out.batch_dim_axis:
         out.time_dim_axis = NotSpecified
+    if out.feature_dim_axis is not None and out.feature_dim_axis == out.batch_dim_axis:
+        out = out.copy_with_roles(feature_dim=None)
     return with_lengths(layer, out, dims, lambda x: rf.merge_dims(x, dims=dims, out_dim=new_dim)[0]), new_dim
 
 

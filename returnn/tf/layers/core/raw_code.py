@@ -29,19 +29,26 @@ from returnn.util.python.user_code import names_in_expressions, prepare_for_user
 
 
 def call_user_code(
-    layer: LayerBase, code: str | Callable[..., Any], sources: Sequence[Tensor], *, names: Mapping[str, Any]
+    layer: LayerBase,
+    code: str | Callable[..., Any],
+    sources: Sequence[Tensor],
+    *,
+    names: Mapping[str, Any],
+    beam: BeamAxis | None = None,
 ) -> Tensor:
     """
     :param layer: the layer that the code belongs to
     :param code: expression or function, see `EvalLayer`
     :param sources: outputs of the sources
     :param names: more names for the code
+    :param beam: if the sources have the hypotheses of a search in their batch axis
     :return: what it returns, as tensor
     """
-    beam = BeamAxis.of(sources)
-    if beam is not None:
-        return beam.split(call_user_code(layer, code, [beam.merge(x) for x in sources], names=names))
-    template = template_of_user_code(layer, _as_layers(layer, sources), names)
+    unmerged = BeamAxis.of(sources)
+    if unmerged is not None:
+        merged = [unmerged.merge(x) for x in sources]
+        return unmerged.split(call_user_code(layer, code, merged, names=names, beam=unmerged))
+    template = template_of_user_code(layer, _as_layers(layer, sources), names, beam)
     if get_selected_backend() == "template":
         return template
     fitting = with_common_dims(layer, sources)

@@ -6,7 +6,7 @@ Dropout and a choice of the feature dim can be applied to it first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import returnn.frontend as rf
@@ -39,11 +39,25 @@ def concat_sources(
     without = [str(x) for x in tensors if x.feature_dim is None]
     if without:
         raise ConfigError(f"several sources are joined in their feature dim, but {', '.join(without)} has none.")
-    loop_dims = src_layers[0].network.get_all_rec_time_dims()
+    loop_dims = {dim for layer in src_layers for dim in layer.network.get_all_rec_time_dims()}
     tensors = matched_by_size(tensors, apart=[*(x.feature_dim for x in tensors), *loop_dims])
-    pairs = [(x, x.feature_dim) for x in tensors]
+    pairs = [(x, x.feature_dim) for x in _with_dims_of_steps(tensors, loop_dims)]
     result, dim = rf.concat(*pairs, allow_broadcast=allow_broadcast_all_sources is not False, out_dim=out_dim)
     return result.copy_with_roles(feature_dim=dim)
+
+
+def _with_dims_of_steps(tensors: Sequence[Tensor], loop_dims: Collection[Dim]) -> list[Tensor]:
+    """
+    Frames of several loops, of which steps are joined: where all of them are computed at once, none may have all dims.
+
+    :param tensors: which are joined in their feature dims
+    :param loop_dims: dims of the loops around
+    :return: the largest one has all dims of loops and beams, too
+    """
+    dims = dict.fromkeys(dim for x in tensors for dim in x.dims if dim in loop_dims or dim.is_beam_dim())
+    largest = max(tensors, key=lambda x: len(x.dims))
+    missing = [dim for dim in dims if dim not in largest.dims]
+    return [rf.expand_to(x, [*missing, *x.dims]) if x is largest else x for x in tensors] if missing else list(tensors)
 
 
 def concat_sources_with_opt_dropout(
@@ -55,10 +69,37 @@ def concat_sources_with_opt_dropout(
     dropout_on_forward: bool = False,
     allow_broadcast_all_sources: bool | type[NotSpecified] = NotSpecified,
 ) -> Tensor:
-    """:return: like `concat_sources`, with dropout, see `_ConcatInputLayer`"""
+    """:return: like `concat_sources`, with dropout as their network trains or not, see `_ConcatInputLayer`"""
+    with src_layers[0].network.construction.compute_scope(src_layers[0], "dropout"):
+        return joined_sources(
+            src_layers,
+            out_dim=out_dim,
+            dropout=dropout,
+            dropout_axis=dropout_axis,
+            dropout_noise_shape=dropout_noise_shape,
+            dropout_on_forward=dropout_on_forward,
+            allow_broadcast_all_sources=allow_broadcast_all_sources,
+        )
+
+
+def joined_sources(
+    src_layers: Sequence[LayerBase],
+    out_dim: Dim | None = None,
+    dropout: float = 0,
+    dropout_axis: Any = None,
+    dropout_noise_shape: Any = None,
+    dropout_on_forward: bool = False,
+    allow_broadcast_all_sources: bool | type[NotSpecified] = NotSpecified,
+) -> Tensor:
+    """:return: the same, where the layer is computed that needs it"""
     data = concat_sources(src_layers, out_dim=out_dim, allow_broadcast_all_sources=allow_broadcast_all_sources)
     if not dropout:
         return data
+    if data.sparse_dim is not None:
+        raise ConfigError(
+            f"option 'dropout': the source {data} has labels, of which none can be dropped.\n"
+            "  Vectors of labels can: by a layer of the class 'dropout' behind this one."
+        )
     axes = _dropout_axes(data, dropout_axis, dropout_noise_shape)
     return rf.dropout(data, dropout, axis=axes, on_forward=dropout_on_forward)
 
@@ -132,7 +173,7 @@ class _ConcatInputLayer(LayerBase):
 
     def _make_input_data(self) -> Tensor:
         in_dim = self._out_dim if self.keeps_feature_dim and self.in_dim is None else self.in_dim
-        data = concat_sources_with_opt_dropout(
+        data = joined_sources(
             self.sources,
             out_dim=in_dim if len(self.sources) > 1 else None,
             dropout=self.dropout,

@@ -17,6 +17,7 @@ from returnn.tf.layers.core.option_values import value_like
 from returnn.tf.layers.core.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses
 from returnn.tf.layers.elementwise.outer_product import feature_product_warning, outer_product_warning
 from returnn.tf.layers.options.broadcasting import with_common_dims
+from returnn.tf.layers.user_code.counted_axes import counts_axes
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, nearest_hint
@@ -89,6 +90,14 @@ class CombineLayer(LayerBase):
             raise ConfigError(f"{self.where()}: kind 'eval' needs the option 'eval', and the other kinds do not.")
         if not self.sources:
             raise ConfigError(f"{self.where()}: a source is required (option 'from').")
+
+    def must_be_in_loop(self) -> str:
+        """:return: a reason, if the expression would mean other axes for all frames at once"""
+        if not isinstance(self.eval, str) or not counts_axes(self.eval):
+            return ""
+        frame = self.network.step.innermost_frame()
+        is_of_frame = any(frame.path_of(source.get_absolute_name()) is not None for source in self.sources)
+        return "counts axes" if is_of_frame else ""
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: the dims of all sources"""

@@ -8,6 +8,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.axes.dims_apart import apart_from
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.util.errors import ConfigError, check_known
 
@@ -79,7 +80,10 @@ class WeightedSumLayer(_ConcatInputLayer):
             raise ConfigError(f"{self.where()}: option 'size' is {self.size}, but the dims are {dims}.")
         windows = [self.new_dim(f"window-{i}", size, auto_generated=False) for i, size in enumerate(sizes)]
         for i, (dim, window) in enumerate(zip(dims, windows, strict=True)):
-            source, out_dim = rf.window(source, spatial_dim=dim, window_dim=window, padding=self.padding)
+            new = dim.sub_right(window.size - 1) if self.padding == "valid" else dim
+            source, named = apart_from(self, new, source, axis=dim)
+            windows_of_dim, out_dim = rf.window(source, spatial_dim=dim, window_dim=window, padding=self.padding)
+            source = named(windows_of_dim)
             dims[i] = out_dim
         out = rf.matmul(source, self._weights(windows), reduce=windows)
         for dim in [] if self.keep_dims else [dim for dim in dims if dim.size == 1]:

@@ -62,6 +62,11 @@ class LinearLayer(_ConcatInputLayer):
         if self.activation:
             self.output_before_activation = OutputWithActivation(output, self.activation)
             output = self.output_before_activation.after
+        elif self.loss is not None and self.loss.takes_probabilities():
+            self.warning = (
+                f"{self.where()}: the loss takes probabilities, and 'activation' is None, so that there are negative"
+                " numbers, too. The class 'softmax' makes probabilities."
+            )
         return output
 
     def _transform(self, source: Tensor, in_dim: Dim, out_dim: Dim) -> Tensor:

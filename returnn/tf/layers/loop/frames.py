@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
@@ -139,13 +140,25 @@ class SequenceFrame(Frame):
         return layer
 
 
+@dataclass(frozen=True)
+class FrameRead:
+    """How one frame is read of what is known for all of them."""
+
+    read: Read
+    params: Mapping[str, Any] = field(default_factory=dict)  # of the layer: another one may share them in the loop
+
+    def __call__(self, i: tf.Tensor) -> Tensor:
+        """:return: the frame of this number"""
+        return self.read(i)
+
+
 class StepFrame(Frame):
     """One frame, inside of the loop."""
 
     def __init__(
         self,
         compiled: CompiledLoop,
-        reads: Mapping[str, Read],
+        reads: Mapping[str, FrameRead],
         variables: LoopVariables,
         hypotheses: Sequence[Dim],
         beam_before: Beam | None,
@@ -175,6 +188,7 @@ class StepFrame(Frame):
         index = Tensor("i", dims=(), dtype="int32", raw_tensor=self.i, sparse_dim=inputs.time_dim)
         self.network.set_rec_step_info(i=index, offset=inputs.first_step)
         self._slices: dict[str, LayerBase] = {}
+        self._graph = tf.compat.v1.get_default_graph()
 
     def make(self, path: str) -> LayerBase:
         """:return: layer of this frame"""
@@ -275,7 +289,11 @@ class StepFrame(Frame):
 
     def _slice(self, key: str, name: str) -> LayerBase:
         if key not in self._slices:
-            self._slices[key] = InternalLayer(name=name, network=self.network, output=self.reads[key](self.i))
+            read = self.reads[key]
+            with self._graph.as_default():  # not that of a branch of a condition, whose values only the branch has
+                layer = InternalLayer(name=name, network=self.network, output=read(self.i))
+            layer.own_params = dict(read.params)
+            self._slices[key] = layer
         return self._slices[key]
 
 
@@ -300,23 +318,24 @@ def make_kept_outputs(compiled: CompiledLoop) -> dict[str, KeptInitial]:
     }
 
 
-def make_reads(compiled: CompiledLoop, before: SequenceFrame) -> dict[str, Read]:
+def make_reads(compiled: CompiledLoop, before: SequenceFrame) -> dict[str, FrameRead]:
     """
     :param compiled: the loop
     :param before: what is computed before it
     :return: for each thing that a frame reads, by its name in the time step, the function that gives the frame
     """
     inputs = compiled.inputs
-    reads: dict[str, Read] = {}
+    reads: dict[str, FrameRead] = {}
     if inputs.source is not None:
-        reads["data:source"] = unstacked(inputs.source, inputs.time_dim)
+        reads["data:source"] = FrameRead(unstacked(inputs.source, inputs.time_dim))
     inside = compiled.plan.at("inside")
     edges = {edge for path in inside for edge in compiled.inferred.edges.get(path, ())}
     for edge in sorted(edges, key=str):
         placement = compiled.plan.placements.get(edge.path)
         is_before = edge.path.startswith("data") if placement is None else placement.place == "before"
         if edge.kind == "prev" and is_before:
-            reads[str(edge)] = unstacked(before.prev_output(edge.path), inputs.time_dim)
+            reads[str(edge)] = FrameRead(unstacked(before.prev_output(edge.path), inputs.time_dim))
         elif edge.kind == "same" and is_before and placement is not None:
-            reads[str(edge)] = unstacked(before.make(edge.path).output, inputs.time_dim)
+            layer = before.make(edge.path)
+            reads[str(edge)] = FrameRead(unstacked(layer.output, inputs.time_dim), layer.params)
     return reads

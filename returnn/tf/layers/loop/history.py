@@ -4,6 +4,9 @@ All frames of a loop up to the current one, along a dim that grows from step to 
 Inside of the loop it has one entry in the first step, two in the second one, and so on. For all frames at once, the
 entries of all steps are the same frames, and only the lengths differ: the dim has the lengths 1, 2, 3, ... over the dim
 of the loop, so that each step sees its own past alone.
+
+Where a mask leaves out frames (`masked_computation`), each sequence has seen another number of frames: the dim has
+these lengths. In memory, there is a place for each step; a frame takes the first one that is free.
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ def with_past(
     :param after_loop: function of all frames, which is called after the loop
     :return: {..., out_dim}: all frames so far
     """
+    if masks_around(layer):
+        return _with_past_of_some(layer, key, frame, out_dim=out_dim)
     step = number_of_step(layer)
     before = layer.new_dim("frames before")
     before.dyn_size_ext = step
@@ -66,6 +71,47 @@ def with_past(
     out, _ = rf.concat((past, before), (rf.expand_dim(frame, one), one), out_dim=out_dim, allow_broadcast=True)
     layer.new_state(key, rf.replace_dim(out, in_dim=out_dim, out_dim=before)[0])
     return out
+
+
+def _with_past_of_some(layer: LayerBase, key: str, frame: Tensor, *, out_dim: Dim) -> Tensor:
+    """See `with_past`, where a mask leaves out frames."""
+    step, number = number_of_step(layer), frames_before(layer)
+    frame = rf.expand_to(frame, number.dims)
+    before, places = layer.new_dim("frames before"), layer.new_dim("places for frames")
+    before.dyn_size_ext = step
+    places.dyn_size_ext = step + 1
+    out_dim.dyn_size_ext = number + 1
+    template = frame.copy_template()._insert_dim(before, len(frame.dims))
+    past = layer.previous_state(key, template, initial=NoFrames(template, before))
+    one = layer.new_dim("frame", 1, auto_generated=False)
+    frames, _ = rf.concat((past, before), (rf.expand_dim(frame, one), one), out_dim=places, allow_broadcast=True)
+    is_place = rf.compare_bc(frame_numbers(places), "==", number)
+    frames = rf.where(is_place, frame, frames, allow_broadcast_all_sources=True)
+    layer.new_state(key, rf.replace_dim(frames, in_dim=places, out_dim=before)[0])
+    out = rf.get_backend_by_tensor(frames).slice(frames, axis=places, start=0, end=out_dim, out_dim=out_dim)
+    return out.copy_with_roles(feature_dim=frame.feature_dim)
+
+
+def frames_before(layer: LayerBase) -> Tensor:
+    """:return: int32: how many frames the layer has seen before this one; {B}, where a mask leaves out some"""
+    masks = masks_around(layer)
+    if not masks:
+        return number_of_step(layer)
+    dims = dict.fromkeys(dim for mask in masks for dim in mask.dims)
+    number = layer.previous_state("number of frames", Tensor("number", list(dims), "int32"))
+    layer.new_state("number of frames", number + 1)  # where the mask is false, it stays what it was
+    return number
+
+
+def masks_around(layer: LayerBase) -> list[Tensor]:
+    """:return: of each `masked_computation` around, as far as the loop: whether it computes this frame"""
+    masks = []
+    for network in reversed(layer.network.get_network_hierarchy()):
+        if network.inside_rec_time_dim is not None or network.parent_layer is None:
+            break
+        mask = network.parent_layer.mask_of_frame
+        masks += [] if mask is None else [mask]
+    return masks
 
 
 def all_with_past(frames: Tensor, *, axis: Dim, out_dim: Dim) -> Tensor:

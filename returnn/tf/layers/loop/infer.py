@@ -410,10 +410,11 @@ class _TemplateFrame(Frame):
 
     def _guess_by_sources(self, path: str, seen: set[str]) -> Tensor | None:
         """:return: what a source of the layer may look like. Most layers look like one, and the next round knows."""
-        sources = describe(path, self.descriptions).get("from", ())
+        desc = describe(path, self.descriptions)
+        sources = desc.get("from", ())
         prefix = path[: path.rfind("/") + 1]
-        for name in [sources] if isinstance(sources, str) else sources:
-            source = prefix + str(name)
+        looks_like = [prefix + str(name) for name in ([sources] if isinstance(sources, str) else sources)]
+        for source in [f"{path}/output", *looks_like] if "subnetwork" in _what_is_computed(desc) else looks_like:
             if source in seen or not describe(source, self.descriptions):
                 continue
             seen.add(source)
@@ -469,8 +470,19 @@ def _guess_from_options(network: Network, path: str, descriptions: Mapping[str, 
         if options.get("sparse"):
             return Tensor(name, dims=batch, dtype=options.get("dtype", "int32"), sparse_dim=feature, version=1)
         return Tensor(name, dims=[*batch, feature], dtype=dtype, feature_dim=feature, version=1)
+    computed = _what_is_computed(desc)
+    if "subnetwork" in computed:
+        return _guess_from_options(network, f"{path}/output", descriptions)
+    if computed is not desc:
+        return _guess_from_options(network, name.rpartition("/")[2], {name.rpartition("/")[2]: computed})
     guess = _guess_from_values_of_switch(network, path, descriptions)
     return guess if guess is not None else _guess_from_branches(network, path, descriptions)
+
+
+def _what_is_computed(desc: Mapping[str, Any]) -> Mapping[str, Any]:
+    """:return: options of the layer that a mask is around, otherwise of the layer itself"""
+    unit = desc.get("unit") if desc.get("class") == "masked_computation" else None
+    return unit if isinstance(unit, Mapping) else desc
 
 
 def _guess_from_values_of_switch(network: Network, path: str, descriptions: Mapping[str, Any]) -> Tensor | None:

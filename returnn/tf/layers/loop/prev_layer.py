@@ -11,10 +11,11 @@ from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import StateTemplate
 from returnn.tf.layers.loop.time_step import TimeStep
 from returnn.tf.layers.options.registry import get_layer_class
+from returnn.tf.layers.search.search_choices import SearchChoices
 
 
 class PrevLayer(InternalLayer):
-    """A layer of a loop in the frame before. It has the hidden state of the layer, too."""
+    """A layer of a loop in the frame before. It has its hidden state, too, and the hypotheses of that frame."""
 
     def __init__(self, state_names: tuple[str, ...], state_before: Callable[[str], Tensor], **kwargs: Any) -> None:
         """
@@ -24,6 +25,16 @@ class PrevLayer(InternalLayer):
         super().__init__(**kwargs)
         self.state_names = state_names
         self.state_before = state_before
+        self.search_choices = self._choices_before()
+
+    def _choices_before(self) -> SearchChoices | None:
+        """:return: the hypotheses of the frame before, None if the output has none"""
+        beam = self.network.beams.of(self.output)
+        if beam is None or beam.dim.dimension is None:
+            return None
+        choices = SearchChoices(self, beam.dim.dimension, is_decided=beam.is_kept, keep_raw=beam.is_kept)
+        choices.beam = beam
+        return choices
 
     def has_hidden_state(self) -> bool:
         """:return: whether the layer has one"""

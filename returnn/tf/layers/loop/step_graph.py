@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 from returnn.tf.layers.loop.compile import CompiledLoop
-from returnn.tf.layers.loop.frames import Read, SequenceFrame, StepFrame, make_reads
+from returnn.tf.layers.loop.frames import FrameRead, SequenceFrame, StepFrame, make_reads
 from returnn.tf.layers.loop.kept_frames import choose_kept
 from returnn.tf.layers.loop.loop_length import find_length
 from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables, make_layout
@@ -94,7 +94,7 @@ class _LastFrame:
 class _Body:
     """A frame, as function of the variables, and of what it captures."""
 
-    def __init__(self, layout: LoopLayout, reads: Mapping[str, Read], initial: Mapping[str, Any]) -> None:
+    def __init__(self, layout: LoopLayout, reads: Mapping[str, FrameRead], initial: Mapping[str, Any]) -> None:
         self.layout = layout
         self.reads = reads
         self.initial = dict(sorted(initial.items()))

@@ -126,7 +126,8 @@ def shifted(x: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
     first = rf.expand_to(on_beam_of(initial, template), template.dims)
     time_major = x.copy_move_axis(axis, 0)
     out = time_major.copy_template()
-    raw = tf.concat([first.copy_compatible_to_dims_raw(template.dims)[None], time_major.raw_tensor[:-1]], axis=0)
+    raw_first = first.copy_compatible_to_dims_raw(template.dims)[None]
+    raw = tf.concat([raw_first, time_major.raw_tensor], axis=0)[:-1]  # there may be no frame at all
     raw.set_shape(out.batch_shape)
     out.raw_tensor = raw
     return out

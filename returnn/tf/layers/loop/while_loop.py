@@ -16,7 +16,7 @@ from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
 from returnn.tf.frontend_low_level.products.loop_products import GradientCollector, without_gradients
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.loop.compile import CompiledLoop
-from returnn.tf.layers.loop.frames import Read, SequenceFrame, StepFrame, make_reads
+from returnn.tf.layers.loop.frames import FrameRead, SequenceFrame, StepFrame, make_reads
 from returnn.tf.layers.loop.history import lengths_in_steps
 from returnn.tf.layers.loop.kept_frames import (
     as_layer,
@@ -95,7 +95,7 @@ def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
 class _Body:
     """One frame of the loop, as function of the variables."""
 
-    def __init__(self, reads: Mapping[str, Read]) -> None:
+    def __init__(self, reads: Mapping[str, FrameRead]) -> None:
         self.reads = reads
         self._frame: StepFrame | None = None
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level.kernels.cross_entropy import native_cross_entropy
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.util.grad import with_unit_gradient
 from returnn.tf.util.safe_math import safe_log
@@ -60,6 +61,10 @@ class CrossEntropyLoss(Loss):
         self.input_type = input_type
         self.fake_upper_bound = fake_upper_bound
 
+    def takes_probabilities(self) -> bool:
+        """:return: as `input_type` says"""
+        return self.input_type == "prob"
+
     def value_per_frame(self) -> Tensor:
         """:return: [B, T]"""
         self._check_number_of_classes()
@@ -104,13 +109,29 @@ class CrossEntropyLoss(Loss):
         num_classes = axis.get_dim_value()
         keep, other = 1.0 - self.label_smoothing, self.label_smoothing / (num_classes - 1)
         smallest = -(keep * math.log(keep) + (num_classes - 1) * other * math.log(other + 1e-20))
-        log_prob = self._log_prob()
         if self.label_smoothing_gaussian:
             value = self._to_density(_gaussian_around(self._class_labels(), axis, deviation=keep))
+        elif (by_kernel := self._smoothed_by_kernel(keep, other)) is not None:
+            value = by_kernel
         else:
+            log_prob = self._log_prob()
             plain = rf.cross_entropy(estimated=log_prob, target=target, axis=axis, estimated_type="log-probs")
             value = plain * (keep - other) - rf.reduce_sum(log_prob, axis=axis, use_mask=False) * other
         return value - smallest
+
+    def _smoothed_by_kernel(self, label_prob: float, other_prob: float) -> Tensor | None:
+        """:return: cross entropy to these probabilities, from logits; None where there is no kernel for that"""
+        logits, target, axis = self._logits(), self.require_target(), self.require_axis()
+        is_template = rf.get_selected_backend() == "template"
+        if logits is None or is_template or not target.sparse or {*target.dims, axis} != {*logits.dims}:
+            return None
+        raw = native_cross_entropy(
+            logits.copy_transpose([*target.dims, axis]).raw_tensor,
+            target.copy_masked(0).raw_tensor,
+            label_prob=label_prob,
+            other_prob=other_prob,
+        )
+        return None if raw is None else Tensor("ce", dims=target.dims, dtype=logits.dtype, raw_tensor=raw)
 
     def _to_density(self, density: Tensor) -> Tensor:
         """:return: cross entropy to something whose sum is not 1. The gradient does not know that."""

@@ -20,6 +20,7 @@ from returnn.util.errors import ConfigError, check_known
 from returnn.util.texts.counted import counted
 
 tf1 = tf.compat.v1
+_IGNORE_LONGER = "ignore_longer_outputs_than_inputs"
 
 
 class SequenceLoss(Loss):
@@ -163,12 +164,12 @@ class CtcLoss(SequenceLoss):
         self.use_viterbi = use_viterbi
         self._check_options()
 
+    def takes_probabilities(self) -> bool:
+        """:return: as `output_in_log_space` says"""
+        return not self.output_in_log_space
+
     def _check_options(self) -> None:
-        known: Sequence[str] = (
-            "preprocess_collapse_repeated",
-            "ctc_merge_repeated",
-            "ignore_longer_outputs_than_inputs",
-        )
+        known: Sequence[str] = ("preprocess_collapse_repeated", "ctc_merge_repeated", _IGNORE_LONGER)
         if self.use_native or self.use_viterbi:
             known = OwnCtcOptions.names()
         for name in self.ctc_opts:
@@ -220,22 +221,33 @@ class CtcLoss(SequenceLoss):
         with tf.control_dependencies(self._checks_of_lengths(logits)):
             return self._of_tensorflow(logits)
 
+    def fails_at_long_targets(self) -> bool:
+        """:return: whether a sequence without an alignment is an error. By options, it is cut, or does not count"""
+        is_own = self.use_native or self.use_viterbi
+        is_cut = self.auto_clip_target_len or self.target_collapse_repeated
+        is_fine = any(self.ctc_opts.get(name, False) for name in (_IGNORE_LONGER, "preprocess_collapse_repeated"))
+        return not (is_own or is_cut or is_fine)
+
+    def has_label_loop(self) -> bool:
+        """:return: whether a label can last several frames, so that a blank has to be between two of the same"""
+        if self.use_native or self.use_viterbi:
+            return self._own_options().has_label_loop()
+        return bool(self.ctc_opts.get("ctc_merge_repeated", True))
+
     def _checks_of_lengths(self, logits: Tensor) -> list[tf.Operation]:
         """:return: what fails if there is no alignment, unless options say that such a sequence does not count"""
-        name = "ignore_longer_outputs_than_inputs"
-        is_fine = self.ctc_opts.get(name, False) or self.ctc_opts.get("preprocess_collapse_repeated", False)
+        is_fine = any(self.ctc_opts.get(name, False) for name in (_IGNORE_LONGER, "preprocess_collapse_repeated"))
         if is_fine or self.layer is None:
             return []
         target = self.require_target()
-        hint = (
-            f"Longer frames, 'max_seq_length', or 'loss_opts': {{'ctc_opts': {{{name!r}: True}}}}, which leaves it out."
-        )
+        opts = {"ctc_opts": {_IGNORE_LONGER: True}}
+        hint = f"Longer frames, 'max_seq_length', or 'loss_opts': {opts}, which leaves it out."
         check = check_targets_fit(
             self.layer,
             target,
             self.time_dim_of(target),
             self.time_dim_of(logits),
-            label_loop=self.ctc_opts.get("ctc_merge_repeated", True),
+            label_loop=self.has_label_loop(),
             where=self.where(),
             hint=hint,
         )

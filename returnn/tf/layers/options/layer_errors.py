@@ -12,10 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 
 from returnn.log import log
 from returnn.tensor import Tensor
+from returnn.tensor.dim import VerifyOutShapeException
 from returnn.tf.util.error_text import error_text
 from returnn.util.errors import ConfigError, DimError, UserError
 
 _MAX_LINES = 5
+
+
+class OutShapeError(ConfigError, VerifyOutShapeException):
+    """A layer does not have the dims that its option `out_shape` promises."""
 
 
 @contextlib.contextmanager
@@ -35,7 +40,8 @@ def naming_layer(where: str, inputs: Callable[[], Mapping[str, Tensor]], *, loop
         raise ConfigError(_message(where, str(exc), {})) from exc
     except UserError as exc:
         note = f"  In {loop}, layers see one frame." if loop and isinstance(exc, DimError) else ""
-        raise ConfigError(_message(where, str(exc), inputs(), note=note)) from exc
+        error = OutShapeError if isinstance(exc, VerifyOutShapeException) else ConfigError
+        raise error(_message(where, str(exc), inputs(), note=note)) from exc
     except Exception as exc:  # of TensorFlow, Python, or code of a user: they know nothing of layers
         print("".join(traceback.format_exception(exc)), file=log.v5)
         raise ConfigError(_message(where, error_text(exc), inputs())) from exc

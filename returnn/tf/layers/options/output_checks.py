@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from returnn.tensor import Tensor
+from returnn.tensor.marked_dim import OptionalDim
 from returnn.tensor.tensor_base import TensorBase
 from returnn.tf.layers.core.floors.layer_core import LayerCore
 from returnn.util.errors import ConfigError, check_known
@@ -39,9 +40,20 @@ def check_output(layer: LayerCore, output: Tensor, declared: Tensor | None) -> N
         raise ConfigError(f"{layer.where()}: option 'out_dim' is {layer._out_dim}, but the output is {output}.")
     _check_out_type(layer, output)
     if layer._out_shape is not None:
-        output.verify_out_shape(layer._out_shape)
+        output.verify_out_shape({*layer._out_shape, *_dims_beside_a_frame(layer, output)})
     if declared is not None and set(declared.dims) != set(output.dims):
         raise ConfigError(f"{layer.where()}: the output was said to be {declared}, but it is {output}.")
+
+
+def _dims_beside_a_frame(layer: LayerCore, output: Tensor) -> list[OptionalDim]:
+    """:return: dims that `out_shape` does not know: of the frames, if it is all at once; and of the hypotheses"""
+    dims = [dim for dim in output.dims if dim.is_beam_dim()]
+    is_step = layer.network.get_inside_rec_time_dim(inside_loop=True) is not None
+    loop_dim = None if is_step else layer.network.get_inside_rec_time_dim(inside_loop=False)
+    if loop_dim is not None and loop_dim in output.dims:
+        lengths = loop_dim.dyn_size_ext
+        dims += [loop_dim, *(dim for dim in (lengths.dims if lengths is not None else ()) if dim not in output.dims)]
+    return [OptionalDim(dim) for dim in dims]
 
 
 def _check_out_type(layer: LayerCore, output: Tensor) -> None:

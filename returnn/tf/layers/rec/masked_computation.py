@@ -14,6 +14,7 @@ from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
 from returnn.tf.layers.core.sources import concat_sources
 from returnn.tf.layers.core.step_state import ForAfterLoop
+from returnn.tf.layers.loop.history import NoFrames
 from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value
 from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.layers.values.constant import zeros_like_template
@@ -65,7 +66,6 @@ class MaskedComputationLayer(LayerBase):
         self.out_spatial_dim = out_spatial_dim
         self._inner: LayerBase | None = None
         self._views: dict[LayerBase, LayerBase] = {}  # of layers around that the other layer uses
-        self._mask_of_frame: Tensor | None = None
         self._losses: InnerLosses | None = None  # of the other layer, in a frame of a loop
 
     @classmethod
@@ -197,8 +197,8 @@ class MaskedComputationLayer(LayerBase):
     def _output_of_frame(self, source: Tensor, mask: Tensor) -> Tensor:
         """:return: output of the other layer where the mask is true, otherwise of the last frame where it was"""
         source = rf.expand_to(source, mask.dims)  # each has its own state
+        self.mask_of_frame = mask
         output = self._computed(self._valid_labels(source, mask), None)
-        self._mask_of_frame = mask
         for layer in (self.inner_layer, *self._layers_inside()):
             self._keep_where_masked(layer)
         self.state_templates.update(self.inner_layer.state_templates)
@@ -242,6 +242,8 @@ class MaskedComputationLayer(LayerBase):
     def _keep_where_masked(self, layer: LayerBase) -> None:
         for key, value in layer.new_states.items():
             state = layer.state_templates[key]
+            if isinstance(state.initial, NoFrames):
+                continue  # it has its own lengths
             if isinstance(state.initial, ForAfterLoop):
                 before = rf.zeros_like(value)
             else:
@@ -255,10 +257,10 @@ class MaskedComputationLayer(LayerBase):
             layer.output_before_activation = None
 
     def _chosen(self, value: Tensor, before: Tensor) -> Tensor:
-        assert self._mask_of_frame is not None
+        assert self.mask_of_frame is not None
         beams = self.network.beams
-        latest = beams.latest([self._mask_of_frame, value, before], where=self.where())
-        mask, new, old = (beams.translate(x, latest) for x in (self._mask_of_frame, value, before))
+        latest = beams.latest([self.mask_of_frame, value, before], where=self.where())
+        mask, new, old = (beams.translate(x, latest) for x in (self.mask_of_frame, value, before))
         out = rf.where(mask, new, old, allow_broadcast_all_sources=True)
         return out.copy_with_roles(feature_dim=value.feature_dim, sparse_dim=value.sparse_dim)
 
@@ -300,7 +302,7 @@ class MaskedComputationLayer(LayerBase):
     def get_sub_layer(self, layer_name: str) -> LayerBase | None:
         """:return: sub layer of the other layer"""
         found = self.inner_layer.get_sub_layer(layer_name)
-        if found is not None and self._mask_of_frame is not None and rf.get_selected_backend() == "template":
+        if found is not None and self.mask_of_frame is not None and rf.get_selected_backend() == "template":
             frame = self.network.step.innermost_frame()
             frame.prev_layer(frame.path_of(found.get_absolute_name()))  # so that its output before is kept
         return found

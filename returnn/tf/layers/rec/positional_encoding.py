@@ -11,6 +11,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.loop.history import frames_before, masks_around
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
@@ -64,7 +65,7 @@ class PositionalEncodingLayer(_ConcatInputLayer):
         axis, is_frame = self.sequence_dim_of(source, self.axis, option="axis")
         step = self.network.get_rec_step_info(must_exist=False)
         of_step = step is not None and step.output.dims == (() if is_frame else (axis,))
-        position = step.output if of_step else rf.range_over_dim(axis)
+        position = self._position_of_step(step.output) if of_step else rf.range_over_dim(axis)
         position = position.copy_with_roles(sparse_dim=None)
         if self.constant >= 0:
             position = position * 0 + self.constant
@@ -74,6 +75,10 @@ class PositionalEncodingLayer(_ConcatInputLayer):
                 raise ConfigError(f"{self.where()}: option 'offset': expected integers, got {offset} {offset.dtype}.")
             position = rf.combine_bc(position, "+", rf.cast(self.offset.output, "int32"))
         return position
+
+    def _position_of_step(self, step: Tensor) -> Tensor:
+        """:return: number of the step; where a mask leaves out some, of the frames so far, as for all frames at once"""
+        return frames_before(self) if masks_around(self) else step
 
     def _feature_dim(self, source: Tensor) -> Dim:
         if not self.add_to_input:

@@ -109,6 +109,7 @@ class RecLayer(RecurrentLayer):
         if isinstance(max_seq_len, int) and max_seq_len < 0:
             raise ConfigError(f"{self.where()}: option 'max_seq_len': expected a number of frames, got {max_seq_len}.")
 
+        self.leaves_out_end = isinstance(unit, dict) and "end" in unit and not include_eos
         self.recurrence = self._make_loop(unit) if isinstance(unit, dict) else self._make_unit(unit)
 
     def _make_loop(self, unit: dict[str, Any]) -> LoopRecurrence:

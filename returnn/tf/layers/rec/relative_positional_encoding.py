@@ -8,8 +8,9 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.loop.history import frames_before
 from returnn.tf.layers.rec.positional_encoding import sinusoids
-from returnn.tf.layers.values.ranges import frame_numbers, number_of_step
+from returnn.tf.layers.values.ranges import frame_numbers
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
@@ -99,12 +100,12 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
 
     def _positions_in_loop(self, axis: Dim, *, is_frame: bool) -> tuple[Tensor, Tensor, list[Dim]]:
         """:return: like `_positions`: the keys of each step are the frames so far"""
-        step = number_of_step(self) if is_frame else frame_numbers(axis)
+        step = frames_before(self) if is_frame else frame_numbers(axis)
         past = self.new_dim("frames so far")
         past.dyn_size_ext = step + 1
         query = self.new_dim("query", 1, auto_generated=False)
         first = step if self.query_offset is NotSpecified else step * 0
-        return first, frame_numbers(past), [query] if is_frame else [query, axis]
+        return first, frame_numbers(past), [*step.dims, query] if is_frame else [query, axis]
 
     def _dim(self, source: Tensor, dim: Any, *, option: str) -> Dim:
         return dim if isinstance(dim, Dim) else self.dim_of(source, "T" if dim is NotSpecified else dim, option=option)

@@ -13,8 +13,8 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.loop.across_batches.kept_history import KeptHistory
 from returnn.tf.layers.loop.across_batches.kept_state import WORDS, is_word
-from returnn.tf.layers.loop.history import with_past
-from returnn.tf.layers.values.ranges import frame_numbers, number_of_step
+from returnn.tf.layers.loop.history import masks_around, with_past
+from returnn.tf.layers.values.ranges import frame_numbers
 from returnn.util.errors import ConfigError
 
 
@@ -120,6 +120,11 @@ class SelfAttentionLayer(_ConcatInputLayer):
         return self._attend(query, frames, past, mask, None if is_frame else axis, out_dim)
 
     def _kept_history(self) -> KeptHistory:
+        if masks_around(self):
+            raise ConfigError(
+                f"{self.where()}: option 'initial_state': {self.initial_state!r}: inside of a 'masked_computation' in a"
+                " loop, no frames are kept between batches."
+            )
         return KeptHistory(self, str(self.initial_state), only_last=self.restrict_state_to_last_seq)
 
     def _left_of(self, past: Dim, axis: Dim, history: KeptHistory | None) -> Tensor:
@@ -197,7 +202,7 @@ class SelfAttentionLayer(_ConcatInputLayer):
 
     def _shift(self, shift: Tensor, axis: Dim | None, past: Dim, key: Dim) -> Tensor:
         """:return: {axis, past, key}: what is added to the keys"""
-        own = [dim for dim in shift.dims if not dim.is_batch_dim()]
+        own = [dim for dim in shift.dims if not dim.is_batch_dim() and not dim.is_beam_dim()]
         if len(own) < 3 or own[-1].dimension != key.dimension:
             raise ConfigError(
                 f"{self.where()}: option 'key_shift': expected [queries, keys, {key.dimension}], "
@@ -222,7 +227,7 @@ class SelfAttentionLayer(_ConcatInputLayer):
             lengths.raw_tensor = tf.cast(given() if callable(given) else given, tf.int32)
         frames = frame_numbers(past)
         is_seen = rf.compare_bc(frames, "<", lengths)
-        return rf.combine_bc(is_seen, "logical_or", rf.compare_bc(frames, "==", number_of_step(self)))
+        return rf.combine_bc(is_seen, "logical_or", rf.compare_bc(frames, "==", past.get_size_tensor() - 1))
 
 
 def _frame_of(frames: Tensor, axis: Dim) -> Tensor:

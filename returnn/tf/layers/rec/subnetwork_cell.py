@@ -34,6 +34,11 @@ class _SubnetworkRecCell:
         return self.compiled.inputs.time_dim
 
     @property
+    def time_dim_tag(self) -> Dim:
+        """The same by its older name."""
+        return self.time_dim
+
+    @property
     def parent_rec_layer(self) -> LayerBase:
         """The layer that loops."""
         return self.compiled.inputs.layer

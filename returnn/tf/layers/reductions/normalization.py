@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._backend import get_backend_of
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.copy import CopyLayer, with_extra_deps
 from returnn.tf.layers.core.layer_base import LayerBase
@@ -78,7 +79,7 @@ class BatchNormLayer(CopyLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [..., F]"""
-        return self.batch_norm(with_extra_deps(source, self.extra_deps), **self.options)
+        return self.batch_normalized(with_extra_deps(source, self.extra_deps), **self.options)
 
 
 class LayerNormLayer(_ConcatInputLayer):
@@ -188,6 +189,11 @@ def normalize_with_params(
     :return: x with mean 0 and variance 1 over `axes`, then scaled and shifted
     """
     params = axes if params is None else params
+    has_all = scale and bias and list(axes) == list(params)
+    if has_all and (use_mask or not any(dim.is_dynamic() for dim in axes)):
+        parameters = {"scale": layer.parameter("scale", params, initial=1.0)}
+        parameters["bias"] = layer.parameter("bias", params, initial=0.0)
+        return get_backend_of(x).layer_norm(x, in_dims=axes, **parameters, epsilon=epsilon)
     mean = rf.reduce_mean(x, axis=axes, use_mask=use_mask)
     variance = rf.reduce_mean(rf.squared_difference(x, mean), axis=axes, use_mask=use_mask)
     output = (x - mean) * rf.rsqrt(variance + epsilon)

@@ -51,13 +51,17 @@ class ReduceLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: without the reduced dims, or with size 1 instead"""
-        dims = _dims_to_reduce(self, source, self.enforce_batch_dim_axis)
+        dims = self.reduced_dims(source)
         mode = "mean" if self.mode == "avg" else self.mode
         if mode.startswith("arg") and len(dims) != 1:
             raise ConfigError(f"{self.where()}: mode {self.mode!r} goes over one dim, not over {dims}.")
         axis = dims[0] if mode.startswith("arg") else dims
         out = rf.reduce(source, mode=mode, axis=axis, use_mask=self.use_time_mask)
         return _with_kept_dims(self, out, source, dims) if self.keep_dims else out
+
+    def reduced_dims(self, source: Tensor) -> list[Dim]:
+        """:return: the dims that it goes over"""
+        return _dims_to_reduce(self, source, self.enforce_batch_dim_axis)
 
 
 class MathNormLayer(_ConcatInputLayer):
@@ -134,7 +138,8 @@ def _dims_to_reduce(layer: ReduceLayer | MathNormLayer, source: Tensor, batch_di
         dims = layer.dims_of(source, layer.axes)
         if not dims:
             source.get_axis_from_description(layer.axes)  # raises, with the dims that are there
-        return dims
+        is_over_batch = any(dim.is_batch_dim() for dim in dims)  # to which the hypotheses of a search belong
+        return [*dims, *(dim for dim in source.dims if is_over_batch and dim.is_beam_dim() and dim not in dims)]
 
 
 def _with_kept_dims(layer: _ConcatInputLayer, out: Tensor, source: Tensor, dims: list[Dim]) -> Tensor:

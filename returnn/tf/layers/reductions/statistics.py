@@ -75,6 +75,12 @@ class AccumulateMeanLayer(ReduceLayer):
             self._update_by(mean.raw_tensor)
         return running
 
+    def reduced_dims(self, source: Tensor) -> list[Dim]:
+        """:return: the dims that the mean is over: also those of loops that it was moved out of"""
+        dims = super().reduced_dims(source)
+        loops = self.network.get_all_rec_time_dims()
+        return [*dims, *(dim for dim in source.dims if dim in loops and dim not in dims)]
+
     def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
         """See `LayerBase.after_loop`."""
         super().after_loop(frames, time_dim)

@@ -118,12 +118,20 @@ class Beams:
         return best
 
     def source_indices(self, beam: Beam, older: Dim) -> Tensor:
-        """:return: [B, beam] -> older: for each hypothesis, which one of an older beam it continues"""
+        """
+        :return: [B, beam] -> older: for each hypothesis, which one of an older beam it continues
+        :raises ConfigError: if it continues none of them
+        """
         indices: Tensor | None = None
         for step in self.chain(beam):
             if step.dim == older:
                 break
-            assert step.src_beams is not None, f"{beam.dim} does not continue {older}"
+            if step.src_beams is None:
+                raise ConfigError(
+                    f"the hypotheses of {beam.dim} do not continue those of {older}.\n"
+                    "  Where they are the target of a choice without search, it needs 'add_to_beam_scores': False.\n"
+                    "  Or take the best of them by the class 'decide'."
+                )
             source = step.src_beams
             indices = source if indices is None else rf.gather(source, indices=indices, axis=step.dim)
         assert indices is not None

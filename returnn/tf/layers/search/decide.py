@@ -40,7 +40,20 @@ class DecideLayer(BaseChoiceLayer):
                 " the source is in the training, with 'choice' the target itself, and is 0."
                 " 'only_on_search': True leaves it out."
             )
+        elif isinstance(self.loss, EditDistanceLoss) and (end := self._end_of_target_alone()):
+            self.warning = (
+                f"{self.where()}: the loss 'edit_distance' counts an error more per sequence: {self.target!r}"
+                f" ends with {end!r}, the hypotheses do not, as the loop {self.sources[0].name!r} has no"
+                " 'include_eos': True. search_metrics = ['wer'] compares without it."
+            )
         return _decided(self, source, length_normalization=self.length_normalization)
+
+    def _end_of_target_alone(self) -> str | None:
+        """:return: label that ends the target, and is left out at the end of the loop"""
+        data = self.network.extern_data
+        is_known = self.sources[0].leaves_out_end and self.target and data.has_data(self.target)
+        vocab = data.data[self.target].vocab if is_known else None
+        return vocab.end_label if vocab is not None else None
 
     @classmethod
     def decide(

@@ -134,6 +134,8 @@ class SearchChoices:
             return 0
         if self is None or other is None:
             return -1 if self is None else 1
+        if self.beam is not None and other.beam is not None and self.beam.dim == other.beam.dim:
+            return 0
         if any(other is choices for choices in self.get_src_choices_seq()) or other._is_continued_by(self):
             return 1
         if any(self is choices for choices in other.get_src_choices_seq()) or self._is_continued_by(other):

@@ -13,8 +13,10 @@ from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
+from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.layers.options.layer_options import layers_in_options
+from returnn.tf.layers.search.beam import Beam
 from returnn.tf.layers.structure.cond_states import Carried, CondStates
 from returnn.util.errors import ConfigError
 
@@ -67,9 +69,18 @@ class CondLayer(NoSourcesLayer):
     def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
         """See `LayerBase.transform_config_dict`."""
         super().transform_config_dict(d, network=network, get_layer=get_layer)
+        undefined: dict[str, UndefinedSource] = {}
         for key, name in (("condition", f"{d['_name']}/condition"), ("true_layer", ""), ("false_layer", "")):
             if key in d and not isinstance(d[key], _Branch):
-                d[key] = _resolve(d[key], name or d["_name"], network, get_layer, option=key)
+                try:
+                    d[key] = _resolve(d[key], name or d["_name"], network, get_layer, option=key)
+                except UndefinedSource as exc:
+                    undefined[key] = exc
+        for key, exc in undefined.items():  # of the frame before: the other layer says what this one looks like
+            other = d.get({"true_layer": "false_layer", "false_layer": "true_layer"}.get(key, ""))
+            if not isinstance(other, _Branch):
+                raise exc
+            d[key] = other
 
     def must_be_in_loop(self) -> str:
         """:return: a reason, if another layer may be computed in each frame"""
@@ -88,15 +99,17 @@ class CondLayer(NoSourcesLayer):
             self._losses.declare(self, output)
             return output
 
+        has_losses = self._losses.has_any and (self._losses.batch is None or self._beam() is None)
+
         def more(key: str, layer: LayerBase) -> tuple[dict[str, Tensor], Carried]:
             values = {}
-            if self._losses.has_any:
+            if has_losses:
                 values = self._losses.computed(key, layer, layer.get_losses_initialized, layer.get_constraints_value)
             return values, self._states.after(key, layer.output)
 
         output, (values, carried) = self._choose(lambda layer: layer.output, more)
         self._states.take(carried)
-        if self._losses.has_any:
+        if has_losses:
             self._losses.take(self, output, values)
         return output
 
@@ -159,7 +172,7 @@ class CondLayer(NoSourcesLayer):
     def _template(self, output_of: Callable[[LayerBase], Tensor]) -> Tensor:
         """:return: template of what both layers have"""
         self._condition()
-        yes, no = (output_of(self._make(key)) for key in ("true_layer", "false_layer"))
+        yes, no = (self._of_all_steps(output_of(self._make(key))) for key in ("true_layer", "false_layer"))
         self._check_same(yes, self._with_dims_of(yes, no))
         return yes.copy_template()
 
@@ -169,7 +182,7 @@ class CondLayer(NoSourcesLayer):
 
         def computed(key: str) -> tuple[Tensor, Any]:
             layer = self._make(key)
-            output = output_of(layer)
+            output = self._of_all_steps(output_of(layer))
             if key == "true_layer":
                 yes.append(output.copy_template())
             elif yes:
@@ -183,6 +196,24 @@ class CondLayer(NoSourcesLayer):
         if condition.dims or condition.dtype != "bool":
             raise ConfigError(f"{self.where()}: option 'condition': has to be a bool scalar, not {condition}.")
         return condition
+
+    def _inputs(self) -> list[Tensor]:
+        return [layer.output for branch in (self.true_layer, self.false_layer) for layer in branch.layers()]
+
+    def _beam(self) -> Beam | None:
+        """:return: the latest one of what both layers depend on"""
+        beams = self.network.beams
+        return None if beams.is_empty else beams.latest(self._inputs(), where=self.where())
+
+    def _of_all_steps(self, output: Tensor) -> Tensor:
+        """:return: for the hypotheses, and outside of loops for the frames, that the other layer may be about"""
+        beam = self._beam()
+        output = self.network.beams.for_later(output, beam)
+        has_beam = beam is None or self.network.beams.has_hypotheses(output)
+        loops = {net.over_rec_time_dim for net in self.network.get_network_hierarchy()}
+        dims = dict.fromkeys(dim for x in self._inputs() for dim in x.dims if dim in loops)
+        missing = [*(dim for dim in dims if dim not in output.dims), *([] if has_beam or beam is None else [beam.dim])]
+        return rf.expand_to(output, [*missing, *output.dims]) if missing else output
 
     def _with_dims_of(self, yes: Tensor, no: Tensor) -> Tensor:
         """:return: `no` with the dims of `yes`, where these have the same size, as layers with the same `n_out` do"""

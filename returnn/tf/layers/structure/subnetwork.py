@@ -11,7 +11,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.core.floors.layer_params import params_in_scope
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
-from returnn.tf.layers.core.sources import concat_sources_with_opt_dropout
+from returnn.tf.layers.core.sources import joined_sources
 from returnn.tf.util.gradient_checkpoint import gradient_checkpoint_scope
 from returnn.util.errors import ConfigError
 
@@ -155,9 +155,7 @@ def subnetwork_sources(options: dict[str, Any], sources: list[LayerBase]) -> dic
     if not options.get("concat_sources", True):
         return {str(i): source.output for i, source in enumerate(sources)} | {"data": sources[0].output}
     noise_shape = options.get("dropout_noise_shape")
-    joined = concat_sources_with_opt_dropout(
-        sources, dropout=options.get("dropout", 0), dropout_noise_shape=noise_shape
-    )
+    joined = joined_sources(sources, dropout=options.get("dropout", 0), dropout_noise_shape=noise_shape)
     return {"data": joined}
 
 

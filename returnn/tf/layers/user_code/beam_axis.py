@@ -55,6 +55,10 @@ class BeamAxis:
                 out = _with_other_dim(out, dim, self._merged_dim(dim, lengths))
         return out
 
+    def merged_dim(self, dim: Dim) -> Dim:
+        """:return: the dim that stands for this one where batch and beam are merged; itself, if none does"""
+        return self._merged_dims.get(dim, dim)
+
     def split(self, x: Tensor) -> Tensor:
         """
         :param x: [B * beam, ...]

@@ -13,15 +13,19 @@ from typing import Any
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_axes import LayerAxes
 from returnn.tf.layers.options.broadcasting import with_common_dims
+from returnn.tf.layers.user_code.beam_axis import BeamAxis
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
 
-def template_of_user_code(layer: LayerAxes, sources: Sequence[LayerAxes], names: Mapping[str, Any]) -> Tensor:
+def template_of_user_code(
+    layer: LayerAxes, sources: Sequence[LayerAxes], names: Mapping[str, Any], beam: BeamAxis | None = None
+) -> Tensor:
     """
     :param layer: the layer that the code belongs to
     :param sources: its sources, as the code knows them
     :param names: more arguments for a function
+    :param beam: if the sources have the hypotheses of a search in their batch axis
     :return: what the code of an `eval` is expected to return: the dims of all sources, changed by `out_type`
     """
     tensors = [source.output for source in sources]
@@ -37,13 +41,17 @@ def template_of_user_code(layer: LayerAxes, sources: Sequence[LayerAxes], names:
         options.setdefault("dim", n_out)
     if layer._out_dim is not None and layer._out_dim not in common.dims:
         return _with_feature_dim(common, layer._out_dim)
-    return _with_options_for_frames(layer, common, options) if options else common
+    return _with_options_for_frames(layer, common, options, beam) if options else common
 
 
-def _with_options_for_frames(layer: LayerAxes, common: Tensor, options: Mapping[str, Any]) -> Tensor:
+def _with_options_for_frames(
+    layer: LayerAxes, common: Tensor, options: Mapping[str, Any], beam: BeamAxis | None
+) -> Tensor:
     """:return: see `_with_options`, which is about one frame if this is all frames of a loop at once"""
     is_step = layer.network.get_inside_rec_time_dim(inside_loop=True) is not None
     loop_dim = None if is_step else layer.network.get_inside_rec_time_dim(inside_loop=False)
+    if loop_dim is not None and beam is not None:
+        loop_dim = beam.merged_dim(loop_dim)
     if loop_dim is None or loop_dim not in common.dims:
         return _with_options(layer, common, options)
     axis = common.dims.index(loop_dim)

@@ -41,3 +41,11 @@ def test_feature_dim_of_another_size(option):
     with pytest.raises(ConfigError) as info:
         output_of({"class": "copy", "from": "data", option: feature_dim(7)})
     assert f"option '{option}': given(7) is not a dim of the source 'data'" in str(info.value)
+
+
+def test_labels_cannot_be_dropped():
+    message = (
+        r"option 'dropout': the source 'data:ids' .* has labels, of which none can be dropped.\n.*'dropout' behind"
+    )
+    with pytest.raises(ConfigError, match=message):
+        output_of({"class": "linear", "from": "data:ids", "n_out": 3, "dropout": 0.1})

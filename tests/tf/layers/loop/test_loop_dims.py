@@ -107,3 +107,44 @@ def test_a_window_of_weights_which_begins_where_the_weights_before_say():
         expected = numpy.zeros(data.shape[1])
         expected[0] = 1  # weights before the first frame are zero, the first one is the best, and stays it
         numpy.testing.assert_allclose(weights[b, :length], [expected] * length)
+
+
+def subnetwork(layers):
+    return {"class": "subnetwork", "from": "data", "subnetwork": layers}
+
+
+INSIDE = {
+    "sized output": subnetwork({"output": linear("data")}),
+    "sized layer": subnetwork({"x": linear("data"), "output": {"class": "copy", "from": "x"}}),
+    "several layers": subnetwork(
+        {
+            "copied": {"class": "copy", "from": "data"},
+            "x": linear("copied"),
+            "y": {"class": "activation", "activation": "relu", "from": "x"},
+            "output": {"class": "copy", "from": "y"},
+        }
+    ),
+    "subnetwork": subnetwork(
+        {"x": subnetwork({"output": linear("data")}), "output": {"class": "copy", "from": "x"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("net", INSIDE.values(), ids=INSIDE)
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_a_network_that_needs_only_its_own_past(net, is_masked):
+    always = {"mask": {"class": "compare", "from": "mean", "kind": "greater", "value": -9.0}}
+    layers = {
+        "mean": {"class": "reduce", "mode": "mean", "axis": "F", "from": "data:source"},
+        **always,
+        "net": {"class": "masked_computation", "mask": "mask", "from": "prev:net", "unit": net}
+        if is_masked
+        else {**net, "from": "prev:net"},
+        "inputs": linear("data:source", activation=None),
+        "output": {"class": "combine", "kind": "add", "from": ["net", "inputs"]},
+    }
+    data, lengths = sequences()
+    with_size = {**layers, "net": {**layers["net"], "out_type": {"dim": 4}}}
+    results = [RecurrentNet(loop(unit)).run(data, lengths).output for unit in (layers, with_size)]
+    numpy.testing.assert_array_equal(*results)
+    assert results[0].std() > 0

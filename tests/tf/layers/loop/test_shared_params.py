@@ -82,3 +82,70 @@ def test_layer_takes_parameters_of_one_that_needs_it():
         return {"first": linear("data", **options), "output": linear("first")}
 
     same_as_by_name_scope(net(reuse_params="output"), net(name_scope="output"), shared=["output"])
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("read_by", ["nobody", "a layer before", "a layer behind"])
+def test_layer_of_a_loop_takes_parameters_of_one_that_is_moved_out(read_by, optimize):
+    def net(outside, **options):
+        before = {"nobody": [], "a layer before": ["outside"], "a layer behind": []}[read_by]
+        unit = {
+            "outside": linear("data:source", **outside),
+            "sum": {"class": "combine", "kind": "add", "from": ["data:source", "prev:inside", *before]},
+            "inside": linear("sum", **options),
+            "output": {
+                "class": "combine",
+                "kind": "add",
+                "from": ["inside", "outside" if read_by == "a layer behind" else "data:source"],
+            },
+        }
+        return {"output": loop(unit, optimize_move_layers_out=optimize)}
+
+    for shared in ("outside", {"map": {"W": "outside", "b": {"reuse_layer": "outside"}}}):
+        same_as_by_name_scope(
+            net({"is_output_layer": True}, reuse_params=shared),
+            net({"is_output_layer": True}, name_scope="outside"),
+            shared=["output/rec/outside"],
+        )
+
+
+def test_unit_in_a_loop_takes_parameters_of_one_that_is_moved_out():
+    def net(**options):
+        cell = {"class": "rec", "unit": "nativelstm2", "n_out": 4, "from": "base:data", "direction": 1}
+        unit = {
+            "outside": {**cell, "is_output_layer": True},
+            "start": {"class": "reduce", "mode": "mean", "axis": "T", "from": "outside"},
+            "inside": {**cell, "from": "shifted", **options},
+            "shifted": {"class": "combine", "kind": "add", "from": ["base:data", "prev:last"]},
+            "last": {"class": "reduce", "mode": "mean", "axis": "T", "from": "inside"},
+            "output": {"class": "combine", "kind": "add", "from": ["last", "start"]},
+        }
+        return {"output": loop(unit)}
+
+    same_as_by_name_scope(net(reuse_params="outside"), net(name_scope="outside/rec"), shared=["output/rec/outside/rec"])
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_branch_of_a_condition_takes_parameters_of_a_layer_that_is_moved_out(optimize):
+    def net(**options):
+        unit = {
+            "outside": linear("data:source"),
+            "is_small": {
+                "class": "eval",
+                "from": "prev:sum",
+                "eval": "tf.reduce_mean(source(0)) < 0.1",
+                "out_type": {"shape": (), "batch_dim_axis": None, "dtype": "bool", "feature_dim_axis": None},
+            },
+            "inside": {
+                "class": "cond",
+                "from": [],
+                "condition": "is_small",
+                "true_layer": linear("prev:sum", **options),
+                "false_layer": {"class": "copy", "from": "prev:sum"},
+            },
+            "sum": {"class": "combine", "kind": "add", "from": ["outside", "inside"]},
+            "output": {"class": "copy", "from": "sum"},
+        }
+        return {"output": loop(unit, optimize_move_layers_out=optimize)}
+
+    same_as_by_name_scope(net(reuse_params="outside"), net(name_scope="outside"), shared=["output/rec/outside"])

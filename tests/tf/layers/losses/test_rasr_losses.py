@@ -35,7 +35,8 @@ def value_and_gradient(desc, *, want="loss", tags=TAGS, others=None):
         _, total, _ = net.get_losses_initialized(with_total=True)
         fetches = [total, tf1.gradients(total, net.get_trainable_params())]
         batch = batch_of()
-        feed = {net.extern_data.data[key].raw_tensor: batch[key] for key in ("data", "ids")}
+        # Padded frames of NaN would make all gradients of the weights NaN, whatever the loss is.
+        feed = {net.extern_data.data[key].raw_tensor: numpy.nan_to_num(batch[key]) for key in ("data", "ids")}
         for key in ("data", "ids"):
             data = net.extern_data.data[key]
             feed.update((dim.dyn_size, LENGTHS) for dim in data.dims if dim.is_dynamic_seq_length())

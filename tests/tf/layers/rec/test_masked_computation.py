@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 import pytest
 
+from returnn.tensor import Dim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid
 from tests.tf.layers.search.search_net import SearchNet, inputs
@@ -23,6 +24,45 @@ OWN_PAST = {
     "from": "data",
     "subnetwork": {"output": {**LINEAR, "from": ["data", "prev:output"]}},
 }
+SELF_ATTENTION = {
+    "class": "self_attention",
+    "num_heads": 2,
+    "total_key_dim": 4,
+    "n_out": 4,
+    "attention_left_only": True,
+    "from": "data",
+}
+TRANSFORMER = {
+    "class": "subnetwork",
+    "from": "data",
+    "subnetwork": {
+        "distance": {"class": "relative_positional_encoding", "n_out": 2, "from": "data", "clipping": 2},
+        "first": {**SELF_ATTENTION, "key_shift": "distance"},
+        "output": {**SELF_ATTENTION, "from": ["first", "data"]},
+    },
+}
+
+POSITIONS = {"class": "positional_encoding", "from": "data", "add_to_input": True}
+STEPS = {"class": "cast", "from": ":i", "dtype": "float32"}
+
+
+def in_subnet(layer: dict[str, Any]) -> dict[str, Any]:
+    """:return: the sum of the data and this layer"""
+    output = {"class": "combine", "kind": "add", "from": ["data", "x"]}
+    return {"class": "subnetwork", "from": "data", "subnetwork": {"x": layer, "output": output}}
+
+
+def history(hist: Dim) -> dict[str, Any]:
+    """:return: self-attention by hand"""
+    layers = {
+        "query": {"class": "linear", "from": "data", "n_out": 4, "activation": None},
+        "key": {"class": "linear", "from": "data", "n_out": 4, "activation": None},
+        "keys": {"class": "cum_concat", "from": "key", "out_spatial_dim": hist},
+        "energy": {"class": "dot", "from": ["query", "keys"], "reduce": "F"},
+        "weights": {"class": "softmax_over_spatial", "from": "energy", "axis": hist},
+        "output": {"class": "dot", "from": ["weights", "keys"], "reduce": hist},
+    }
+    return {"class": "subnetwork", "from": "data", "subnetwork": layers}
 
 
 def masked_net(unit: dict[str, Any], *, read_in_loop: bool = False, **options: Any) -> dict[str, Any]:
@@ -38,15 +78,54 @@ def masked_net(unit: dict[str, Any], *, read_in_loop: bool = False, **options: A
     return {"output": {"class": "rec", "from": "data", "unit": layers, **options}}
 
 
+UNITS = {
+    "lstm": lambda: LSTM,
+    "linear": lambda: LINEAR,
+    "subnet": lambda: SUBNET,
+    "own past": lambda: OWN_PAST,
+    "self-attention": lambda: SELF_ATTENTION,
+    "transformer": lambda: TRANSFORMER,
+    "history": lambda: history(Dim(None, name="history")),
+    "positions": lambda: POSITIONS,
+    "positions in a subnetwork": lambda: in_subnet(POSITIONS),
+    "steps": lambda: in_subnet(STEPS),
+}
+
+
 @pytest.mark.parametrize("read_in_loop", [False, True])
-@pytest.mark.parametrize("unit", [LSTM, LINEAR, SUBNET, OWN_PAST], ids=["lstm", "linear", "subnet", "own past"])
-def test_moving_it_out_of_the_loop_changes_nothing(unit, read_in_loop):
+@pytest.mark.parametrize("kind", UNITS)
+def test_moving_it_out_of_the_loop_changes_nothing(kind, read_in_loop):
     data, lengths = sequences(max_len=8)
     inside, outside = (
-        RecurrentNet(masked_net(unit, read_in_loop=read_in_loop, optimize_move_layers_out=move)).run(data, lengths)
+        RecurrentNet(masked_net(UNITS[kind](), read_in_loop=read_in_loop, optimize_move_layers_out=move)).run(
+            data, lengths
+        )
         for move in (False, True)
     )
     numpy.testing.assert_allclose(valid(inside.output, lengths), valid(outside.output, lengths), atol=1e-5)
+
+
+@pytest.mark.parametrize("move", [False, True])
+@pytest.mark.parametrize(("layer", "counts_all"), [(POSITIONS, False), (STEPS, True)], ids=["positions", "steps"])
+def test_positions_count_the_frames_that_are_left_and_steps_all(layer, counts_all, move):
+    net = masked_net(in_subnet(layer), optimize_move_layers_out=move)
+    net["output"]["unit"]["output"] = {"class": "copy", "from": "all"}
+    data, lengths = sequences(max_len=8)
+    found = RecurrentNet(net).run(data, lengths).output
+    num_features = data.shape[-1]
+    half = num_features // 2
+    waves = numpy.exp(numpy.arange(half) * -numpy.log(1e4) / max(half - 1, 1))
+    for sequence, length, output in zip(data, lengths, found, strict=True):
+        count, last = 0, None
+        for t in range(length):
+            if sequence[t, 0] > 0.0:
+                angles = count * waves
+                code = numpy.concatenate([numpy.sin(angles), numpy.cos(angles), numpy.zeros(num_features % 2)])
+                last = sequence[t] + (t if counts_all else code + sequence[t])
+                count += 1
+            if last is not None:
+                numpy.testing.assert_allclose(output[t], last, rtol=1e-4, atol=1e-4)
+        assert count > 1 or length < 4
 
 
 @pytest.mark.parametrize("move", [False, True])
@@ -58,6 +137,45 @@ def test_what_is_masked_out_does_not_matter(move):
     before = net.run(data, lengths).out["output/all"]
     data[..., 1:] += (data[..., :1] <= 0) * 5
     numpy.testing.assert_allclose(valid(net.run(data, lengths).out["output/all"], lengths), valid(before, lengths))
+
+
+def transducer(kind: str) -> dict[str, Any]:
+    """:return: net dict: one label a frame, or 0 for none, and a language model on the labels alone"""
+    layers = {
+        "is_label": {"class": "compare", "kind": "not_equal", "value": 0, "from": "output", "initial_output": True},
+        "label": {"class": "linear", "from": "prev:output", "activation": None, "n_out": 4},
+        "lm": {"class": "masked_computation", "mask": "prev:is_label", "from": "label", "unit": UNITS[kind]()},
+        "p": {"class": "softmax", "from": ["lm", "data:source"], "n_out": 4, "is_output_layer": True},
+        "output": {
+            "class": "choice", "from": "p", "target": "classes", "beam_size": 3, "initial_output": 0,
+            "length_normalization": False,
+        },
+    }  # fmt: skip
+    return {
+        "output": {"class": "rec", "from": "data", "unit": layers, "target": "classes"},
+        "scores": {
+            "class": "choice_get_beam_scores",
+            "from": "output",
+            "is_output_layer": True,
+            "only_on_search": True,
+        },
+    }
+
+
+@pytest.mark.parametrize("kind", ["lstm", "self-attention", "transformer", "history"])
+def test_hypotheses_of_a_search_have_a_past_of_their_own(kind):
+    data, lengths = inputs(max_len=6)
+    search = SearchNet(transducer(kind), fetch=("output", "scores"), search_depends_on_batch=False)
+    found = search.hypotheses(3, data=(data, lengths))
+    assert len({sum(label != 0 for label in labels) for beam in found for labels, _ in beam}) > 1
+    scorer = SearchNet(transducer(kind), search=False, fetch=("output/p",))
+    for rank in range(3):
+        rows = [[*beam[rank][0]] + [0] * (6 - len(beam[rank][0])) for beam in found]
+        p, _ = scorer.run(data=(data, lengths), classes=(numpy.array(rows, "int32"), lengths))["output/p"]
+        for b, beam in enumerate(found):
+            labels, score = beam[rank]
+            expected = sum(numpy.log(p[b, t, label]) for t, label in enumerate(labels))
+            numpy.testing.assert_allclose(score, expected, rtol=1e-4)
 
 
 def test_the_unit_needs_a_class():

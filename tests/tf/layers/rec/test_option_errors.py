@@ -35,7 +35,7 @@ ERRORS = [
     (CHOICE, {"beam": 3}, "there is no option 'beam'", "Did you mean 'beam_size'?"),
     (CHOICE, {"beam_size": "3"}, "option 'beam_size' has to be an integer, not '3'", "number of hypotheses"),
     (CHOICE, {"input_type": "probs"}, "there is no input_type 'probs'", "Did you mean 'prob' or 'log_prob'?"),
-    (CHOICE, {"target": "clases"}, "extern_data: there is no 'clases'", "Did you mean 'classes'?"),
+    (CHOICE, {"target": "clases"}, "there is no data 'clases'", "Did you mean 'classes'?"),
     (CHOICE, {"add_to_beam_scores": False}, "False is only possible without search", "Give 'search': False as well"),
     (CHOICE, {"source_beam_sizes": [1, 2]}, "option 'source_beam_sizes': [1, 2], but there is 1 source", ""),
     (DECIDE, {"length_norm": True}, "there is no option 'length_norm'", "Did you mean 'length_normalization'"),

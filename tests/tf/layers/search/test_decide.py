@@ -28,3 +28,29 @@ def test_a_loss_that_is_0_in_training_is_told_of(options):
         text for text in report.warnings if "'decision'" in text and "'only_on_search': True leaves it out" in text
     ]
     assert len(found) == (0 if options else 1)
+
+
+@pytest.mark.parametrize("options", [{}, {"include_eos": True}])
+@pytest.mark.parametrize("vocab", [{}, {"eos_label": 0}, {"seq_postfix": [0]}])
+def test_an_error_for_each_label_of_the_end_is_told_of(vocab, options):
+    """The hypotheses end before it, unless the loop has `include_eos`."""
+    net_dict = {
+        "output": {"class": "rec", "from": [], "unit": UNIT, "target": "classes", "max_seq_len": 5, **options},
+        "decision": {
+            "class": "decide", "from": "output", "loss": "edit_distance", "target": "classes", "only_on_search": True,
+        },
+    }  # fmt: skip
+    labels = {
+        "class": "Vocabulary",
+        "vocab_file": None,
+        "labels": ["</s>", "a", "b", "c"],
+        "unknown_label": None,
+        **vocab,
+    }
+    data = {"train": {"class": "Task12AXDataset"}, "check_data": False}
+    extern_data = {**EXTERN_DATA, "classes": {"vocab": labels}}
+    report = check_config(Config({**data, "extern_data": extern_data, "network": net_dict}))
+    assert not report.errors
+    found = [text for text in report.warnings if "counts an error more per sequence" in text]
+    assert len(found) == (1 if vocab and not options else 0)
+    assert all("'include_eos': True" in text and "'</s>'" in text for text in found)

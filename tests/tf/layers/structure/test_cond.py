@@ -42,6 +42,20 @@ def test_both_layers_are_made_where_it_depends_on_data():
     assert names == {f"{layer}/{name}" for layer in ("x", "x/hidden", "x/output") for name in "Wb"}
 
 
+def test_both_layers_share_parameters_so_these_have_one_shape():
+    net = {
+        "largest": {"class": "reduce", "mode": "max", "axes": ["B", "T"], "from": "data:ids"},
+        "flag": {"class": "compare", "from": "largest", "kind": "greater", "value": 3},
+        "narrow": {**DENSE, "n_out": 3},
+        "x": {**COND, "true_layer": DENSE, "false_layer": {**DENSE, "from": "narrow"}},
+    }
+    message = r"the parameter 'x/W' would have the shape \(3, 4\).*\n.*found shape \(6, 4\)(.|\n)*another 'name_scope'"
+    with pytest.raises(ConfigError, match=message):
+        LayerNet(net)
+    net["x"]["false_layer"]["name_scope"] = "other"
+    assert "other/W" in {param.op.name for param in LayerNet(net).net.get_params_list()}
+
+
 def in_two_conditions(layer, source):
     """:return: the layer in a condition in a condition, both depend on data"""
     largest = {"class": "reduce", "mode": "max", "axes": ["B", "T"], "from": "base:data:ids"}

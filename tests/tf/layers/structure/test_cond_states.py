@@ -59,6 +59,17 @@ def test_a_branch_can_be_what_there_was_before():
     assert numpy.abs(found[:, 2] - found[:, 0]).max() > 1e-3
 
 
+@pytest.mark.parametrize("past", [{"class": "copy", "from": "prev:output"}, "prev:output"], ids=["dict", "name"])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_what_there_was_before_looks_like_the_other_branch(past, is_first):
+    new = {"class": "activation", "activation": "tanh", "from": "data:source"}
+    found = RecurrentNet(in_loop(*((past, new) if is_first else (new, past)))).run(DATA, (6, 6)).output
+    for t in range(6):
+        last = t - t % 2 if not is_first else t - (t + 1) % 2
+        expected = numpy.tanh(DATA[:, last]) if last >= 0 else numpy.zeros((2, 3))
+        numpy.testing.assert_allclose(found[:, t], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_layers_of_both_branches_that_know_the_frame_before_need_different_names():
     both = summing("c", {"class": "copy", "from": "c"})
     with pytest.raises(ConfigError, match="both layers have a layer 'c' inside, which knows the frame before"):

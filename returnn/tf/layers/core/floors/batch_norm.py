@@ -7,6 +7,7 @@ changed over the years, see `param_version`.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ Unset = type[NotSpecified]
 class LayerBatchNorm(LayerRec):
     """The part of `LayerBase` about batch normalization."""
 
-    def batch_norm(
+    def batch_normalized(
         self,
         data: Tensor,
         use_shift: bool = True,
@@ -79,6 +80,12 @@ class LayerBatchNorm(LayerRec):
         if use_shift:
             output = output + norm.parameter("beta", beta_init)
         return output.copy_transpose(data.dims)
+
+    @functools.wraps(batch_normalized)
+    def batch_norm(self, *args: Any, **options: Any) -> tf.Tensor:
+        """:return: the same as raw tensor, as classes on raw tensors expect it"""
+        with self.network.construction.compute_scope(self, "batch_norm"):
+            return self.batch_normalized(*args, **options).raw_tensor
 
     def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
         """Changes the running mean and variance, by the mean over all frames of a loop."""
@@ -134,7 +141,8 @@ class _BatchNorm:
             return self.layer.parameter(
                 self._full_name(name), [feature], initial=initial, trainable=trainable, noise=trainable is not False
             )
-        dims = [dim if dim == feature else self.layer.new_dim(f"one{i}", 1) for i, dim in enumerate(self.data.dims)]
+        own = [dim for dim in self.data.dims if not dim.is_beam_dim()]  # of a search, which has the same parameters
+        dims = [dim if dim == feature else self.layer.new_dim(f"one{i}", 1) for i, dim in enumerate(own)]
         param = self.layer.parameter(
             self._full_name(name), dims, initial=initial, trainable=trainable, noise=trainable is not False
         )

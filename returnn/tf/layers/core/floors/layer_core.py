@@ -139,6 +139,8 @@ class LayerCore:
         self.loss = loss
         self._loss_left_out = _loss_left_out
         self.reuse_params = reuse_params
+        if reuse_params is not None and network.step.innermost_frame() is not None:
+            reuse_params.note_use()  # now: the variables are made in another graph, which has no frames to read
         self.name_scope = name_scope
         self.param_device = param_device
         self.L2 = L2

@@ -27,11 +27,12 @@ class LayerLosses(LayerTargets):
         """Turns the options `loss`, `loss_opts`, `loss_scale`, `target` into a `Loss` and layers, in place."""
         where = f"layer {network.get_absolute_name_prefix() + str(d.get('_name'))!r} (class {cls.class_name()!r})"
         _check_types(d, where)
-        loss_class = None
+        loss_class, is_default = None, False
         if d.get("loss") is not None and not isinstance(d["loss"], Loss):
             loss_class = get_loss_class(d["loss"])
             if d.get("target") is None and loss_class.need_target:
                 d["target"] = loss_class.get_default_target(network.extern_data)
+                is_default = True
         for key in target_keys(d.get("target")):
             if key.startswith("layer:"):
                 with contextlib.suppress(UndefinedSource):  # inside of a loop, where the output may not depend on it
@@ -45,9 +46,15 @@ class LayerLosses(LayerTargets):
             if options.get("scale", scale) != scale:
                 raise ConfigError(f"{where}: 'loss_scale' and loss_opts['scale'] contradict each other.")
             options["scale"] = scale
-        if (only_on_non_search and network.search_flag) or not network.wants_loss(d.get("target"), loss_class):
+        is_left_out = (only_on_non_search and network.search_flag) or not network.wants_loss(
+            d.get("target"), loss_class
+        )
+        needs_dim = d.get("n_out", NotSpecified) is NotSpecified and d.get("out_dim") is None
+        if is_default and (needs_dim or not is_left_out):
+            _check_default_target(d["target"], network, where)
+        if is_left_out:
             d["loss"] = None
-            if d.get("n_out", NotSpecified) is NotSpecified and d.get("out_dim") is None:
+            if needs_dim:
                 d["_loss_left_out"] = loss_class
             return
         loss_class.transform_config_dict(options, network=network, get_layer=get_layer)
@@ -104,6 +111,15 @@ class LayerLosses(LayerTargets):
     def layers_after_loop(self) -> list[Any]:
         """:return: layers whose constraints are part of that"""
         return []
+
+
+def _check_default_target(target: Any, network: Network, where: str) -> None:
+    data = {*network.extern_data.data, *network.get_root_network().extern_data.data}  # as inside of a loop, too
+    if isinstance(target, str) and target not in data and not target.startswith("layer:"):
+        raise ConfigError(
+            f"{where}: option 'target' is missing, what to compare with. By default, it is {target!r}, which is not"
+            f" in extern_data.\n  Possible: {', '.join(map(repr, sorted(data)))}, or 'layer:' and the name of a layer."
+        )
 
 
 _TYPES = {"target": str | list[str], "loss": str, "loss_opts": dict, "loss_scale": float}  # what a config can write

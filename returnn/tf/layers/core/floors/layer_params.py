@@ -86,14 +86,16 @@ class LayerParams(LayerAxes):
                 f"{self.where()}: the parameter {name!r} cannot have dynamic dims: {list(map(str, dims))}."
             )
         with self.var_creation_scope(), outermost_graph():
-            variable = tf1.get_variable(
-                name,
-                shape=shape,
-                dtype=dtype,
-                initializer=self._initializer(name, initial, dtype),
-                trainable=self._is_trained(trainable),
-                use_resource=True,
-            )
+            initializer = self._initializer(name, initial, dtype)
+            with _naming_shared_parameter(self, name, shape):
+                variable = tf1.get_variable(
+                    name,
+                    shape=shape,
+                    dtype=dtype,
+                    initializer=initializer,
+                    trainable=self._is_trained(trainable),
+                    use_resource=True,
+                )
         variable = self.add_param(variable, trainable=trainable, saveable=saveable, axes_split_info=parts, name=name)
         value = self.network.params.value_of(variable)
         if noise:
@@ -336,3 +338,19 @@ def _subset(value: numpy.ndarray, old: numpy.ndarray, split_info: Any) -> numpy.
     parts = [[size] if part is None else part for part, size in zip(known, old.shape, strict=True)]
     parts_of_value = transform_param_axes_split_info_to_new_shape(parts, value.shape)
     return copy_with_new_split_axes(parts_of_value, parts, value, old)
+
+
+@contextlib.contextmanager
+def _naming_shared_parameter(layer: LayerParams, name: str, shape: list[int | None]) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as exc:
+        if "Trying to share variable" not in str(exc):
+            raise
+        raise ConfigError(
+            f"{layer.where()}: the parameter {layer.get_absolute_name_scope_prefix() + name!r} would have the shape"
+            f" {tuple(shape)}, but another layer\n"
+            f"  has one of this name: {str(exc).partition('but ')[2] or exc}\n"
+            "  Layers of the same 'name_scope', and both layers of a 'cond', share their parameters.\n"
+            "  Give one of them another 'name_scope'."
+        ) from exc

@@ -23,6 +23,7 @@ class LayerRec(LayerParams):
     selects_frames: ClassVar[bool] = False  # for all frames at once, the output only has some of them
     restores_frames: ClassVar[bool] = False  # the way back from there
     takes_frames: ClassVar[bool] = False  # in a frame of the loop, it sees that frame of its source alone
+    mask_of_frame: Tensor | None = None  # {B}, bool, in a frame: whether layers inside of it compute it. None: always
     options_on_zeros: ClassVar[dict[str, Any]] = {}  # what `initial_output="apply(0)"` changes, beside the sources
 
     def previous_state(self, key: str, template: Tensor, *, initial: Any = 0) -> Tensor:
