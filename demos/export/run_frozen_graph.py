@@ -13,8 +13,10 @@ def run(model, inputs):
         tf1.import_graph_def(tf1.GraphDef.FromString(file.read()), name="")
         outputs = {op.name.removeprefix("outputs/"): op.outputs[0] for op in graph.get_operations()}
         outputs = {name: x for name, x in outputs.items() if x.op.name.startswith("outputs/")}
+        known = {op.name for op in graph.get_operations() if op.type == "Placeholder"}
+        names = {name: name.replace(":", "_") for name in inputs}
         with tf1.Session() as session:
-            return session.run(outputs, {f"{name.replace(':', '_')}:0": value for name, value in inputs.items()})
+            return session.run(outputs, {f"{op}:0": inputs[name] for name, op in names.items() if op in known})
 
 
 if __name__ == "__main__":

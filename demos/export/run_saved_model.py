@@ -8,7 +8,10 @@ import tensorflow as tf
 
 def run(model, inputs):
     signature = tf.saved_model.load(model).signatures["serving_default"]
-    outputs = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+    known = signature.structured_input_signature[1]
+    if missing := [name for name in known if name not in inputs]:
+        sys.exit(f"The inputs {missing} are missing: the model has {list(known)}.")
+    outputs = signature(**{name: tf.constant(inputs[name], spec.dtype) for name, spec in known.items()})
     return {name: value.numpy() for name, value in outputs.items()}
 
 

@@ -14,7 +14,12 @@ except ImportError:
 
 def run(model, inputs):
     runner = Interpreter(model_path=model).get_signature_runner("serving_default")
-    return runner(**{name: inputs[name] for name in runner.get_input_details()})
+    details = runner.get_input_details()
+    if missing := [name for name in details if name not in inputs]:
+        sys.exit(f"The inputs {missing} are missing: the model has {list(details)}.")
+    if {len(inputs[name]) for name in details} != {1}:
+        sys.exit("TensorFlow Lite takes one sequence at a time.")
+    return runner(**{name: inputs[name].astype(about["dtype"]) for name, about in details.items()})
 
 
 if __name__ == "__main__":

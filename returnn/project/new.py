@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from returnn.datasets.util.audio_file import decode_audio
+from returnn.datasets.util.zip_file import ZipReader
 from returnn.log import log
-from returnn.util.errors import UserError, check_known
+from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.system.command_parser import CommandParser
 
 KINDS = {
     "hybrid": "a label for each frame, by LSTMs",
@@ -21,20 +25,35 @@ KINDS = {
     "lm": "language model on words, by an LSTM",
     "translation": "one text from another, by an encoder and a decoder with attention",
 }
-_WITH_SEARCH = ("ctc", "conformer", "attention", "translation")
-_SEARCH = "    returnn train.config ++task search   # decodes `dev`, into model/hypotheses.txt\n"
+_WITH_SEARCH = ("ctc", "conformer", "attention", "transducer", "translation")
+_WITH_ATTENTION = ("attention", "translation")
+_FORWARD = """    returnn train.config ++task forward  # probabilities of `dev`, into model/probabilities.hdf
+    returnn train.config ++task serve    # the same over HTTP
+"""
+_PRIORS = "    returnn train.config ++task compute_priors ++output_file model/log_prior.txt    # for a decoder\n"
+_SEARCH = """    returnn train.config ++task search   # decodes `dev`, into model/hypotheses.txt, and scores that
+    returnn train.config ++task search ++search_data "config:project_data.{data}('test')"    # other data of the folder
+"""
+_PLOT = "    returnn train.config ++task plot_attention   # draws what the decoder attends to, into model/attention\n"
+_DEFAULT_SAMPLE_RATE = 16000  # in Hz
 _SPEECH = """- `train.hdf` and `dev.hdf`, with "data", features of frames, and "classes", labels{labels}.
   Names of labels are those in the file. `returnn tool hdf-dump` writes any data set as such a file."""
+_RECORDINGS = """
+- Or recordings and their texts: `train.zip` and `dev.zip`, and `words.vocab`, the words, of which the first one is
+  `</s>` and the second one `<unk>`. `returnn tool make-ogg-zip WAVS TEXTS FOLDER/train.zip` makes an archive of
+  a folder with audio, and `returnn tool make-vocab words FOLDER/words --dataset FOLDER/train.zip` the vocabulary."""
 _FILES_OF_DATA = {  # what README.md says of them
     "hybrid": _SPEECH.format(labels=", one for each frame"),
-    "ctc": _SPEECH.format(labels=""),
-    "conformer": _SPEECH.format(labels=""),
-    "attention": _SPEECH.format(labels="; the first label is the end of a sequence, and each sequence ends with it"),
-    "transducer": _SPEECH.format(labels=""),
-    "lm": """- `train.txt` and `dev.txt`, a sentence per line,
+    "ctc": _SPEECH.format(labels="") + _RECORDINGS,
+    "conformer": _SPEECH.format(labels="") + _RECORDINGS,
+    "attention": _SPEECH.format(labels="; the first label is the end of a sequence, and each sequence ends with it")
+    + _RECORDINGS,
+    "transducer": _SPEECH.format(labels="") + _RECORDINGS,
+    "lm": """- `train.txt` and `dev.txt`, or `train.txt.gz` and `dev.txt.gz`, a sentence per line,
 - `words.vocab`, the words, of which the first one is `</s>`, the end of a sentence, and the second one `<unk>`.
   `returnn tool make-vocab words FOLDER/words --text FOLDER/train.txt` makes it.""",
-    "translation": """- `source.train`, `target.train`, `source.dev`, `target.dev`, a sentence per line,
+    "translation": """- `source.train`, `target.train`, `source.dev`, `target.dev`, or these with `.gz`, a sentence
+  per line,
 - `source.vocab` and `target.vocab`, the words, in that of the target `</s>` as the first one.
   `returnn tool make-vocab words FOLDER/source --text FOLDER/source.train` makes that of the source.""",
 }
@@ -42,6 +61,7 @@ _NEEDED = {
     "lm": ("train.txt", "dev.txt", "words.vocab"),
     "translation": ("source.train", "target.train", "source.dev", "target.dev", "source.vocab", "target.vocab"),
 }
+_NEEDED_OF_RECORDINGS = ("train.zip", "dev.zip", "words.vocab")
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUFFIX = ".template"
 _FILES = ("project_data.py", "README.md")
@@ -50,7 +70,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(prog="returnn new", description=__doc__)
+    parser = CommandParser(prog="returnn new", description=__doc__)
     parser.add_argument("name", help="of the new folder")
     kinds = "; ".join(f"{kind}: {what}" for kind, what in KINDS.items())
     parser.add_argument("--kind", default="attention", help=kinds)
@@ -85,7 +105,8 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
     :return: files that were written
     :raises UserError: if the folder is there already, or there is no such kind or data
     """
-    check_known("kind", kind, KINDS, where="option '--kind'")
+    if kind not in KINDS:
+        raise UserError(f"option '--kind': there is no kind {kind!r}.\n  {_hint_of_kinds(kind)}")
     name = os.path.basename(os.path.normpath(folder))
     if not _NAME.fullmatch(name):
         raise UserError(f"{name!r} is no name for a folder: letters, digits, '_', '.' and '-' are possible.")
@@ -93,8 +114,7 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
         raise UserError(f"{folder!r} exists already.\n  Remove it, or choose another name.")
     if data is not None and not os.path.isdir(data):
         raise UserError(f"option '--data': there is no folder {data!r}.")
-    needed = _NEEDED.get(kind, ("train.hdf", "dev.hdf"))
-    missing = [] if data is None else [file for file in needed if not os.path.exists(os.path.join(data, file))]
+    missing = [] if data is None else _missing_files(kind, data)
     if missing:
         raise UserError(
             f"option '--data': {data!r} has no {', '.join(map(repr, missing))}.\n"
@@ -105,7 +125,8 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
         "NAME": name,
         "KIND": kind,
         "WHAT": KINDS[kind],
-        "SEARCH": _SEARCH if kind in _WITH_SEARCH else "",
+        "SEARCH": _tasks_of_search(kind),
+        "SAMPLE_RATE": str(_sample_rate(data)),
         "FILES": _FILES_OF_DATA[kind],
         "DATA": repr("data" if data is None else os.path.abspath(data)),
         "IS_GENERATED": str(data is None),
@@ -115,6 +136,47 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
     for path, content in paths.items():
         write_atomic(path, content)
     return list(paths)
+
+
+def _hint_of_kinds(kind: str) -> str:
+    nearest = difflib.get_close_matches(kind, KINDS, n=1, cutoff=0.75)  # "transformer" is no "conformer"
+    if nearest:
+        return f"Did you mean {nearest[0]!r}?"
+    known = "".join(f"\n  {name}: {what}" for name, what in KINDS.items())
+    return f"Possible:{known}\n  The demos have more (demos/README.md): `returnn --help {kind}` says where."
+
+
+def _tasks_of_search(kind: str) -> str:
+    search = _SEARCH.format(data="translation" if kind == "translation" else "speech") if kind in _WITH_SEARCH else ""
+    forward = "" if search else _FORWARD
+    return search + forward + (_PLOT if kind in _WITH_ATTENTION else "") + (_PRIORS if kind == "hybrid" else "")
+
+
+def _sample_rate(data: str | None) -> int:
+    """:return: of the first recording, in Hz"""
+    path = os.path.join(data or "", "train.zip")
+    if data is None or not os.path.exists(path):
+        return _DEFAULT_SAMPLE_RATE
+    archive = ZipReader(path)
+    recordings = [name for name in archive.names() if not name.endswith((".txt", ".txt.gz", "/"))]
+    return (
+        decode_audio(archive.read(recordings[0]), name=f"{path}, {recordings[0]}")[1]
+        if recordings
+        else _DEFAULT_SAMPLE_RATE
+    )
+
+
+def _missing_files(kind: str, folder: str) -> list[str]:
+    needed = _NEEDED.get(kind, ("train.hdf", "dev.hdf"))
+    is_of_recordings = _RECORDINGS in _FILES_OF_DATA[kind] and os.path.exists(os.path.join(folder, "train.zip"))
+    if is_of_recordings:
+        needed = _NEEDED_OF_RECORDINGS
+    return [file for file in needed if not any(os.path.exists(os.path.join(folder, name)) for name in _names(file))]
+
+
+def _names(file: str) -> tuple[str, ...]:
+    """:return: what a file may be called: texts may be compressed"""
+    return (file, f"{file}.gz") if file.endswith((".txt", ".train", ".dev")) else (file,)
 
 
 def _filled(file: str, values: dict[str, str]) -> str:

@@ -157,7 +157,9 @@ def _parsed(body: bytes) -> Any:
     except UserError:
         raise
     except (ValueError, RecursionError) as exc:
-        raise UserError(f'expected JSON, {{"input": ...}}: {exc}.') from None
+        is_binary = isinstance(exc, UnicodeDecodeError)
+        hint = "\n  Audio is sent with the header 'Content-Type: audio/wav'." if is_binary else ""
+        raise UserError(f'expected JSON, {{"input": ...}}: {exc}.{hint}') from None
 
 
 def _not_a_number(text: str) -> Any:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import threading
 import time
 from collections.abc import Sequence
 
+from returnn.engine.report.run_record import SUFFIX
 from returnn.engine.run.interrupts import InterruptedRun, Interrupts
 from returnn.log import log
 from returnn.serve.http_service import HTML, Answer, HttpError, HttpService, Limits, Request, Route
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 from returnn.view.page import PICTURE_TYPES, exported_page, make_readers, page, picture_content, read_all
 from returnn.view.run_files import files_of_run, find_runs
@@ -24,7 +27,7 @@ _SECONDS_BETWEEN_READS = 1.0
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = argparse.ArgumentParser(prog="returnn view", description=__doc__)
+    parser = CommandParser(prog="returnn view", description=__doc__)
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="of a run, or with folders of runs in it")
     parser.add_argument("--export", metavar="FILE", help="writes one HTML file with everything in it, and ends")
     parser.add_argument("--host", default="localhost", help="where it listens; '0.0.0.0' for all addresses")
@@ -90,6 +93,18 @@ def serve(viewer: Viewer, *, host: str, port: int) -> None:
             print("ends")
 
 
+def _hint_of_folder(path: str) -> str:
+    """:return: where the run is, if this is a file, or the option `model` of a config; or a folder of a similar name"""
+    parent, name = os.path.split(path.rstrip("/"))
+    if os.path.isfile(path):
+        return " It is a file. A run is in the folder of its option 'model'."
+    if os.path.exists(path + SUFFIX):
+        return f"\n  There is a run in the folder {parent or '.'!r}."
+    near = difflib.get_close_matches(name, os.listdir(parent or ".") if os.path.isdir(parent or ".") else [])
+    folders = [repr(path) for path in (os.path.join(parent, entry) for entry in near) if os.path.isdir(path)]
+    return f"\n  Did you mean {' or '.join(folders)}?" if folders else ""
+
+
 class Viewer:
     """What is asked of the page's server."""
 
@@ -100,7 +115,7 @@ class Viewer:
         """
         for folder in folders:
             if not os.path.isdir(folder):
-                raise UserError(f"there is no folder {folder!r}.")
+                raise UserError(f"there is no folder {folder!r}.{_hint_of_folder(folder)}")
         self.folders = list(folders)
         self._lock = threading.Lock()
         self._last_read_s = float("-inf")

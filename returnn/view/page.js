@@ -79,7 +79,7 @@ function chart(parent, title, xLabel, curves, format) {
   }, [xs, ...columns], box));
 }
 
-const dashOf = name => name === "train" ? [5, 4] : name === "dev" || name === "" ? undefined : [2, 3];
+const dashOf = name => name === "train" || name === "" ? undefined : name === "dev" ? [5, 4] : [2, 3]; // steps are many
 const named = (run, rest) => data.runs.length > 1 ? [run.name, rest].filter(Boolean).join(" ") : rest || run.name;
 
 function showEpochs() {
@@ -117,7 +117,7 @@ function showSteps() {
   for (const {run, number} of shownRuns()) {
     for (const curve of run.steps) {
       if (!tags.has(curve.tag)) tags.set(curve.tag, []);
-      tags.get(curve.tag).push({...curve, label: named(run, curve.data), color: colorOf(number), dash: dashOf(curve.data === "train" ? "" : curve.data)});
+      tags.get(curve.tag).push({...curve, label: named(run, curve.data), color: colorOf(number), dash: dashOf(curve.data)});
     }
   }
   const content = section("steps", tags.size);

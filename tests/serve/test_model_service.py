@@ -114,7 +114,7 @@ WRONG_INPUTS = {
     "no JSON": ("{", 'expected JSON, {"input": ...}: Expecting property name'),
     "no bytes": ("", "expected JSON"),
     "nested": ("[" * 100_000, "expected JSON"),
-    "not UTF-8": (b'{"input": "\xff"}', "expected JSON"),
+    "not UTF-8": (b'{"input": "\xff"}', "\n  Audio is sent with the header 'Content-Type: audio/wav'."),
     "no dict": ([1], 'expected JSON with the key "input" alone'),
     "other key": ({"input": [1], "layer": "x"}, 'expected JSON with the key "input" alone'),
     "null": ({"input": None}, "the input 'data' is null, expected a text or a list"),

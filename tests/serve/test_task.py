@@ -18,7 +18,7 @@ from returnn.serve import task as serve_task
 from returnn.tasks import TASKS
 from returnn.tf.engine.model import Model
 from returnn.util.backend_engine import BackendEngine
-from returnn.util.errors import UserError
+from returnn.util.errors import ConfigError, UserError
 from tests.engine.frontend import small_model
 from tests.patience import PATIENCE_S
 from tests.serve.asking import ask
@@ -134,16 +134,47 @@ def test_a_network_answers_what_it_decodes(tmp_path, monkeypatch):
     model.close()
 
 
+def test_a_network_without_a_search_is_refused_at_the_start(tmp_path):
+    network = {"output": {"class": "softmax", "from": "data", "target": "classes", "loss": "ce"}}
+    engine = test_tasks.engine_of(tmp_path, "serve", search=True, network=network)
+    model = Model(engine.config, engine=engine)
+    with pytest.raises(ConfigError, match="and served with web_server_output = 'forward'"):
+        model.prepare("search")
+    model.close()
+
+
 def test_forward_of_a_model_in_python(tmp_path, monkeypatch):
     made = small_model.config(tmp_path, web_server_output="forward", web_server_port=0, allow_random_model_init=True)
     made.set("task", "forward")
-    set_global_config(made)
-    BackendEngine.select_engine(config=made)
-    model = load_model(made)
+    model = model_of(made)
     frames = numpy.eye(9, dtype="float32")[[0, 3, 5]]
     ((status, answer),) = answers_of(model, monkeypatch, ("/forward", json.dumps({"input": frames.tolist()})))
     assert status == 200, answer
     numpy.testing.assert_allclose(answer["output"], model.forward([frames])[0], rtol=1e-5)
+
+
+def model_of(config):
+    set_global_config(config)
+    BackendEngine.select_engine(config=config)
+    return load_model(config)
+
+
+@pytest.mark.parametrize("backend_name", ["torch", "tensorflow"])
+def test_a_model_in_python_without_what_is_asked_for_is_refused_at_the_start(backend_name, tmp_path):
+    options = {"backend": backend_name, "allow_random_model_init": True}
+    model = model_of(small_model.config(tmp_path, task="search", search_output_layer="best", **options))
+    model.prepare("search")
+    frames = numpy.eye(9, dtype="float32")[[0, 3, 5]]
+    assert len(model.decode([frames])) == 1  # after it has run on templates
+    model.close()
+    for wrong, said in (({"task": "search"}, "no hypotheses.*\n.*\n.* web_server_output = 'forward'"),
+                        ({"task": "search", "search_output_layer": "bset"}, "no output 'bset'.\n  Did you mean 'best'"),
+                        ({"task": "forward", "forward_output_layer": "bset"}, "no output 'bset'"),
+                        ({"task": "search", "forward_step": None}, "'forward_step' is required for task")):  # fmt: skip
+        model = model_of(small_model.config(tmp_path, **options, **wrong))
+        with pytest.raises(ConfigError, match=said):
+            model.prepare(wrong["task"])
+        model.close()
 
 
 def test_the_old_names_are_the_same_task():

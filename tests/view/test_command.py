@@ -117,6 +117,12 @@ def test_the_exported_page_has_all_in_it(runs, capsys):
 def test_what_is_not_possible(tmp_path, capsys):
     assert rnn.main(["rnn.py", "view", str(tmp_path / "gone")]) == 1
     assert "error: there is no folder '" in capsys.readouterr().err
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "net.run.jsonl").write_text('{"kind": "start"}\n')
+    (tmp_path / "my.config").write_text("#!rnn.py\n")
+    for given, said in (("run/net", "There is a run in the folder"), ("my.config", "'model'"), ("rnu", "'run'?")):
+        assert rnn.main(["rnn.py", "view", str(tmp_path / given)]) == 1
+        assert said in capsys.readouterr().err.replace(str(tmp_path) + "/", "")
     assert rnn.main(["rnn.py", "view", str(tmp_path), "--port", "99999"]) == 1
     assert "options '--host' and '--port': cannot listen at 'localhost', port 99999" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
