@@ -41,7 +41,7 @@ from returnn.util.system.end_by_signal import EndBySignal, exit_status_of
 from returnn.util.system.exception_hook import better_exchook
 from returnn.util.system.exit_in_time import exit_in_time
 from returnn.util.system.process_group import find_place
-from returnn.util.system.quiet_import import make_tensorflow_import_quiet
+from returnn.util.system.tensorflow_import import make_tensorflow_import_quick
 from returnn.util.system.threads import init_thread_join_hack
 from returnn.util.system.version import describe_returnn_version
 from returnn.util.system.waiting import said_if_long
@@ -286,7 +286,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv if argv is None else argv)[1:]
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow's own log
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # of PyTorch's: a worker that is gone is a page of C++ there
-    make_tensorflow_import_quiet()
+    make_tensorflow_import_quick()
     if args[:1] == ["tool"]:
         return int(importlib.import_module(_TOOLS_MODULE).run(args[1:]))
     if args[:1] == ["new"]:

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import FrameType
 
 from returnn.util.system.child_process import with_end_of_parent
+from returnn.util.system.command_parser import CommandParser
 from returnn.util.system.end_by_signal import ENDING_SIGNALS, heard_signals
 
 _POLL_S = 0.1
@@ -59,7 +60,7 @@ _ENDED_BY_SIGNAL = tuple(128 + number for number in ENDING_SIGNALS)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m returnn.launch", description=__doc__.split("\n")[1])
+    parser = CommandParser(prog="python -m returnn.launch", description=__doc__.split("\n")[1])
     parser.add_argument("-n", "--processes", type=int, required=True, help="how many")
     parser.add_argument("--max-restarts", type=int, default=0, help="how often all are started again after a failure")
     parser.add_argument(

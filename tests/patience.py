@@ -45,3 +45,12 @@ class Clock:
     def monotonic(self):
         self._time_s += 15.0 if self._hangs() else 0.0
         return self._time_s
+
+
+def is_stopped(pid):
+    """:return: whether SIGSTOP has reached it, which it does a moment after it was sent; also if it has ended since"""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "TZX"
+    except OSError:
+        return True

@@ -121,12 +121,12 @@ WRITES_FROM_OUTSIDE = {  # to what a tensor is, after it was made, by others tha
 MAX_METHODS_OF_CLASS = 60  # with all that it inherits, beside those of a documented interface
 METHODS_OF_INTERFACES = {  # to become fewer
     "returnn.tensor.dim.Dim": 78,
-    "returnn.tensor.tensor.Tensor": 130,
-    "returnn.frontend._backend.Backend": 215,
+    "returnn.tensor.tensor.Tensor": 132,
+    "returnn.frontend._backend.Backend": 216,
     "returnn.datasets.core.dataset.Dataset": 74,
-    "returnn.tf.layers.core.layer_base.LayerBase": 105,
-    "returnn.tf.network.network.TFNetwork": 109,
-    "returnn.tf.engine.engine.Engine": 70,
+    "returnn.tf.layers.core.layer_base.LayerBase": 107,
+    "returnn.tf.network.network.TFNetwork": 110,
+    "returnn.tf.engine.engine.Engine": 71,
 }
 INSTALLS_COMPAT = "returnn"  # `import returnn` makes old module names known
 

@@ -46,6 +46,7 @@ class OptionReport:
     unsupported: list[str]  # the run would be another one
     unread: list[str]  # without effect
     replaced: list[str]  # known options without effect, as a newer one says the same
+    keys: list[str]  # of the command line, which are keys of dicts in the config, as options of layers are
 
 
 def check_options(config: Config) -> None:
@@ -64,7 +65,7 @@ def check_options(config: Config) -> None:
     if report.wrong:
         more = f"\n  {len(report.wrong) - 1} more options have wrong values." if len(report.wrong) > 1 else ""
         raise ConfigError(report.wrong[0] + more)
-    for text in warnings_about(report.replaced, unread):
+    for text in warnings_about(report.replaced, unread, report.keys):
         log.print_warning(text)
 
 
@@ -103,7 +104,17 @@ def inspect_options(config: Config) -> OptionReport:
         unsupported=[name for name in names if _is_unsupported(config, name)],
         unread=[name for name in own if name not in misspelt and not _is_code(config.typed_dict.get(name))],
         replaced=_replaced(config, used),
+        keys=_keys_of_dicts(config, used),
     )
+
+
+def _keys_of_dicts(config: Config, used: Set[str]) -> list[str]:
+    """:return: names of the command line that the config has as keys of dicts alone, which these do not change"""
+    given = {name for name in config.command_line_options if name in used and name not in KNOWN_OPTIONS}
+    if not given:
+        return []
+    asked_for = config.options_read.union(*(_used_in(source, with_keys=False) for source in config.sources))
+    return sorted(given - asked_for)
 
 
 def _part_text(name: str) -> str:
@@ -121,13 +132,18 @@ def _replaced(config: Config, used: Set[str]) -> list[str]:
     return [name for name in _OLD_FORMS if name not in used and config.opt_typed_value(name) is not None]
 
 
-def warnings_about(replaced: Sequence[str], unread: Sequence[str]) -> list[str]:
+def warnings_about(replaced: Sequence[str], unread: Sequence[str], keys: Sequence[str]) -> list[str]:
     """:return: lines about options that have no effect, for what a report has found"""
     lines = []
     if replaced:
         verb = "has" if len(replaced) == 1 else "have"
         lines.append(
             f"{' and '.join(map(repr, replaced))} {verb} no effect, as 'extern_data' says which data there is."
+        )
+    for name in keys:
+        lines.append(
+            f"'++{name}' has no effect: '++' sets whole options of the config, and {name!r} is in dicts of it alone. A "
+            f"config can ask for such a value: config.value({name!r}, None) in it is what the command line says."
         )
     return [*lines, *([unread_text(unread)] if unread else [])]
 
@@ -188,19 +204,24 @@ def _is_code(value: object) -> bool:
     return isinstance(value, (FunctionType, type))
 
 
-def _used_in(source: ConfigSource) -> set[str]:
-    """:return: names that the config imports or reads, and all words in its strings"""
-    return _used_in_code(source.content, seen=set()) if source.type == "py" else set()
+def _used_in(source: ConfigSource, *, with_keys: bool = True) -> set[str]:
+    """:return: names that the config imports or reads, and all words in its strings, maybe without keys of dicts"""
+    return _used_in_code(source.content, seen=set(), with_keys=with_keys) if source.type == "py" else set()
 
 
-def _used_in_code(code: str, *, seen: set[str]) -> set[str]:
+def _used_in_code(code: str, *, seen: set[str], with_keys: bool = True) -> set[str]:
     """
     :param code: of a config, or of a module of which it takes all names
     :param seen: such modules, which are not looked at again
+    :param with_keys: whether keys of dicts that are written out count
     :return: names that it imports or reads, and all words in its strings
     """
     used: set[str] = set()
-    for node in ast.walk(ast.parse(code)):
+    nodes = list(ast.walk(ast.parse(code)))
+    keys = set() if with_keys else {id(key) for node in nodes if isinstance(node, ast.Dict) for key in node.keys}
+    for node in nodes:
+        if id(node) in keys:
+            continue
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
             used.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -209,8 +209,15 @@ def _to_numbers(value: Any) -> float | Mapping[str, float] | NumbersDict:
     if isinstance(value, NumbersDict):
         return value
     if isinstance(value, Mapping):
-        return {key: _whole_as_int(number) for key, number in value.items() if number is not None}
-    return _whole_as_int(_single_number(value))
+        return {key: _limit(number) for key, number in value.items() if number is not None}
+    return _limit(_single_number(value))
+
+
+def _limit(value: Any) -> float:
+    number = _whole_as_int(value)
+    if number < 0 and number != -1:
+        raise ValueError(f"{number} is below 0")
+    return number
 
 
 def _whole_as_int(value: Any) -> float:
@@ -230,9 +237,10 @@ NUMBERS: Kind[list[float]] = Kind(
 )
 ENTRIES: Kind[list[Any]] = Kind("a list", to_list)
 BATCH_SIZE: Kind[Any] = Kind(
-    "a number, a dict: data key -> number, or 'auto'", lambda value: value if value == "auto" else _to_numbers(value)
+    "a number from 0 (-1: no limit), a dict: data key -> number, or 'auto'",
+    lambda value: value if value == "auto" else _to_numbers(value),
 )
-NUMBER_BY_KEY: Kind[Any] = Kind("a number, or a dict: data key -> number", _to_numbers)
+NUMBER_BY_KEY: Kind[Any] = Kind("a number from 0 (-1: no limit), or a dict: data key -> number", _to_numbers)
 FUNCTION: Kind[Any] = instance_kind("a function", is_function=True)
 DICT: Kind[Any] = instance_kind("a dict", Mapping)
 DATA: Kind[Any] = Kind("a dict with the options of a data set, or a function that gives it", _to_data)

@@ -11,6 +11,7 @@ import returnn
 from returnn.config.options import OPTIONS
 from returnn.help.class_text import Kind, first_sentence, rows_text
 from returnn.help.option_text import keys_text
+from returnn.project.new import KINDS
 from returnn.tasks import TASKS
 from returnn.tools.registry import purpose_of, tool_modules
 
@@ -82,6 +83,8 @@ def _keys(path: str | None) -> str:
 def _commands() -> Iterator[Entry]:
     for name, purpose in _COMMANDS.items():
         yield Entry(name, purpose)
+    for kind, what in KINDS.items():
+        yield Entry(f"rnn.py new NAME --kind {kind}", f"a new project: {what}")
     for name, module in tool_modules().items():
         yield Entry(f"returnn tool {name}", purpose_of(module))
 

@@ -1,5 +1,5 @@
 """Everything on TensorFlow: the frontend backend, layers, network, engine."""
 
-from returnn.util.system.quiet_import import make_tensorflow_import_quiet
+from returnn.util.system.tensorflow_import import make_tensorflow_import_quick
 
-make_tensorflow_import_quiet()
+make_tensorflow_import_quick()

@@ -74,7 +74,20 @@ def freeze(config: Config, checkpoint: str, mode: GraphMode, *, epoch: int = 1) 
         graph_def = exported.graph.as_graph_def()
         with _without_advice():
             constant = tf1.graph_util.convert_variables_to_constants(session, graph_def, output_ops)
+    _check_parameters_are_used(exported, constant)
     return _with_own_batch_size(exported, constant)
+
+
+def _check_parameters_are_used(exported: ExportedGraph, graph_def: Any) -> None:
+    """:raises ConfigError: if the outputs are made of the inputs alone, as those of a decoder are without a search"""
+    used = {node.name for node in graph_def.node}
+    if not exported.params or any(name in used for name in exported.params):
+        return
+    outputs = ", ".join(repr(_short(name)) for name in exported.outputs if not _LENGTHS.fullmatch(name))
+    raise ConfigError(
+        f"no parameter of the network is needed for its outputs, {outputs}.\n"
+        "  Without a search, the labels of a decoder are those of the target: '--search 1' exports the search."
+    )
 
 
 def _with_own_batch_size(exported: ExportedGraph, graph_def: Any) -> FrozenModel:

@@ -115,3 +115,11 @@ def test_config_remembers_what_was_read():
     config.int("a", 0)
     config.has("c")
     assert config.options_read == {"a", "c"}
+
+
+@pytest.mark.parametrize("value", [-5, "-5", {"data": -2, "classes": 3}, -0.5])
+@pytest.mark.parametrize("name", ["batch_size", "max_seqs", "max_seq_length"])
+def test_limits_are_not_negative(name, value):
+    with pytest.raises(ConfigError, match=f"option '{name}': got .*-1: no limit"):
+        getattr(Config({name: value}).options, name)
+    assert getattr(Config({name: -1}).options, name) == -1

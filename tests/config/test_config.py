@@ -325,3 +325,16 @@ def test_config_namespace_is_not_an_option(load):
     config = load("#!rnn.py\na = 1\n")
     assert config.option_names() == ["a"]
     assert "__returnn_config__" in sys.modules
+
+
+def test_text_can_become_a_dict_or_a_list():
+    """As the name of a data set, in place of which one says its options."""
+    config = Config()
+    config.update({"search_data": "dev", "log": "stdout", "name": "x", "number": "y"})
+    config.parse_cmd_args(
+        ["++search_data", "{'class': 'A', 'n': 1}", "++log", "['a', 'b']", "++name", "{epoch}", "++number", "1"]
+    )
+    found = config.typed_dict
+    assert found["search_data"] == {"class": "A", "n": 1}
+    assert found["log"] == ["a", "b"]
+    assert (found["name"], found["number"]) == ("{epoch}", "1")

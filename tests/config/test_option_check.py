@@ -8,7 +8,7 @@ import pytest
 
 import returnn
 from returnn.config import Config
-from returnn.config.option_check import check_is_config, check_options, inspect_options, unread_text
+from returnn.config.option_check import check_is_config, check_options, inspect_options, unread_text, warnings_about
 from returnn.config.options import OPTIONS
 from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, NEEDLESS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import wrap_log_streams
@@ -234,7 +234,7 @@ def test_flags_of_old_networks_say_what_to_use_instead(name):
         ),
         (
             {"max_seqs": True},
-            "option 'max_seqs': got True, but expected a number, or a dict: data key -> number.\n"
+            "option 'max_seqs': got True, but expected a number from 0 (-1: no limit), or a dict: data key -> number.\n"
             "  At most so many sequences in a batch.",
         ),
         (
@@ -330,3 +330,22 @@ def test_text_without_options_is_no_config(tmp_path, text, is_config):
         return
     with pytest.raises(ConfigError, match=r"file': none of its lines begins with an option, .*\n  Is it a text\?"):
         check_is_config(config)
+
+
+def test_options_of_layers_on_the_command_line_are_a_warning(tmp_path):
+    (tmp_path / "my.config").write_text(
+        "#!rnn.py\n"
+        "network = {'output': {'class': 'choice', 'beam_size': 4, 'n_out': config.int('n_out', 3)}}\n"
+        "size = 2\n"
+        "sizes = {'size': size, 'other_size': 3}\n"
+        "def later():\n"
+        "    return {'kind': config.value('kind', None)}\n"
+    )
+    for name, is_warned in (("beam_size", 1), ("other_size", 1), ("n_out", 0), ("size", 0), ("kind", 0)):
+        config = Config()
+        config.load_file(str(tmp_path / "my.config"))
+        config.parse_cmd_args([f"++{name}", "2"])
+        report = inspect_options(config)
+        assert (report.keys, report.unread) == ([name] * is_warned, ["sizes"])
+    (text,) = warnings_about([], [], ["beam_size"])
+    assert text.startswith("'++beam_size' has no effect: '++' sets whole options of the config, and 'beam_size' is in")

@@ -191,6 +191,8 @@ def test_help_imports_no_tensorflow_which_takes_seconds(name):
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
+        ("hybrid", ["rnn.py new NAME --kind hybrid"]),
+        ("conformer", ["rnn.py new NAME --kind conformer"]),
         ("perplexity", ["++task", "eval", "calculate_exp_loss"]),
         ("export", ["returnn tool export-model", "returnn tool compile-tf-graph", "docs/tools.md"]),
         ("exporting", ["returnn tool export-model"]),

@@ -368,6 +368,19 @@ def test_a_model_that_does_not_fit(trained, tmp_path):
         tasks.evaluate(config(tmp_path, task="eval"))
 
 
+def test_a_model_without_parameters_needs_no_checkpoint(tmp_path):
+    def forward_step(*, model, extern_data, **_kwargs):
+        rf.get_run_ctx().mark_as_default_output(model(extern_data["data"]), shape=extern_data["data"].dims)
+
+    class Twice(torch.nn.Module):
+        def __call__(self, x):
+            return x * 2.0
+
+    options = {"get_model": lambda **_: Twice(), "forward_step": forward_step, "forward_data": "dev"}
+    tasks.forward(config(tmp_path, task="forward", **options, output_file=str(tmp_path / "out.hdf")))
+    assert (tmp_path / "out.hdf").exists()
+
+
 def test_newest_two_states_of_the_optimizer_stay(tmp_path):
     tasks.train(config(tmp_path, num_epochs=4, cleanup_old_models={"keep_last_n": 3, "keep_best_n": 0, "keep": []}))
     files = sorted(name for name in os.listdir(tmp_path) if name.endswith(".pt"))

@@ -22,7 +22,9 @@ class NetworkOptions(OptionTable):
         None, "The dtype of floats in the network; by default float32.", ("float16", "bfloat16", "float32", "float64")
     )
     optimize_move_layers_out = boolean(True, "Layers of a loop that do not depend on it are moved out.")
-    calculate_exp_loss = boolean(False, "Shows the exponential of losses, too, such as the perplexity.")
+    calculate_exp_loss = boolean(
+        False, "Shows the exponential of losses, too: of a cross entropy, it is the perplexity."
+    )
     conv_pad_seq_len_to_power = number(
         None, "Convolutions pad sequences up to a length that is a power of this number, to have fewer shapes."
     )

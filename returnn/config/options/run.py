@@ -85,7 +85,7 @@ class CheckOptions(OptionTable):
     """The tasks 'check' and 'explain'."""
 
     check_data = boolean(
-        True, "The task 'check' opens the data sets and loads the first sequence of each, to see whether they fit."
+        True, "The task 'check' opens the data sets and loads the first sequences of each, to see whether they fit."
     )
     explain_mode = choice("training", "Which network the task 'explain' shows.", ("training", "search"))
     explain_file = filename(None, "Where the task 'explain' draws the network, as .svg or .png.")

@@ -26,6 +26,7 @@ from returnn.tf import checkpoint
 from returnn.tf.checkpoint.unfinished import UnfinishedCheckpoints
 from returnn.tf.distributed.workers import init_workers
 from returnn.tf.engine.feeding.batches import batches_of
+from returnn.tf.engine.option_attributes import HasOptions
 from returnn.tf.engine.outputs import statistics as engine_statistics
 from returnn.tf.engine.outputs.forward import forward_to_hdf
 from returnn.tf.engine.outputs.forward_callback import forward_with_callback
@@ -60,7 +61,7 @@ def get_global_engine() -> Engine:
     return _engine
 
 
-class Engine(TrainingEngine):
+class Engine(HasOptions, TrainingEngine):
     """The tasks of a config, and what they share: session, networks and model files of the epochs."""
 
     def __init__(self, config: Config | None = None) -> None:
@@ -129,6 +130,8 @@ class Engine(TrainingEngine):
 
     @use_search_flag.setter
     def use_search_flag(self, flag: bool) -> None:
+        if flag != self.session.search_flag:  # of what a search computes, losses need not depend on parameters
+            self.network_of_epoch.can_train = False if flag else None
         self.session.search_flag = flag
 
     @property
@@ -144,6 +147,10 @@ class Engine(TrainingEngine):
     def use_dynamic_train_flag(self) -> bool:
         """Whether the same network can be in training and not."""
         return self.session.built is not None and self.session.built.train_flag is not None
+
+    @use_dynamic_train_flag.setter
+    def use_dynamic_train_flag(self, flag: bool) -> None:
+        self.network_of_epoch.can_train = flag
 
     @property
     def preload_from_files(self) -> Any:
@@ -247,6 +254,15 @@ class Engine(TrainingEngine):
     def train_data(self) -> Dataset | None:
         """What is trained on."""
         return self.training.dataset
+
+    @train_data.setter
+    def train_data(self, dataset: Dataset | None) -> None:
+        self.training.dataset = dataset
+
+    @property
+    def start_epoch(self) -> int:
+        """The epoch that a training begins with, by the config and the model files."""
+        return self.get_train_start_epoch(self.config)
 
     @property
     def save_model_epoch_interval(self) -> int:

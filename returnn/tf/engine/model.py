@@ -10,6 +10,7 @@ from returnn.config import Config
 from returnn.engine.hypothesis_files import best_hypothesis, with_words
 from returnn.engine.model_inputs import Inputs, ModelInputs, OutputOfSeqs, tags
 from returnn.tf.engine.engine import Engine
+from returnn.tf.engine.outputs.hypotheses import check_labels
 from returnn.tf.engine.tasks import forward_engine, search_engine
 from returnn.tf.network import ExternData
 from returnn.tf.network.extern_data import MissingData
@@ -83,8 +84,13 @@ class Model:
 
         :param what: "search" or "forward"
         :return: epoch of the model
+        :raises ConfigError: if it has no hypotheses in a search
         """
-        return self._engine_for(what, layer=self.config.options.forward_output_layer).epoch
+        engine = self._engine_for(what, layer=self.config.options.forward_output_layer)
+        if what == "search":
+            for name in self._search_layers:
+                check_labels(name, engine.network.get_layer(name).output)
+        return engine.epoch
 
     def close(self) -> None:
         """Frees the memory of the session."""

@@ -12,6 +12,7 @@ from returnn.engine.output_statistics import analyzed_dataset
 from returnn.engine.run.hyper_param_tuning import tune_hyper_params
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, train
 from returnn.tf.engine.engine import Engine
+from returnn.tf.engine.outputs.hypotheses import check_labels
 
 __all__ = [
     "analyze", "cleanup_old_models", "compute_priors", "evaluate", "forward", "init_training",
@@ -22,6 +23,8 @@ __all__ = [
 def search_task(config: Config) -> None:
     """Decodes `search_data`, into `search_output_file`."""
     engine, names = search_engine(config, with_losses=config.options.search_do_eval)
+    for name in names:
+        check_labels(name, engine.network.get_layer(name).output)  # before data is asked for, which may not be needed
     engine.search(
         load_task_dataset(config, "search_data"),
         do_eval=engine.use_eval_flag,

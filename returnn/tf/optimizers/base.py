@@ -200,7 +200,9 @@ def _names_of_variables() -> Collection[str]:
 
 
 def merge_repeated_rows(grad: tf.IndexedSlices) -> tf.IndexedSlices:
-    """:return: the same gradient, with each index only once"""
+    """:return: the same gradient, with each index only once; it is not computed again if it comes from here"""
+    if grad.indices.op.type == "Unique":
+        return grad
     indices, positions = tf.unique(grad.indices)
     values = tf.math.unsorted_segment_sum(grad.values, positions, tf.size(indices))
     return tf.IndexedSlices(values, indices, grad.dense_shape)

@@ -16,6 +16,8 @@ from returnn.tf.optimizers.base import Gradient, merge_repeated_rows, to_dense
 from returnn.tf.optimizers.clip import clip_factor, global_norm, scale, values_of, with_values
 from returnn.tf.updater.gradient_options import VariableOptions, check_tag
 
+_NORMS = "_returnn_gradient_norms"  # attribute of a graph
+
 
 @dataclass(frozen=True)
 class VariableGradient:
@@ -34,8 +36,15 @@ VariablesByTag = Mapping[str, Sequence[tf.Variable]]
 
 
 def norm_of(items: Sequence[VariableGradient]) -> tf.Tensor:
-    """:return: L2 norm of all gradients together, a float32 scalar"""
-    return global_norm([item.grad for item in items])
+    """:return: L2 norm of all gradients together, a float32 scalar; of the same ones, it is computed once"""
+    graph = tf.compat.v1.get_default_graph()
+    made: dict[tuple[int, ...], tuple[Sequence[tf.Tensor], tf.Tensor]] = getattr(graph, _NORMS, {})
+    setattr(graph, _NORMS, made)
+    values = [values_of(item.grad) for item in items]
+    key = tuple(map(id, values))  # they are kept, so that no other tensor gets the same one
+    if key not in made:
+        made[key] = values, global_norm(values)
+    return made[key][1]
 
 
 def without_repeated_rows(items: Sequence[VariableGradient]) -> list[VariableGradient]:

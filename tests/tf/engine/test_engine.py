@@ -9,14 +9,16 @@ import numpy
 import pytest
 import tensorflow as tf
 
+from returnn.datasets import init_dataset
 from returnn.datasets.hdf import HDFDataset
+from returnn.engine.hypothesis_files import read_hypotheses
 from returnn.engine.learning_rate_file import read_learning_rate_file
 from returnn.engine.run import training
 from returnn.engine.run.interrupts import InterruptedRun
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.log import log
 from returnn.tf.checkpoint import CheckpointError
-from returnn.tf.engine import tasks
+from returnn.tf.engine import Engine, tasks
 from returnn.util.errors import ConfigError, UserError
 from tests.tf.engine.small_config import assert_same, config, parameters
 
@@ -41,6 +43,27 @@ def test_resumed_training_is_as_undisturbed_one(tmp_path):
     train(tmp_path / "two", num_epochs=1)
     train(tmp_path / "two", num_epochs=2)
     assert_same(parameters(tmp_path / "one" / "net.002"), parameters(tmp_path / "two" / "net.002"))
+
+
+def test_models_that_a_training_does_not_begin_with_are_named(tmp_path, capsys):
+    train(tmp_path, num_epochs=2)
+    first, last = str(tmp_path / "net.001"), str(tmp_path / "net.002")
+    assert "is not used" not in capsys.readouterr().out
+    train(tmp_path, num_epochs=2, load=f"{first}.index", load_epoch=1)
+    output = capsys.readouterr().out
+    assert (
+        f"option 'load': '{first}.index' is not used, as the training goes on from '{last}'. "
+        "'start_epoch = 1' begins with it, and writes over the models; another 'model' keeps them."
+    ) in output
+    assert (
+        f"option 'load_epoch': 1 is not used, as the training goes on from '{last}'. "
+        "'start_epoch = 2' goes on after that epoch."
+    ) in output
+    train(tmp_path, num_epochs=2, load=last, load_epoch=2)
+    train(tmp_path, num_epochs=1, load=first, start_epoch="1")
+    output = capsys.readouterr().out
+    assert f"load '{first}'" in output
+    assert "is not used" not in output
 
 
 def test_resumed_newbob_goes_on_with_its_rates_without_a_learning_rate_file(tmp_path):
@@ -285,6 +308,34 @@ def test_search_writes_hypotheses(file_format, tmp_path):
         texts = list(hypotheses.values())
     assert len(texts) == 5
     assert all(text and set(text) <= {"L", "R"} for text in texts)  # as the data set writes its labels
+
+
+def test_search_by_hand_after_a_training(tmp_path):
+    unit = {
+        "prob": {"class": "softmax", "from": "prev:emb", "target": "classes", "loss": "ce"},
+        "output": {"class": "choice", "from": "prob", "target": "classes", "beam_size": 2, "initial_output": 0},
+        "emb": {"class": "linear", "n_out": 3, "activation": None, "from": "output"},
+    }
+    network = {
+        "output": {"class": "rec", "from": [], "target": "classes", "unit": unit},
+        "best": {"class": "decide", "from": "output", "target": "classes", "loss": "edit_distance"},
+    }
+    engine = Engine(config(tmp_path, network=network))
+    engine.init_train_from_config()
+    engine.train()
+    trained = engine.network.get_params_serialized(engine.tf_session)
+    engine.use_search_flag = True  # no loss of a search depends on parameters
+    engine.init_network_from_config()
+    assert engine.updater is None
+    file = tmp_path / "hyps.py"
+    engine.search(init_dataset(DEV), output_layer_names="best", output_file=str(file), output_file_format="py")
+    assert len(read_hypotheses(str(file))) == 5
+    engine.use_search_flag = False
+    engine.init_train_from_config()  # goes on
+    assert engine.updater is not None
+    again = engine.network.get_params_serialized(engine.tf_session)
+    assert again.values_dict.keys() == trained.values_dict.keys()
+    engine.finalize()
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ FAULTS = [
     Fault(
         "dev data has another dim",
         new_data("dev.hdf", [("a", numpy.ones((4, 7), "float32"), [0] * 4)], dim=7),
-        says="dense data of dim 7",
+        says="has 7 features",
     ),
     Fault(
         "odd tags",

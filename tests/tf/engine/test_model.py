@@ -153,7 +153,7 @@ def test_misspelt_options(folder):
         (["some text"], "'some text' is no audio file .*, and the input .* has no 'vocab'"),
         (None, "expected a list of inputs"),
         ([numpy.zeros((3, 9)), "empty.wav"], r"input 1 \('empty.wav'\): the audio file is empty\."),
-        ([numpy.zeros((0, 9))], r"input 0: the input has no frames, but the shape \[0, 9\]\."),
+        ([numpy.zeros((0, 9))], r"input 0: it is empty: there are no frames or labels in it, the shape is \[0, 9\]\."),
         ([numpy.full((3, 9), numpy.nan)], "input 0: the input has values that are not finite"),
         ([numpy.zeros((3, 8))], r"the input has the shape \[3, 8\], but the model expects"),
     ],

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.patience import PATIENCE_S, wait_until
+from tests.patience import PATIENCE_S, is_stopped, wait_until
 from tests.tf.engine.small_config import TEXT, start_process
 
 WORKERS = """
@@ -97,8 +97,10 @@ def test_killed_training_leaves_no_stopped_worker(moment, fork_server, tmp_path)
     if moment == "a later one":
         assert run.wait_for("train epoch 1, step 1,"), run.output
     wait_until(run.workers, lambda: run.output)
-    for pid in run.workers():
+    stopped = run.workers()
+    for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: all(is_stopped(pid) for pid in stopped))  # on a busy machine the signal takes its time
     os.kill(run.pid, signal.SIGKILL)
     assert run.wait() == -signal.SIGKILL
     assert_all_end(run)

@@ -155,6 +155,11 @@ def test_scores_of_a_search(tmp_path, capsys):
     assert "; 4 words), " in capsys.readouterr().out
 
 
+def test_search_without_anything_to_search_asks_for_no_data(tmp_path):
+    with pytest.raises(ConfigError, match=r"'output' has .*expected labels"):
+        tasks.search_task(task_config(tmp_path, "search", dev=None, eval=None))
+
+
 def test_search_of_several_layers(tmp_path):
     options = {
         "search_output_layer": ["output", "decision"],

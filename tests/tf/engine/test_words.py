@@ -105,7 +105,7 @@ def test_two_sequences_with_one_tag_in_an_evaluation(tmp_path):
     text = message(tasks.evaluate, config(tmp_path, **options, eval_output_file_per_seq=str(tmp_path / "scores")))
     assert text.startswith("eval: two sequences have the tag 'a', so the scores of one would be lost.")
     text = message(tasks.evaluate, config(tmp_path, **options, eval_output_file=str(tmp_path / "no" / "scores")))
-    assert text == f"cannot write the file '{tmp_path}/no/scores': No such file or directory."
+    assert text == f"cannot write the file '{tmp_path}/no/scores': there is no folder '{tmp_path}/no'."
 
 
 def test_output_of_a_search_that_cannot_be_written_is_found_first(tmp_path, capsys):
@@ -113,7 +113,7 @@ def test_output_of_a_search_that_cannot_be_written_is_found_first(tmp_path, caps
     options = {"task": "search", "search_data": hdf_file(tmp_path / "x.hdf", ["a"]), "search_output_file": file}
     network = {"output": {"class": "softmax", "from": "data", "n_out": 2}}
     text = message(tasks.search_task, config(tmp_path, **options, network=network, allow_random_model_init=True))
-    assert text == f"cannot write the file '{file}': No such file or directory."
+    assert text == f"cannot write the file '{file}': there is no folder '{tmp_path}/no'."
     assert "search, step" not in capsys.readouterr().out
 
 

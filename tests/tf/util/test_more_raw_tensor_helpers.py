@@ -240,8 +240,7 @@ def test_cross_entropy_over_sequences(attention):
     targets = numpy.array([[0.5, 0.5, 0.0], [0.0, 1.0, numpy.nan]], dtype="float32")
     labels = Tensor("labels", dims=[batch_dim, time], dtype="float32", raw_tensor=tf.constant(targets))
     out = basic.softmax_cross_entropy_over_size(logits, labels)
-    assert set(out.dims) == {batch_dim, heads}
-    result = session.run(out.copy_transpose([batch_dim, heads]).raw_tensor)
+    result = session.run(out)
     for b, h in itertools.product(range(2), range(2)):
         n = 3 - b
         probs = numpy.exp(values[b, :n, h]) / numpy.exp(values[b, :n, h]).sum()

@@ -110,17 +110,23 @@ class ReferenceReader:
         return [dataset.serialize_data(self._key, labels) for labels in seqs]
 
 
+def check_labels(name: str, output: Tensor) -> None:
+    """:raises ConfigError: if the output of a layer cannot be a hypothesis"""
+    if output.sparse_dim is None or not output.have_batch_axis():
+        raise ConfigError(
+            f"option 'search_output_layer': {name!r} has {output}, expected labels.\n"
+            "  A decoder is a loop with the layer 'choice', and 'decide' behind it; for CTC, there is 'ctc_decode'.\n"
+            "  A model without a decoder, such as most language models, is scored by the task 'eval', and served with "
+            "web_server_output = 'forward'."
+        )
+
+
 # Values.
 
 
 def _fetches_of(network: TFNetwork, name: str, layer: LayerBase) -> dict[str, tf.Tensor]:
     output: Tensor = layer.output
-    if output.sparse_dim is None or not output.have_batch_axis():
-        raise ConfigError(
-            f"option 'search_output_layer': {name!r} has {output}, expected labels.\n"
-            "  A decoder is a loop with the layer 'choice', and 'decide' behind it; for CTC, there is 'ctc_decode'.\n"
-            "  A model without a decoder, such as most language models, is scored by the task 'eval'."
-        )
+    check_labels(name, output)
     batch = output.get_batch_dim_tag()  # maybe merged with the beam
     beam = network.beams.of_merged(batch)
     values = output.copy_as_batch_major()
@@ -144,11 +150,13 @@ def _cut(labels: numpy.ndarray, length: Any) -> numpy.ndarray:
 
 
 def _serializer(layer: LayerBase, dataset: Dataset, network: TFNetwork) -> Serializer:
-    """:return: function from labels to text: by the vocabulary of the output, or of the target in the data set"""
-    vocab = layer.output.vocab
+    """:return: function from labels to text: by the vocabulary of the output, or of a target like it"""
+    target = layer.target if isinstance(layer.target, str) else network.extern_data.default_target
+    described = network.extern_data.data.get(target)
+    is_same = described is not None and described.sparse and described.dim == layer.output.dim
+    vocab = layer.output.vocab or (described.vocab if described is not None and is_same else None)
     if vocab is not None:
         return lambda labels: vocab.get_seq_labels(numpy.atleast_1d(labels))
-    target = layer.target if isinstance(layer.target, str) else network.extern_data.default_target
     if target in dataset.get_data_keys() and dataset.can_serialize_data(target):
         return lambda labels: dataset.serialize_data(target, numpy.atleast_1d(labels))
     warn_once(

@@ -10,7 +10,7 @@ from returnn.engine.hypothesis_files import HypothesesPerLayer, check_file_forma
 from returnn.engine.report.run_record import run_record
 from returnn.engine.run.scores import describe_scores, with_perplexities
 from returnn.engine.run.unique_tags import check_new_tags
-from returnn.engine.search_results import CorpusOrder, print_scores, write_search_output
+from returnn.engine.search_results import CorpusOrder, print_scores, warn_of_same_hypotheses, write_search_output
 from returnn.log import log
 from returnn.tf.engine.feeding.batches import batches_of
 from returnn.tf.engine.outputs.hypotheses import HypothesisReader, ReferenceReader
@@ -80,6 +80,8 @@ def search(
         file=log.v2,
     )
     results = corpus_order.sorted(results)
+    if references is not None or output_file:
+        warn_of_same_hypotheses(results)
     if references is not None:
         print_scores(
             results,

@@ -33,6 +33,7 @@ class NetworkOfEpoch:
         self.net_dicts = net_dicts
         self.model_files = model_files
         self.loaded_epoch: int | None = None  # whose model file was loaded at the beginning
+        self.can_train: bool | None = None  # whether its networks can be in training; None: as the task is
         self.unfinished: UnfinishedEpoch | None = None  # if the training goes on inside of an epoch
 
     @property
@@ -49,7 +50,7 @@ class NetworkOfEpoch:
         :param may_be_unfinished: whether a training can go on inside of an epoch
         :raises ConfigError: if there is no model to work on
         """
-        if config.options.task in _TRAINING_TASKS:
+        if config.options.task in _TRAINING_TASKS if self.can_train is None else self.can_train:
             may_be_unfinished = may_be_unfinished and config.options.task == "train"
             model = self.model_files.begin_training(config, may_be_unfinished=may_be_unfinished)
             self._build_for_training(model)
