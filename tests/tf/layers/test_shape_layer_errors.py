@@ -59,7 +59,10 @@ CASES = {
         {"class": "fold", "mode": "max", "in_spatial_dim": "T", "window_dim": "F"},
         "there is no mode 'max'.\n  Possible: mean, sum.",
     ),
-    "chunking": ({"class": "time_chunking", "chunk_size": 0, "chunk_step": 1}, "have to be at least 1"),
+    "chunking": (
+        {"class": "time_chunking", "chunk_size": 0, "chunk_step": 1},
+        "option 'chunk_size': expected at least 1, got 0",
+    ),
     "unchunking": ({"class": "time_unchunking", "chunking_layer": "data"}, "'data' is not of class 'time_chunking'"),
     "resize": ({"class": "resize", "factor": 2, "axis": "T", "kind": "cubik"}, "Did you mean 'cubic'"),
     "resize_labels": (
