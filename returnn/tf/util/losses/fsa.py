@@ -47,12 +47,14 @@ def fsa_of_edges(edges: tf.Tensor, weights: tf.Tensor, start_end_states: tf.Tens
     """
     :param edges: (4, edges): state from, state to, label, index in the batch
     :param weights: (edges,), negative log probabilities
-    :param start_end_states: (2, B): first and last state of each sequence
+    :param start_end_states: (2, B): state of each sequence before its first, and behind its last frame
     """
     source, target, label, sequence = tf.unstack(edges, axis=0)
-    num_states = tf.reduce_max(start_end_states) + 1
-    state = tf.range(num_states)
-    batch = tf.searchsorted(start_end_states[1], state, side="left")
+    known = tf.concat([source, target, start_end_states[0], start_end_states[1]], axis=0)  # states, in any order
+    state = tf.range(tf.reduce_max(known) + 1)
+    own = tf.range(tf.shape(start_end_states)[1])
+    batch = tf.math.unsorted_segment_max(tf.concat([sequence, sequence, own, own], axis=0), known, tf.size(state))
+    batch = tf.maximum(batch, 0)  # of a state that nothing leads to
     is_start = tf.reduce_any(tf.equal(state[:, None], start_end_states[0][None]), axis=1)
     is_end = tf.reduce_any(tf.equal(state[:, None], start_end_states[1][None]), axis=1)
     return Fsa(source, target, label, sequence, -weights, _log_of(is_start), _log_of(is_end), batch)

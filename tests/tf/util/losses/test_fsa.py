@@ -82,3 +82,25 @@ def test_automata_can_be_given_as_edges(scores):
     expected = scores[0, 0, 0] + scores[1, 0, 0] - 0.5 + scores[2, 0, 1]
     numpy.testing.assert_allclose(total, [expected], rtol=1e-5)
     numpy.testing.assert_allclose(soft[:, 0], [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]], atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_states_of_edges_can_have_any_numbers(scores, seed):
+    """What an automaton means does not depend on how its states are numbered, nor on the order of its edges."""
+    random = numpy.random.RandomState(seed)
+    edges = numpy.array([[0, 1, 1, 3, 3], [1, 1, 2, 3, 4], [0, 0, 1, 2, 3], [0, 0, 0, 1, 1]])
+    weights, ends = numpy.array([0.0, 0.5, 0.0, 0.1, 0.2], "float32"), numpy.array([[0, 3], [2, 4]])
+    number, order = random.permutation(5), random.permutation(5)
+    renamed = numpy.concatenate([number[edges[:2]], edges[2:]])[:, order]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        mask = tf.transpose(tf.sequence_mask(LENGTHS))
+        automata = [
+            fsa_of_edges(tf.constant(e, tf.int32), tf.constant(w), tf.constant(s, tf.int32))
+            for e, w, s in ((edges, weights, ends), (renamed, weights[order], number[ends]))
+        ]
+        wanted, found = session.run(
+            [[f(tf.constant(scores), fsa, mask) for f in (posteriors, best_paths)] for fsa in automata]
+        )
+    for a, b in zip(tf.nest.flatten(wanted), tf.nest.flatten(found), strict=True):
+        numpy.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+    assert numpy.isfinite(found[0][1]).all()
