@@ -12,6 +12,7 @@ from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
 from returnn.tf.layers.losses.sequence_losses import without_infinity, zero_with_gradient_of_softmax
+from returnn.tf.layers.options.blank_class import blank_class
 from returnn.tf.layers.options.registry import get_loss_class
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
@@ -141,7 +142,7 @@ class CtcLossLayer(NoSourcesLayer):
             targets=targets,
             input_spatial_dim=logits.get_time_dim_tag(),
             targets_spatial_dim=targets.get_time_dim_tag(),
-            blank_index=self.blank_index if self.blank_index >= 0 else num_classes + self.blank_index,
+            blank_index=blank_class(self.blank_index, num_classes, option="blank_index", where=self.where()),
             max_approx=self.max_approx,
             label_loop=self.label_loop,
         )

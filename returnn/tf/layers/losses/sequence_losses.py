@@ -13,6 +13,7 @@ from returnn.config.current import current_config
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.ctc_lengths import check_targets_fit
+from returnn.tf.layers.options.blank_class import blank_class
 from returnn.tf.util.labels import bleu_of_labels, collapse_repeated, map_labels
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.behavior_version import BehaviorVersion
@@ -275,14 +276,14 @@ class CtcLoss(SequenceLoss):
         return OwnCtcOptions(**self.ctc_opts) if self.use_native or self.use_viterbi else OwnCtcOptions()
 
     def _negative_log_prob(self, logits: Tensor, options: OwnCtcOptions, *, normalized: bool) -> Tensor:
-        target, blank_index = self.require_target(), options.blank_index
+        target, num_classes = self.require_target(), self.require_axis().get_dim_value()
         return rf.ctc_loss(
             logits=logits,
             logits_normalized=normalized,
             targets=target,
             input_spatial_dim=self.time_dim_of(logits),
             targets_spatial_dim=self.time_dim_of(target),
-            blank_index=blank_index if blank_index >= 0 else self.require_axis().get_dim_value() + blank_index,
+            blank_index=blank_class(options.blank_index, num_classes, option="blank_index", where=self.where()),
             max_approx=self.use_viterbi,
             label_loop=options.has_label_loop(),
         )

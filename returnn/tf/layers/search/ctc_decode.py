@@ -13,6 +13,7 @@ from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.options.blank_class import blank_class
 from returnn.tf.layers.search.choice_scores import log_scores
 from returnn.tf.util import ken_lm
 from returnn.util.errors import ConfigError, check_known
@@ -86,7 +87,8 @@ class CtcDecodeLayer(LayerBase):
         """:return: [B, labels]"""
         scores = log_scores(self, 0, source)  # type: ignore[arg-type]  # of a choice, it is about `input_type` alone
         time_dim, classes = source.get_time_dim_tag(), source.feature_dim
-        blank = self._blank(classes)
+        size = classes.dimension or 0
+        blank = blank_class(self.blank_index, size, option="blank_index", where=self.where())
         labels = self._label_dim(classes, blank)
         out_dim = self.new_dim("labels")
         if self.beam_size == 1:
@@ -111,12 +113,6 @@ class CtcDecodeLayer(LayerBase):
         if out_dim.dyn_size is None:
             out_dim.dyn_size_ext = lengths
         return out
-
-    def _blank(self, classes: Dim) -> int:
-        size = classes.dimension or 0
-        if not -size <= self.blank_index < size:
-            raise ConfigError(f"{self.where()}: option 'blank_index': {self.blank_index} of {counted(size, 'class')}.")
-        return self.blank_index % size
 
     def _label_dim(self, classes: Dim, blank: int) -> Dim:
         """:return: that of the target, if there is one; otherwise the classes, without a blank behind them"""

@@ -7,14 +7,19 @@ from typing import Any
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.config.option_types import check_type
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.options.blank_class import blank_class
 from returnn.tf.layers.values.length import raw_lengths
 from returnn.tf.sprint import get_sprint_automata_for_batch_op
 from returnn.tf.util.losses.fsa import Fsa, best_paths, ctc_fsa, fsa_of_edges, posteriors, staircase_fsa
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import counted
+
+_CTC_OPTS = {"blank_idx": int, "label_loop": bool}
 
 
 class FastBaumWelchLayer(_ConcatInputLayer):
@@ -45,7 +50,8 @@ class FastBaumWelchLayer(_ConcatInputLayer):
         :param align_target: "ctc": labels and blank; "sprint": the automata come from RASR; "staircase": the classes in
             their order
         :param align_target_key: key of the data with the labels, for "ctc"
-        :param ctc_opts: "blank_idx", default: the last class; "label_loop": whether a label can last several frames
+        :param ctc_opts: "blank_idx", default: the last class; negative: counted from the end; and "label_loop": whether
+            a label can last several frames
         :param sprint_opts: how to start RASR: "sprintExecPath", "sprintConfigStr", "numInstances", ..., see
             `SprintInstancePool`
         :param input_type: "log_prob" or "prob"
@@ -58,7 +64,10 @@ class FastBaumWelchLayer(_ConcatInputLayer):
         check_known("align_target", align_target, ("ctc", "sprint", "staircase"), where=self.where())
         check_known("input_type", input_type, ("log_prob", "prob"), where=self.where())
         for option in ctc_opts or {}:
-            check_known("option of 'ctc_opts'", option, ("blank_idx", "label_loop"), where=self.where())
+            check_known("option of 'ctc_opts'", option, _CTC_OPTS, where=self.where())
+            check_type(option, ctc_opts[option], _CTC_OPTS[option], where=f"{self.where()}: option 'ctc_opts'")
+        if min_prob < 0:
+            raise ConfigError(f"{self.where()}: option 'min_prob': expected at least 0, got {min_prob}.")
         needed = {"ctc": align_target_key, "sprint": sprint_opts, "staircase": staircase_seq_len_source}[align_target]
         if needed is None:
             name = {"ctc": "align_target_key", "sprint": "sprint_opts", "staircase": "staircase_seq_len_source"}
@@ -77,19 +86,33 @@ class FastBaumWelchLayer(_ConcatInputLayer):
         """:return: [T, B, F]"""
         frames = _Frames.of(self, source)
         output = Tensor(self.name, dims=frames.dims, dtype=source.dtype, feature_dim=frames.classes)
-        labels = self._labels()
+        labels, blank = self._labels(frames), self._blank(frames)
         self.output_loss = Tensor("loss", dims=[frames.batch], dtype=source.dtype)
         if source.raw_tensor is None:
             return output
         scores = tf.stop_gradient(_log_scores(source, self.input_type, self.min_prob, frames)) * self.am_scale
-        output.raw_tensor, total = posteriors(scores, self._automata(frames, labels), frames.mask())
+        output.raw_tensor, total = posteriors(scores, self._automata(frames, labels, blank), frames.mask())
         self.output_loss.raw_tensor = -total
         return output
 
-    def _labels(self) -> Tensor | None:
-        return None if self.align_target_key is None else self.network.get_extern_data(self.align_target_key)
+    def _labels(self, frames: _Frames) -> Tensor | None:
+        """:return: [B, S], for CTC"""
+        if self.align_target != "ctc":
+            return None
+        labels = self.network.get_extern_data(self.align_target_key)
+        _check_labels(self, labels, option="align_target_key")
+        if labels.sparse_dim.dimension > frames.classes.dimension:
+            raise ConfigError(
+                f"{self.where()}: option 'align_target_key': {self.align_target_key!r} has"
+                f" {counted(labels.sparse_dim.dimension, 'label')}, the source"
+                f" {counted(frames.classes.dimension, 'class')}."
+            )
+        return labels
 
-    def _automata(self, frames: _Frames, labels: Tensor | None) -> Fsa:
+    def _blank(self, frames: _Frames) -> int:
+        return frames.blank(self.ctc_opts.get("blank_idx", -1), option="blank_idx", where=f"{self.where()}: 'ctc_opts'")
+
+    def _automata(self, frames: _Frames, labels: Tensor | None, blank: int) -> Fsa:
         if self.align_target == "sprint":
             assert self.sprint_opts is not None
             tags = self.network.get_seq_tags()
@@ -100,8 +123,7 @@ class FastBaumWelchLayer(_ConcatInputLayer):
             length = self.staircase_seq_len_source.output.get_time_dim_tag().get_size_tensor()
             return staircase_fsa(length.copy_compatible_to_dims_raw([frames.batch]))
         assert labels is not None
-        blank = self.ctc_opts.get("blank_idx", frames.classes.get_dim_value() - 1)
-        return ctc_fsa(*_raw_labels(self, labels), blank=blank, label_loop=self.ctc_opts.get("label_loop", True))
+        return ctc_fsa(*_raw_labels(labels), blank=blank, label_loop=self.ctc_opts.get("label_loop", True))
 
 
 class ForcedAlignmentLayer(_ConcatInputLayer):
@@ -144,14 +166,13 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
         """:return: [T, B]"""
         frames = _Frames.of(self, source)
         labels = self.align_target.output
-        if not labels.sparse:
-            raise ConfigError(f"{self.where()}: option 'align_target': has to be sparse, not {labels}.")
+        _check_labels(self, labels, option="align_target")
+        blank = frames.blank(self.blank_idx, option="blank_idx", where=self.where())
         output = Tensor(self.name, dims=frames.dims[:2], dtype="int32", sparse_dim=self._sparse_dim(labels, frames))
         self.output_loss = Tensor("loss", dims=[frames.batch], dtype=source.dtype)
         if source.raw_tensor is None:
             return output
-        blank = self.blank_idx if self.blank_idx >= 0 else frames.classes.get_dim_value() + self.blank_idx
-        automata = ctc_fsa(*_raw_labels(self, labels), blank=blank, label_loop=self.topology == "ctc")
+        automata = ctc_fsa(*_raw_labels(labels), blank=blank, label_loop=self.topology == "ctc")
         scores = tf.stop_gradient(_log_scores(source, self.input_type, 0.0, frames))
         output.raw_tensor, total = best_paths(scores, automata, frames.mask())
         self.output_loss.raw_tensor = -total
@@ -194,6 +215,10 @@ class _Frames:
             raise ConfigError(f"{layer.where()}: the source has to have batch, time and feature dim, not {source}.")
         return cls(source.get_time_dim_tag(), source.get_batch_dim_tag(), source.feature_dim)
 
+    def blank(self, index: int, *, option: str, where: str) -> int:
+        """:return: see `blank_class`"""
+        return blank_class(index, self.classes.get_dim_value(), option=option, where=where)
+
     def mask(self) -> tf.Tensor:
         """:return: (T, B)"""
         mask = self.time.get_mask(dim_order=[self.time, self.batch])
@@ -208,7 +233,13 @@ def _log_scores(source: Tensor, input_type: str, min_prob: float, frames: _Frame
     return tf.maximum(raw, tf.math.log(min_prob)) if min_prob else raw
 
 
-def _raw_labels(layer: LayerBase, labels: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _check_labels(layer: LayerBase, labels: Tensor, *, option: str) -> None:
+    """:raises ConfigError: if these are not the labels of sequences"""
+    if not (labels.sparse and labels.have_batch_axis() and labels.have_time_axis() and len(labels.dims) == 2):
+        raise ConfigError(f"{layer.where()}: option {option!r}: expected labels, [B, S] and sparse, got {labels}.")
+
+
+def _raw_labels(labels: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """:return: (B, S), (B,)"""
     time, batch = labels.get_time_dim_tag(), labels.get_batch_dim_tag()
     return tf.cast(labels.copy_transpose([batch, time]).raw_tensor, tf.int32), raw_lengths(time, batch)

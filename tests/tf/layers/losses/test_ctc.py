@@ -43,6 +43,14 @@ def test_the_two_names_cannot_contradict_each_other():
         run({"label_loop": True, "ctc_merge_repeated": False})
 
 
+@pytest.mark.parametrize("index", [6, -7])
+def test_blank_is_one_of_the_classes(index):
+    with pytest.raises(
+        ConfigError, match=f"option 'blank_index': {index} of 6 classes.\n  Possible: 0 to 5, or -1 to -6"
+    ):
+        run({"blank_index": index})
+
+
 @pytest.mark.parametrize("use_viterbi", [False, True])
 def test_without_normalization_the_gradient_can_still_be_that_of_the_input_of_a_softmax(use_viterbi):
     options = {"use_native": not use_viterbi, "use_viterbi": use_viterbi, "output_in_log_space": True}
