@@ -10,9 +10,9 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.search.beam import Beam
-from returnn.tf.layers.search.choice_candidates import Candidates, candidates_of, check_sources
-from returnn.tf.layers.search.choice_scores import combined, fixed_if_ended, grown_if_ended, log_scores
-from returnn.tf.layers.search.choice_variants import check_sampling, sampled_labels, select
+from returnn.tf.layers.search.choice_candidates import candidates_of, check_sources
+from returnn.tf.layers.search.choice_scores import combined, fixed_if_ended, grown_if_ended, is_over, log_scores
+from returnn.tf.layers.search.choice_variants import check_sampling, forced, kept_if_over, sampled_labels, select
 from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.layers.structure.unavailable_data import check_value_of_target
 from returnn.util.errors import ConfigError, check_known
@@ -216,34 +216,23 @@ class ChoiceLayer(BaseChoiceLayer):
         check_sources(self)
         base_beam = beams.of(base)
         assert base_beam is not None
-        ended = frame.ended_before()
+        ended, before_step = frame.ended_before(), base
         if ended is not None:
             ended = beams.translate(ended, base_beam)
             scores, base = [fixed_if_ended(self, x, ended) for x in scores], grown_if_ended(self, base, ended)
         candidates = candidates_of(self, scores, self._targets_to_score())
         total = combined(self, candidates.scores, base, ended, candidates.dim)
+        size = self.beam_size if self.search else base_beam.dim.dimension
+        beam_dim = self.new_dim("beam", size, kind=Dim.Types.Beam, auto_generated=False)
+        found = (select if self.search else forced)(self, total, candidates, base_beam, beam_dim)
+        best, src_beams, index = kept_if_over(found, is_over(self, ended), before_step, base_beam, beam_dim)
+        self._register(Beam(beam_dim, self, base_beam.dim, src_beams, best))
         if not self.search:
-            return self._forced(total, candidates, base_beam)
-        return self._select(total, candidates, base_beam)
+            return [rf.expand_dim(target, beam_dim) for target in self._labels_of_target()]
+        return [self._as_labels(x, i) for i, x in enumerate(candidates.chosen(index, src_beams))]
 
     def _targets_to_score(self) -> list[Tensor]:
         return self._labels_of_target() if self.cheating or not self.search else []
-
-    def _select(self, scores: Tensor, candidates: Candidates, base_beam: Beam) -> list[Tensor]:
-        beam_dim = self.new_dim("beam", self.beam_size, kind=Dim.Types.Beam, auto_generated=False)
-        best, src_beams, index = select(self, scores, candidates, base_beam, beam_dim)
-        self._register(Beam(beam_dim, self, base_beam.dim, src_beams, best))
-        return [self._as_labels(x, i) for i, x in enumerate(candidates.chosen(index, src_beams))]
-
-    def _forced(self, scores: Tensor, candidates: Candidates, base_beam: Beam) -> list[Tensor]:
-        """:return: labels of the target, for each hypothesis; each of them goes on"""
-        beam_dim = self.new_dim("beam", base_beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False)
-        forced = rf.gather(scores, indices=candidates.target(), axis=candidates.dim)
-        forced, _ = rf.replace_dim(forced, in_dim=base_beam.dim, out_dim=beam_dim)
-        src_beams = rf.range_over_dim(beam_dim).copy_with_roles(sparse_dim=base_beam.dim)
-        src_beams = rf.expand_to(src_beams, forced.dims)
-        self._register(Beam(beam_dim, self, base_beam.dim, src_beams, forced))
-        return [rf.expand_dim(target, beam_dim) for target in self._labels_of_target()]
 
     def _register(self, beam: Beam) -> None:
         self.search_choices = SearchChoices(owner=self, beam_size=beam.dim.dimension or 0)

@@ -62,11 +62,20 @@ def grown_if_ended(layer: ChoosingLayer, base: Tensor, ended: Tensor) -> Tensor:
     step = rf.cast(layer.network.get_rec_step_info().index, "float32")
     growth = (step + 1.0) / rf.maximum(step, 1.0)
     growth = growth if layer.length_normalization_exponent == 1 else growth**layer.length_normalization_exponent
-    if not layer.network.get_config().options.search_depends_on_batch:
-        beam = [dim for dim in ended.dims if dim.is_beam_dim()]
-        are_compared = rf.logical_not(rf.reduce_all(ended, axis=beam) if beam else ended)
-        ended = rf.combine_bc(ended, "logical_and", are_compared)
     return base * rf.where(ended, growth, 1.0, allow_broadcast_all_sources=True)
+
+
+def is_over(layer: ChoosingLayer, ended: Tensor | None) -> Tensor | None:
+    """
+    :param layer: the choice
+    :param ended: [B, beam], bool
+    :return: [B], bool: all hypotheses of the sequence have ended, so that nothing about them may change, whatever the
+        options: how long the loop goes on depends on the other sequences. None if that does not matter
+    """
+    if ended is None or layer.network.get_config().options.search_depends_on_batch:
+        return None
+    beam = [dim for dim in ended.dims if dim.is_beam_dim()]
+    return rf.reduce_all(ended, axis=beam) if beam else ended
 
 
 def combined(layer: ChoosingLayer, scores: Tensor, base: Tensor, ended: Tensor | None, dim: Dim) -> Tensor:

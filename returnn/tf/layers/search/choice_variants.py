@@ -39,6 +39,40 @@ def select(layer: ChoosingLayer, scores: Tensor, candidates: Candidates, base: B
     return _best_of_all(layer, scores, candidates.dim, base, beam_dim)
 
 
+def forced(layer: ChoosingLayer, scores: Tensor, candidates: Candidates, base: Beam, beam_dim: Dim) -> Selection:
+    """See `select`. Each hypothesis goes on with the target."""
+    best = rf.gather(scores, indices=candidates.target(), axis=candidates.dim)
+    best, _ = rf.replace_dim(best, in_dim=base.dim, out_dim=beam_dim)
+    src_beams = rf.expand_to(rf.range_over_dim(beam_dim).copy_with_roles(sparse_dim=base.dim), best.dims)
+    return best, src_beams, candidates.target()
+
+
+def kept_if_over(selection: Selection, over: Tensor | None, scores: Tensor, base: Beam, beam_dim: Dim) -> Selection:
+    """
+    :param selection: what was chosen
+    :param over: [B], bool: nothing changes in these sequences. None: in none
+    :param scores: [B, beam], of the hypotheses before
+    :param base: the beam before
+    :param beam_dim: the new beam
+    :return: the selection; where it is over, the hypotheses before, in their order; the best, if not all can stay
+    """
+    if over is None:
+        return selection
+    size, last = beam_dim.dimension or 0, (base.dim.dimension or 0) - 1
+    if size <= last:
+        kept_scores, source, _ = rf.top_k(scores, axis=base.dim, k=size, k_dim=beam_dim)
+    else:
+        number = rf.range_over_dim(beam_dim).copy_with_roles(sparse_dim=None)
+        source = rf.minimum(number, last).copy_with_roles(sparse_dim=base.dim)
+        kept_scores = rf.gather(scores, indices=source, axis=base.dim)
+        kept_scores = rf.where(number <= last, kept_scores, float("-inf"), allow_broadcast_all_sources=True)
+    result = [
+        rf.where(over, kept, found, allow_broadcast_all_sources=True).copy_with_roles(sparse_dim=found.sparse_dim)
+        for found, kept in zip(selection, (kept_scores, source, 0), strict=True)
+    ]
+    return result[0], result[1], result[2]
+
+
 def _best_of_all(layer: ChoosingLayer, scores: Tensor, dim: Dim, base: Beam, beam_dim: Dim) -> Selection:
     size, possible = beam_dim.dimension, (base.dim.dimension or 0) * (dim.dimension or 0)
     assert size is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from tests.tf.layers.search.search_net import SearchNet, decoder
+from tests.tf.layers.search.search_net import SearchNet, decoder, inputs
+from tests.tf.layers.search.search_net import labels as target_labels
 
 NUM_SEQS, NUM_BATCHINGS = 14, 100
 NORMALIZED = {"length_normalization": True}
@@ -30,6 +31,9 @@ MODELS = {
     "large beam": decoder(max_seq_len=LIMIT, choice={**NORMALIZED, "beam_size": 7}),
     "lstm": decoder(max_seq_len=LIMIT, unit=RECURRENT, choice=NORMALIZED),
     "attention": {**KEYS, **decoder(max_seq_len=f"{LIMIT} * 2", unit=ATTENTION, choice=NORMALIZED)},
+    "discounted past": decoder(max_seq_len=LIMIT, choice={**NORMALIZED, "base_beam_score_scale": 0.5}),
+    "by the last label": decoder(max_seq_len=LIMIT, choice={"base_beam_score_scale": 0.0, "prob_scale": 0.3}),
+    "each goes on": decoder(max_seq_len=LIMIT, choice={**NORMALIZED, "keep_beams": True}),
     "known length": decoder(max_seq_len=None, target="classes", choice=NORMALIZED, unit={"end": None}),
 }
 MODELS["known length"]["output"]["unit"].pop("end")
@@ -88,3 +92,23 @@ def test_the_original_meaning_depends_on_the_batch(name):
     net = SearchNet(MODELS[name], fetch=("output", "scores"), scale=1.0, search_depends_on_batch=True)
     num_different, _, largest = differences(net, 3, num_batchings=10)
     assert num_different > 0 or largest > 1e-3
+
+
+@pytest.mark.parametrize("options", [{"cheating": True}, {"cheating": "exclusive"}, {"search": False}])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_padded_labels_of_the_target_do_not_matter(options, normalized):
+    choice = {**options, "length_normalization": normalized, "base_beam_score_scale": 0.7}
+    net = SearchNet(decoder(choice=choice), fetch=("output", "scores"), search_depends_on_batch=False)
+    (target, lengths), data = target_labels(), inputs()
+    beam = 3
+    alone = [
+        net.hypotheses(beam, data=(data[0][b : b + 1, :n], [n]), classes=(target[b : b + 1, :m], [m]))[0]
+        for b, (n, m) in enumerate(zip(data[1], lengths, strict=True))
+    ]
+    for padding in (0, 2):
+        for row, length in zip(target, lengths, strict=True):
+            row[length:] = padding
+        found = net.hypotheses(beam, data=data, classes=(target, lengths))
+        for a, b in zip(found, alone, strict=True):
+            assert [x for x, _ in a] == [x for x, _ in b]
+            numpy.testing.assert_allclose([x for _, x in a], [x for _, x in b], rtol=1e-5)

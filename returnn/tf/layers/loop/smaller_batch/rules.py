@@ -36,10 +36,8 @@ _ELEMENTWISE = frozenset({
     "relu6", "round", "rsqrt", "safe_log", "sigmoid", "sign", "sin", "softplus", "source", "sqrt", "square",
     "stop_gradient", "subtract", "swish", "tanh", "to_float", "to_int32", "where", "zeros_like",
 })  # fmt: skip
-# Options with which hypotheses that have ended stay as they are, in the order of their scores.
-_CHOICES_THAT_KEEP_ALL: dict[str, Any] = {
-    "search": True, "keep_beams": False, "cheating": False, "random_sample_scale": 0, "base_beam_score_scale": 1,
-}  # fmt: skip
+# Options with which the hypotheses of a sequence depend on no other sequence.
+_CHOICES_THAT_KEEP_ALL: dict[str, Any] = {"search": True, "cheating": False, "random_sample_scale": 0}
 _OF_NO_SEQUENCE = ("Random", "Multinomial", "TruncatedNormal", "PyFunc", "Print")  # in names of operations
 
 

@@ -32,7 +32,6 @@ def test_a_decoder_is_about_single_sequences():
         ({"class": "choice", "from": "p", "beam_size": 3, "random_sample_scale": 1.0}, "random_sample_scale"),
         ({"class": "choice", "from": "p", "beam_size": 3, "cheating": "exclusive"}, "cheating"),
         ({"class": "choice", "from": "q", "beam_size": 2}, "beam_size"),
-        ({"class": "choice", "from": "q", "beam_size": 3, "keep_beams": True}, "keep_beams"),
         (
             {"class": "subnetwork", "subnetwork": {"output": {"class": "batch_softmax", "from": "data"}}},
             "batch_softmax",
