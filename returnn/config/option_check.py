@@ -4,7 +4,7 @@ Misspelt options do nothing, silently, for days. So before the work starts, each
 The toolkit knows its own options (`returnn.config.options`), and what their values can be. A config may define any
 others, as long as it uses them itself: a name that occurs anywhere else in the config, also inside of a string, is a
 helper value. A module of which the config takes all names (`from base import *`) is a part of it. What remains is an
-error if it looks like a known option. Otherwise it is only mentioned, as old configs carry many options of old
+error if it looks like a known option, on the command line also if it is less like one. Otherwise it is only mentioned, as old configs carry many options of old
 versions.
 
 Some known options have no reader here either. `unsupported_options` says what to use instead.
@@ -94,15 +94,18 @@ def inspect_options(config: Config) -> OptionReport:
         name
         for name in names
         if not (name.startswith("_") or (name in KNOWN_OPTIONS and name not in OLD_NETWORK) or name in used)
-        and not isinstance(config.typed_dict.get(name), ModuleType)
+        and not isinstance(config.typed_dict.get(name), (ModuleType, type))  # a class `Model` is no option
         and name not in parts
     ]
     misspelt = {name: known for name in own if (known := _nearest_option(name)) is not None}
+    for name in config.command_line_options.intersection(own).difference(misspelt):
+        nearest = _maybe_meant(name)  # nobody carries options of old versions there, and it would change nothing
+        misspelt.update({} if nearest is None else {name: nearest})
     return OptionReport(
         misspelt,
         wrong=[*map(_part_text, parts), *_wrong_values(config, names, used)],
         unsupported=[name for name in names if _is_unsupported(config, name)],
-        unread=[name for name in own if name not in misspelt and not _is_code(config.typed_dict.get(name))],
+        unread=[name for name in own if name not in misspelt and not isinstance(config.typed_dict.get(name), FunctionType)],
         replaced=_replaced(config, used),
         keys=_keys_of_dicts(config, used),
     )
@@ -150,9 +153,8 @@ def warnings_about(replaced: Sequence[str], unread: Sequence[str], keys: Sequenc
 
 def unread_text(names: Sequence[str]) -> str:
     """:return: a line about names that nothing uses"""
-    known = sorted(KNOWN_OPTIONS.difference(OLD_NETWORK))
-    nearest = {name: difflib.get_close_matches(name, known, n=1, cutoff=_MAYBE_SIMILAR) for name in names}
-    shown = [f"{name} (is it {nearest[name][0]!r}?)" if nearest[name] else name for name in names]
+    nearest = {name: _maybe_meant(name) for name in names}
+    shown = [f"{name} (is it {nearest[name]!r}?)" if nearest[name] else name for name in names]
     return f"options that nobody reads, neither the toolkit nor the config itself: {', '.join(shown)}"
 
 
@@ -200,10 +202,6 @@ def _asks_for_something(config: Config, name: str) -> bool:
     return value is not None and value is not False and not is_empty
 
 
-def _is_code(value: object) -> bool:
-    return isinstance(value, (FunctionType, type))
-
-
 def _used_in(source: ConfigSource, *, with_keys: bool = True) -> set[str]:
     """:return: names that the config imports or reads, and all words in its strings, maybe without keys of dicts"""
     return _used_in_code(source.content, seen=set(), with_keys=with_keys) if source.type == "py" else set()
@@ -246,13 +244,35 @@ def _used_in_module(name: str, *, seen: set[str]) -> set[str]:
 
 
 def _nearest_option(name: str) -> str | None:
+    """:return: the option that a config means by this name, which is no option; None if it may be a name of its own"""
     if len(name) < _MIN_LENGTH or name in OLD_NETWORK:
         return None
-    by_lower_case = {known.lower(): known for known in KNOWN_OPTIONS.difference(OLD_NETWORK)}
+    by_lower_case = _by_lower_case()
+    if name.lower() in by_lower_case:
+        return by_lower_case[name.lower()]
     for nearest in difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=_MIN_SIMILARITY):
         if re.sub(r"_?\d+", "", name.lower()) != nearest:  # `train2` is a helper value
             return by_lower_case[nearest]
-    return None
+    return next((known for lower, known in by_lower_case.items() if _are_swapped(name.lower(), lower)), None)
+
+
+def _maybe_meant(name: str) -> str | None:
+    """:return: the nearest option, also where it is less near"""
+    nearest = difflib.get_close_matches(name.lower(), _by_lower_case(), n=1, cutoff=_MAYBE_SIMILAR)
+    return _nearest_option(name) or (_by_lower_case()[nearest[0]] if nearest else None)
+
+
+def _by_lower_case() -> dict[str, str]:
+    return {known.lower(): known for known in sorted(KNOWN_OPTIONS.difference(OLD_NETWORK))}
+
+
+def _are_swapped(name: str, known: str) -> bool:
+    """:return: whether two neighbouring letters have changed places, as in `taks`"""
+    differing = [i for i, (a, b) in enumerate(zip(name, known, strict=False)) if a != b]
+    if len(name) != len(known) or len(differing) != 2 or differing[1] != differing[0] + 1:
+        return False
+    i = differing[0]
+    return name[i] == known[i + 1] and name[i + 1] == known[i]
 
 
 def _describe_unsupported(names: list[str], backend: str | None) -> str:

@@ -44,6 +44,15 @@ def test_misspelt_option_of_the_command_line():
         check_options(config)
 
 
+@pytest.mark.parametrize("name, known", [("tsk", "task"), ("bach_sz", "batch_size"), ("traindata", None)])
+def test_what_is_less_like_an_option_is_an_error_on_the_command_line_alone(name, known):
+    """There, it changes nothing: with `++tsk check`, a training would begin. Configs carry names of old versions."""
+    config = Config()
+    config.parse_cmd_args([f"++{name}", "check"])
+    assert inspect_options(config).misspelt.get(name) == known
+    assert inspect_options(Config({name: "check"})).misspelt == {}
+
+
 def test_part_of_an_option_on_the_command_line_is_an_error():
     config = Config({"network": {"output": {"class": "copy"}}})
     config.parse_cmd_args(["++network.output.n_out", "5", "++own.name", "1"])
@@ -81,6 +90,19 @@ def test_known_options_are_fine_and_each_typo_at_the_end_is_found(name):
     assert inspect_options(Config({name: 1})).misspelt == {}
     if len(name) > 4 and name[:-1] not in KNOWN_OPTIONS:
         assert list(inspect_options(Config({name[:-1]: 1})).misspelt) == [name[:-1]]
+
+
+@pytest.mark.parametrize("name", sorted(name for name in KNOWN_OPTIONS.difference(OLD_NETWORK) if len(name) >= 4))
+def test_other_capitals_and_swapped_letters_are_found(name):
+    i = next((i for i in range(len(name) - 1) if name[i] != name[i + 1]), 0)
+    swapped = name[:i] + name[i + 1] + name[i] + name[i + 2 :]
+    for typo in (name.title(), name.upper(), swapped):
+        if typo not in KNOWN_OPTIONS:
+            assert list(inspect_options(Config({typo: 1})).misspelt) == [typo]
+
+
+def test_classes_of_a_config_are_no_misspelt_options(load):
+    assert inspect_options(load("#!rnn.py\nclass Model:\n    pass\n")).misspelt == {}
 
 
 def test_helper_values_of_a_config_are_fine(load):
