@@ -4,8 +4,8 @@ Misspelt options do nothing, silently, for days. So before the work starts, each
 The toolkit knows its own options (`returnn.config.options`), and what their values can be. A config may define any
 others, as long as it uses them itself: a name that occurs anywhere else in the config, also inside of a string, is a
 helper value. A module of which the config takes all names (`from base import *`) is a part of it. What remains is an
-error if it looks like a known option, on the command line also if it is less like one. Otherwise it is only mentioned, as old configs carry many options of old
-versions.
+error if it looks like a known option, on the command line also if it is less like one. Otherwise it is only mentioned,
+as old configs carry many options of old versions.
 
 Some known options have no reader here either. `unsupported_options` says what to use instead.
 """
@@ -105,7 +105,7 @@ def inspect_options(config: Config) -> OptionReport:
         misspelt,
         wrong=[*map(_part_text, parts), *_wrong_values(config, names, used)],
         unsupported=[name for name in names if _is_unsupported(config, name)],
-        unread=[name for name in own if name not in misspelt and not isinstance(config.typed_dict.get(name), FunctionType)],
+        unread=[name for name in own if name not in misspelt and not _is_function(config.typed_dict.get(name))],
         replaced=_replaced(config, used),
         keys=_keys_of_dicts(config, used),
     )
@@ -200,6 +200,10 @@ def _asks_for_something(config: Config, name: str) -> bool:
         return value.lower() not in ("", "0", "false", "none")
     is_empty = isinstance(value, (int, float, dict, list, tuple)) and not value
     return value is not None and value is not False and not is_empty
+
+
+def _is_function(value: object) -> bool:
+    return isinstance(value, FunctionType)
 
 
 def _used_in(source: ConfigSource, *, with_keys: bool = True) -> set[str]:

@@ -450,6 +450,18 @@ def load_learning_rate_control_from_config(config: Config) -> LearningRateContro
     return learning_rate_control_type(config.options.learning_rate_control).load_initial_from_config(config)
 
 
+def unset_learning_rate_text(config: Config) -> str | None:
+    """:return: a warning where nobody has said how large steps are, which are too large then for most optimizers"""
+    optimizer = config.opt_typed_value("optimizer")
+    own = optimizer if isinstance(optimizer, Mapping) else {}
+    takes_one = "adadelta" in str(own.get("class", optimizer)).lower() or config.options.adadelta
+    names = ("learning_rate", "learning_rates", "dynamic_learning_rate")
+    if takes_one or "learning_rate" in own or any(config.has(name) for name in names):
+        return None
+    default = f"{config.options.learning_rate:g}"
+    return f"the option 'learning_rate' is not set, so it is {default}; with Adam, 0.001 is usual."
+
+
 def demo() -> None:
     """
     `python -m returnn.learning_rate_control CONFIG`: what the options of a config would have made of the scores in

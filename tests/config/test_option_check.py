@@ -44,7 +44,7 @@ def test_misspelt_option_of_the_command_line():
         check_options(config)
 
 
-@pytest.mark.parametrize("name, known", [("tsk", "task"), ("bach_sz", "batch_size"), ("traindata", None)])
+@pytest.mark.parametrize(("name", "known"), [("tsk", "task"), ("bach_sz", "batch_size"), ("traindata", None)])
 def test_what_is_less_like_an_option_is_an_error_on_the_command_line_alone(name, known):
     """There, it changes nothing: with `++tsk check`, a training would begin. Configs carry names of old versions."""
     config = Config()

@@ -14,6 +14,7 @@ from returnn.engine.learning_rate_control import (
     demo,
     learning_rate_control_type,
     load_learning_rate_control_from_config,
+    unset_learning_rate_text,
 )
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file
 from returnn.util.errors import ConfigError, UserError
@@ -97,6 +98,17 @@ def test_newbob_multi_epoch():
     )  # fmt: skip
     # decides in the epochs 1, 3, 5, 7
     assert _train(control, [5.0, 4.0, 3.0, 4.0, 4.0, 4.0]) == pytest.approx([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.9])
+
+
+@pytest.mark.parametrize("options", [
+    {"learning_rate": 1.0}, {"learning_rates": [0.1]}, {"optimizer": {"class": "adam", "learning_rate": 0.1}},
+    {"dynamic_learning_rate": {"interval": 2, "decay": 0.5}}, {"optimizer": {"class": "adadelta"}}, {"adadelta": True},
+])  # fmt: skip
+def test_learning_rate_that_nobody_has_set_is_told(options):
+    assert unset_learning_rate_text(Config({"optimizer": {"class": "adam"}, **options})) is None
+    for without in ({}, {"optimizer": {"class": "adam"}}, {"optimizer": "adam"}):
+        text = unset_learning_rate_text(Config(without))
+        assert text == "the option 'learning_rate' is not set, so it is 1; with Adam, 0.001 is usual."
 
 
 def test_growth():

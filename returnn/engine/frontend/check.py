@@ -20,6 +20,7 @@ from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templates, place_that_needs_values
 from returnn.engine.hypothesis_files import check_file_format
+from returnn.engine.learning_rate_control import unset_learning_rate_text
 from returnn.engine.report.data_sample import load_sample, used_part
 from returnn.log import log
 from returnn.tensor import TensorDict
@@ -66,6 +67,8 @@ def _option_errors(config: Config) -> list[str]:
     for text in [] if is_error else misspelt:
         log.print_warning(text)
     for text in warnings_about(options.replaced, options.unread, options.keys):
+        log.print_warning(text)
+    if config.has("train") and (text := unset_learning_rate_text(config)):
         log.print_warning(text)
     unsupported = [unsupported_text(name, config.options.backend) for name in options.unsupported]
     return [

@@ -14,7 +14,11 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data_identity import KnownData
 from returnn.engine.epochs import Epochs
-from returnn.engine.learning_rate_control import LearningRateControl, pretrain_learning_rate
+from returnn.engine.learning_rate_control import (
+    LearningRateControl,
+    pretrain_learning_rate,
+    unset_learning_rate_text,
+)
 from returnn.engine.learning_rate_file import check_writable
 from returnn.engine.report.epoch_report import note_duration, report_epoch
 from returnn.engine.report.epoch_table import DURATION_KEY
@@ -256,6 +260,8 @@ class Training:
         """:raises ConfigError: now, if options make no sense that are needed later"""
         if not self.config.options.model:
             log.print_warning("the option 'model' is not set, so the trained parameters are not saved.")
+        if text := unset_learning_rate_text(self.config):
+            log.print_warning(text)
         cleanup_policy(self.config.options.cleanup_old_models)
         best_model_options(self.config)
         if self.control.filename:

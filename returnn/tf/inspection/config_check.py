@@ -15,6 +15,7 @@ from returnn.config.option_check import inspect_options, unsupported_text, warni
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks
 from returnn.engine.hypothesis_files import check_file_format
+from returnn.engine.learning_rate_control import unset_learning_rate_text
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part
 from returnn.tf.engine.engine import Engine
@@ -149,6 +150,8 @@ def _check_options(config: Config, report: ConfigReport) -> None:
     report.warnings += warnings_about(options.replaced, options.unread, options.keys)
     if config.has("num_epochs") and dataset_option(config, "train") is None:
         report.warnings.append("there is no 'train', the data to train on.")
+    if dataset_option(config, "train") is not None and (text := unset_learning_rate_text(config)):
+        report.warnings.append(text)
     report.looked_at.append("options")
 
 

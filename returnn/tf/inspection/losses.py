@@ -9,6 +9,7 @@ from returnn.tf.inspection.found_layers import FoundLayer
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.frame_losses import CrossEntropyLoss
+from returnn.tf.layers.losses.sequence_losses import SequenceLoss
 from returnn.util.errors import ConfigError
 from returnn.util.texts.counted import counted
 
@@ -19,13 +20,24 @@ def check_loss(layer: LayerBase) -> None:
     :raises UserError: if the output and the target of the layer do not fit to each other
     """
     loss = layer.loss
-    if not isinstance(loss, Loss) or loss.recurrent or not type(loss).__module__.startswith("returnn."):
-        return  # losses on whole sequences, and code of a user, work on values
+    if not isinstance(loss, Loss) or not type(loss).__module__.startswith("returnn."):
+        return  # code of a user works on values
     with rf.backend_ctx("template"), layer.network.construction.compute_scope(layer, suffix="loss"):
+        if loss.recurrent:  # works on values, too
+            _check_dims_of_sequences(loss, layer)
+            return
         loss.init_by_layer(layer)
         _check_sizes(loss)
         if type(loss).value_per_frame is not Loss.value_per_frame:
             loss.value_per_frame()
+
+
+def _check_dims_of_sequences(loss: Loss, layer: LayerBase) -> None:
+    if layer.network.get_inside_rec_time_dim(inside_loop=False) is not None:
+        return  # the frames are those of the loop, see `compared_dims`
+    if isinstance(loss, SequenceLoss) and (target := layer.get_target_value()) is not None:
+        loss.layer = layer
+        loss.check_dims(layer.output, target)
 
 
 def may_have_loss(layers: Sequence[FoundLayer]) -> bool:

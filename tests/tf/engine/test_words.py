@@ -111,7 +111,10 @@ def test_two_sequences_with_one_tag_in_an_evaluation(tmp_path):
 def test_output_of_a_search_that_cannot_be_written_is_found_first(tmp_path, capsys):
     file = str(tmp_path / "no" / "hyps")
     options = {"task": "search", "search_data": hdf_file(tmp_path / "x.hdf", ["a"]), "search_output_file": file}
-    network = {"output": {"class": "softmax", "from": "data", "n_out": 2}}
+    network = {
+        "probs": {"class": "softmax", "from": "data", "n_out": 2},
+        "output": {"class": "ctc_decode", "from": "probs", "target": None},
+    }
     text = message(tasks.search_task, config(tmp_path, **options, network=network, allow_random_model_init=True))
     assert text == f"cannot write the file '{file}': there is no folder '{tmp_path}/no'."
     assert "search, step" not in capsys.readouterr().out

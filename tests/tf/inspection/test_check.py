@@ -47,6 +47,7 @@ def options(**more):
         "train": DATA,
         "network": copy.deepcopy(NETWORK),
         "optimizer": {"class": "adam"},
+        "learning_rate": 0.1,
         "behavior_version": 21,
         **more,
     }
@@ -334,6 +335,30 @@ def test_a_loss_on_sequences_needs_frames():
     assert error.endswith("has no time dim.")
 
 
+def test_ctc_needs_a_class_for_blank_and_no_further_dim():
+    output = {"class": "softmax", "n_out": 2, "loss": "ctc", "target": "classes"}
+    decoder = {"class": "copy", "loss": "edit_distance", "loss_opts": {"ctc_decode": True}, "target": "classes"}
+    network = {
+        "heads": {"class": "split_dims", "axis": "F", "dims": (3, 3), "from": "data"},
+        "few": {**output, "from": "data"},
+        "output": {**output, "n_out": 3, "from": "heads"},
+        "decoded": {**decoder, "from": "heads"},
+    }
+    few, output, decoded = errors_of(**options(network=network, check_data=False))
+    assert "loss 'ctc': the output has 2 classes, the target has 2 labels.\n  One class more is needed" in few
+    for name, error in (("output", output), ("decoded", decoded)):
+        assert error.startswith(f"layer {name!r}")
+        assert "the output has to be [B, T, F], but it is" in error
+        assert "with the further dim heads:split-0(3)." in error
+
+
+def test_learning_rate_that_nobody_has_set():
+    config = options(check_data=False)
+    del config["learning_rate"]
+    (warning,) = check_config(Config(config)).warnings
+    assert warning.startswith("the option 'learning_rate' is not set, so it is 1")
+
+
 @pytest.mark.parametrize("loss_opts", [{}, {"label_smoothing": 0.1}, {"focal_loss_factor": 2.0}, {"use_fused": False}])
 def test_losses_in_templates(loss_opts):
     config = options(check_data=False)
@@ -536,7 +561,6 @@ def test_what_a_run_would_only_say_later():
 def test_no_data_to_train_on():
     given = options(trian=DATA, num_epochs=2)
     del given["train"]
-    assert check_config(Config(given)).warnings == [
-        "options that nobody reads, neither the toolkit nor the config itself: trian (is it 'train'?)",
-        "there is no 'train', the data to train on.",
-    ]
+    report = check_config(Config(given))
+    assert report.warnings == ["there is no 'train', the data to train on."]
+    assert report.errors == ["config: there is no option 'trian'. Did you mean 'train'?"]

@@ -42,6 +42,26 @@ class SequenceLoss(Loss):
             raise ConfigError(f"{self.where()}: {x} has no time dim.")
         return x.get_time_dim_tag()
 
+    def check_dims(self, output: Tensor, target: Tensor) -> None:
+        """
+        :param output: of the layer, or a template of it
+        :param target: as the layer has it, or a template
+        :raises ConfigError: if they do not fit to the loss
+        """
+
+    def _check_is_of_classes(self, output: Tensor) -> None:
+        """:raises ConfigError: if there are dims beside batch, time and classes"""
+        if output.feature_dim is None or output.batch_dim_axis is None:
+            raise ConfigError(f"{self.where()}: the output has to be [B, T, F], but it is {output}.")
+        expected = (_batch_dim_of(output), self.time_dim_of(output), output.feature_dim)
+        others = [dim for dim in output.dims if dim not in expected]
+        if others:
+            raise ConfigError(
+                f"{self.where()}: the output has to be [B, T, F], but it is {output}, with the further "
+                f"{'dim' if len(others) == 1 else 'dims'} {', '.join(map(str, others))}.\n"
+                "  'merge_dims' makes such a dim a part of the features of a source, 'reduce' the mean."
+            )
+
     def log_prob_of_output(self, *, in_log_space: bool) -> Tensor:
         """
         :param in_log_space: whether the output has logarithms already
@@ -206,16 +226,21 @@ class CtcLoss(SequenceLoss):
         out.raw_tensor = -gradient
         return self._time_major(out)
 
-    def value_per_frame(self) -> Tensor:
-        """:return: [B]"""
-        axis, target = self.require_axis(), self.require_target()
+    def check_dims(self, output: Tensor, target: Tensor) -> None:
+        """:raises ConfigError: if there are other dims than batch, time and classes, or no class for blank"""
+        self._check_is_of_classes(output)
+        num_classes = output.feature_dim.dimension
         num_labels = None if target.sparse_dim is None else target.sparse_dim.dimension
-        if num_labels is not None and num_labels >= axis.get_dim_value():
+        if None not in (num_classes, num_labels) and num_labels >= num_classes:
             raise ConfigError(
-                f"{self.where()}: the output has {counted(axis.dimension, 'class')}, the target has "
+                f"{self.where()}: the output has {counted(num_classes, 'class')}, the target has "
                 f"{counted(num_labels, 'label')}.\n"
                 f"  One class more is needed for blank: n_out {num_labels + 1}."
             )
+
+    def value_per_frame(self) -> Tensor:
+        """:return: [B]"""
+        self.check_dims(self.output, self.require_target())
         logits = self._logits()
         if self.use_native or self.use_viterbi:
             return self._own(logits)
@@ -345,6 +370,11 @@ class EditDistanceLoss(SequenceLoss):
             if output.sparse:
                 self.output = map_labels(self.output, self._label_map)
 
+    def check_dims(self, output: Tensor, target: Tensor) -> None:
+        """:raises ConfigError: with `ctc_decode`, if there are other dims than batch, time and classes"""
+        if self._ctc_decode:
+            self._check_is_of_classes(output)
+
     def get_output_logits(self) -> Any:
         """:return: raw (T, B, F)"""
         return self._time_major(self._logits())
@@ -356,6 +386,7 @@ class EditDistanceLoss(SequenceLoss):
     def error_per_frame(self) -> Tensor:
         """:return: [B], or with the beam"""
         if self._ctc_decode:
+            self.check_dims(self.output, self.require_target())
             return self.edit_distance_after_decoding(self._logits(), beam_width=1)
         output, target = self.output, self.require_target()
         if self._debug_print:
