@@ -4,18 +4,18 @@ Perplexities of words, after `lm.config ++task forward` on both splits:
     LM_DATA=FOLDER python demos/language_model/perplexity.py [--num_subwords N]
 
 Those of the network, of n-grams with Kneser-Ney smoothing that are counted here, and of both together with a cache:
-what came after the same subword in the last part of the text (Kuhn and de Mori 1990, "A cache-based natural
-language model for speech recognition"; Grave et al. 2017 compare hidden states in place of subwords). How much each
-counts is learned from the validation data, by expectation maximization.
+what came next in the last part of the text, where the network was in a similar state (Grave et al. 2017, "Improving
+neural language models with a continuous cache"). How much each counts is learned from the validation data, by
+expectation maximization, and so is the scale of the similarity.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import h5py
 import lm_data
@@ -25,8 +25,10 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from kneser_ney import KneserNey, pack_ngrams
 
-ORDER = 5
-CACHE_SIZE = 3000  # subwords
+MAX_ORDER = 5
+CACHE_SIZE = 2000  # subwords
+BLOCK = 500
+SCALES = (0.1, 0.2, 0.3, 0.5, 0.8)  # of the similarity of states
 
 Probabilities = dict[str, numpy.ndarray]  # by model, (n,): of each subword of a split
 
@@ -34,81 +36,107 @@ Probabilities = dict[str, numpy.ndarray]  # by model, (n,): of each subword of a
 def main(folder: str, num_subwords: int) -> None:
     """Prints a table."""
     bits = (num_subwords - 1).bit_length()
-    ngrams = KneserNey(_ngrams("train", num_subwords, bits), order=ORDER, bits=bits)
-    models = {split: probabilities(folder, split, num_subwords, ngrams) for split in ("valid", "test")}
-    weights = learn_weights(models["valid"])
-    print(f"{'perplexity of words':20} valid   test   weight")
-    for name in models["valid"]:
-        alone = [_perplexity(split, found[name], num_subwords) for split, found in models.items()]
-        columns = [f"{value:7.1f}" for value in alone] if name != "cache" else [" " * 7] * 2
-        print(f"{name:18} {' '.join(columns)} {weights[name]:8.2f}")
-    mixed = [_perplexity(split, mix(found, weights), num_subwords) for split, found in models.items()]
-    print(f"{'all':18} {mixed[0]:7.1f} {mixed[1]:7.1f}")
+    order = min(MAX_ORDER, 63 // bits)
+    ngrams = KneserNey(_ngrams("train", num_subwords, order, bits), order=order, bits=bits)
+    outputs = {split: read_outputs(folder, split, num_subwords) for split in ("valid", "test")}
+    models = {split: probabilities(outputs[split], split, num_subwords, ngrams) for split in outputs}
+    network = {"network": models["valid"]["network"]}
+    scale = max(SCALES, key=lambda scale: likelihood({**network, "cache": outputs["valid"].cached(scale)}))
+    for split, of_split in models.items():
+        of_split["cache"] = outputs[split].cached(scale)
+    of_valid = models["valid"]
+    mixtures = {name: (name,) for name in of_valid if name != "cache"}
+    mixtures["network, cache"] = ("network", "cache")
+    mixtures["all"] = tuple(of_valid)
+    print(f"{'perplexity of words':20} valid   test   weights")
+    for title, names in mixtures.items():
+        weights = learn_weights({name: of_valid[name] for name in names})
+        found = [_perplexity(split, mix(of_split, weights), num_subwords) for split, of_split in models.items()]
+        shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items())
+        print(f"{title:18} {found[0]:7.1f} {found[1]:7.1f}   {shown}")
+    print(f"scale of the similarity of states: {scale}")
 
 
-def probabilities(folder: str, split: str, num_subwords: int, ngrams: KneserNey) -> Probabilities:
+@dataclass(frozen=True)
+class Outputs:
+    """Of the network, for all subwords of a text but the first one."""
+
+    subwords: numpy.ndarray  # (n,)
+    log_probs: numpy.ndarray  # (n,)
+    states: numpy.ndarray  # (n, F): before each of them
+
+    def cached(self, scale: float) -> numpy.ndarray:
+        """:return: (n,): probability by what came after similar states"""
+        return neural_cache(self.states, self.subwords, scale=scale)
+
+
+def probabilities(outputs: Outputs, split: str, num_subwords: int, ngrams: KneserNey) -> Probabilities:
     """
-    :param folder: of the outputs of the network
+    :param outputs: of the network
     :param split: "valid" or "test"
     :param num_subwords: of the config
     :param ngrams: learned from the training data
-    :return: of all subwords but the first one; of the cache, 0 for those whose subword before was not seen
+    :return: of all subwords but the first one
     """
-    ids = lm_data.encoded(split, num_subwords)
-    of_network = _read_log_probs(os.path.join(folder, f"{split}.hdf"), len(ids) - 1)
-    num = len(of_network)
-    of_ngrams = ngrams.probabilities(_ngrams(split, num_subwords, ngrams.bits), uniform=1 / num_subwords)
-    return {"network": numpy.exp(of_network), f"{ORDER}-grams": of_ngrams[1:][:num], "cache": cached(ids)[1:][:num]}
+    order = len(ngrams.orders)
+    of_ngrams = ngrams.probabilities(_ngrams(split, num_subwords, order, ngrams.bits), uniform=1 / num_subwords)
+    return {"network": numpy.exp(outputs.log_probs), f"{order}-grams": of_ngrams[1:][: len(outputs.log_probs)]}
 
 
-def _ngrams(split: str, num_subwords: int, bits: int) -> numpy.ndarray:
-    return pack_ngrams(lm_data.encoded(split, num_subwords), order=ORDER, bits=bits)
+def _ngrams(split: str, num_subwords: int, order: int, bits: int) -> numpy.ndarray:
+    return pack_ngrams(lm_data.encoded(split, num_subwords), order=order, bits=bits)
 
 
-def _read_log_probs(filename: str, num: int) -> numpy.ndarray:
+def read_outputs(folder: str, split: str, num_subwords: int) -> Outputs:
     """
-    :param filename: what `forward` has written
-    :param num: of subwords that have one before them
-    :return: (n,): log probability of each; the last few of them are missing if they were no sequence
+    :param folder: where `forward` has written its files
+    :param split: "valid" or "test"
+    :param num_subwords: of the config
+    :return: of the subwords in the order of the text; the last few of them are missing if they were no sequence
     """
+    filename, ids = os.path.join(folder, f"{split}.hdf"), lm_data.encoded(split, num_subwords)
     if not os.path.exists(filename):
-        split = os.path.splitext(os.path.basename(filename))[0]
         sys.exit(f"There is no file {filename!r}. `rnn.py lm.config ++task forward ++split {split}` writes it.")
     with h5py.File(filename) as file:
-        values, lengths = file["inputs"][()].reshape(-1), file["seqLengths"][:, 0]
+        values, lengths = file["inputs"][()], file["seqLengths"][:, 0]
         tags = [tag.decode() if isinstance(tag, bytes) else tag for tag in file["seqTags"][()]]
-    streams = len({tag.split("-")[1] for tag in tags})
+    num, streams = len(ids) - 1, len({tag.split("-")[1] for tag in tags})
     if lengths.sum() != num - num % streams:
         sys.exit(f"{filename!r} is of another text, or of other subwords: give --num_subwords as for the network.")
-    found = numpy.empty(lengths.sum())
+    found = numpy.empty_like(values)
     starts = numpy.cumsum(lengths) - lengths
     for tag, start, length in zip(tags, starts, lengths, strict=True):
         _, stream, offset = tag.split("-")
         place = int(stream) * (num // streams) + int(offset)
         found[place : place + length] = values[start : start + length]
+    return Outputs(subwords=ids[1:][: len(found)], log_probs=found[:, 0], states=found[:, 1:])
+
+
+def neural_cache(
+    states: numpy.ndarray, subwords: numpy.ndarray, *, scale: float, size: int = CACHE_SIZE
+) -> numpy.ndarray:
+    """
+    :param states: (n, F): of the network, before each subword
+    :param subwords: (n,)
+    :param scale: of the products of states, as logits
+    :param size: so many subwords before are in the cache
+    :return: (n,): probability of each by what came after those states: 0 if it did not come, and for the first one
+    """
+    found = numpy.zeros(len(subwords))
+    for begin in range(0, len(subwords), BLOCK):
+        first, end = max(begin - size, 0), min(begin + BLOCK, len(subwords))
+        logits = states[begin:end] @ states[first:end].T * scale
+        distance = numpy.arange(begin, end)[:, None] - numpy.arange(first, end)
+        logits[(distance < 1) | (distance > size)] = -numpy.inf
+        weights = numpy.exp(logits - logits.max(axis=1, keepdims=True, initial=numpy.finfo(logits.dtype).min))
+        same = subwords[begin:end, None] == subwords[first:end]
+        found[begin:end] = (weights * same).sum(axis=1) / numpy.maximum(weights.sum(axis=1), 1e-30)
     return found
 
 
-def cached(ids: numpy.ndarray) -> numpy.ndarray:
-    """
-    :param ids: (n,): a text
-    :return: (n,): how often each subword came after the one before it, of all that came after that one, in the last
-        part of the text
-    """
-    counts: dict[int, collections.Counter[int]] = collections.defaultdict(collections.Counter)
-    totals: collections.Counter[int] = collections.Counter()
-    pairs = list(zip([-1, *ids.tolist()], ids.tolist(), strict=False))
-    result = numpy.zeros(len(ids))
-    for i, (before, subword) in enumerate(pairs):
-        if i > CACHE_SIZE:
-            oldest, its_subword = pairs[i - CACHE_SIZE - 1]
-            counts[oldest][its_subword] -= 1
-            totals[oldest] -= 1
-        if totals[before]:
-            result[i] = counts[before][subword] / totals[before]
-        counts[before][subword] += 1
-        totals[before] += 1
-    return result
+def likelihood(models: Probabilities) -> float:
+    """:return: mean log probability of the best mixture"""
+    return float(numpy.log(mix(models, learn_weights(models))).mean())
 
 
 def learn_weights(models: Probabilities) -> Mapping[str, float]:
@@ -123,7 +151,7 @@ def learn_weights(models: Probabilities) -> Mapping[str, float]:
 
 def mix(models: Probabilities, weights: Mapping[str, float]) -> numpy.ndarray:
     """:return: (n,)"""
-    return numpy.asarray(sum(weights[name] * found for name, found in models.items()))
+    return numpy.asarray(sum(weight * models[name] for name, weight in weights.items()))
 
 
 def _perplexity(split: str, found: numpy.ndarray, num_subwords: int) -> float:

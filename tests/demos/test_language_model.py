@@ -15,7 +15,7 @@ DEMO = Path(__file__).parent.parent.parent / "demos" / "language_model"
 SIZE = 300
 SHORT = (
     f"++num_subwords {SIZE} ++size 32 ++hidden 32 ++streams 4 ++length 20 ++parts 1 ++num_epochs 1 "
-    "++train_fraction 0.3 ++dev_fraction 0.1 ++learning_rates [0.015] -v 3"
+    "++train_fraction 0.3 ++dev_fraction 0.1 -v 3"
 ).split()
 
 
@@ -47,9 +47,12 @@ def test_learns_and_evaluates(lm_data, capfd):
 
     capfd.readouterr()
     perplexity.main("language-model", SIZE)
-    table = re.findall(r"^(network|5-grams|all) +([\d.]+) +[\d.]+", capfd.readouterr().out, re.MULTILINE)
+    table = re.findall(
+        r"^(network|5-grams|network, cache|all) +([\d.]+) +[\d.]+ ", capfd.readouterr().out, re.MULTILINE
+    )
     found = {name: float(valid) for name, valid in table}
     assert found["all"] <= found["5-grams"] < found["network"] < SIZE**3
+    assert found["all"] <= found["network, cache"] < found["network"]
     with pytest.raises(SystemExit, match="of other subwords"):
         perplexity.main("language-model", SIZE - 1)
 
@@ -77,13 +80,19 @@ def test_perplexity_is_that_of_words(lm_data, tmp_path, monkeypatch):
         lm_data.dataset("valid", size=8, streams=1, length=2)
 
 
-def test_cache_counts_what_came_after_the_same_subword(lm_data, monkeypatch):
+@pytest.mark.parametrize("size", [3, 100])
+def test_cache_is_what_came_after_similar_states(lm_data, monkeypatch, size):
     import perplexity  # noqa: PLC0415
 
-    text = numpy.array([1, 2, 1, 2, 1, 3, 1, 2])
-    numpy.testing.assert_allclose(perplexity.cached(text), [0, 0, 0, 1, 1, 0, 0, 2 / 3])
-    monkeypatch.setattr(perplexity, "CACHE_SIZE", 5)
-    numpy.testing.assert_allclose(perplexity.cached(text), [0, 0, 0, 1, 1, 0, 0, 1 / 2])
+    monkeypatch.setattr(perplexity, "BLOCK", 4)
+    source = numpy.random.RandomState(3)
+    states, text = source.normal(size=(11, 5)), source.randint(0, 3, 11)
+    wanted = numpy.zeros(11)
+    for i in range(1, 11):
+        before = range(max(i - size, 0), i)
+        weights = {j: numpy.exp(0.7 * states[i] @ states[j]) for j in before}
+        wanted[i] = sum(weight for j, weight in weights.items() if text[j] == text[i]) / sum(weights.values())
+    numpy.testing.assert_allclose(perplexity.neural_cache(states, text, scale=0.7, size=size), wanted, rtol=1e-12)
 
 
 def test_weights_are_those_of_the_best_mixture(lm_data):
