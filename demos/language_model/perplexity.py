@@ -150,7 +150,7 @@ def learn_weights(models: Probabilities) -> Mapping[str, float]:
 
 
 def mix(models: Probabilities, weights: Mapping[str, float]) -> numpy.ndarray:
-    """:return: (n,)"""
+    """:return: (n,): of those models that have a weight"""
     return numpy.asarray(sum(weight * models[name] for name, weight in weights.items()))
 
 
