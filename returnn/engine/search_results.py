@@ -8,15 +8,36 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.hypothesis_files import HypothesesPerLayer, best_hypothesis, words_of, write_hypotheses
+from returnn.engine.hypothesis_files import (
+    HypothesesPerLayer,
+    best_hypothesis,
+    check_file_format,
+    words_of,
+    write_hypotheses,
+)
 from returnn.engine.report.run_record import RunRecord
 from returnn.log import log
-from returnn.util.texts.text_scores import score_lines, without_end
+from returnn.util.files.atomic_file import check_writable
+from returnn.util.texts.text_scores import check_metrics, score_lines, without_end
 
 Result = TypeVar("Result")
 _FEW = 5  # may be the same by chance
 _MAX_CHARS = 60
+
+
+def check_output_options(config: Config) -> None:
+    """
+    Looks at the options of what a search prints and writes, which takes no time, before a model is made.
+
+    :param config: options
+    :raises UserError: if one of them is wrong
+    """
+    check_file_format(config.options.search_output_file_format)
+    check_metrics(config.options.search_metrics, where="option 'search_metrics'")
+    if config.options.search_output_file:
+        check_writable(config.options.search_output_file)
 
 
 def print_scores(

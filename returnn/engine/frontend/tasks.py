@@ -13,17 +13,21 @@ from returnn.engine.frontend.model_pass import ModelPass
 from returnn.engine.frontend.outputs import HdfOutput, HypothesesOutput, MeanProbabilities
 from returnn.engine.frontend.references import References
 from returnn.engine.frontend.trained_model import TrainedModel
-from returnn.engine.hypothesis_files import Hypotheses, check_file_format
+from returnn.engine.hypothesis_files import Hypotheses
 from returnn.engine.output_statistics import OutputStatistics, analyzed_dataset, write_log_prior
 from returnn.engine.report.run_record import run_record
 from returnn.engine.run.unique_tags import check_new_tags
-from returnn.engine.search_results import CorpusOrder, print_scores, warn_of_same_hypotheses, write_search_output
+from returnn.engine.search_results import (
+    CorpusOrder,
+    check_output_options,
+    print_scores,
+    warn_of_same_hypotheses,
+    write_search_output,
+)
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, make_engine, train
 from returnn.log import log
 from returnn.util.errors import ConfigError
-from returnn.util.files.atomic_file import check_writable
 from returnn.util.texts.counted import counted
-from returnn.util.texts.text_scores import check_metrics
 
 __all__ = [
     "analyze", "check", "cleanup_old_models", "compute_priors", "evaluate", "explain", "forward", "init_training",
@@ -54,8 +58,7 @@ def search(config: Config) -> None:
     Hypotheses that `forward_step` marks for `search_data`, into `search_output_file`, scored by `search_metrics`; or to
     `forward_callback`.
     """
-    check_file_format(config.options.search_output_file_format)
-    check_metrics(config.options.search_metrics, where="option 'search_metrics'")
+    check_output_options(config)
     engine = make_engine(config)
     engine.init_network_from_config()
     data = load_task_dataset(config, "search_data")
@@ -84,8 +87,6 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
     :return: hypotheses by tag
     """
     metrics, filename = config.options.search_metrics, config.options.search_output_file
-    if filename:
-        check_writable(filename)
     callback = HypothesesOutput(name)
     order = CorpusOrder(data)
     references = References(model.runner.templates, config.options.target, data) if metrics else None

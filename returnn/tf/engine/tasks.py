@@ -10,6 +10,7 @@ from returnn.engine.data import load_task_dataset
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.engine.output_statistics import analyzed_dataset
 from returnn.engine.run.hyper_param_tuning import tune_hyper_params
+from returnn.engine.search_results import check_output_options
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, train
 from returnn.tf.engine.engine import Engine
 from returnn.tf.engine.outputs.hypotheses import check_labels
@@ -22,6 +23,7 @@ __all__ = [
 
 def search_task(config: Config) -> None:
     """Decodes `search_data`, into `search_output_file`."""
+    check_output_options(config)
     engine, names = search_engine(config, with_losses=config.options.search_do_eval)
     for name in names:
         check_labels(name, engine.network.get_layer(name).output)  # before data is asked for, which may not be needed
