@@ -18,6 +18,7 @@ from typing import Any, Literal, TextIO
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.files.json_text import load_json
 from returnn.util.files.near_files import hint_for_missing_file
+from returnn.util.python.attribute_hints import attribute_hint
 from returnn.util.system.py_exec import custom_exec
 
 FileType = Literal["py", "js", "txt"]
@@ -93,7 +94,8 @@ def _describe_failure(exc: Exception, filename: str) -> str:
     frames = traceback.extract_tb(exc.__traceback__)
     own = [frame for frame in frames if frame.filename == filename]
     what = f"{type(exc).__name__}: {exc}".split("\n")[0]
-    lines = [f"config {filename!r}, line {own[-1].lineno if own else '?'}: {what}"]
+    hint = attribute_hint(exc)
+    lines = [f"config {filename!r}, line {own[-1].lineno if own else '?'}: {what}{'. ' if hint else ''}{hint}"]
     if own:
         lines.append(f"  {own[-1].line}")
     if frames and frames[-1].filename != filename:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from returnn.frontend._backend import get_backend_of, get_global_backend
+from returnn.frontend._ops.operands import require_is_dim
 from returnn.tensor import Dim, Tensor
 
 
@@ -13,6 +14,7 @@ def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = N
     :param device: such as "cpu"
     :return: [dim]: 0, 1, 2, ...; if integers, they are indices into the dim
     """
+    require_is_dim("range_over_dim", dim)
     backend = get_global_backend()
     if backend.name != "template":
         backend = get_backend_of(dim.dyn_size_ext)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from returnn.config.current import current_config
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._ops.operands import require_dims
+from returnn.frontend._ops.operands import as_dims, require_dims
 from returnn.frontend.array_ import cast, where
 from returnn.frontend.cond import cond
 from returnn.frontend.rand import random_uniform
@@ -42,7 +42,7 @@ def dropout(
     if axis is None or isinstance(axis, bool):
         dims = list(source.dims)
     else:
-        wanted = [axis] if isinstance(axis, Dim) else list(axis)
+        wanted = as_dims(axis)
         require_dims("dropout", source, wanted)
         dims = [dim for dim in source.dims if dim in wanted]
 

@@ -77,9 +77,10 @@ class Parameter(Tensor[Any]):
             dtype = get_default_float_dtype() if sparse_dim is None else get_default_int_dtype()
         others = [dim for dim in dims if not isinstance(dim, Dim)]
         if others:
+            size = others[0] if isinstance(others[0], int) else 512
             raise DimError(
                 f"Parameter: expected dims, got {others[0]!r}.\n"
-                f"  A size becomes a dim by returnn.tensor.Dim({others[0]!r}, name='features')."
+                f"  A size becomes a dim by returnn.tensor.Dim({size}, name='features')."
             )
         dynamic = [str(dim) for dim in dims if dim.size is None]
         if dynamic:

@@ -113,3 +113,33 @@ def test_error_text(call: Callable[[], Any], error: type[Exception], text: str) 
         call()
     assert str(info.value) == text
     assert text.count("\n") < 5
+
+
+_WITH_AXIS: dict[str, Callable[[Any], Any]] = {
+    "reduce_sum": lambda axis: rf.reduce_sum(x, axis=axis),
+    "softmax": lambda axis: rf.softmax(x, axis=axis),
+    "matmul": lambda axis: rf.matmul(x, x, reduce=axis),
+    "gather": lambda axis: rf.gather(x, indices=ints, axis=axis),
+    "pad": lambda axis: rf.shift_right(x, axis=axis, pad_value=0.0),
+    "top_k": lambda axis: rf.top_k(x, axis=axis, k=2),
+    "expand_dim": lambda axis: rf.expand_dim(x, axis),
+    "dropout": lambda axis: rf.dropout(x, 0.5, axis=axis, on_forward=True),
+    "concat": lambda axis: rf.concat((x, axis), (x, axis)),
+}
+
+
+@pytest.mark.parametrize(("axis", "found"), [("T", "time[B]"), (2, "feature(6)"), ("nothing", None), (object, None)])
+@pytest.mark.parametrize("name", _WITH_AXIS)
+def test_what_is_no_dim_is_said_with_the_dim_that_may_be_meant(name: str, axis: Any, found: str | None) -> None:
+    with rf.backend_ctx("template"), pytest.raises(DimError) as info:
+        _WITH_AXIS[name](axis)
+    first, second = str(info.value).splitlines()[:2]
+    assert first.startswith(name)
+    assert first.endswith(f"expected a dim, got {axis!r}.")
+    is_one = f"x.get_dim_tag_from_description({axis!r}) of {X} is {found}."
+    assert second.strip() == (f"The dims of {X} are batch, time[B], feature(6)." if found is None else is_one)
+
+
+def test_range_over_what_is_no_dim() -> None:
+    with pytest.raises(DimError, match="range_over_dim: expected a dim, got 5"):
+        rf.range_over_dim(5)

@@ -7,7 +7,7 @@ from functools import reduce
 from returnn.frontend._array.convert import cast, where
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.limits import zero_value
-from returnn.frontend._ops.operands import fail
+from returnn.frontend._ops.operands import fail, require_is_dim
 from returnn.frontend.math_ import combine_bc, compare
 from returnn.tensor import Dim, Tensor
 
@@ -28,6 +28,7 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         axis = indices.sparse_dim if isinstance(indices, Tensor) else None
         if axis is None:
             raise fail(f"gather: {source}: the axis is missing.", "Give it, or indices with a sparse dim.")
+    require_is_dim("gather: axis", axis, source)
     if isinstance(indices, Tensor):
         indices = wide_indices(indices)
     if isinstance(indices, Tensor) and not clip_to_valid:

@@ -35,10 +35,34 @@ def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *, operand
     axes = []
     for dim in dims:
         if not has_dim(source._dims, dim):
+            require_is_dim(operation, dim, source)
             details = [f"The operands are {' and '.join(map(str, operands))}."] if operands else []
             raise fail(f"{operation}: {source} has no dim {dim}.", hint_for_missing_axis(source, dim), *details)
         axes.append(source.get_axis_from_description(dim))
     return axes
+
+
+def require_is_dim(operation: str, dim: object, source: Tensor | None = None) -> None:
+    """
+    :param operation: and its argument
+    :param dim: what was given as one
+    :param source: the operand
+    :raises DimError: if it is none, but for example the description of an axis
+    """
+    if isinstance(dim, Dim):
+        return
+    raise fail(f"{operation}: expected a dim, got {dim!r}.", *([] if source is None else [_dim_hint(source, dim)]))
+
+
+def _dim_hint(source: Tensor, description: object) -> str:
+    """:return: which dim is meant by something that is none"""
+    try:
+        if isinstance(description, (str, int)):
+            dim = source.get_dim_tag_from_description(description)
+            return f"x.get_dim_tag_from_description({description!r}) of {source} is {dim}."
+    except DimError:
+        pass  # it describes no axis
+    return f"The dims of {source} are {shown(source.dims)}."
 
 
 def expand_for_mask(expand: Callable[[Tensor, Dim], Tensor], source: Tensor, dims: Sequence[Dim]) -> Tensor:
@@ -60,6 +84,7 @@ def expand_for_mask(expand: Callable[[Tensor, Dim], Tensor], source: Tensor, dim
 
 def expanded_template(source: Tensor, dim: Dim) -> Tensor:
     """:return: template of source with `dim` added"""
+    require_is_dim("expand_dim", dim, source)
     if dim in source.dims:
         raise fail(f"expand_dim: {source} has the dim {dim} already.")
     return source._insert_dim(dim, source.get_default_new_axis_for_dim_tag(dim))
@@ -67,7 +92,7 @@ def expanded_template(source: Tensor, dim: Dim) -> Tensor:
 
 def as_dims(axis: Dim | Iterable[Dim]) -> list[Dim]:
     """:return: one or several dims as list"""
-    return [axis] if isinstance(axis, Dim) else list(axis)
+    return [axis] if isinstance(axis, (Dim, str)) or not isinstance(axis, Iterable) else list(axis)
 
 
 class OperandOps(RawOps[Any]):

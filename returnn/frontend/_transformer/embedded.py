@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -72,9 +73,9 @@ def _input_embedding(part: Part | bool | None, vocab_dim: Dim, embed_dim: Dim) -
     return make_part(rf.Embedding if part is True else part, vocab_dim, embed_dim, option="input_embedding")
 
 
-def take_renamed(where: str, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def take_renamed(made: type, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """
-    :param where: name of the class, for messages
+    :param made: the class, for messages
     :param given: options under earlier names
     :param names: earlier name -> name
     :return: the options under their names
@@ -82,5 +83,6 @@ def take_renamed(where: str, given: Mapping[str, Any], names: Mapping[str, str])
     """
     for name in given:
         if name not in names:
-            raise ConfigError(f"{where}: there is no option {name!r}.\n  {nearest_hint(name, list(names.values()))}")
+            known = [option for option in inspect.signature(made).parameters if option != "compat_kwargs"]
+            raise ConfigError(f"{made.__name__}: there is no option {name!r}.\n  {nearest_hint(name, known)}")
     return {names[name]: value for name, value in given.items()}

@@ -91,7 +91,7 @@ class TransformerDecoder(Embedded):
         :param compat_kwargs: `decoder_layer`, `decoder_layer_opts`: earlier names of `layer` and `layer_opts`
         """
         renamed = take_renamed(
-            "TransformerDecoder", compat_kwargs, {"decoder_layer": "layer", "decoder_layer_opts": "layer_opts"}
+            TransformerDecoder, compat_kwargs, {"decoder_layer": "layer", "decoder_layer_opts": "layer_opts"}
         )
         layer = renamed.get("layer", layer)
         layer_opts = renamed.get("layer_opts", layer_opts)

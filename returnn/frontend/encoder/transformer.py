@@ -65,7 +65,7 @@ class TransformerEncoder(Embedded):
         :param compat_kwargs: `encoder_layer`, `encoder_layer_opts`: earlier names of `layer` and `layer_opts`
         """
         renamed = take_renamed(
-            "TransformerEncoder", compat_kwargs, {"encoder_layer": "layer", "encoder_layer_opts": "layer_opts"}
+            TransformerEncoder, compat_kwargs, {"encoder_layer": "layer", "encoder_layer_opts": "layer_opts"}
         )
         layer = renamed.get("layer", layer)
         layer_opts = renamed.get("layer_opts", layer_opts)

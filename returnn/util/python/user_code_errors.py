@@ -6,6 +6,8 @@ import os
 import sysconfig
 import traceback
 
+from returnn.util.python.attribute_hints import attribute_hint
+
 _MAX_CHARS = 300
 _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # the toolkit
 _NOT_OF_USERS = tuple(
@@ -24,8 +26,9 @@ def describe_exception(exc: BaseException, *, place: traceback.FrameSummary) -> 
     :return: two lines: kind and text of it, and the place
     """
     text = (str(exc).splitlines() or [""])[0][:_MAX_CHARS]
+    hint = attribute_hint(exc)
     return (
-        f"{type(exc).__name__}: {text}\n"
+        f"{type(exc).__name__}: {text}{'. ' if hint else ''}{hint}\n"
         f"  In {place.filename}, line {place.lineno}, {place.name}."
         " With 'log_verbosity = 5', the log has the traceback."
     )

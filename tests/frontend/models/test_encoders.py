@@ -216,6 +216,7 @@ def test_config_decides_about_the_mask_of_batch_norm():
         (lambda: ConformerEncoder(FEATURES, MODEL, num_layers=-1, input_layer=None), "num_layers should be a number"),
         (lambda: ConformerEncoder(FEATURES, MODEL, num_layers=1, input_layer="conv"), "input_layer should be a module"),
         (lambda: TransformerEncoder(VOCAB, MODEL, num_layers=1, encoder_layr=1), "there is no option 'encoder_layr'"),
+        (lambda: TransformerEncoder(VOCAB, MODEL, num_layers=1, heads=1), "Did you mean 'num_heads'"),
     ],
 )
 def test_error_texts(make, text):

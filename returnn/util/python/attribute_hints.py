@@ -1,0 +1,43 @@
+"""What somebody may have meant who asked for an attribute that is not there: a near name, or the module that has it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from types import ModuleType
+
+_PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # the toolkit
+_MIN_SIMILARITY = 0.7
+
+
+def attribute_hint(exc: BaseException) -> str:
+    """
+    :param exc: any exception
+    :return: a sentence, if it is about an attribute and something is near; otherwise nothing
+    """
+    if not isinstance(exc, AttributeError) or not isinstance(exc.name, str) or exc.obj is None:
+        return ""
+    name, obj = exc.name, exc.obj
+    found = next(_modules_with(name, obj), None) if isinstance(obj, ModuleType) else None
+    if found is not None:
+        return f"It is in {found}: from {found} import {name}"
+    names = [known for known in dir(obj) if not known.startswith("_")]
+    nearest = get_close_matches(name, names, cutoff=_MIN_SIMILARITY)
+    return f"Did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+
+
+def _modules_with(name: str, package: ModuleType) -> Iterator[str]:
+    """:return: modules below a package of the toolkit which define a class or function; none of them is imported"""
+    definition = re.compile(rf"^(class|def) {re.escape(name)}\b", re.MULTILINE)
+    for folder in getattr(package, "__path__", ()):
+        if not os.path.realpath(folder).startswith(_PACKAGE_FOLDER):
+            continue
+        for path, folders, files in os.walk(folder):
+            folders[:] = sorted(entry for entry in folders if not entry.startswith("_"))
+            for file in sorted(entry for entry in files if entry.endswith(".py") and not entry.startswith("_")):
+                with open(os.path.join(path, file), encoding="utf8") as source:
+                    if definition.search(source.read()):
+                        parts = os.path.relpath(os.path.join(path, file[: -len(".py")]), folder).split(os.sep)
+                        yield ".".join([package.__name__, *parts])
