@@ -14,6 +14,7 @@ from returnn.tf.layers.core.name_scope import scope_name, scope_of_params
 from returnn.tf.layers.core.network_protocol import GetLayer, InnerNetwork, NetDict, Network
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.layer_errors import naming_layer
+from returnn.tf.layers.options.layer_options import without_none
 from returnn.tf.layers.options.past import translated
 from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.layers.structure.source import SourceLayer
@@ -230,6 +231,7 @@ class Construction:
         with self._naming_layer(name, layer_class, options):
             layer_class.transform_config_dict(options, network=self.net, get_layer=get_layer)
         layer_class.check_options(options, where=f"{where} (class {desc['class']!r})")
+        options = without_none(layer_class, options)
         on_common_beam(options, network=self.net)
         return layer_class, options
 

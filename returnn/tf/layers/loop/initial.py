@@ -118,4 +118,10 @@ def applied_on_zeros(layer: LayerBase, network: Network, *, time_dim: Dim | None
         for x in (source.output for source in layer.sources)
     ]
     sources = [InternalLayer(name=x.name, network=network, output=zeros_like_template(x)) for x in frames]
-    return type(layer)(name=layer.name, network=network, sources=sources, **options).output
+    out = type(layer)(name=layer.name, network=network, sources=sources, **options).output
+    if out.raw_tensor is None and rf.get_selected_backend() != "template":
+        raise ConfigError(
+            f"{layer.where()}: option 'initial_output': 'apply(0)': for zeros, it chooses nothing yet.\n"
+            "  Possible: a label, or the name of a layer that gives one."
+        )
+    return out

@@ -44,6 +44,11 @@ class Option:
         return self.name not in given or not allows_none(annotation_of(self.init, self.name))
 
     @property
+    def is_number(self) -> bool:
+        """Whether it has a number as default, and cannot be None."""
+        return not self.is_required and annotation_of(self.init, self.name) in (int, float)
+
+    @property
     def meaning(self) -> str:
         """What its documentation says; empty if there is none."""
         return params_in_docstring(self.init).get(self.name, "")
@@ -97,6 +102,16 @@ def check_options(layer_class: type, given: Mapping[str, Any], *, where: str) ->
     missing = [name for name, option in options.items() if name not in _INTERNAL and option.is_missing_in(given)]
     if missing:
         raise ConfigError(f"{where}: the option {missing[0]!r} is required.")
+
+
+def without_none(layer_class: type, given: dict[str, Any]) -> dict[str, Any]:
+    """:return: options, without those for which None stands for the default: numbers that have one"""
+    options = options_of(layer_class)
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None or name in _INTERNAL or not options[name].is_number
+    }
 
 
 def resolve_layers(layer_class: type, given: dict[str, Any], get_layer: Callable[[str], Any]) -> None:

@@ -11,7 +11,14 @@ from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.search.beam import Beam
 from returnn.tf.layers.search.choice_candidates import candidates_of, check_sources
-from returnn.tf.layers.search.choice_scores import combined, fixed_if_ended, grown_if_ended, is_over, log_scores
+from returnn.tf.layers.search.choice_scores import (
+    check_function_of_user,
+    combined,
+    fixed_if_ended,
+    grown_if_ended,
+    is_over,
+    log_scores,
+)
 from returnn.tf.layers.search.choice_variants import check_sampling, forced, kept_if_over, sampled_labels, select
 from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.layers.structure.unavailable_data import check_value_of_target
@@ -119,7 +126,7 @@ class ChoiceLayer(BaseChoiceLayer):
         check_known("input_type", input_type, _INPUT_TYPES, where=self.where())
         if cheating not in (False, None, True, "exclusive"):
             raise ConfigError(f"{self.where()}: option 'cheating': {cheating!r}. Possible: False, True, 'exclusive'.")
-        if not isinstance(beam_size, int) or beam_size < 1:
+        if isinstance(beam_size, bool) or not isinstance(beam_size, int) or beam_size < 1:
             raise ConfigError(f"{self.where()}: option 'beam_size': expected a number above 0, got {beam_size!r}.")
         self.input_type = input_type
         self.prob_scale = prob_scale
@@ -144,6 +151,10 @@ class ChoiceLayer(BaseChoiceLayer):
                 f"{self.where()}: option 'add_to_beam_scores': False is only possible without search.\n"
                 "  Give 'search': False as well, so that the choice takes the label of the target."
             )
+        if self.custom_score_combine is not None:
+            check_function_of_user(self.custom_score_combine, where=self.where())
+        if self.search and not self.sources:
+            raise ConfigError(f"{self.where()}: option 'from': a search needs a source with the scores of the labels.")
         if self.keep_beams and self.cheating:
             raise ConfigError(f"{self.where()}: the options 'keep_beams' and 'cheating' exclude each other.")
         if self.input_type == "regression" and len(self.sources) > 1:
@@ -157,6 +168,8 @@ class ChoiceLayer(BaseChoiceLayer):
         scores_target = network.search_flag and d.get("add_to_beam_scores", NotSpecified) is not False
         if not (searches or scores_target) and d.get("target") and not d.get("scheduled_sampling"):
             d["from"] = []
+        if isinstance(named := d.get("explicit_search_sources"), str):
+            raise ConfigError(f"option 'explicit_search_sources': expected a list or dict of layers, got {named!r}.")
         if "explicit_search_source" in d:
             given, one = d.get("explicit_search_sources") or (), d.pop("explicit_search_source")
             d["explicit_search_sources"] = {**given, "": one} if isinstance(given, Mapping) else [*given, one]
@@ -202,6 +215,7 @@ class ChoiceLayer(BaseChoiceLayer):
         frame = self.network.step.innermost_frame()
         if frame is None:
             raise ConfigError(f"{self.where()}: can only search inside of a loop.")
+        check_sources(self)
         beams = self.network.beams
         given = self.explicit_search_sources or ()
         explicit = [layer.output for layer in (given.values() if isinstance(given, Mapping) else given)]
@@ -213,7 +227,6 @@ class ChoiceLayer(BaseChoiceLayer):
         scores = [rf.cast(log_scores(self, i, source), "float32") for i, source in enumerate(sources)]
         if base is None:
             return self._first_guess(scores, base_beam)
-        check_sources(self)
         base_beam = beams.of(base)
         assert base_beam is not None
         ended, before_step = frame.ended_before(), base

@@ -132,3 +132,7 @@ def check_sources(layer: ChoosingLayer) -> None:
             f"{layer.where()}: option 'source_beam_sizes': {list(layer.source_beam_sizes)!r}, "
             f"but {there_are(count, 'source')}."
         )
+    if layer.source_beam_sizes is not None and min(layer.source_beam_sizes, default=1) < 1:
+        raise ConfigError(
+            f"{layer.where()}: option 'source_beam_sizes': each has to be at least 1, not {layer.source_beam_sizes!r}."
+        )

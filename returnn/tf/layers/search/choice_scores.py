@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
+from typing import Any
 
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
@@ -93,7 +96,7 @@ def combined(layer: ChoosingLayer, scores: Tensor, base: Tensor, ended: Tensor |
         scores = scores if layer.prob_scale == 1 else scores * layer.prob_scale
         base = _scaled(base, layer.base_beam_score_scale)
         total = rf.combine_bc(scores, "+", base)
-    if layer.random_sample_scale:
+    if layer.random_sample_scale > 0:
         total = total + gumbel_noise(total) * layer.random_sample_scale
     return total
 
@@ -103,6 +106,25 @@ def _scaled(base: Tensor, scale: float) -> Tensor:
     if scale == 1:
         return base
     return base * scale if scale else rf.where(rf.compare(base, "==", float("-inf")), base, 0.0)
+
+
+_GIVEN_TO_USER = (
+    "layer", "scores_in", "scores_base", "t", "end_flags", "batch_dim", "scores_beam_in", "base_beam_in", "prob_scale",
+    "base_beam_score_scale",
+)  # fmt: skip
+
+
+def check_function_of_user(function: Callable[..., Any], *, where: str) -> None:
+    """:raises ConfigError: if it cannot be called as `custom_score_combine`"""
+    try:
+        inspect.signature(function).bind(**dict.fromkeys(_GIVEN_TO_USER))
+    except TypeError as exc:
+        raise ConfigError(
+            f"{where}: option 'custom_score_combine': {getattr(function, '__name__', function)!r}: {exc}.\n"
+            f"  Its arguments, of which **kwargs can be some: {', '.join(_GIVEN_TO_USER)}."
+        ) from exc
+    except ValueError:  # it has no signature
+        return
 
 
 def _combined_by_user(layer: ChoosingLayer, scores: Tensor, base: Tensor, ended: Tensor | None, dim: Dim) -> Tensor:

@@ -190,6 +190,9 @@ def check_sampling(options: Any, *, where: str) -> dict[str, Any]:
         raise ConfigError(f"{where}: expected a bool, or a dict with {_SAMPLING_OPTIONS}, got {options!r}.")
     for option in options:
         check_known("option", option, _SAMPLING_OPTIONS, where=where)
+    share = options.get("gold_mixin_prob", 0.0)
+    if not isinstance(share, (int, float)) or not 0 <= share <= 1:
+        raise ConfigError(f"{where}: 'gold_mixin_prob': expected 0 to 1, got {share!r}.")
     return options
 
 

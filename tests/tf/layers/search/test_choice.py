@@ -367,6 +367,16 @@ def test_gradient_of_the_scores_reaches_the_parameters():
             {"custom_score_combine": lambda **_: tf.zeros([1])},
             "the function gave .*\n.*Expected float32 with the shape",
         ),
+        (
+            {"custom_score_combine": lambda x: x},
+            r"'custom_score_combine': '<lambda>': .*\n  Its arguments.* scores_in,",
+        ),
+        ({"from": []}, "option 'from': a search needs a source"),
+        ({"explicit_search_sources": "prev:s"}, "'explicit_search_sources': expected a list or dict of .*'prev:s'"),
+        ({"source_beam_sizes": [0]}, r"option 'source_beam_sizes': each has to be at least 1, not \[0\]"),
+        ({"scheduled_sampling": {"gold_mixin_prob": 2}}, "'gold_mixin_prob': expected 0 to 1, got 2"),
+        ({"initial_output": "apply(0)"}, "option 'initial_output': 'apply\\(0\\)': for zeros, it chooses nothing"),
+        ({"beam_size": True}, "option 'beam_size': expected a number above 0, got True"),
         ({"from": "emb_sum"}, "has no feature dim with the scores of the labels"),
     ],
 )
@@ -376,6 +386,18 @@ def test_errors(options, message):
         construct(decoder(choice=options, unit=unit if options.get("from") else {}))
     assert "layer 'output/output'" in str(info.value)
     assert len(str(info.value).splitlines()) <= 5
+
+
+def test_each_source_needs_a_target():
+    net_dict = two_sources(beam_size=3, target="classes")
+    with tf.Graph().as_default(), pytest.raises(ConfigError, match=r"option 'target': .*, but there are 2 sources"):
+        construct(net_dict, extern_data=OTHERS)
+
+
+@pytest.mark.parametrize("option", ["prob_scale", "base_beam_score_scale", "length_normalization_exponent"])
+def test_none_is_the_default_of_numbers(option):
+    for found, wanted in zip(*(hypotheses(choice=x)[0] for x in ({option: None}, {})), strict=True):
+        assert_same(found, wanted)
 
 
 def test_search_outside_of_a_loop_is_an_error():
