@@ -67,8 +67,13 @@ class SelfAttentionLayer(_ConcatInputLayer):
         self.state_var_lengths = state_var_lengths
         self.initial_state = initial_state
         self.restrict_state_to_last_seq = restrict_state_to_last_seq
-        if num_heads < 1:
-            raise ConfigError(f"{self.where()}: option 'num_heads': expected at least 1, got {num_heads}.")
+        for option, number in (("num_heads", num_heads), ("total_key_dim", total_key_dim)):
+            if number < 1:
+                raise ConfigError(f"{self.where()}: option {option!r}: expected at least 1, got {number}.")
+        if not 0 <= attention_dropout < 1:
+            raise ConfigError(
+                f"{self.where()}: option 'attention_dropout': expected 0 to below 1, got {attention_dropout}."
+            )
         words = ("zeros", "ones", *WORDS)
         if isinstance(initial_state, str) and initial_state not in words:
             raise ConfigError(

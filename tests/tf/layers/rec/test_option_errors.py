@@ -45,6 +45,8 @@ ERRORS = [
     (WEIGHTED, {"weights": "mean"}, "do not have the time dim of the base", "'data' [B, T|"),
     (ATTENTION, {"num_heads": 3}, "option 'total_key_dim': 4 cannot be divided by the number of heads, 3", ""),
     (ATTENTION, {"num_heads": 0}, "option 'num_heads': expected at least 1, got 0", ""),
+    (ATTENTION, {"total_key_dim": 0}, "option 'total_key_dim': expected at least 1, got 0", ""),
+    (ATTENTION, {"attention_dropout": 1.0}, "option 'attention_dropout': expected 0 to below 1, got 1.0", ""),
     (ATTENTION, {"key_shift": "data"}, "option 'key_shift': expected [queries, keys, 2]", "divided by the number"),
     (MASKED, {"unit": "linear"}, "option 'unit': expected a dict with 'class', got 'linear'", ""),
     (MASKED, {"mask": "data"}, "should be bool", "such as `x > 0`"),
