@@ -352,6 +352,14 @@ def test_ctc_needs_a_class_for_blank_and_no_further_dim():
         assert "with the further dim heads:split-0(3)." in error
 
 
+def test_attention_weights_over_a_single_entry_are_a_warning():
+    config = options(check_data=False)
+    decoder = config["network"]["output"]["unit"]
+    decoder["weights"]["axis"] = "F"
+    (warning,) = check_config(Config(config)).warnings
+    assert warning.startswith("layer 'output/weights' (class 'softmax_over_spatial'): a softmax over a single entry is")
+
+
 def test_learning_rate_that_nobody_has_set():
     config = options(check_data=False)
     del config["learning_rate"]

@@ -57,6 +57,8 @@ class SoftmaxOverSpatialLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims"""
         axis = self.dim_of(source, "T" if self.axis is None else self.axis, option="axis")
+        if axis.size == 1:
+            self.warning = f"{self.where()}: a softmax over a single entry is always 1. Option 'axis' is {axis}."
         if self.energy_factor is not None:
             source = source * self.energy_factor
         is_left_in = mask_of_window(axis, self.start, self.window_start, self.window_size)
