@@ -28,7 +28,7 @@ from kneser_ney import KneserNey, pack_ngrams
 MAX_ORDER = 5
 CACHE_SIZE = 2000  # subwords
 BLOCK = 500
-SCALES = (0.1, 0.2, 0.3, 0.5, 0.8)  # of the similarity of states
+SCALES = (0.2, 0.4, 0.8, 1.2, 1.6)  # of the similarity of states
 
 Probabilities = dict[str, numpy.ndarray]  # by model, (n,): of each subword of a split
 

@@ -140,6 +140,30 @@ def test_sparse_input(tmp_path):
     assert dataset.labels["data"][4] == "e"
 
 
+@pytest.mark.parametrize(
+    ("inputs", "lengths", "extra", "message"),
+    [
+        ([[0, 1, 2]], [4], [0], "sequence 'x': a length of 4, but the batch has 3 in axis 1"),
+        ([[0, 1, 2]], [-1], [0], "sequence 'x': a length of -1"),
+        ([[0, 9, 10]], [3], [0], "data key 'data' of sequence 'x': the label 10, but there are 10, from 0"),
+        ([[0, -1, 0]], [3], [0], "the label -1"),
+        ([[0.5, 1, 2]], [3], [0], "float64 values, but 10 labels are integers"),
+        ([[0, 1, 2]], [3], [4], "data key 'classes' of sequence 'x': the label 4, but there are 4, from 0"),
+    ],
+)
+def test_batches_that_are_not_what_was_said_are_not_written(tmp_path, inputs, lengths, extra, message):
+    filename = str(tmp_path / "a.hdf")
+    with SimpleHDFWriter(filename, dim=10, ndim=1, extra_type={"classes": (4, 1, "int32")}) as writer:
+        wanted = [[3, 4, 99]]  # padding may be anything
+        writer.insert_batch(np.array(wanted), [2], ["w"], extra={"classes": [np.array([3])]})
+        both, of_both = np.array([wanted[0], *inputs]), [np.array([3]), np.array(extra)]
+        with pytest.raises(UserError, match=message):
+            writer.insert_batch(both, [2, *lengths], ["v", "x"], extra={"classes": of_both})
+    with h5py.File(filename) as file:
+        assert file["seqTags"][()].tolist() == [b"w"]
+        assert file["inputs"][()].tolist() == [3, 4]
+
+
 def test_more_than_one_axis_of_varying_size(tmp_path):
     images = np.random.RandomState(1).normal(size=(2, 4, 5, 3)).astype("float32")
     with SimpleHDFWriter(str(tmp_path / "a.hdf"), dim=3, ndim=3) as writer:

@@ -342,15 +342,19 @@ class SimpleHDFWriter:
         num_seqs = len(seq_tag)
         extra = dict(extra or {})
         self._check_batch(inputs, lengths, seq_tag, extra)
+        seqs = []
         for i in range(num_seqs):
             sizes = {axis: int(lens[i]) for axis, lens in sorted(lengths.items())}
             data = {DEFAULT_KEY: self._cut(np.asarray(inputs)[i], sizes)}
             data.update({key: np.asarray(values[i]) for key, values in extra.items()})
             if len(sizes) > 1:
                 data[_SIZES_KEY] = np.array(list(sizes.values()), "int32")
+            self._check_labels(seq_tag[i], data)
+            seqs.append(data)
+        for tag, data in zip(seq_tag, seqs, strict=True):
             if not self._writer.has_formats:
                 self._set_formats(data)
-            self._writer.append(_tag_text(seq_tag[i]), data)
+            self._writer.append(_tag_text(tag), data)
         if self._swmr:
             self._writer.flush()
             if not self._writer.file.swmr_mode and num_seqs:
@@ -372,6 +376,27 @@ class SimpleHDFWriter:
             raise ValueError(
                 f"{self.filename}: inputs have shape {inputs.shape}, expected batch and {counted(self.ndim, 'axis')}"
             )
+        for axis, of_seqs in lengths.items():
+            for tag, length in zip(seq_tag, of_seqs, strict=False):
+                if not 0 <= length <= inputs.shape[axis + 1]:
+                    text = f"a length of {length}, but the batch has {inputs.shape[axis + 1]} in axis {axis + 1}"
+                    raise self._wrong_data(text, tag, DEFAULT_KEY)
+
+    def _check_labels(self, tag: str | bytes, data: Mapping[str, Array]) -> None:
+        """:raises DataError: if what is described as labels, by a `dim` and no axis but time, is something else"""
+        described = {DEFAULT_KEY: (self.dim, self.ndim), **{key: kind[:2] for key, kind in self._extra_type.items()}}
+        for key, array in data.items():
+            num_labels, ndim = described.get(key, (None, 0))
+            if num_labels is None or num_labels <= 1 or ndim != 1 or array.dtype.kind == "S" or not array.size:
+                continue
+            if array.dtype.kind not in "iub":
+                raise self._wrong_data(f"{array.dtype} values, but {num_labels} labels are integers", tag, key)
+            wrong = array[(array < 0) | (array >= num_labels)]
+            if wrong.size:
+                raise self._wrong_data(f"the label {wrong[0]}, but there are {num_labels}, from 0", tag, key)
+
+    def _wrong_data(self, text: str, tag: str | bytes, key: str) -> DataError:
+        return DataError(text, dataset="HDF writer", seq=_tag_text(tag), key=key, file=self.filename)
 
     def _cut(self, padded: Array, sizes: Mapping[int, int]) -> Array:
         for axis, size in sizes.items():
