@@ -360,6 +360,15 @@ def test_attention_weights_over_a_single_entry_are_a_warning():
     assert warning.startswith("layer 'output/weights' (class 'softmax_over_spatial'): a softmax over a single entry is")
 
 
+def test_softmax_of_a_single_entry_is_a_warning():
+    config = options(check_data=False)
+    config["network"]["gate"] = {"class": "softmax", "n_out": 1, "from": "data", "is_output_layer": True}
+    (warning,) = check_config(Config(config)).warnings
+    assert warning.startswith(
+        "layer 'gate' (class 'softmax'): a softmax over a single entry is always 1. The activation"
+    )
+
+
 def test_learning_rate_that_nobody_has_set():
     config = options(check_data=False)
     del config["learning_rate"]

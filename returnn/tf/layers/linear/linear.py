@@ -62,6 +62,11 @@ class LinearLayer(_ConcatInputLayer):
         if self.activation:
             self.output_before_activation = OutputWithActivation(output, self.activation)
             output = self.output_before_activation.after
+            if self.activation == "softmax" and out_dim.dimension == 1:
+                self.warning = (
+                    f"{self.where()}: a softmax over a single entry is always 1. The activation 'sigmoid' makes a"
+                    " probability of one number."
+                )
         elif self.loss is not None and self.loss.takes_probabilities():
             self.warning = (
                 f"{self.where()}: the loss takes probabilities, and 'activation' is None, so that there are negative"
