@@ -147,7 +147,7 @@ def test_sparse_input(tmp_path):
         ([[0, 1, 2]], [-1], [0], "sequence 'x': a length of -1"),
         ([[0, 9, 10]], [3], [0], "data key 'data' of sequence 'x': the label 10, but there are 10, from 0"),
         ([[0, -1, 0]], [3], [0], "the label -1"),
-        ([[0.5, 1, 2]], [3], [0], "float64 values, but 10 labels are integers"),
+        ([[0.5, 1, 2]], [3], [0], "float64 values, but labels are integers"),
         ([[0, 1, 2]], [3], [4], "data key 'classes' of sequence 'x': the label 4, but there are 4, from 0"),
     ],
 )

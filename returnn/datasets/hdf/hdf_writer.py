@@ -390,7 +390,7 @@ class SimpleHDFWriter:
             if num_labels is None or num_labels <= 1 or ndim != 1 or array.dtype.kind == "S" or not array.size:
                 continue
             if array.dtype.kind not in "iub":
-                raise self._wrong_data(f"{array.dtype} values, but {num_labels} labels are integers", tag, key)
+                raise self._wrong_data(f"{array.dtype} values, but labels are integers", tag, key)
             wrong = array[(array < 0) | (array >= num_labels)]
             if wrong.size:
                 raise self._wrong_data(f"the label {wrong[0]}, but there are {num_labels}, from 0", tag, key)
