@@ -145,10 +145,10 @@ def test_sparse_input(tmp_path):
     [
         ([[0, 1, 2]], [4], [0], "sequence 'x': a length of 4, but the batch has 3 in axis 1"),
         ([[0, 1, 2]], [-1], [0], "sequence 'x': a length of -1"),
-        ([[0, 9, 10]], [3], [0], "data key 'data' of sequence 'x': the label 10, but there are 10, from 0"),
+        ([[0, 9, 10]], [3], [0], "data key 'data' of sequence 'x': the label 10, but by its dim they are 0 to 9"),
         ([[0, -1, 0]], [3], [0], "the label -1"),
         ([[0.5, 1, 2]], [3], [0], "float64 values, but labels are integers"),
-        ([[0, 1, 2]], [3], [4], "data key 'classes' of sequence 'x': the label 4, but there are 4, from 0"),
+        ([[0, 1, 2]], [3], [4], "data key 'classes' of sequence 'x': the label 4, but by its dim they are 0 to 3"),
     ],
 )
 def test_batches_that_are_not_what_was_said_are_not_written(tmp_path, inputs, lengths, extra, message):

@@ -393,7 +393,7 @@ class SimpleHDFWriter:
                 raise self._wrong_data(f"{array.dtype} values, but labels are integers", tag, key)
             wrong = array[(array < 0) | (array >= num_labels)]
             if wrong.size:
-                raise self._wrong_data(f"the label {wrong[0]}, but there are {num_labels}, from 0", tag, key)
+                raise self._wrong_data(f"the label {wrong[0]}, but by its dim they are 0 to {num_labels - 1}", tag, key)
 
     def _wrong_data(self, text: str, tag: str | bytes, key: str) -> DataError:
         return DataError(text, dataset="HDF writer", seq=_tag_text(tag), key=key, file=self.filename)

@@ -6,6 +6,7 @@ Dropout and a choice of the feature dim can be applied to it first.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -60,28 +61,6 @@ def _with_dims_of_steps(tensors: Sequence[Tensor], loop_dims: Collection[Dim]) -
     return [rf.expand_to(x, [*missing, *x.dims]) if x is largest else x for x in tensors] if missing else list(tensors)
 
 
-def concat_sources_with_opt_dropout(
-    src_layers: Sequence[LayerBase],
-    out_dim: Dim | None = None,
-    dropout: float = 0,
-    dropout_axis: Any = None,
-    dropout_noise_shape: Any = None,
-    dropout_on_forward: bool = False,
-    allow_broadcast_all_sources: bool | type[NotSpecified] = NotSpecified,
-) -> Tensor:
-    """:return: like `concat_sources`, with dropout as their network trains or not, see `_ConcatInputLayer`"""
-    with src_layers[0].network.construction.compute_scope(src_layers[0], "dropout"):
-        return joined_sources(
-            src_layers,
-            out_dim=out_dim,
-            dropout=dropout,
-            dropout_axis=dropout_axis,
-            dropout_noise_shape=dropout_noise_shape,
-            dropout_on_forward=dropout_on_forward,
-            allow_broadcast_all_sources=allow_broadcast_all_sources,
-        )
-
-
 def joined_sources(
     src_layers: Sequence[LayerBase],
     out_dim: Dim | None = None,
@@ -91,7 +70,7 @@ def joined_sources(
     dropout_on_forward: bool = False,
     allow_broadcast_all_sources: bool | type[NotSpecified] = NotSpecified,
 ) -> Tensor:
-    """:return: the same, where the layer is computed that needs it"""
+    """:return: like `concat_sources`, with dropout, see `_ConcatInputLayer`, in the scope of the layer that needs it"""
     data = concat_sources(src_layers, out_dim=out_dim, allow_broadcast_all_sources=allow_broadcast_all_sources)
     if not dropout:
         return data
@@ -102,6 +81,13 @@ def joined_sources(
         )
     axes = _dropout_axes(data, dropout_axis, dropout_noise_shape)
     return rf.dropout(data, dropout, axis=axes, on_forward=dropout_on_forward)
+
+
+@functools.wraps(joined_sources, assigned=())
+def concat_sources_with_opt_dropout(src_layers: Sequence[LayerBase], *args: Any, **options: Any) -> Tensor:
+    """:return: the same for code of users, with dropout as the network of the layers trains or not"""
+    with src_layers[0].network.construction.compute_scope(src_layers[0], "dropout"):
+        return joined_sources(src_layers, *args, **options)
 
 
 def get_concat_sources_data_template(
