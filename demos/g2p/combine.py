@@ -1,12 +1,14 @@
 """
 The best hypotheses by all models together: `python demos/g2p/combine.py FOLDER`, where `aligned.config` was run.
 
-Hypotheses are compared by the mean of the log probabilities of the members of the ensemble plus a scale times the log
-probability of the joint n-grams. Alignments of the same phonemes are added up. The scale is the best one on dev.
+Hypotheses are compared by the mean of the log probabilities of the members of the ensemble, plus a scale times the log
+probability of the joint n-grams, plus a scale times that of `attention-full.config`, if it has judged them. Alignments
+of the same phonemes are added up. The scales are the best ones on dev.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -15,12 +17,14 @@ from collections.abc import Mapping, Sequence
 import numpy
 from g2p_chunks import AlignedData
 from g2p_data import pronunciations
+from g2p_judge import phonemes_of, read_scores
 from g2p_ngram import JointNgrams
 from score import compare, error_rates
 
 from returnn.util.files.atomic_file import write_atomic
 
-SCALES = [i / 20 for i in range(21)]
+NGRAM_SCALES = [i / 20 for i in range(21)]
+JUDGE_SCALES = [i / 10 for i in range(21)]
 
 Scores = list[float]
 NBest = Mapping[str, Sequence[tuple[list[str], Scores]]]
@@ -30,57 +34,97 @@ def read_n_best(filename: str, ngrams: JointNgrams) -> NBest:
     """
     :param filename: what `NBestLists` has written
     :param ngrams: joint model
-    :return: the same, with the score of the n-grams as last one
+    :return: the same, with the score of the n-grams behind those of the members, and that of the judge, if there is one
     """
     with open(filename, encoding="utf8") as file:
         found: NBest = json.load(file)
+    judged = read_scores(filename)
     flat = [(word, chunks, scores) for word, hyps in found.items() for chunks, scores in hyps]
     log_probs = ngrams.log_probs([list(zip(word, chunks, strict=True)) for word, chunks, _ in flat])
     result: dict[str, list[tuple[list[str], Scores]]] = {word: [] for word in found}
     for (word, chunks, scores), log_prob in zip(flat, log_probs.tolist(), strict=True):
-        result[word].append((chunks, [*scores, log_prob]))
+        of_judge = [] if judged is None else [judged[word, phonemes_of(chunks)]]
+        result[word].append((chunks, [*scores, log_prob, *of_judge]))
     return result
 
 
-def best(n_best: NBest, scales: Sequence[float]) -> dict[str, list[str]]:
-    """
-    :param n_best: by word
-    :param scales: of the scores
-    :return: by word the best phonemes
-    """
-    result = {}
-    for word, hyps in n_best.items():
-        totals: dict[str, float] = {}
-        for chunks, scores in hyps:
-            phonemes = " ".join(chunk for chunk in chunks if chunk)
-            score = sum(scale * score for scale, score in zip(scales, scores, strict=True))
-            totals[phonemes] = float(numpy.logaddexp(totals.get(phonemes, -numpy.inf), score))
-        result[word] = max(totals, key=lambda phonemes: totals[phonemes]).split()
-    return result
+class Hypotheses:
+    """Those of all words of a split in arrays, so that many scales can be tried."""
+
+    def __init__(self, n_best: NBest) -> None:
+        """:param n_best: by word"""
+        rows = sorted((word, phonemes_of(chunks), scores) for word, hyps in n_best.items() for chunks, scores in hyps)
+        self._scores = numpy.array([scores for _, _, scores in rows])
+        self.num_scores = self._scores.shape[1]
+        keys = [(word, phonemes) for word, phonemes, _ in rows]
+        self._keys = list(dict.fromkeys(keys))  # of different phonemes; next, the first one of each in all rows
+        self._first = numpy.array([0, *(i for i in range(1, len(keys)) if keys[i] != keys[i - 1])])
+        words = [word for word, _ in self._keys]
+        self._first_of_word = [0, *(i for i in range(1, len(words)) if words[i] != words[i - 1])]
+
+    def best(self, scales: Sequence[float]) -> dict[str, list[str]]:
+        """
+        :param scales: of the scores
+        :return: by word the best phonemes
+        """
+        totals = numpy.logaddexp.reduceat(self._scores @ numpy.array(scales), self._first)
+        ends = [*self._first_of_word[1:], len(totals)]
+        chosen = [start + int(totals[start:end].argmax()) for start, end in zip(self._first_of_word, ends, strict=True)]
+        return {word: phonemes.split() for word, phonemes in (self._keys[i] for i in chosen)}
+
+    def best_scales(self, candidates: Sequence[Sequence[float]], split: str) -> Sequence[float]:
+        """:return: those of the candidates with which most words are right; of several such ones, the first"""
+        right = pronunciations(split)
+
+        def num_right(scales: Sequence[float]) -> int:
+            return sum(phonemes in right[word] for word, phonemes in self.best(scales).items())
+
+        return max(candidates, key=num_right)
 
 
 def main(folder: str) -> None:
     data = AlignedData(os.path.join(folder, "alignment.json"))
     ngrams = JointNgrams([list(zip(word, chunks, strict=True)) for word, chunks in data.splits["train"]])
-    dev = read_n_best(os.path.join(folder, "dev.json"), ngrams)
-    num = len(next(iter(dev.values()))[0][1]) - 1
-    kinds = {f"member {i + 1}": [float(k == i) for k in range(num + 1)] for i in range(num)}
-    kinds["n-grams"] = [*[0.0] * num, 1.0]
-    kinds["all members"] = [*[1 / num] * num, 0.0]
-    together = [[*[1 / num] * num, scale] for scale in SCALES]
-    kinds["all"] = min(together, key=lambda scales: _error_rates(dev, "dev", scales)[1])
-    test = read_n_best(os.path.join(folder, "test.json"), ngrams)
-    print(f"{'':14} dev PER    WER   test PER    WER")
+    dev, test = (Hypotheses(read_n_best(os.path.join(folder, f"{split}.json"), ngrams)) for split in ("dev", "test"))
+    others = {"n-grams": NGRAM_SCALES}
+    if read_scores(os.path.join(folder, "dev.json")) is not None:
+        others["judge"] = JUDGE_SCALES
+    kinds = _kinds(dev, others)
+    print(f"{'':20} dev PER    WER   test PER    WER")
     for name, scales in kinds.items():
         rates = [*_error_rates(dev, "dev", scales), *_error_rates(test, "test", scales)]
-        print(f"{name:14} {rates[0]:7.2%} {rates[1]:7.2%} {rates[2]:7.2%} {rates[3]:7.2%}")
-    print(f"scale of the n-grams: {kinds['all'][-1]}")
-    hypotheses = {word: " ".join(phonemes) for word, phonemes in best(test, kinds["all"]).items()}
+        print(f"{name:20} {rates[0]:7.2%} {rates[1]:7.2%} {rates[2]:7.2%} {rates[3]:7.2%}")
+    for name, scale in zip(others, kinds["all"][-len(others) :], strict=True):
+        print(f"scale of the {name}: {scale}")
+    hypotheses = {word: " ".join(phonemes) for word, phonemes in test.best(kinds["all"]).items()}
     write_atomic(os.path.join(folder, "hypotheses.py"), repr(hypotheses))
 
 
-def _error_rates(n_best: NBest, split: str, scales: Sequence[float]) -> tuple[float, float]:
-    return error_rates(compare(best(n_best, scales), pronunciations(split)))
+def _kinds(dev: Hypotheses, others: Mapping[str, Sequence[float]]) -> dict[str, Sequence[float]]:
+    """
+    :param dev: the last scores are those of the others
+    :param others: scales to be tried of each
+    :return: scales of all scores, by names for people: for each single one, and for several together
+    """
+    num_members = dev.num_scores - len(others)
+    names = [*(f"member {i + 1}" for i in range(num_members)), *others]
+    kinds: dict[str, Sequence[float]] = {
+        name: [float(i == k) for k in range(dev.num_scores)] for i, name in enumerate(names)
+    }
+    members = [1 / num_members] * num_members
+    nothing = [[0.0]] * len(others)
+    several = {
+        "all members": nothing,
+        **{f"members and {name}": [*nothing[:i], others[name], *nothing[i + 1 :]] for i, name in enumerate(others)},
+        "all": list(others.values()),
+    }
+    for name, scales in several.items():
+        kinds[name] = dev.best_scales([[*members, *of_others] for of_others in itertools.product(*scales)], "dev")
+    return kinds
+
+
+def _error_rates(hypotheses: Hypotheses, split: str, scales: Sequence[float]) -> tuple[float, float]:
+    return error_rates(compare(hypotheses.best(scales), pronunciations(split)))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ EXTERN_DATA = {
     "classes": {"vocab": {"labels": PHONEMES, "unknown_label": None}, "available_for_inference": False},
 }
 FOLDER_VARIABLE = "G2P_DATA"
+_LETTER_IDS = {letter: i for i, letter in enumerate(LETTERS)}
+_PHONEME_IDS = {phoneme: i for i, phoneme in enumerate(PHONEMES)}
 _NUM_HELD_OUT = {"dev": 10, "test": 100}  # of 1000 words
 
 Pronunciations = dict[str, list[list[str]]]  # by word, each a list of phonemes
@@ -91,19 +93,20 @@ def _entries_of_file(folder: str, split: str) -> Iterator[tuple[str, list[str]]]
 
 def seqs(split: str) -> list[dict[str, object]]:
     """:return: for `StaticDataset`: all pronunciations in training, else the first one of each word"""
-    letter_ids = {letter: i for i, letter in enumerate(LETTERS)}
-    phoneme_ids = {phoneme: i for i, phoneme in enumerate(PHONEMES)}
     result = []
     for word, all_phonemes in pronunciations(split).items():
         for phonemes in all_phonemes if split == "train" else all_phonemes[:1]:
-            result.append(
-                {
-                    "data": numpy.array([letter_ids[letter] for letter in word], "int32"),
-                    "classes": numpy.array([*(phoneme_ids[phoneme] for phoneme in phonemes), 0], "int32"),
-                    "seq_tag": word if split != "train" else f"{word}-{len(result)}",
-                }
-            )
+            result.append(sequence(word, phonemes, word if split != "train" else f"{word}-{len(result)}"))
     return result
+
+
+def sequence(word: str, phonemes: Iterable[str], tag: str) -> dict[str, object]:
+    """:return: a word with its pronunciation, as a sequence of `StaticDataset`"""
+    return {
+        "data": numpy.array([_LETTER_IDS[letter] for letter in word], "int32"),
+        "classes": numpy.array([*(_PHONEME_IDS[phoneme] for phoneme in phonemes), 0], "int32"),
+        "seq_tag": tag,
+    }
 
 
 def dataset(split: str, *, max_seqs: int | None = None, **options: object) -> dict[str, object]:
@@ -114,6 +117,14 @@ def dataset(split: str, *, max_seqs: int | None = None, **options: object) -> di
     :return: description of the data, as the configs want it
     """
     data = seqs(split)
-    data = data[:: max(1, len(data) // max_seqs)][:max_seqs] if max_seqs else data
+    return dataset_of(data[:: max(1, len(data) // max_seqs)][:max_seqs] if max_seqs else data, **options)
+
+
+def dataset_of(data: list[dict[str, object]], **options: object) -> dict[str, object]:
+    """
+    :param data: sequences
+    :param options: of the data set
+    :return: description of the data, as the configs want it
+    """
     dims = {"data": (len(LETTERS), 1), "classes": (len(PHONEMES), 1)}
     return {"class": "StaticDataset", "data": data, "output_dim": dims, **options}

@@ -1,13 +1,15 @@
 """
-The whole recipe of `aligned.config`: `python demos/g2p/run_aligned.py [++option value ...]`.
+The whole recipe of `aligned.config`: `python demos/g2p/run_aligned.py [--judge_epochs N] [++option value ...]`.
 
 Trains the members of the ensemble at the same time, each on one core, decodes dev and test by all of them, and scores
-them alone and together. Results go to the folder `g2p-aligned` in the working directory. The same command again goes on
-where it was stopped.
+them alone and together. With `--judge_epochs`, the model of `attention-full.config` is trained as well, for so many
+epochs, and judges what they found; options with "++" are those of the members. Results go to the folders `g2p-aligned`
+and `g2p-attention-full` in the working directory. The same command again goes on where it was stopped.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import subprocess
@@ -20,12 +22,15 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 FOLDER = "g2p-aligned"
 
 
-def main(options: list[str]) -> int:
+def main(args: list[str]) -> int:
     """:return: exit status"""
+    parser = argparse.ArgumentParser(description="Letters to phonemes by an ensemble: see the top of this file.")
+    parser.add_argument("--judge_epochs", type=int, default=0, metavar="N", help="0: no judge; best: 64")
+    own_args, options = parser.parse_known_args(args)
     os.makedirs(FOLDER, exist_ok=True)
     print("=== Alignment", flush=True)
     AlignedData(os.path.join(FOLDER, "alignment.json"))
-    for title, commands in steps(options):
+    for title, commands in steps(options, own_args.judge_epochs):
         print(f"\n=== {title}", flush=True)
         status = _run(commands)
         if status:
@@ -34,18 +39,26 @@ def main(options: list[str]) -> int:
     return 0
 
 
-def steps(options: list[str]) -> list[tuple[str, list[list[str]]]]:
+def steps(options: list[str], judge_epochs: int) -> list[tuple[str, list[list[str]]]]:
     """
-    :param options: of the toolkit
+    :param options: of the toolkit, for the members
+    :param judge_epochs: of the training of the judge; 0: there is none
     :return: titles, and commands that run at the same time
     """
-    toolkit = [sys.executable, os.path.join(ROOT, "rnn.py"), os.path.join(HERE, "aligned.config"), *options]
+    toolkit = [sys.executable, os.path.join(ROOT, "rnn.py")]
+    members = [*toolkit, os.path.join(HERE, "aligned.config"), *options]
+    judge = [*toolkit, os.path.join(HERE, "attention-full.config"), "++num_epochs", str(judge_epochs)]
     num_members = int(options[options.index("++members") + 1]) if "++members" in options else 2
-    combine = [sys.executable, os.path.join(HERE, "combine.py"), FOLDER]
+    lists = [os.path.join(FOLDER, f"{split}.json") for split in ("dev", "test")]
+    judging = [
+        ("Training of the judge", [[*judge, "++task", "train"]]),
+        *((f"The judge on {name}", [[*judge, "++task", "eval", "++n_best", name]]) for name in lists),
+    ]
     return [
-        ("Training", [[*toolkit, "++member", str(i + 1)] for i in range(num_members)]),
-        ("Search", [[*toolkit, "++task", "forward", "++split", split] for split in ("dev", "test")]),
-        ("All together", [combine]),
+        ("Training", [[*members, "++member", str(i + 1)] for i in range(num_members)]),
+        ("Search", [[*members, "++task", "forward", "++split", split] for split in ("dev", "test")]),
+        *(judging if judge_epochs else []),
+        ("All together", [[sys.executable, os.path.join(HERE, "combine.py"), FOLDER]]),
         ("Scores", [[sys.executable, os.path.join(HERE, "score.py"), os.path.join(FOLDER, "hypotheses.py")]]),
     ]
 

@@ -19,7 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 DEMO = os.path.join(ROOT, "demos", "g2p")
 MODULES = (
     *("g2p_data", "g2p_alignment", "g2p_chunks", "g2p_ngram", "kneser_ney"),
-    *("g2p_aligned", "score", "combine", "run_aligned"),
+    *("g2p_aligned", "g2p_judge", "g2p_network", "score", "combine", "run_aligned"),
 )
 
 
@@ -78,9 +78,20 @@ def test_joint_ngrams_are_a_distribution(demo):
 
 def test_alignments_of_the_same_phonemes_are_added_up(demo):
     half = math.log(0.5)
-    n_best = {"ab": [(["X", ""], [-1.0]), (["", "X"], [-1.0]), (["Y", ""], [-1.0 - half / 2])]}
-    assert demo("combine").best(n_best, [1.0]) == {"ab": ["X"]}
-    assert demo("combine").best({"ab": n_best["ab"][1:]}, [1.0]) == {"ab": ["Y"]}
+    n_best = {"ab": [(["X", ""], [-1.0]), (["Y", ""], [-1.0 - half / 2]), (["", "X"], [-1.0])]}
+    hypotheses = demo("combine").Hypotheses
+    assert hypotheses(n_best).best([1.0]) == {"ab": ["X"]}
+    assert hypotheses({"ab": n_best["ab"][:2]}).best([1.0]) == {"ab": ["Y"]}
+
+
+def test_best_of_each_word_by_the_scales_that_are_best_on_dev(demo, monkeypatch):
+    combine = demo("combine")
+    monkeypatch.setattr(combine, "pronunciations", lambda _: {"a": [["X"], ["Z"]], "b": [["Y"]]})
+    n_best = {"b": [(["X"], [0.0, -1.0]), (["Y"], [-1.0, 0.0])], "a": [(["Y"], [-2.0, 0.0]), (["X"], [-1.0, -0.5])]}
+    hypotheses = combine.Hypotheses(n_best)
+    assert hypotheses.best([1.0, 0.0]) == {"a": ["X"], "b": ["X"]}
+    assert hypotheses.best([0.0, 1.0]) == {"a": ["Y"], "b": ["Y"]}
+    assert hypotheses.best_scales([[1.0, 0.0], [0.0, 1.0], [1.0, 1.1], [1.0, 1.2]], "dev") == [1.0, 1.1]
 
 
 def test_all_steps_of_the_command(demo, tmp_path, monkeypatch, capsys):
@@ -94,10 +105,11 @@ def test_all_steps_of_the_command(demo, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "g2p-aligned").mkdir()
     options = ["++num_epochs", "1", "++parts", "1", "++beam_size", "2", "++use_tensorboard", "False"]
-    for _, commands in demo("run_aligned").steps(options):
+    for _, commands in demo("run_aligned").steps(options, judge_epochs=1):
         for _, script, *args in commands:
             name = os.path.splitext(os.path.basename(script))[0]
             assert (main([script, *args]) if name == "rnn" else demo(name).main(*args)) in (0, None)
     output = capsys.readouterr().out
-    assert "all members" in output
+    assert "members and judge" in output
+    assert "scale of the judge" in output
     assert "1 words, PER " in output
