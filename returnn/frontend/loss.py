@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from returnn.frontend._array.gather import valid_only
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import fail, require_dims
@@ -17,6 +20,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.util.errors import check_known
 
 _ESTIMATED_TYPES = ("logits", "probs", "log-probs")
+_watched: list[list[tuple[Tensor, Tensor, Dim]]] = []
 
 
 def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str) -> Tensor:
@@ -28,6 +32,8 @@ def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_typ
     :return: {...}, in nats: -sum_axis target * log(estimated)
     """
     check_known("estimated_type", estimated_type, _ESTIMATED_TYPES, where="cross_entropy")
+    for found in _watched:
+        found.append((estimated, target, axis))
     if estimated_type == "logits":
         backend = get_backend_of(estimated, target)
         return backend.softmax_cross_entropy_with_logits(logits=estimated, targets=target, axis=axis)
@@ -35,6 +41,17 @@ def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_typ
     if target.sparse:
         return neg(gather(log_probs, indices=target, axis=axis))
     return neg(matmul(target, log_probs, reduce=axis))
+
+
+@contextmanager
+def watched_cross_entropies() -> Iterator[list[tuple[Tensor, Tensor, Dim]]]:
+    """:return: `estimated`, `target` and `axis` of all cross entropies that are computed in the `with` block"""
+    found: list[tuple[Tensor, Tensor, Dim]] = []
+    _watched.append(found)
+    try:
+        yield found
+    finally:
+        _watched.remove(found)
 
 
 def ctc_loss(

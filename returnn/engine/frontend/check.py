@@ -19,9 +19,10 @@ from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templates, place_that_needs_values
+from returnn.engine.frontend.seen_labels import keys_of_seen_labels
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.learning_rate_control import unset_learning_rate_text
-from returnn.engine.report.data_sample import load_sample, used_part
+from returnn.engine.report.data_sample import DataSample, load_sample, used_part
 from returnn.log import log
 from returnn.tensor import TensorDict
 from returnn.util.backend_engine import BackendEngine
@@ -31,6 +32,7 @@ from returnn.util.texts.counted import counted
 from returnn.util.texts.text_scores import check_metrics
 
 _INDENT = "  "
+_MOST_PARAMS_TO_COMPUTE = 50_000_000  # a step of these takes about a second
 
 
 def check_model(config: Config) -> None:
@@ -47,9 +49,14 @@ def check_model(config: Config) -> None:
     except UserError as exc:
         errors.append(str(exc))
     if templates is not None:
-        errors += _model_errors(config, templates, looked_at)
+        model_errors, num_params = _model_errors(config, templates, looked_at)
+        errors += model_errors
         if config.options.check_data:
-            errors += _data_errors(config, templates, looked_at)
+            samples: dict[str, DataSample] = {}
+            errors += _data_errors(config, templates, looked_at, samples)
+            is_computed = num_params <= _MOST_PARAMS_TO_COMPUTE and "train_step" in looked_at
+            if not errors and is_computed and "train" in samples:
+                _look_at_seen_labels(config, samples["train"], looked_at)
     print(f"looked at: {', '.join(looked_at)}", file=log.v1)
     for i, error in enumerate(errors):
         print(f"{i + 1}. {error}", file=log.v1)
@@ -96,13 +103,14 @@ def _choice_errors(config: Config) -> list[str]:
     return errors
 
 
-def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> list[str]:
+def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> tuple[list[str], int]:
+    """:return: errors, number of entries of all parameters"""
     errors: list[str] = []
     with on_templates(config) as functions:
         try:
             model = functions.make_model(epoch=1, step=0)
         except UserError as exc:
-            return [f"get_model: {exc}"]
+            return [f"get_model: {exc}"], 0
         looked_at.append("get_model")
         for line in describe_modules(model):
             print(line, file=log.v1)
@@ -110,7 +118,8 @@ def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -
         for name, look_at in steps.items():
             if getattr(config.options, name) is not None:
                 errors += _errors_of_step(name, lambda look_at=look_at: look_at(functions, model, templates), looked_at)
-    return errors
+    params = set(model.parameters()) if isinstance(model, rf.Module) else ()
+    return errors, sum(map(_num_entries, params))
 
 
 def _errors_of_step(name: str, look_at: Callable[[], None], looked_at: list[str]) -> list[str]:
@@ -149,7 +158,27 @@ def _look_at_forward_step(functions: ModelFunctions, model: Any, templates: Tens
             check_outputs_of_task(config, ctx.outputs, task)
 
 
-def _data_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> list[str]:
+def _look_at_seen_labels(config: Config, sample: DataSample, looked_at: list[str]) -> None:
+    """Warns of models that see the labels which they predict."""
+    backend = "torch" if BackendEngine.is_torch_selected() else "numpy"  # graphs of TensorFlow take seconds
+    try:
+        seen = list(keys_of_seen_labels(config, sample.example, backend=backend))
+    except Exception as exc:  # noqa: BLE001  code of the user, on a backend that may not be the one it is for
+        text = f"it cannot be computed with {backend} ({type(exc).__name__}: {exc})"
+        print(f"train_step: not looked at whether it sees the labels that it predicts: {text}.", file=log.v1)
+        return
+    looked_at.append("whether it sees what it predicts")
+    for key in seen:
+        log.print_warning(
+            f"train_step: the model sees the labels of {key!r} that it predicts, so it learns to copy them. For the "
+            "labels before, there is rf.shift_right(labels, axis=..., pad_value=...); rf.CausalSelfAttention sees no "
+            "label behind."
+        )
+
+
+def _data_errors(
+    config: Config, templates: TensorDict, looked_at: list[str], samples: dict[str, DataSample]
+) -> list[str]:
     errors = []
     for name, load in datasets_of_all_tasks(config).items():
         try:
@@ -158,6 +187,7 @@ def _data_errors(config: Config, templates: TensorDict, looked_at: list[str]) ->
                 continue
             needed_keys(dataset, templates, with_targets=name not in TASK_DATA)
             sample = load_sample(dataset, templates.data)
+            samples[name] = sample
             looked_at.append(f"data {name!r}: {sample.described()}")
             used = used_part(config, name, sample)
             errors += [f"{name}: {text}" for text in used.errors_of_common_dims(templates.data)]
