@@ -20,6 +20,7 @@ class LinearLayer(_ConcatInputLayer):
     """
 
     layer_class: ClassVar[str | tuple[str, ...] | None] = ("linear", "hidden", "forward")
+    looks_up_labels = True
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.loop.blocks import members_of_blocks
 from returnn.tf.layers.loop.graph import LoopGraph
 from returnn.tf.layers.loop.infer import InferredLoop, build_graph, infer
+from returnn.tf.layers.loop.initial_labels import check_initial_labels
 from returnn.tf.layers.loop.inputs import LoopInputs
 from returnn.tf.layers.loop.plan import LoopPlan, Place, check_plan, make_plan
 from returnn.tf.layers.loop.prev_layer import hidden_state_names, make_prev_template, make_stand_in
@@ -76,6 +77,7 @@ def compile_loop(inputs: LoopInputs) -> CompiledLoop:
     """
     step = parse(inputs)
     inferred = infer(inputs, step, partial(make_prev_template, step), make_stand_in)
+    check_initial_labels(inputs, inferred)
     graph = build_graph(inputs, step, inferred)
     plan = make_plan(inputs.name, graph, optimize=inputs.optimize)
     check_plan(plan, graph)

@@ -48,6 +48,7 @@ class RecurrentLayer(_ConcatInputLayer):
         self.unit = unit
         self.unit_opts = unit_opts or {}
         self.initial_state = initial_state
+        self.looks_up_labels = not isinstance(unit, dict)
 
     @classmethod
     def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:

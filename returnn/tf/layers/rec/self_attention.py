@@ -28,6 +28,7 @@ class SelfAttentionLayer(_ConcatInputLayer):
 
     layer_class = "self_attention"
     recurrent = True
+    looks_up_labels = True
 
     def __init__(
         self,
