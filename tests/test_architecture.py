@@ -76,6 +76,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
             *LOOP_WITHOUT_GRAPH,
             "returnn.tf.layers.core.step_state",
             "returnn.tf.layers.core.network_protocol",
+            "returnn.tf.layers.options.registry",  # which class a name in a net dict means
         ),
     ),
     "returnn.tf.network": NETWORK,

@@ -112,7 +112,8 @@ class DocumentedNetwork:
         if sources is None and src is not None:
             layers = [src] if src.search_choices is not None else src.get_dep_layers()
         elif sources is None and base_search_choice is not None:
-            layers = base_search_choice.get_dep_layers()
+            past = base_search_choice._rec_previous_layer  # which layers of a user's own class are given
+            layers = [*base_search_choice.get_dep_layers(), *([] if past is None else [past])]
         seen = {} if _layer_to_search_choices is None else _layer_to_search_choices
         return layer_lists.latest_choice(layers, seen=seen, stream=debug_stream)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import GetLayer, NetDict, Network
+from returnn.tf.layers.options.registry import is_choice
 from returnn.util.errors import ConfigError
 from returnn.util.python.nested import iter_nested
 
@@ -133,9 +134,10 @@ def depends_on_choice(name: str, net_dict: Mapping[str, Any], _seen: set[str] | 
     if name in seen or not isinstance(net_dict.get(name), Mapping):
         return False
     seen.add(name)
-    texts = [text for text in iter_nested(net_dict[name]) if isinstance(text, str)]
-    if "choice" in texts:
+    values = [value for value in iter_nested(net_dict[name]) if isinstance(value, (str, type))]
+    if any(map(is_choice, values)):
         return True
+    texts = [value for value in values if isinstance(value, str)]
     return any(depends_on_choice(_first_name(text), net_dict, seen) for text in texts)
 
 

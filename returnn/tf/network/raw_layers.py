@@ -23,7 +23,9 @@ from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedI
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import StateTemplate, UndefinedSource
 from returnn.tf.layers.options.layer_options import layers_in_options, map_layers, options_of
+from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
+from returnn.tf.network.raw_choices import RawChoice
 from returnn.tf.network.scopes import layer_creation_scope
 from returnn.util.errors import ConfigError
 
@@ -45,7 +47,8 @@ def create_raw_layer(
     :param options: with layers in place of their names
     :return: the layer; while dims are inferred, one that stands for it
     """
-    axis = BeamAxis.of(layer.output for layer in known_layers_in(options))
+    used = [layer.output for layer in known_layers_in(options)]
+    axis, choice = BeamAxis.of(used), RawChoice.of(layer_class, network, name, options, used)
     seen = dict(options) if axis is None else _with_merged_beam(options, axis)
     output = seen.pop("output", None)
     if output is None:
@@ -54,20 +57,29 @@ def create_raw_layer(
         output = layer_class.fixup_out_data(output, network=network, **shape)
     arguments = {**seen, "name": name, "network": network, "output": output}
     if network.only_template:
-        return RawLayerTemplate(layer_class, arguments, axis)
-    past = _past(network, name, axis)
+        return RawLayerTemplate(layer_class, arguments, axis, choice)
+    past = _past(network, name, axis, choice)
     if past is not None:
         arguments["rec_previous_layer"] = past
     with layer_creation_scope(network, layer_class, name=name, name_scope=seen.get("name_scope")):
         layer = layer_class(**arguments)
     if layer.output.raw_tensor is None:
         raise ConfigError(f"{layer.where()}: `__init__` has to set `self.output.placeholder`.")
-    layer.output = layer.output if axis is None else axis.split(layer.output)
+    if choice is not None:
+        choice.take(layer)
+    layer.output = _split(layer.output, axis, choice, layer)
     if past is not None:
-        _take_new_state(layer, past)
+        _take_new_state(layer, past, choice)
     if layer_class.post_process_final_rec_vars_outputs is not LayerRec.post_process_final_rec_vars_outputs:
         layer.final_state = functools.partial(_post_processed, layer)  # type: ignore[method-assign]
     return layer
+
+
+def _split(x: Tensor, axis: BeamAxis | None, choice: RawChoice | None, layer: LayerBase) -> Tensor:
+    """:return: what the class has made, with batch and hypotheses apart: those that it has made itself, or got"""
+    if choice is not None:
+        return choice.split(layer, x)
+    return x if axis is None else axis.split(x)
 
 
 def _with_merged_beam(options: Mapping[str, Any], axis: BeamAxis) -> dict[str, Any]:
@@ -87,11 +99,18 @@ def _with_merged_beam(options: Mapping[str, Any], axis: BeamAxis) -> dict[str, A
 class RawLayerTemplate(InternalLayer):
     """What is known of a layer of a user's own class while dims are inferred."""
 
-    def __init__(self, raw_class: type[LayerBase], arguments: Mapping[str, Any], axis: BeamAxis | None) -> None:
+    def __init__(
+        self,
+        raw_class: type[LayerBase],
+        arguments: Mapping[str, Any],
+        axis: BeamAxis | None,
+        choice: RawChoice | None = None,
+    ) -> None:
         """
         :param raw_class: the class
         :param arguments: for its `__init__`
         :param axis: batch and beam as the class knows them; None if there is no beam
+        :param choice: which hypotheses it makes; None if it makes none
         """
         common = {key: value for key, value in arguments.items() if key in options_of(LayerBase)}
         super().__init__(debug_type_name=raw_class.class_name(), **common)
@@ -99,8 +118,10 @@ class RawLayerTemplate(InternalLayer):
         self.axis = axis
         self.arguments = dict(arguments)
         self.layer_class = raw_class.layer_class
-        if axis is not None:
-            self.output = axis.split(self.output)
+        self.choice = choice
+        if choice is not None:
+            choice.declare(self)
+        self.output = _split(self.output, axis, choice, self)
         if self.network.step.innermost_frame() is not None:
             self._find_state()
         self.works_on_sequences = not raw_class.recurrent and not self.state_templates
@@ -114,8 +135,12 @@ class RawLayerTemplate(InternalLayer):
         found = self.raw_class.get_sub_layer_out_data_from_opts(layer_name, parent_layer_kwargs=self.arguments)
         if found is None:
             return None
-        output = found[0] if self.axis is None else self.axis.split(found[0])
+        output = _split(found[0], self.axis, self.choice, self)
         return InternalLayer(name=f"{self.name}/{layer_name}", network=self.network, output=output, sources=[self])
+
+    def must_be_in_loop(self) -> str:
+        """:return: a reason, with search"""
+        return "searches" if self.choice is not None else ""
 
     def _find_state(self) -> None:
         if _overrides(self.raw_class, "get_rec_initial_output"):
@@ -139,8 +164,8 @@ class RawLayerTemplate(InternalLayer):
             for i, (size, kind) in list(enumerate(zip(sizes, kinds, strict=False)))[has_batch:]
         ]
         batch = self.network.step.batch_dims() if has_batch else []
-        beam = [] if self.axis is None or not has_batch else [self.axis.beam]
-        return [*batch, *beam, *dims]
+        own = self.choice.dim_of(self) if self.choice is not None else self.axis and self.axis.beam
+        return [*batch, *([own] if own is not None and has_batch else []), *dims]
 
     def _function_for_initial(self, key: str, dims: list[Dim]) -> Callable[[], Tensor]:
         """:return: function that computes the state before the first frame, the same for all hypotheses"""
@@ -171,16 +196,20 @@ class RawLayerTemplate(InternalLayer):
 class PreviousRawLayer(InternalLayer):
     """The layer in the frame before, with its state as raw tensors in `rec_vars_outputs`."""
 
-    def __init__(self, state: Mapping[str, Tensor], **kwargs: Any) -> None:
+    def __init__(self, state: Mapping[str, Tensor], choice: RawChoice | None = None, **kwargs: Any) -> None:
         """
         :param state: [B, beam, ...] each, by name
+        :param choice: that the layer makes
         """
         super().__init__(**kwargs)
+        if choice is not None and choice.before is not None:
+            self.search_choices = SearchChoices(self, choice.before.dim.size or 0)
+            self.search_choices.beam = choice.before
         self.state = dict(state)
         self.rec_vars_outputs = {key: _with_merged_axes(x) for key, x in state.items()}
 
 
-def _past(network: Network, name: str, axis: BeamAxis | None) -> PreviousRawLayer | None:
+def _past(network: Network, name: str, axis: BeamAxis | None, choice: RawChoice | None) -> PreviousRawLayer | None:
     """:return: the layer in the frame before; None if this is not a single frame, or there is nothing of it"""
     frame = network.step.innermost_frame()
     if frame is None or not network.step.is_inside():
@@ -190,14 +219,14 @@ def _past(network: Network, name: str, axis: BeamAxis | None) -> PreviousRawLaye
     templates = frame.state_templates(path)
     state = {key: frame.state_before(path, key, x if beam is None else beam) for key, x in templates.items()}
     output = frame.output_before(path)
-    if output is None and not state:
+    if output is None and not state and choice is None:
         return None
     if output is not None and beam is not None:
         output = axis.merge(network.beams.translate(output, network.beams.of(beam)))
-    return PreviousRawLayer(state, name=f"prev:{name}", network=network, output=output)
+    return PreviousRawLayer(state, choice, name=f"prev:{name}", network=network, output=output)
 
 
-def _take_new_state(layer: LayerBase, past: PreviousRawLayer) -> None:
+def _take_new_state(layer: LayerBase, past: PreviousRawLayer, choice: RawChoice | None) -> None:
     for key, before in past.state.items():
         if key not in layer.rec_vars_outputs:
             raise ConfigError(
@@ -205,7 +234,10 @@ def _take_new_state(layer: LayerBase, past: PreviousRawLayer) -> None:
                 f"this frame.\n  There is: {', '.join(layer.rec_vars_outputs) or 'nothing'}."
             )
         after = before.copy_template()
-        after.raw_tensor = _with_split_axes(tf.convert_to_tensor(layer.rec_vars_outputs[key]), before)
+        beams = [i for i, dim in enumerate(before.dims) if dim.is_beam_dim()]
+        if choice is not None and beams:
+            after = before.copy_template_replace_dim_tag(beams[0], choice.dim_of(layer))
+        after.raw_tensor = _with_split_axes(tf.convert_to_tensor(layer.rec_vars_outputs[key]), after)
         layer.new_state(key, after)
 
 

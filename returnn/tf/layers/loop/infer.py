@@ -20,6 +20,7 @@ from returnn.tf.layers.loop.frame import Edge, Frame
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
 from returnn.tf.layers.loop.inputs import LoopInputs, template_of_frame
 from returnn.tf.layers.loop.time_step import TimeStep, describe
+from returnn.tf.layers.options.registry import is_choice
 from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -520,7 +521,7 @@ def _target_of_choice(path: str, descriptions: Mapping[str, Any]) -> str | None:
     index = last.removeprefix("out_") if last.startswith("out_") else ""
     for part in outer if index.isdigit() else [*outer, last]:
         desc = desc.get("subnetwork", {}).get(part, {})
-    if desc.get("class") != "choice" or not desc.get("target"):
+    if not is_choice(desc.get("class")) or not desc.get("target"):
         return None
     targets = [desc["target"]] if isinstance(desc["target"], str) else desc["target"]
     return targets[min(int(index or 0), len(targets) - 1)]

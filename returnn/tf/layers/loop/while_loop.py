@@ -203,7 +203,7 @@ def _final_beam(layout: LoopLayout, final: LoopVariables) -> Beam | None:
     if beam is None or final.scores is None:
         return None
     scores = layout.as_outside("scores", final.scores)
-    if beam.choice.length_normalization:
+    if getattr(beam.choice, "length_normalization", False):  # classes of users do without
         scores = _normalize(compiled, scores)
     found = Beam(beam.dim, beam.choice, scores=scores)
     if final.first is not None and layout.beam_before is not None:

@@ -47,6 +47,17 @@ def get_layer_class(name: Any) -> Any:
     return _look_up(name, _layer_classes, "layer class")
 
 
+def is_choice(name: Any) -> bool:
+    """
+    :param name: anything that stands in a net dict
+    :return: whether it is a class, or the name of one, whose layers make hypotheses in a search
+    """
+    if isinstance(name, str):
+        _load_all()
+        name = _layer_classes.get(name)
+    return bool(getattr(name, "makes_hypotheses", False))
+
+
 def get_loss_class(loss: Any) -> Any:
     """
     :param loss: name as in a net dict; or a class, which is returned as it is

@@ -13,6 +13,7 @@ from returnn.tensor.dim import single_step_dim
 from returnn.tf.layers.core.floors.layer_core import target_keys
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.options.registry import is_choice
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
 from returnn.tf.layers.structure.unavailable_data import check_value_of_target
 from returnn.util.errors import ConfigError
@@ -144,7 +145,7 @@ def _choices_in(unit: Mapping[str, Any]) -> list[dict[str, Any]]:
     """:return: options of all choices of the time step, also of those in subnetworks"""
     found: list[dict[str, Any]] = []
     for desc in unit.values():
-        if isinstance(desc, dict) and desc.get("class") == "choice":
+        if isinstance(desc, dict) and is_choice(desc.get("class")):
             found.append(desc)
         elif isinstance(desc, dict) and isinstance(desc.get("subnetwork"), dict):
             found += _choices_in(desc["subnetwork"])

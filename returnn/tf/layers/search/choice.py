@@ -31,6 +31,8 @@ _INPUT_TYPES = ("prob", "log_prob", "logits", "regression")
 class BaseChoiceLayer(LayerBase):
     """Base class of layers that make or end choices."""
 
+    makes_hypotheses = True
+
     def __init__(
         self,
         beam_size: int | None = None,

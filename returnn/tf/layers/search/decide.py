@@ -24,6 +24,7 @@ class DecideLayer(BaseChoiceLayer):
     """
 
     layer_class = "decide"
+    makes_hypotheses = False
 
     def __init__(self, length_normalization: bool = False, **kwargs: Any) -> None:
         """
@@ -89,6 +90,7 @@ class DecideKeepBeamLayer(BaseChoiceLayer):
     """
 
     layer_class = "decide_keep_beam"
+    makes_hypotheses = False
 
     def __init__(self, sources: list[LayerBase], **kwargs: Any) -> None:
         """
@@ -164,6 +166,7 @@ class SplitBatchBeamLayer(BaseChoiceLayer):
     """The hypotheses as an axis of its own, beside the batch: [B, beam_dim, ...]."""
 
     layer_class = "split_batch_beam"
+    makes_hypotheses = False
 
     def __init__(self, beam_dim: Dim | None = None, **kwargs: Any) -> None:
         """

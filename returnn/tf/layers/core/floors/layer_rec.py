@@ -22,6 +22,7 @@ class LayerRec(LayerParams):
     hides_layers: ClassVar[bool] = False  # these are not there for others
     selects_frames: ClassVar[bool] = False  # for all frames at once, the output only has some of them
     restores_frames: ClassVar[bool] = False  # the way back from there
+    makes_hypotheses: ClassVar[bool] = False  # it chooses among labels, in a search
     looks_up_labels: bool = False  # labels of a source are indices into weights
     takes_frames: ClassVar[bool] = False  # in a frame of the loop, it sees that frame of its source alone
     mask_of_frame: Tensor | None = None  # {B}, bool, in a frame: whether layers inside of it compute it. None: always
