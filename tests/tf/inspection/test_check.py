@@ -31,6 +31,7 @@ DECODER = {
     "att": {"class": "generic_attention", "weights": "weights", "base": "base:encoder"},
     "prob": {"class": "softmax", "from": ["s", "att"], "target": "classes", "loss": "ce"},
 }
+KEY_DIM = Dim(None, name="key")
 NETWORK = {
     "encoder": {"class": "rec", "unit": "nativelstm2", "n_out": 8, "from": "data"},
     "keys": {"class": "linear", "activation": None, "n_out": 7, "from": "encoder"},
@@ -581,3 +582,76 @@ def test_no_data_to_train_on():
     report = check_config(Config(given))
     assert report.warnings == ["there is no 'train', the data to train on."]
     assert report.errors == ["config: there is no option 'trian'. Did you mean 'train'?"]
+
+
+SELF_ATTENTION = {
+    "query": {"class": "linear", "activation": None, "n_out": 4, "from": "data"},
+    "key": {"class": "reinterpret_data", "from": "query", "set_dim_tags": {"T": KEY_DIM}},
+    "energy": {"class": "dot", "from": ["query", "key"], "reduce": "F"},
+    "weights": {"class": "softmax_over_spatial", "from": "energy", "axis": "stag:key"},
+    "dropped": {"class": "dropout", "from": "weights", "dropout": 0.1},
+    "att": {"class": "dot", "from": ["dropped", "key"], "reduce": "stag:key"},
+    "output": {"class": "softmax", "from": "att", "target": "classes", "loss": "ce"},
+}
+
+
+@pytest.mark.parametrize(("axis", "reduce"), [("stag:key", "stag:key"), ("T", "stag:key"), ("stag:key", "T")])
+def test_weights_that_are_summed_over_another_dim_than_that_of_their_softmax(axis, reduce):
+    net = copy.deepcopy(SELF_ATTENTION)
+    net["weights"]["axis"], net["att"]["reduce"] = axis, reduce
+    warnings = check_config(Config(options(check_data=False, network=net))).warnings
+    assert len(warnings) == (axis != reduce)
+    if warnings:
+        dims = ("time:data[B]", "key[B]") if axis == "T" else ("key[B]", "time:data[B]")
+        assert warnings[0].startswith(
+            f"layer 'att' (class 'dot'): sums over {dims[1]}, but the weights 'weights' are a"
+        )
+        assert f"softmax over {dims[0]}" in warnings[0]
+
+
+def test_attention_whose_weights_are_summed_over_another_dim():
+    net = copy.deepcopy(SELF_ATTENTION)
+    net["weights"]["axis"] = "T"
+    net["att"] = {"class": "generic_attention", "weights": "dropped", "base": "key"}
+    (warning,) = check_config(Config(options(check_data=False, network=net))).warnings
+    assert warning.startswith("layer 'att' (class 'generic_attention'): sums over key[B]")
+
+
+def test_sums_over_dims_of_which_one_has_another_size_in_each_batch():
+    net = copy.deepcopy(SELF_ATTENTION)
+    net["energy"] = {"class": "dot", "from": ["query", "key"], "red1": "T", "red2": "F", "var1": "F", "var2": "T"}
+    net["weights"]["axis"] = "F"
+    net["att"] = {"class": "reduce", "mode": "mean", "axis": "F", "from": "dropped"}
+    warnings = check_config(Config(options(check_data=False, network=net))).warnings
+    assert any(
+        text.startswith("layer 'energy' (class 'dot'): sums over time:data[B], which has a size of its own in each")
+        and text.endswith("Options: 'red1' and 'red2'.")
+        for text in warnings
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [
+        ("max_len_from('base:encoder') + 1", None),
+        ("max_len_from('encoder')", None),
+        ("(lambda n: [k for k in [n]][0])(max_len_from('encoder'))", None),
+        ("max_len_from('base:encodr')", "there is no layer 'encodr'.\n  Did you mean 'encoder'?"),
+        ("max_len_from('weights')", "There is one inside of 'output': 'output/weights'."),
+        ("maxlen_from('encoder')", "option 'max_seq_len': \"maxlen_from('encoder')\": name 'maxlen_from' is not"),
+        ("max_len_from('encoder'", "was never closed"),
+    ],
+)
+def test_limits_of_a_search(limit, text):
+    config = options(check_data=False)
+    config["network"]["output"]["max_seq_len"] = limit
+    report = check_config(Config(config))
+    assert len(report.errors) == (text is not None)
+    assert not text or text in report.errors[0]
+
+
+def test_a_search_that_knows_the_length_of_what_it_should_find():
+    config = options(check_data=False)
+    config["network"]["output"]["max_seq_len"] = "max_len_from('data:classes')"
+    (warning,) = check_config(Config(config)).warnings
+    assert warning.startswith("layer 'output' (class 'rec'): option 'max_seq_len': 'data:classes' is what the search")

@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.reductions.softmax_over_spatial import other_sum_warning
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -73,6 +74,7 @@ class DotLayer(LayerBase):
         a, b = (self._as_vectors(x, red) for x, red in ((a, self.red1), (b, self.red2)))
         reduce1 = self.dims_of(a, self.red1, option=self.names_of_red[0])
         reduce2 = self.dims_of(b, self.red2, option=self.names_of_red[1])
+        self._look_at_dims(reduce1, reduce2)
         explicit1 = None if self.var1 == "auto" else self.dims_of(a, self.var1, option="var1")
         explicit2 = None if self.var2 == "auto" else self.dims_of(b, self.var2, option="var2")
         b, own = self._with_dims_apart(b, [dim for dim in b.dims if dim in reduce1 and dim not in reduce2])
@@ -89,6 +91,22 @@ class DotLayer(LayerBase):
         if self.debug:
             print(f"{self.where()}: {a}, {b}, reduce {reduce1}, output {out}")
         return out
+
+    def _look_at_dims(self, reduce1: list[Dim], reduce2: list[Dim]) -> None:
+        """Warns of what is hardly meant."""
+        found = map(other_sum_warning, [self, self], self.sources, [reduce1, reduce2])
+        self.warning = next(filter(None, found), None) or self._warning_about_pairs(reduce1, reduce2)
+
+    def _warning_about_pairs(self, reduce1: list[Dim], reduce2: list[Dim]) -> str | None:
+        for pair in zip(reduce1, reduce2, strict=False):
+            static, dynamic = sorted(pair, key=lambda dim: dim.size is None)
+            if static.size is not None and dynamic.size is None:
+                names = " and ".join(dict.fromkeys(map(repr, self.names_of_red)))
+                return (
+                    f"{self.where()}: sums over {dynamic}, which has a size of its own in each batch, together with "
+                    f"{static}, which always has the same one. Options: {names}."
+                )
+        return None
 
     def _as_vectors(self, x: Tensor, reduce: Any) -> Tensor:
         """:return: labels whose dim is summed over as vectors with 1 at the label, so that the sum is a lookup"""

@@ -9,6 +9,7 @@ from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.reductions.softmax_over_spatial import other_sum_warning
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
 
@@ -113,6 +114,7 @@ class GenericAttentionLayer(AttentionBaseLayer):
         base = self.base.output
         if self.time_dim() not in weights.dims:
             raise ConfigError(f"{self.where()}: the weights {weights} do not have the time dim of the base {base}.")
+        self.warning = other_sum_warning(self, self.weights, [self.time_dim()])
         if self.auto_squeeze:
             for dim in [d for d in weights.dims if d.dimension == 1 and not d.is_batch_dim() and not d.is_beam_dim()]:
                 weights = rf.squeeze(weights, axis=dim)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -176,6 +178,49 @@ def evaluate_limit(layer: LayerBase, max_seq_len: Any, via: LayerBase | None) ->
     return rf.cast(limit, "int32")
 
 
+def check_limit(layer: LayerBase, max_seq_len: Any) -> None:
+    """
+    :param layer: a loop whose length is not known before
+    :param max_seq_len: option of this name
+    :raises ConfigError: if the expression names layers that are not there, or is none
+    """
+    if not isinstance(max_seq_len, str):
+        return
+    try:
+        nodes = list(ast.walk(ast.parse(max_seq_len.strip(), mode="eval")))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        known = {"max_len_from", "tf", "self", *own, *dir(builtins)}
+        unknown = [node.id for node in names if node.id not in known]
+        if unknown:
+            raise NameError(f"name {unknown[0]!r} is not defined")
+    except (NameError, SyntaxError) as exc:
+        raise _wrong_limit(layer, max_seq_len, exc) from exc
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "max_len_from":
+            for name in [
+                arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+            ]:
+                _look_at_data(layer, name, _layer_of_limit(layer, name).output)
+
+
+def _look_at_data(layer: LayerBase, name: str, output: Tensor) -> None:
+    is_data = name.removeprefix("base:").startswith("data:")
+    if is_data and not output.available_for_inference:
+        layer.warning = (
+            f"{layer.where()}: option 'max_seq_len': {name!r} is what the search should find. It is told how long that "
+            "is, which is not known where the model is used."
+        )
+
+
+def _wrong_limit(layer: LayerBase, expression: str, exc: Exception) -> ConfigError:
+    return ConfigError(
+        f"{layer.where()}: option 'max_seq_len': {expression!r}: {exc}.\n"
+        "  Possible: a number, or an expression with max_len_from('base:layer')."
+    )
+
+
 def _evaluate_expression(layer: LayerBase, expression: str) -> Any:
 
     def max_len_from(name: str) -> Any:
@@ -187,10 +232,7 @@ def _evaluate_expression(layer: LayerBase, expression: str) -> Any:
     try:
         return eval(expression, {"max_len_from": max_len_from, "tf": tf, "self": layer})
     except (NameError, SyntaxError, TypeError, AttributeError) as exc:
-        raise ConfigError(
-            f"{layer.where()}: option 'max_seq_len': {expression!r}: {exc}.\n"
-            "  Possible: a number, or an expression with max_len_from('base:layer')."
-        ) from exc
+        raise _wrong_limit(layer, expression, exc) from exc
 
 
 def _lengths_of_sequences(layer: LayerBase, time_dim: Dim) -> Any:

@@ -22,7 +22,12 @@ from returnn.tf.layers.loop.compile import CompiledLoop, compile_loop
 from returnn.tf.layers.loop.emit import EmittedLoop, emit
 from returnn.tf.layers.loop.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
 from returnn.tf.layers.loop.inputs import LoopInputs, reverse_frames
-from returnn.tf.layers.rec.frames_of_loop import evaluate_limit, find_targets_of_frames, find_time_dim_without_source
+from returnn.tf.layers.rec.frames_of_loop import (
+    check_limit,
+    evaluate_limit,
+    find_targets_of_frames,
+    find_time_dim_without_source,
+)
 from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.util.errors import ConfigError, nearest_hint
@@ -100,6 +105,8 @@ class LoopRecurrence:
     def _inputs(self, source: Tensor | None, offset: StepOffset | None) -> LoopInputs:
         layer, options = self.layer, self.options
         time_dim, has_known_length = self._time_dim(source)
+        if not has_known_length and options.max_seq_len_via is None:
+            check_limit(layer, options.max_seq_len)
         if options.backward and not has_known_length:
             raise ConfigError(
                 f"{layer.where()}: direction -1: the loop has to know its length, but a layer 'end' decides about it."

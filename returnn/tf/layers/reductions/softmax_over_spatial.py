@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.copy import DropoutLayer
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.option_values import number_of
 from returnn.tf.layers.core.sources import _ConcatInputLayer
@@ -50,6 +52,7 @@ class SoftmaxOverSpatialLayer(_ConcatInputLayer):
         self.window_start = window_start
         self.window_size = window_size
         self.use_time_mask = use_time_mask is not False
+        self.normalized_dim: Dim | None = None
         self.log_space = log_space
         if window_size is not None and window_start is None:
             raise ConfigError(f"{self.where()}: the option 'window_size' needs the option 'window_start'.")
@@ -57,6 +60,7 @@ class SoftmaxOverSpatialLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: the same dims"""
         axis = self.dim_of(source, "T" if self.axis is None else self.axis, option="axis")
+        self.normalized_dim = axis
         if axis.size == 1:
             self.warning = f"{self.where()}: a softmax over a single entry is always 1. Option 'axis' is {axis}."
         if self.energy_factor is not None:
@@ -66,6 +70,25 @@ class SoftmaxOverSpatialLayer(_ConcatInputLayer):
             source = rf.where(is_left_in, source, -float("inf"), allow_broadcast_all_sources=True)
         softmax = rf.log_softmax if self.log_space else rf.softmax
         return softmax(source, axis=axis, use_mask=self.use_time_mask)
+
+
+def other_sum_warning(layer: LayerBase, weights: LayerBase, reduce: Sequence[Dim]) -> str | None:
+    """
+    :param layer: which sums over `reduce`
+    :param weights: one of its factors
+    :param reduce: dims of the weights
+    :return: for people, if these are attention weights whose sum over another dim is 1
+    """
+    source = weights
+    while isinstance(source, DropoutLayer) and len(source.sources) == 1:
+        source = source.sources[0]
+    dim = source.normalized_dim if isinstance(source, SoftmaxOverSpatialLayer) else None
+    if dim is None or dim.size == 1 or dim in reduce or dim not in weights.output.dims:
+        return None
+    return (
+        f"{layer.where()}: sums over {', '.join(map(str, reduce))}, but the weights {source.name!r} are a softmax over "
+        f"{dim}, so the ones in a sum are not 1 together. Options: 'axis' of {source.name!r}, or the dims of the sum."
+    )
 
 
 def mask_of_window(
