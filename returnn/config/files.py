@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
 from returnn.util.errors import ConfigError, UserError
+from returnn.util.files.file_kind import is_checkpoint, kind_of_binary
 from returnn.util.files.json_text import load_json
 from returnn.util.files.near_files import hint_for_missing_file
 from returnn.util.python.attribute_hints import attribute_hint
@@ -59,6 +60,11 @@ def type_of_content(filename: str, content: str) -> FileType:
 
 
 def _read_file(filename: str) -> str:
+    if is_checkpoint(filename):
+        raise ConfigError(
+            f"config {filename!r}: is a checkpoint.\n"
+            "  The config that it was trained with is needed, and loads the last epoch, or that of `++load_epoch`."
+        )
     try:
         with open(filename, encoding="utf8") as file:
             return file.read()
@@ -66,7 +72,10 @@ def _read_file(filename: str) -> str:
         near = hint_for_missing_file(filename, is_wanted=_may_be_config)
         raise ConfigError(f"config {filename!r}: {exc.strerror}.{near}") from exc
     except UnicodeDecodeError as exc:
-        raise ConfigError(f"config {filename!r}: is not UTF-8, see byte {exc.start}.") from exc
+        with open(filename, "rb") as binary_file:
+            kind = kind_of_binary(binary_file.read(1024))
+        what = f"is {kind}" if kind else f"is not UTF-8, see byte {exc.start}"
+        raise ConfigError(f"config {filename!r}: {what}.") from exc
 
 
 def _may_be_config(name: str) -> bool:

@@ -51,9 +51,9 @@ def read_hypotheses(filename: str) -> dict[str, HypothesesPerLayer]:
     try:
         if not text.startswith("{"):
             return {tag: rest for tag, _, rest in (line.partition(" ") for line in text.splitlines())}
-        if text.startswith("{\n"):
-            return dict(ast.literal_eval(text))
-        return {entry["seq_tag"]: _from_json(entry["hyps"]) for entry in map(json.loads, text.splitlines())}
+        if text.startswith('{"seq_tag"'):
+            return {entry["seq_tag"]: _from_json(entry["hyps"]) for entry in map(json.loads, text.splitlines())}
+        return dict(ast.literal_eval(text))
     except (ValueError, SyntaxError, KeyError, TypeError) as exc:
         raise UserError(f"{filename!r} has no hypotheses: {type(exc).__name__}: {exc}.") from exc
 

@@ -9,8 +9,12 @@ from returnn.util.errors import UserError
 from returnn.util.files.text_file import read_text
 from returnn.util.texts.counted import counted
 from returnn.util.texts.text_scores import without_end
+from returnn.util.texts.word_errors import word_errors
 
 Texts = dict[str, str]
+
+_FEWEST_TO_COMPARE, _MOST_TO_COMPARE = 10, 200  # sequences
+_SAME = 0.98  # of the number of errors
 
 
 def read_pair(
@@ -33,9 +37,9 @@ def read_pair(
     if found is None:
         lines = _lines(hyps)
         names = list(wanted) if wanted is not None else [f"line {i + 1}" for i in range(len(lines))]
-        found = _by_line(lines, names, hyps)
+        found = _by_line(lines, names, hyps, other="references" if given is not None else str(refs))
     if wanted is None:
-        wanted = _by_line(_lines(str(refs)), list(found), str(refs))
+        wanted = _by_line(_lines(str(refs)), list(found), str(refs), other=hyps)
     found, wanted = (without_end(texts, end) for texts in (found, wanted))
     return tuple({tag: words_of(text) for tag, text in texts.items()} for texts in (found, wanted))  # type: ignore[return-value]
 
@@ -61,6 +65,28 @@ def hint_of_tags(hyps: Mapping[str, str], refs: Mapping[str, str]) -> str | None
     )
 
 
+def hint_of_other_data(hyps: Mapping[str, str], refs: Mapping[str, str]) -> str | None:
+    """
+    :param hyps: texts, as they are compared
+    :param refs: the same with references
+    :return: what may be wrong if the hypotheses fit to the references of others as well; None if they do not
+    """
+    tags = [tag for tag in hyps if tag in refs][:_MOST_TO_COMPARE]
+    own, *of_others = (
+        sum(
+            word_errors(hyps[tag].split(), refs[other].split()).num_errors
+            for tag, other in zip(tags, others, strict=True)
+        )
+        for others in ([*tags[i:], *tags[:i]] for i in range(4))
+    )
+    if len(tags) < _FEWEST_TO_COMPARE or own < _SAME * min(of_others) or not own:
+        return None
+    return (
+        "the hypotheses fit to their references no better than to those of the next sequences.\n"
+        "  Are both of the same data, in the same order? Otherwise, the model has learned nothing of its input."
+    )
+
+
 def _with_tags(filename: str, *, tagged: bool = False) -> Texts | None:
     """:return: None if it has lines of text, without tags"""
     if not read_text(filename).startswith("{") and not tagged:
@@ -72,10 +98,13 @@ def _lines(filename: str) -> list[str]:
     return read_text(filename).splitlines()
 
 
-def _by_line(lines: list[str], names: list[str], filename: str) -> Texts:
+def _by_line(lines: list[str], names: list[str], filename: str, *, other: str) -> Texts:
     if len(lines) != len(names):
+        what = "There are" if other == "references" else f"{other!r} has"
+        number = counted(len(names), "reference" if other == "references" else "sequence")
         raise UserError(
-            f"{filename!r} has {counted(len(lines), 'line')}, but {counted(len(names), 'sequence')} are to be compared."
+            f"{filename!r} has {counted(len(lines), 'line')}, and a line is a sequence. {what} {number}.\n"
+            "  Are both of the same data? A hypothesis without words is an empty line."
         )
     return dict(zip(names, lines, strict=True))
 

@@ -240,6 +240,16 @@ def test_missing_file_and_wrong_encoding(tmp_path):
         Config().load_file(tmp_path / "latin1")
 
 
+def test_a_checkpoint_is_no_config(tmp_path):
+    (tmp_path / "net.001.index").write_bytes(b"\0\xff")
+    for name in ("net.001.index", "net.001"):
+        with pytest.raises(ConfigError, match=r"net\.001.*': is a checkpoint\.\n  The config that it was"):
+            Config().load_file(str(tmp_path / name))
+    (tmp_path / "data").write_bytes(b"PK\x03\x04\xff")
+    with pytest.raises(ConfigError, match="data': is a zip archive"):
+        Config().load_file(str(tmp_path / "data"))
+
+
 def test_no_network():
     with pytest.raises(ConfigError, match=r"option 'network': a dict of layers is needed, but it is not set\."):
         network_json_from_config(Config())

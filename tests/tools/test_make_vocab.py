@@ -143,3 +143,8 @@ def test_each_merge_is_the_most_frequent_pair(counts, num_merges):
                 pairs[other] += counts[word]
         assert pairs[pair] == max(pairs.values()) >= 2
         words = {word: merged(symbols, pair) for word, symbols in words.items()}
+
+
+def test_a_data_set_is_no_text(tool, tmp_path):
+    err = tool("make-vocab", "words", tmp_path / "out", "--text", tmp_path / "train.zip")[2]
+    assert "train.zip' is a data set, which is given with '--dataset'." in err

@@ -48,7 +48,8 @@ def test_another_number_of_lines(tool, files):
     (files / "refs.txt").write_text("a\n")
     status, _, err = tool("score", files / "hyps.txt", files / "refs.txt")
     assert status == 1
-    assert "has 1 line, but 2 sequences are to be compared" in err
+    assert "refs.txt' has 1 line, and a line is a sequence. '" in err
+    assert "hyps.txt' has 2 sequences.\n  Are both of the same data?" in err
 
 
 def test_references_are_needed(tool, files):
@@ -90,3 +91,39 @@ def test_misspelt_option_says_what_may_be_meant(tool, files, capsys):
         with pytest.raises(SystemExit):
             tool("score", files / "hyps.txt", files / "refs.txt", option, "bleu")
         assert capsys.readouterr().err.startswith(said)
+
+
+def test_tags_of_other_data(tool, files):
+    (files / "refs.py").write_text("{\n'dev-1': 'x',\n'dev-2': 'y',\n}\n")
+    err = tool("score", files / "hyps.py", files / "refs.py")[2]
+    assert (
+        "there is no reference for 'one'; there are 2 references, such as for 'dev-1'. Are both of the same data?"
+        in err
+    )
+
+
+@pytest.mark.parametrize("order", ["same", "other"])
+def test_hypotheses_that_fit_to_no_reference(order, tool, tmp_path):
+    lines = [f"word{i} and word{i * 7} of {i}\n" for i in range(20)]
+    (tmp_path / "refs.txt").write_text("".join(lines))
+    (tmp_path / "hyps.txt").write_text(
+        "".join(lines if order == "same" else lines[10:] + lines[:10]).replace("and", "")
+    )
+    err = tool("score", tmp_path / "hyps.txt", tmp_path / "refs.txt")[2]
+    assert ("fit to their references no better than to those of the next sequences" in err) == (order == "other")
+
+
+def test_a_config_in_place_of_hypotheses(tool, files):
+    (files / "my.config").write_text("#!rnn.py\n")
+    assert (
+        "my.config' is a config, but hypotheses are required"
+        in tool("score", files / "my.config", files / "refs.txt")[2]
+    )
+
+
+@pytest.mark.parametrize("text", ['{"one": "a bc d", "two": "x"}', "{'one': 'a bc d', 'two': 'x'}"])
+def test_a_dict_of_texts_in_one_line(text, tool, files):
+    (files / "own.json").write_text(text)
+    status, out, _ = tool("score", files / "own.json", files / "refs.py")
+    assert status == 0
+    assert "WER 25.00%" in out

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from returnn.util.errors import UserError
+from returnn.util.files.file_kind import kind_of_binary
 from returnn.util.files.near_files import hint_for_missing_file
 
 
@@ -93,7 +94,11 @@ def broken_file_error(filename: str, exc: Exception) -> UserError:
 
 
 def not_utf8_error(filename: str, line_nr: int, exc: UnicodeDecodeError) -> UserError:
-    """:return: says where the first wrong byte is"""
+    """:return: says what kind of file it is, or else where the first wrong byte is"""
+    with open_maybe_gzip(filename) as file:
+        kind = kind_of_binary(file.read(1024))
+    if kind:
+        return UserError(f"File {filename!r} is no text, but {kind}.")
     near = bytes(exc.object[max(exc.start - 20, 0) : exc.start + 20])
     return UserError(
         f"File {filename!r}, line {line_nr}: not UTF-8, byte 0x{exc.object[exc.start]:02x} in {near!r}.\n"

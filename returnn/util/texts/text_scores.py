@@ -37,7 +37,8 @@ def score_lines(
     """
     unknown = next((tag for tag in hypotheses if tag not in references), None)
     if unknown is not None:
-        raise UserError(f"there is no reference for {unknown!r}; {there_are(len(references), 'reference')}.")
+        example = f", such as for {next(iter(references))!r}. Are both of the same data?" if references else "."
+        raise UserError(f"there is no reference for {unknown!r}; {there_are(len(references), 'reference')}{example}")
     if not hypotheses:
         raise UserError("there is no hypothesis.")
     for tag, text in hypotheses.items() if per_seq or with_alignment else ():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.engine.hypothesis_files import words_of
-from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
+from returnn.tools.command_line import add_config, add_dataset, init_config, is_dataset, open_dataset
 from returnn.tools.dataset_dump import Selection
 from returnn.tools.seq_texts import seq_texts
 from returnn.tools.vocab_training import END, KINDS
@@ -38,6 +38,9 @@ def main(args: argparse.Namespace) -> None:
     """Does the work."""
     if bool(args.text) == bool(args.dataset):
         raise UserError("one of the options '--text' and '--dataset' is required, for the texts.")
+    data = next((file for file in args.text or () if is_dataset(file)), None)
+    if data is not None:
+        raise UserError(f"option '--text': {data!r} is a data set, which is given with '--dataset'.")
     options = KINDS[args.kind](_texts(args), args.output, args.size)
     num_labels = Vocabulary.create_vocab(**options).num_labels
     print(f'"vocab": {options}  # {counted(num_labels, "label", ",")}')

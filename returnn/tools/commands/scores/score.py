@@ -5,7 +5,7 @@ import sys
 
 from returnn.tools.command_line import add_config, add_dataset, init_config, is_config, is_dataset, open_dataset
 from returnn.tools.seq_texts import key_of_texts, references_of
-from returnn.tools.text_files import hint_of_tags, read_pair
+from returnn.tools.text_files import hint_of_other_data, hint_of_tags, read_pair
 from returnn.util.errors import UserError
 from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.text_scores import METRICS, check_metrics, score_lines
@@ -42,10 +42,16 @@ def main(args: argparse.Namespace) -> None:
         print(f"WARNING: {hint}", file=sys.stderr)
     for line in score_lines(hyps, refs, args.metric, per_seq=args.per_seq, with_alignment=args.alignment):
         print(line)
+    if hint := hint_of_other_data(hyps, refs):
+        print(f"WARNING: {hint}", file=sys.stderr)
 
 
 def _sort_out_references(args: argparse.Namespace) -> None:
     """What stands in place of the file with references can be a data set, or its config."""
+    if is_config(args.hyps):
+        raise UserError(
+            f"{args.hyps!r} is a config, but hypotheses are required: a file that `++task search` has written."
+        )
     if args.refs and not args.dataset and is_dataset(args.refs):
         args.refs, args.dataset = None, args.refs
     elif args.refs and not args.config and is_config(args.refs):
