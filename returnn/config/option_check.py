@@ -25,6 +25,7 @@ from returnn.config.backend_options import fits_backend, wrong_backend_text
 from returnn.config.config import Config
 from returnn.config.files import ConfigSource
 from returnn.config.options import OPTIONS
+from returnn.config.other_names import OTHER_NAMES
 from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import log
 from returnn.util.errors import ConfigError
@@ -101,6 +102,7 @@ def inspect_options(config: Config) -> OptionReport:
     for name in config.command_line_options.intersection(own).difference(misspelt):
         nearest = _maybe_meant(name)  # nobody carries options of old versions there, and it would change nothing
         misspelt.update({} if nearest is None else {name: nearest})
+    misspelt = {name: OTHER_NAMES.get(name.lower(), known) for name, known in misspelt.items()}
     return OptionReport(
         misspelt,
         wrong=[*map(_part_text, parts), *_wrong_values(config, names, used)],
@@ -261,7 +263,9 @@ def _nearest_option(name: str) -> str | None:
 
 
 def _maybe_meant(name: str) -> str | None:
-    """:return: the nearest option, also where it is less near"""
+    """:return: the option that has this name elsewhere, or the nearest one, also where it is less near"""
+    if name.lower() in OTHER_NAMES:
+        return OTHER_NAMES[name.lower()]
     nearest = difflib.get_close_matches(name.lower(), _by_lower_case(), n=1, cutoff=_MAYBE_SIMILAR)
     return _nearest_option(name) or (_by_lower_case()[nearest[0]] if nearest else None)
 

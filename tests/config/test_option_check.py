@@ -10,6 +10,7 @@ import returnn
 from returnn.config import Config
 from returnn.config.option_check import check_is_config, check_options, inspect_options, unread_text, warnings_about
 from returnn.config.options import OPTIONS
+from returnn.config.other_names import OTHER_NAMES
 from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, NEEDLESS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import wrap_log_streams
 from returnn.util.errors import ConfigError
@@ -44,13 +45,30 @@ def test_misspelt_option_of_the_command_line():
         check_options(config)
 
 
-@pytest.mark.parametrize(("name", "known"), [("tsk", "task"), ("bach_sz", "batch_size"), ("traindata", None)])
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("lr", "learning_rate"),
+        ("seed", "random_seed"),
+        ("gpu", "device"),
+        ("tsk", "task"),
+        ("bach_sz", "batch_size"),
+        ("traindata", None),
+    ],
+)
 def test_what_is_less_like_an_option_is_an_error_on_the_command_line_alone(name, known):
     """There, it changes nothing: with `++tsk check`, a training would begin. Configs carry names of old versions."""
     config = Config()
     config.parse_cmd_args([f"++{name}", "check"])
     assert inspect_options(config).misspelt.get(name) == known
     assert inspect_options(Config({name: "check"})).misspelt == {}
+
+
+def test_names_of_other_toolkits():
+    assert set(OTHER_NAMES.values()) <= KNOWN_OPTIONS
+    assert not set(OTHER_NAMES) & KNOWN_OPTIONS
+    assert inspect_options(Config({"epochs": 5})).misspelt == {"epochs": "num_epochs"}  # not 'epoch', which is near
+    assert unread_text(["lr", "valid"]).endswith(": lr (is it 'learning_rate'?), valid (is it 'dev'?)")
 
 
 def test_part_of_an_option_on_the_command_line_is_an_error():
