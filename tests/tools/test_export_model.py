@@ -223,6 +223,11 @@ def test_what_cannot_be_exported(tool, model, tmp_path):
     )
     none = tool("export_model", model, tmp_path / "a", "--verbosity", 1, "++model", tmp_path / "none")[2]
     assert none == "error: option '--checkpoint' is required, as the config has no model yet.\n"
+    error = tool("export_model", model, tmp_path / "a", "--verbosity", 1, "--epoch", 7)[2]
+    assert error.startswith("error: there is no model of epoch 7.\n")
+    assert error.endswith("net' has: 1.\n")
+    both = tool("export_model", model, tmp_path / "a", "--epoch", 1, "--checkpoint", "net")[2]
+    assert both == "error: give either the option '--epoch' or '--checkpoint'.\n"
 
 
 @pytest.mark.parametrize("in_loop", [False, True])

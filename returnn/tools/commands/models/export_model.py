@@ -20,6 +20,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_config(parser, "config", help="file of a config")
     parser.add_argument("output", help="the new file or folder; by its suffix: .pb, .tflite, or none for a SavedModel")
     parser.add_argument("--checkpoint", help="with the parameters. Default: the newest one, or 'load_epoch'")
+    parser.add_argument("--epoch", type=int, help="of the model, in place of a checkpoint")
     parser.add_argument("--format", help=f"in place of the suffix: {_formats()}")
     parser.add_argument("--search", type=int, default=0, choices=(0, 1), help="1: with beam search")
     parser.add_argument("--verbosity", type=int, default=4, help="of the log, 1 to 5")
@@ -38,6 +39,10 @@ def main(args: argparse.Namespace) -> None:
             "the model is one of PyTorch (option 'backend'), of which 'returnn tool torch-export-to-onnx' makes ONNX.\n"
             f"  Those of TensorFlow become {_formats()}."
         )
+    if args.epoch is not None:
+        if args.checkpoint:
+            raise UserError("give either the option '--epoch' or '--checkpoint'.")
+        config.set("load_epoch", args.epoch)
     epoch, newest = model_of_task(config)
     checkpoint = args.checkpoint or newest
     if checkpoint is None:
