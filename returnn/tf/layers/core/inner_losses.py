@@ -1,11 +1,15 @@
 """
 Losses and regularization of what is inside of a layer, where they can only be handed out as values: of the two layers
 of a "cond", which count if the layer is computed; of a loop in a loop, which count in each frame of that.
+
+In a loop, the values of all frames are kept, and added up behind it. Where such a layer is inside of another one, as a
+"cond" in a "cond", the values of a frame are handed to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +20,7 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.tf.layers.core.losses_of_frames import (
     PARTS,
+    LossOfFrame,
     behind,
     check_number,
     losses_of_sequences,
@@ -47,16 +52,33 @@ class InnerLosses:
         self.batch = batch
         self._num = {key: num_losses(desc) for key, desc in options.items()}
         self._regularized = [key for key, desc in options.items() if _is_regularized(desc, _REGULARIZATION)]
-        self._has_condition = any(map(_has_condition_with_losses, options.values()))
         self._output_is_regularized = any(_is_regularized(desc, _REGULARIZATION[1:]) for desc in options.values())
         self._holders: dict[str, list[LossHolder]] = {}
         self._values: dict[str, list[dict[str, Any]]] = {}  # raw scalars, of each loss
+        self._values_of_frame: Mapping[str, Tensor] = {}  # by name, for a layer around
         self._constraints: list[Any] = []  # raw scalars
 
     @property
     def has_any(self) -> bool:
         """Whether there may be losses or regularization."""
         return bool(self._regularized) or any(self._num.values())
+
+    @contextlib.contextmanager
+    def collecting(self, layer: LayerBase) -> Iterator[None]:
+        """
+        While layers inside are made: they hand their losses to this one.
+
+        :param layer: which the losses are inside of
+        """
+        frame = None if self.batch is None else layer.network.step.innermost_frame()
+        if frame is None or not self.has_any:
+            yield
+            return
+        frame.take_losses_of.append(frame.path_of(layer.get_absolute_name()))
+        try:
+            yield
+        finally:
+            frame.take_losses_of.pop()
 
     def declare(self, layer: LayerBase, output: Tensor) -> None:
         """
@@ -72,11 +94,6 @@ class InnerLosses:
             raise ConfigError(
                 f"{layer.where()}: layers inside of it cannot have 'darc1' or 'spatial_smoothing' in a loop, as these\n"
                 "  are about all frames of a layer, which are not kept. 'L2' and losses are possible."
-            )
-        if self._has_condition:
-            raise ConfigError(
-                f"{layer.where()}: in a loop, a 'cond' inside of it cannot have losses or 'L2'.\n"
-                "  Give it one condition for both, or move the loss behind it."
             )
         assert self.batch is not None
         parts = {key: templates_of_frame(num, self.batch) for key, num in self._num.items()}
@@ -97,10 +114,19 @@ class InnerLosses:
         elif self._is_kept(layer, output):
             for name, value in values.items():
                 layer.keep_for_after_loop(name, value)
+        elif self._is_inside(layer):
+            self._values_of_frame = values
+            self._constraints = [values[key].raw_tensor for key in self._regularized]
 
     def _is_kept(self, layer: LayerBase, output: Tensor) -> bool:
         """:return: whether it is a frame of a loop, and no target would be compared with hypotheses of a search"""
-        return self.batch is not None and not layer.network.beams.has_hypotheses(output)
+        is_of_frame = self.batch is not None and not layer.network.beams.has_hypotheses(output)
+        return is_of_frame and not self._is_inside(layer)
+
+    def _is_inside(self, layer: LayerBase) -> bool:
+        """:return: whether it is made inside of another layer, which takes the losses of a frame"""
+        frame = layer.network.step.innermost_frame()
+        return frame is not None and frame.has_losses_taken(frame.path_of(layer.get_absolute_name()))
 
     def computed(
         self, key: str, layer: LayerBase, losses: Callable[[], Sequence[LossHolder]], constraints: Callable[[], Any]
@@ -131,18 +157,21 @@ class InnerLosses:
             self._values[key] = [{**parts, "norm_factor": parts["frames"]} for parts in raw]
         self._constraints = [values[key].raw_tensor for key in self._regularized]
 
-    def set_frames(self, frames: Mapping[str, Tensor], time_dim: Dim) -> None:
+    def set_frames(self, frames: Mapping[str, Tensor], time_dim: Dim) -> dict[str, Tensor]:
         """
         Takes what was handed out in all frames of a loop. Parameters count once, if they are used in some.
 
         :param frames: {time_dim, batch} or {time_dim}, by name
         :param time_dim: of the loop
+        :return: those which are something else
         """
+        others = dict(frames)
         for key, num in self._num.items():
-            parts = [{part: frames[f"{key} {i} {part}"] for part in PARTS} for i in range(num)]
+            parts = [{part: others.pop(f"{key} {i} {part}") for part in PARTS} for i in range(num)]
             self._values[key] = [sum_of_frames(x, time_dim) for x in parts]
-        in_some = [rf.reduce_max(frames[key], axis=time_dim, use_mask=False) for key in self._regularized]
+        in_some = [rf.reduce_max(others.pop(key), axis=time_dim, use_mask=False) for key in self._regularized]
         self._constraints = [value.raw_tensor for value in in_some]
+        return others
 
     def constraints(self) -> Any:
         """:return: raw scalar"""
@@ -156,8 +185,12 @@ class InnerLosses:
         """
         found: dict[str, LossHolder] = {}
         for key, holders in self._holders.items():
-            for inner, values in zip(holders, self._values[key], strict=False):
-                holder = behind(layer, inner, values)
+            for i, inner in enumerate(holders):
+                if self._values_of_frame:
+                    parts = {part: self._values_of_frame[f"{key} {i} {part}"] for part in PARTS}
+                    holder: LossHolder = LossOfFrame(layer, inner, parts)
+                else:
+                    holder = behind(layer, inner, self._values[key][i])
                 same = found.get(holder.name)
                 found[holder.name] = holder if same is None else _sum_of(layer, same, holder)
         if found and reduce_func is not None:
@@ -186,6 +219,8 @@ def _sum_of(layer: LayerBase, a: LossHolder, b: LossHolder) -> LossHolder:
     """:return: both as one. Outside of loops, one of them is zero"""
     if (a.loss.scale, a.loss.use_normalized_loss) != (b.loss.scale, b.loss.use_normalized_loss):
         raise ConfigError(f"{layer.where()}: the losses {a.name!r} of both layers need the same 'scale' and norm.")
+    if isinstance(a, LossOfFrame) and isinstance(b, LossOfFrame):
+        return LossOfFrame(layer, a, {part: x + b.parts[part] for part, x in a.parts.items()})
     pairs = [(x.get_loss_value(), x.get_error_value()) for x in (a, b)]
     value, error = [x if y is None else y if x is None else x + y for x, y in zip(*pairs, strict=True)]
     num_frames = sum(tf.math.divide_no_nan(1.0, x.get_norm_factor()) for x in (a, b))
@@ -205,14 +240,6 @@ def _sum_of(layer: LayerBase, a: LossHolder, b: LossHolder) -> LossHolder:
 def _scalar(value: Any) -> Tensor:
     raw = tf.cast(0.0 if value is None else value, tf.float32)
     return Tensor("loss", dims=(), dtype="float32", raw_tensor=raw)
-
-
-def _has_condition_with_losses(desc: Any) -> bool:
-    if not isinstance(desc, Mapping):
-        return False
-    if desc.get("class") == "cond" and (num_losses(desc) or _is_regularized(desc, _REGULARIZATION)):
-        return True
-    return any(map(_has_condition_with_losses, desc.values()))
 
 
 def _is_regularized(desc: Any, options: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.core.network_protocol import Network
@@ -171,6 +171,10 @@ class LossHolder:
     def _per_seq(self, what: str) -> Any:
         holder = self.with_reduce(lambda raw: self.loss.reduce_to_batch(raw, normalize=True))
         return holder._values[what]
+
+    def num_frames_of_sequences(self, batch: Dim) -> Any:
+        """:return: raw (B,) or scalar: the number of frames of each sequence that it is about"""
+        return self.loss.num_frames_of_sequences(batch)
 
     def with_reduce(self, reduce_func: Callable[[Any], Any]) -> LossHolder:
         """:return: the same loss, where this function sums up the frames"""

@@ -8,7 +8,7 @@ are added up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -56,6 +56,37 @@ def templates_of_frame(num: int, batch: Dim) -> list[dict[str, Tensor]]:
     return [{part: Tensor(part, [batch], "float32") for part in PARTS} for _ in range(num)]
 
 
+class LossOfFrame(LossHolder):
+    """A loss of a frame of a loop, of which the sums for each sequence are known already."""
+
+    def __init__(self, layer: LayerTargets, inner: LossHolder, parts: Mapping[str, Tensor]) -> None:
+        """
+        :param layer: which the loss is inside of
+        :param inner: the loss as it is inside
+        :param parts: [batch] each, see `values_of_frame`
+        """
+        has_value, has_error = inner.get_loss_value() is not None, inner.get_error_value() is not None
+        super().__init__(
+            name=inner.name,
+            loss=inner.loss,
+            layer_output=layer.output,
+            layer=layer,
+            network=layer.network,
+            loss_value=parts["value"].raw_tensor if has_value else None,
+            error_value=parts["error"].raw_tensor if has_error else None,
+            only_on_eval=inner.get_only_on_eval(),
+        )
+        self.parts = parts
+
+    def with_reduce(self, reduce_func: Callable[[Any], Any]) -> LossHolder:
+        """:return: itself: it is summed up already"""
+        return self
+
+    def num_frames_of_sequences(self, batch: Dim) -> Any:
+        """:return: raw (B,)"""
+        return self.parts["frames"].copy_compatible_to_dims_raw([batch])
+
+
 def losses_of_sequences(losses: Sequence[LossHolder]) -> list[LossHolder]:
     """:return: the same losses, whose value is the sum of each sequence: raw (B,)"""
     return [holder.with_reduce(holder.loss.sum_of_sequences) for holder in losses]
@@ -78,7 +109,7 @@ def _parts(holder: LossHolder, batch: Dim) -> dict[str, Tensor]:
     return {
         "value": _of_sequences(value, batch),
         "error": _of_sequences(error, batch),
-        "frames": _of_sequences(holder.loss.num_frames_of_sequences(batch), batch),
+        "frames": _of_sequences(holder.num_frames_of_sequences(batch), batch),
     }
 
 

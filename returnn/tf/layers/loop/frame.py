@@ -49,6 +49,7 @@ class Frame:
         self._stack: list[str] = []  # the last one is who uses others
         self._under_construction: list[str] = []
         self.has_undefined = False  # not all that was asked for is known for sure
+        self.take_losses_of: list[str] = []  # paths of layers being made, which take the losses of what is in them
         self.num_guesses = 0  # above 0: what is being made is only there to see what an earlier frame may look like
 
     def prev_layer(self, path: str) -> LayerBase:
@@ -152,6 +153,10 @@ class Frame:
         if path == "data" or path.startswith("data:"):
             return Edge("data", path.partition(":")[2] or "source")
         return Edge("same", path)
+
+    def has_losses_taken(self, path: str | None) -> bool:
+        """:return: whether the layer is being made inside of another one, which takes its losses"""
+        return path is not None and any(path == outer or path.startswith(f"{outer}/") for outer in self.take_losses_of)
 
     def note_layer(self, path: str, layer: Any) -> None:
         """Notes that a layer was made."""

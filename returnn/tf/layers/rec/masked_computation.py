@@ -21,6 +21,8 @@ from returnn.tf.layers.values.constant import zeros_like_template
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
+_MASKED_OUTPUT = "masked output"
+
 
 class MaskedComputationLayer(LayerBase):
     """
@@ -34,6 +36,7 @@ class MaskedComputationLayer(LayerBase):
     recurrent = True
     is_one_block = True
     selects_frames = True
+    states_as_unit = (_MASKED_OUTPUT,)
     options_on_zeros: ClassVar[dict[str, Any]] = {"mask": None}
 
     def __init__(
@@ -198,23 +201,24 @@ class MaskedComputationLayer(LayerBase):
         """:return: output of the other layer where the mask is true, otherwise of the last frame where it was"""
         source = rf.expand_to(source, mask.dims)  # each has its own state
         self.mask_of_frame = mask
-        output = self._computed(self._valid_labels(source, mask), None)
+        losses = InnerLosses({"unit": self.unit}, self.batch_of_frame())
+        with losses.collecting(self):
+            output = self._computed(self._valid_labels(source, mask), None)
         for layer in (self.inner_layer, *self._layers_inside()):
             self._keep_where_masked(layer)
         self.state_templates.update(self.inner_layer.state_templates)
         self.new_states.update(self.inner_layer.new_states)
         self.output_before_activation = None
-        before = self.previous_state("masked output", output.copy_template(), initial=InitialOutput())
+        before = self.previous_state(_MASKED_OUTPUT, output.copy_template(), initial=InitialOutput())
         out = self._chosen(output, before)
-        self.new_state("masked output", out)
-        self._hand_out_losses(out, mask)
+        self.new_state(_MASKED_OUTPUT, out)
+        self._hand_out_losses(losses, out, mask)
         return out
 
-    def _hand_out_losses(self, output: Tensor, mask: Tensor) -> None:
+    def _hand_out_losses(self, losses: InnerLosses, output: Tensor, mask: Tensor) -> None:
         """The losses of the other layer count in frames where the mask is true."""
-        inner, losses = self.inner_layer, InnerLosses({"unit": self.unit}, self.batch_of_frame())
-        does_so_itself = any(isinstance(state.initial, ForAfterLoop) for state in inner.state_templates.values())
-        if does_so_itself or not losses.has_any or self.network.beams.has_hypotheses(output):
+        inner = self.inner_layer
+        if not losses.has_any or losses.batch is None or self.network.beams.has_hypotheses(output):
             return
         more = [str(dim) for dim in mask.dims if dim != losses.batch]
         if more:
@@ -272,10 +276,10 @@ class MaskedComputationLayer(LayerBase):
     def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
         """See `LayerBase.after_loop`."""
         super().after_loop(frames, time_dim)
-        if self._losses is None:
+        if self._losses is not None:
+            frames = self._losses.set_frames(frames, time_dim)
+        if frames:
             self.inner_layer.after_loop(frames, time_dim)
-        else:
-            self._losses.set_frames(frames, time_dim)
 
     def losses_after_loop(self) -> list[Any]:
         """:return: those of the other layer, or inside of it"""
@@ -322,11 +326,14 @@ class MaskedComputationLayer(LayerBase):
     def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
         """:return: its own loss, and those of the other layer"""
         losses = super().get_losses_initialized(reduce_func=reduce_func)
+        if self._losses is not None:
+            return [*losses, *self._losses.holders(self, reduce_func)]
         return [*losses, *self.inner_layer.get_losses_initialized(reduce_func=reduce_func)]
 
     def get_constraints_value(self) -> Any:
         """:return: raw scalar, for this layer and the other one"""
-        return super().get_constraints_value() + self.inner_layer.get_constraints_value()
+        inner = self.inner_layer.get_constraints_value() if self._losses is None else self._losses.constraints()
+        return super().get_constraints_value() + inner
 
     @property
     def params(self) -> dict[str, Any]:

@@ -94,7 +94,8 @@ class CondLayer(NoSourcesLayer):
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: output of one of both"""
         if rf.get_selected_backend() == "template":
-            output = self._template(lambda layer: layer.output)
+            with self._losses.collecting(self):
+                output = self._template(lambda layer: layer.output)
             self._states.declare()
             self._losses.declare(self, output)
             return output
@@ -107,7 +108,8 @@ class CondLayer(NoSourcesLayer):
                 values = self._losses.computed(key, layer, layer.get_losses_initialized, layer.get_constraints_value)
             return values, self._states.after(key, layer.output)
 
-        output, (values, carried) = self._choose(lambda layer: layer.output, more)
+        with self._losses.collecting(self):
+            output, (values, carried) = self._choose(lambda layer: layer.output, more)
         self._states.take(carried)
         if has_losses:
             self._losses.take(self, output, values)

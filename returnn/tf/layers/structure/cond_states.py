@@ -77,7 +77,7 @@ class CondStates:
         beams = self.layer.network.beams
         beam = beams.of(output)
         result: Carried = {}
-        for path, states in frame.states_inside(self.path).items():
+        for path, states in self._states_inside().items():
             made = self._made[key].get(path)
             values = {f"state {name}": self._state(made, path, name, state) for name, state in states.items()}
             before = None if path == self.path else frame.output_before(path)
@@ -87,6 +87,15 @@ class CondStates:
                 self._check_made_once(path)
             result[path] = {name: beams.for_later(value, beam) for name, value in values.items() if value is not None}
         return result
+
+    def _states_inside(self) -> dict[str, dict[str, StateTemplate]]:
+        """:return: by path and name, without those of a layer around that has this one as its unit, and so its path"""
+        assert self.frame is not None
+        found = dict(self.frame.states_inside(self.path))
+        around = self.layer.network.parent_layer
+        if around is not None and self.frame.path_of(around.get_absolute_name()) == self.path:
+            found[self.path] = {key: x for key, x in found[self.path].items() if key not in around.states_as_unit}
+        return found
 
     def _state(self, made: LayerBase | None, path: str, name: str, state: StateTemplate) -> Tensor | None:
         assert self.frame is not None
@@ -112,6 +121,7 @@ class CondStates:
             states = {name.removeprefix("state "): x for name, x in values.items() if name != "output"}
             if path == self.path:
                 self.layer.new_states.update(states)
+                self.layer.state_templates.update({name: self._states_inside()[path][name] for name in states})
                 continue
             assert self.frame is not None
             inside = self.frame.layers.get(path)

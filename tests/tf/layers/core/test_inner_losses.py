@@ -106,6 +106,71 @@ def test_in_a_loop_it_is_normalized_by_the_number_of_these_frames():
     assert (total, constraints) == (0.0, 0.0)
 
 
+NUMBERS = {
+    name: {"class": "eval", "from": ":i", "eval": f"tf.equal(source(0) % {num}, 0)", "out_type": {"dtype": "bool"}}
+    for name, num in (("of_two", 2), ("of_three", 3), ("of_six", 6))
+}
+MASK = {"class": "switch", "condition": "of_three", "true_from": "yes", "false_from": "no"}
+MASKS = {
+    "first": {"class": "reduce", "mode": "mean", "axis": "F", "from": "data:source"},
+    "yes": {"class": "compare", "from": "first", "value": 1e9, "kind": "less"},
+    "no": {"class": "compare", "from": "first", "value": 1e9, "kind": "greater"},
+    "of_three_mask": MASK,
+}
+
+
+def either(layer, condition, *, source="data:source", other=NO_LOSS):
+    """:return: the layer, or another one"""
+    branches = {"true_layer": {**layer, "from": source}, "false_layer": {**other, "from": source}}
+    return {"class": "cond", "from": [], "condition": condition, **branches}
+
+
+def in_subnetwork(layer):
+    """:return: the layer, whose source is "data" """
+    unit = {"aux": layer, "output": {"class": "copy", "from": "aux"}}
+    return {"class": "subnetwork", "from": "data:source", "subnetwork": unit}
+
+
+def masked(layer, source="data:source", mask="of_three_mask"):
+    """:return: the layer in some frames alone; it sees these as "data" """
+    return {"class": "masked_computation", "from": source, "mask": mask, "unit": layer, "name_scope": "layer"}
+
+
+OUTSIDE = {**SUM, "name_scope": "layer"}
+ONCE = either(OUTSIDE, "of_six")
+NESTED = {
+    "cond in cond": either(either(OUTSIDE, "of_two"), "of_three"),
+    "cond in subnetwork in cond": either(in_subnetwork(either(OUTSIDE, "base:of_two", source="data")), "of_three"),
+    "three conds": either(either(either(OUTSIDE, "of_two"), "of_six"), "of_three"),
+    "mask in cond": either(masked({**OUTSIDE, "from": "data"}), "of_two"),
+    "cond in mask": masked(either(OUTSIDE, "base:of_two", source="data")),
+    "cond in subnetwork in mask": masked(
+        {**in_subnetwork(either(OUTSIDE, "base:base:of_two", source="data")), "from": "data"}
+    ),
+    "mask in mask": masked(masked({**OUTSIDE, "from": "data"}, "data", "base:of_two_mask")),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_of_one_inside_of_another_those_of_the_frames_in_which_both_are_computed(name):
+    found, expected = (
+        results({
+            "loop": {
+                "class": "rec", "from": "data", "is_output_layer": True, "optimize_move_layers_out": False,
+                "unit": {
+                    **NUMBERS, **MASKS, "of_two_mask": {**MASK, "condition": "of_two"},
+                    "layer": {**layer, "is_output_layer": True}, "output": {"class": "copy", "from": "layer"},
+                },
+            }
+        })
+        for layer in (NESTED[name], ONCE)
+    )  # fmt: skip
+    assert list(found[0].values()) == pytest.approx(list(expected[0].values()), rel=1e-5)
+    assert found[1:] == pytest.approx(expected[1:], rel=1e-5)
+    assert abs(found[1]) > 1e-3
+    assert found[2] > 1e-3
+
+
 def test_in_a_loop_not_of_all_frames_at_once():
     with pytest.raises(ConfigError, match="cannot have 'darc1' or 'spatial_smoothing' in a loop"):
         results(in_loop({**LINEAR, "darc1": 0.1}, NO_LOSS))

@@ -81,11 +81,3 @@ def test_losses_in_a_condition_in_a_condition_count():
         results.append(net.run(batch_of(padding={"float32": 0.0, "int32": 0})))
     numpy.testing.assert_allclose(*results, rtol=1e-5)
     assert results[0] > 1.0
-
-
-def test_no_losses_in_a_condition_in_a_condition_in_a_loop():
-    layer = {**DENSE, "n_out": 6, "from": "data:source", "loss": "mse", "target": "data"}
-    unit = {**in_two_conditions(layer, "data:source"), "output": {"class": "copy", "from": "x"}}
-    loop = {"class": "rec", "from": "data", "optimize_move_layers_out": False, "unit": unit}
-    with pytest.raises(ConfigError, match=r"layer 'loop/x' .*: in a loop, a 'cond' inside of it cannot have losses"):
-        LayerNet({"loop": loop}, train_flag=True)

@@ -74,3 +74,29 @@ def test_layers_of_both_branches_that_know_the_frame_before_need_different_names
     both = summing("c", {"class": "copy", "from": "c"})
     with pytest.raises(ConfigError, match="both layers have a layer 'c' inside, which knows the frame before"):
         RecurrentNet(in_loop(both, both))
+
+
+def test_a_condition_with_a_state_as_unit_of_a_mask():
+    """The state goes on in frames where mask and condition are true."""
+    cell = {"class": "rnn_cell", "unit": "basicrnn", "n_out": 4, "from": "data"}
+    unit = {"class": "cond", "condition": "base:even", "true_layer": cell, "false_layer": {**OTHER, "from": "data"}}
+    mean = {"class": "reduce", "mode": "mean", "axis": "F", "from": "data:source"}
+    layers = {
+        "even": EVEN,
+        "mean": mean,
+        "mask": {"class": "compare", "from": "mean", "kind": "greater", "value": 0.0},
+        "output": {"class": "masked_computation", "mask": "mask", "from": "data:source", "unit": unit},
+    }
+    net = {"output": {"class": "rec", "from": "data", "unit": layers}}
+    found = RecurrentNet(net, optimize_move_layers_out=False).run(DATA, (6, 6))
+    kernel, bias = (next(x for name, x in found.params.items() if name.endswith(end)) for end in ("/kernel", "/bias"))
+    params = {name.rpartition("/")[2]: value for name, value in found.params.items()}
+    for b in range(2):
+        state, wanted = numpy.zeros(4), numpy.zeros(4)
+        for t in range(6):
+            if DATA[b, t].mean() > 0:
+                if t % 2 == 0:
+                    state = wanted = numpy.tanh(numpy.concatenate([DATA[b, t], state]) @ kernel + bias)
+                else:
+                    wanted = numpy.tanh(DATA[b, t] @ params["W"] + params["b"])
+            numpy.testing.assert_allclose(found.output[b, t], wanted, rtol=1e-5, atol=1e-6)

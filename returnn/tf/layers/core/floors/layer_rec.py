@@ -23,6 +23,7 @@ class LayerRec(LayerParams):
     selects_frames: ClassVar[bool] = False  # for all frames at once, the output only has some of them
     restores_frames: ClassVar[bool] = False  # the way back from there
     makes_hypotheses: ClassVar[bool] = False  # it chooses among labels, in a search
+    states_as_unit: ClassVar[tuple[str, ...]] = ()  # own ones, if a layer is its unit, whose path is the same
     looks_up_labels: bool = False  # labels of a source are indices into weights
     takes_frames: ClassVar[bool] = False  # in a frame of the loop, it sees that frame of its source alone
     mask_of_frame: Tensor | None = None  # {B}, bool, in a frame: whether layers inside of it compute it. None: always
