@@ -154,8 +154,8 @@ class RawTFOps:
             return tf.stop_gradient(high) + tf.math.log(
                 tf.exp(a - tf.stop_gradient(high)) + tf.exp(b - tf.stop_gradient(high))
             )
-        if kind == "add" and a is b and a.dtype.is_floating:
-            return a * 2  # TensorFlow 2.21 breaks graphs with `matmul + bias` inside of loops which is added to itself
+        if kind == "add" and _is_bias_in_loop(a, b):
+            return tf.nn.bias_add(a, b)
         return _COMBINE[kind](a, b)
 
     @staticmethod
@@ -316,3 +316,13 @@ class RawTFOps:
         expected = tf.stack([tf.cast(dim.get_dim_value(), tf.int32) for dim in tensor.dims])
         message = f"{tensor.get_description()}: the shape of the value is not that of the dims"
         return tf.debugging.Assert(tf.reduce_all(tf.equal(shape, expected)), [message, shape, expected])
+
+
+def _is_bias_in_loop(a: tf.Tensor, b: tf.Tensor) -> bool:
+    """
+    :return: whether b is added to the last axis of a, inside of a loop or a branch. There, TensorFlow 2.21 breaks
+        graphs with `matmul + bias` which is added to itself, also by code of a user ("Retval[0] does not have value");
+        it does not look for that where the bias is known as such
+    """
+    is_vector = a.dtype.is_floating and b.shape.rank == 1 and (a.shape.rank or 0) > 1
+    return is_vector and a.graph.building_function and b.shape[0] is not None and a.shape[-1] == b.shape[0]

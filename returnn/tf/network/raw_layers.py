@@ -164,7 +164,8 @@ class RawLayerTemplate(InternalLayer):
             for i, (size, kind) in list(enumerate(zip(sizes, kinds, strict=False)))[has_batch:]
         ]
         batch = self.network.step.batch_dims() if has_batch else []
-        own = self.choice.dim_of(self) if self.choice is not None else self.axis and self.axis.beam
+        own = None if self.axis is None else self.axis.beam
+        own = own if self.choice is None else self.choice.dim_of(self)
         return [*batch, *([own] if own is not None and has_batch else []), *dims]
 
     def _function_for_initial(self, key: str, dims: list[Dim]) -> Callable[[], Tensor]:

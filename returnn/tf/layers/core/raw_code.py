@@ -70,16 +70,8 @@ def call_user_code(
         if as_data:
             return data
         if enforce_batch_major:
-            return handed_out(data.copy_as_batch_major().raw_tensor)
-        return handed_out(broadcast_raw(fitting[i], layout_for(fitting[i])) if auto_convert else data.raw_tensor)
-
-    known: list[Any] = []
-
-    def handed_out(raw: Any) -> Any:
-        """:return: raw; in a loop, each time as another one, as TensorFlow's graph optimizer fails on x + x there"""
-        is_again = any(raw is x for x in known) and raw.dtype.is_floating and raw.graph.building_function
-        known.append(raw)
-        return tf.compat.v1.placeholder_with_default(raw, raw.shape) if is_again else raw
+            return data.copy_as_batch_major().raw_tensor
+        return broadcast_raw(fitting[i], layout_for(fitting[i])) if auto_convert else data.raw_tensor
 
     def layout_for(x: Tensor) -> Tensor:
         """:return: with the axes that x gets: those of all sources; or of the output, if it has fewer, and all of x"""

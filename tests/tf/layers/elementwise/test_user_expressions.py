@@ -63,17 +63,17 @@ def test_dims_that_the_config_promises_are_those_of_all_sources():
         assert set(net.outputs["x"].dims) == {a, b}
 
 
-def test_a_source_twice_in_a_loop():
-    """The graph optimizer of TensorFlow fails on `x + x` there, if x is `matmul + bias`."""
-    linear = {
-        "class": "linear",
-        "from": ["data:source", "prev:sum"],
-        "n_out": 3,
-        "activation": None,
-        "is_output_layer": True,
-    }
-    unit = {"x": linear, "sum": {"class": "eval", "from": "x", "eval": "source(0) + source(0)"}}
+@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.parametrize(
+    "twice", ["source(0) + source(0)", "tf.add_n([source(0)] * 2)", "(lambda x: x + x)(source(0))"]
+)
+def test_a_source_twice_in_a_loop(twice, is_kept):
+    """The graph optimizer of TensorFlow fails on `x + x` there, if x is `matmul + bias` by its operation for sums."""
+    linear = {"class": "linear", "from": ["data:source", "prev:sum"], "n_out": 3, "activation": None}
+    unit = {"x": {**linear, "is_output_layer": is_kept}, "sum": {"class": "eval", "from": "x", "eval": twice}}
     unit["output"] = {"class": "copy", "from": "sum"}
-    found = LayerNet({"loop": {"class": "rec", "from": "data", "unit": unit}}, fetch=("loop", "loop/x")).run(BATCH)
+    net_dict = {"loop": {"class": "rec", "from": "data", "unit": unit}}
+    found = LayerNet(net_dict, fetch=("loop", "loop/x") if is_kept else ("loop",)).run(BATCH)
     assert found["loop"].any()
-    numpy.testing.assert_allclose(found["loop"], 2 * found["loop/x"], rtol=1e-5)
+    if is_kept:
+        numpy.testing.assert_allclose(found["loop"], 2 * found["loop/x"], rtol=1e-5)
