@@ -16,6 +16,27 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+class SizesByAxis(dict[int, Any]):
+    """Raw lengths by axis, counted without the batch axis. What is set, the tensor gets; not so in a copy."""
+
+    def __init__(self, tensor: TensorOldLengths) -> None:
+        """
+        :param tensor: whose lengths they are
+        """
+        sizes = {tensor._count_without_batch(i): tensor._raw_lengths(i) for i in tensor.get_dynamic_axes()}
+        super().__init__({axis: size for axis, size in sizes.items() if size is not None})
+        self._tensor = tensor
+
+    def __setitem__(self, axis: int, size: Any) -> None:
+        self._tensor.set_dynamic_size(self._tensor.get_batch_axis(axis), size)
+        super().__setitem__(axis, size)
+
+    def update(self, *sizes: Any, **more: Any) -> None:
+        """Sets several of them."""
+        for axis, size in dict(*sizes, **more).items():
+            self[axis] = size
+
+
 class TensorOldLengths(TensorOldAxes):
     """What `Tensor` gets from here."""
 
@@ -53,12 +74,9 @@ class TensorOldLengths(TensorOldAxes):
         return [self._count_without_batch(i) for i in self.get_dynamic_axes()]
 
     @property
-    def size_placeholder(self) -> Mapping[int, Any] | None:
-        """Raw lengths by axis, counted without the batch axis. None in a template."""
-        sizes = {self._count_without_batch(i): self._raw_lengths(i) for i in self.get_dynamic_axes()}
-        if self.raw_tensor is None and all(size is None for size in sizes.values()) and sizes:
-            return None
-        return {axis: size for axis, size in sizes.items() if size is not None}
+    def size_placeholder(self) -> SizesByAxis:
+        """Raw lengths by axis, counted without the batch axis, as far as they are known. What is set, the axis gets."""
+        return SizesByAxis(self)
 
     @size_placeholder.setter
     def size_placeholder(self, sizes: Mapping[int, Any] | None) -> None:

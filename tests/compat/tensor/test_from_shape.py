@@ -184,6 +184,20 @@ def test_other_lengths_for_an_axis_are_those_of_this_tensor_alone() -> None:
     assert x.dims[2] == y.dims[2]
 
 
+def test_lengths_that_are_set_for_one_axis_are_those_of_the_tensor() -> None:
+    x = Data("x", shape=(None, 4))
+    assert x.size_placeholder == {}
+    x.size_placeholder[0] = numpy.array([3, 2], dtype="int32")
+    y = x.copy_template()
+    y.size_placeholder.update({0: numpy.array([2, 1], dtype="int32")})
+    assert [list(data.get_sequence_lengths()) for data in (x, y)] == [[3, 2], [2, 1]]
+    copy = x.size_placeholder.copy()
+    copy[0] = numpy.array([1, 1], dtype="int32")
+    assert list(x.get_sequence_lengths()) == [3, 2]
+    with pytest.raises(DimError, match="has a fixed size"):
+        x.size_placeholder[1] = copy[0]
+
+
 @pytest.mark.parametrize(
     ("value", "dtype", "shape"),
     [

@@ -279,6 +279,9 @@ class ConvLayer(_FilterLayer):
         size = self.input_split_feature_dim or (1 if self.input_add_feature_dim else None)
         if size is not None and feature is not None:
             channel = self.new_dim("input-channel", size, kind=Dim.Types.Feature)
+            spatial = feature if size == 1 else feature.div_left(channel)
+            others = [spatial if dim == feature else dim for dim in source.dims]
+            channel = self.new_dim_beside("input-channel", size, others, kind=Dim.Types.Feature)
             if size == 1:
                 source = rf.expand_dim(source, channel)
             else:

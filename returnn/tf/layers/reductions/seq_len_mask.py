@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import returnn.frontend as rf
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.option_values import value_like
 from returnn.tf.layers.core.sources import _ConcatInputLayer
@@ -36,7 +36,7 @@ class SeqLenMaskLayer(_ConcatInputLayer):
         """
         :param mask_value: for the frames outside
         :param axis: the dim, by description
-        :param seq_len_source: layer whose time dim has the lengths. Default: the source itself
+        :param seq_len_source: layer whose time dim has the lengths, or which is these, [B]. Default: the source itself
         :param start: [B], first frame inside
         :param window_start: [B], first frame of a window
         :param window_size: number of frames in the window
@@ -61,10 +61,16 @@ class SeqLenMaskLayer(_ConcatInputLayer):
         """:return: [B, T], bool: whether a frame is inside; None if all are"""
         axis = self.dim_of(source, self.axis, option="axis")
         mask = mask_of_window(axis, self.start, self.window_start, self.window_size)
-        lengths = axis
-        if self.seq_len_source is not None:
-            lengths = self.dim_of(self.seq_len_source.output, "T", option="seq_len_source")
-        if lengths.size is None:
-            inside = rf.compare_bc(frame_numbers(axis), "<", lengths.get_size_tensor(), dim_order=source.dims)
+        lengths = self._lengths(axis)
+        if lengths is not None:
+            inside = rf.compare_bc(frame_numbers(axis), "<", lengths, dim_order=source.dims)
             mask = inside if mask is None else rf.combine_bc(inside, "logical_and", mask)
         return mask
+
+    def _lengths(self, axis: Dim) -> Tensor | None:
+        """:return: [B]; None if all sequences are as long as there are frames in memory"""
+        given = None if self.seq_len_source is None else self.seq_len_source.output
+        if given is not None and not given.have_time_axis() and given.dtype.startswith("int"):
+            return given
+        dim = axis if given is None else self.dim_of(given, "T", option="seq_len_source")
+        return None if dim.size is not None else dim.get_size_tensor()

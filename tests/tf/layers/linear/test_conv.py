@@ -24,6 +24,21 @@ def test_filter_of_another_layer_can_be_transposed():
     numpy.testing.assert_allclose(result["perm"], result["plain"], rtol=1e-5)
 
 
+@pytest.mark.parametrize("channels", [2, 3])
+def test_features_are_split_into_a_spatial_dim_and_channels(channels):
+    """Also where both have the same size."""
+    batch = batch_of(padding={"float32": 0.0, "int32": 0})
+    source = {"class": "slice", "axis": "F", "slice_end": channels**2, "from": "data"} if channels == 2 else {}
+    source = source or {"class": "copy", "from": "data"}
+    conv = {**CONV, "filter_size": [1, 1], "input_split_feature_dim": channels, "from": "source"}
+    net = LayerNet({"source": source, "conv": conv})
+    found = net.run(batch)["conv"]
+    params = {param.op.name: net.session.run(param) for param in net.net.get_params_list()}
+    values = batch["data"][..., : channels**2] if channels == 2 else batch["data"]
+    expected = values.reshape(*values.shape[:2], -1, channels) @ params["conv/W"][0, 0]
+    numpy.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_axis_that_occurs_twice_in_filter_perm():
     conv = {**CONV, "filter": "w", "filter_perm": {"dim:3": "dim:4", "dim:6": "dim:4"}}
     with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
