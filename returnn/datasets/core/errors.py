@@ -34,7 +34,8 @@ class DataError(UserError):
             problem = problem.replace(f"sequence {seq!r}: ", "")  # what reads audio names the sequence, too
         place = [f"data key {key!r}"] if key is not None else []
         place += [f"sequence {_shortened(seq)!r}"] if seq is not None else []
-        end = "" if problem.endswith(("?", ".")) else "."  # a hint in it may be a sentence
+        is_command = problem.rpartition("\n")[2].startswith("  pip install ")  # to be copied as it is
+        end = "" if problem.endswith(("?", ".")) or is_command else "."  # a hint in it may be a sentence
         lines = [f"{dataset}: " + (f"{' of '.join(place)}: " if place else "") + problem + end]
         lines += [f"  File: {file}"] if file else []
         lines += [f"  {hint}"] if hint else []

@@ -18,9 +18,15 @@ import tensorflow as tf
 
 from returnn.util.errors import ConfigError
 from returnn.util.files.near_files import check_file
-from returnn.util.python.optional_import import import_optional
+from returnn.util.python.optional_import import check_installed, import_optional
 
+_NEEDED_FOR = "language models by KenLM"
 _MAX_STATES = 100_000
+
+
+def check_package() -> None:
+    """:raises MissingPackageError: if there is no KenLM"""
+    check_installed("kenlm", needed_for=_NEEDED_FOR)
 
 
 class KenLm:
@@ -31,7 +37,7 @@ class KenLm:
         :param filename: ARPA file, or binary file of KenLM
         :raises ConfigError: if it cannot be read
         """
-        self._kenlm = import_optional("kenlm", needed_for="language models by KenLM")
+        self._kenlm = import_optional("kenlm", needed_for=_NEEDED_FOR)
         check_file(filename, where="KenLM")
         try:
             self._model = self._kenlm.Model(filename, self._quiet_config())

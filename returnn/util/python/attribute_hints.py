@@ -1,9 +1,10 @@
-"""What somebody may have meant who asked for an attribute that is not there: a near name, or the module that has it."""
+"""What somebody may have meant who asked for an attribute or a module that is not there."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
 from types import ModuleType
@@ -15,8 +16,11 @@ _MIN_SIMILARITY = 0.7
 def attribute_hint(exc: BaseException) -> str:
     """
     :param exc: any exception
-    :return: a sentence, if it is about an attribute and something is near; otherwise nothing
+    :return: a sentence, if it is about an attribute and something is near, or about a module; otherwise nothing
     """
+    if isinstance(exc, ModuleNotFoundError) and exc.name and exc.name.partition(".")[0] not in sys.modules:
+        package = exc.name.partition(".")[0]
+        return f"A package is installed by `pip install {package}`; the folder of a file has to be in `sys.path`."
     if not isinstance(exc, AttributeError) or not isinstance(exc.name, str) or exc.obj is None:
         return ""
     name, obj = exc.name, exc.obj

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from types import ModuleType
 
 from returnn.util.errors import MissingPackageError
@@ -22,9 +24,21 @@ def import_optional(module: str, *, needed_for: str) -> ModuleType:
     except ModuleNotFoundError as exc:
         if exc.name is None or exc.name.split(".")[0] != package:
             raise
-        raise MissingPackageError(
-            f"The package {package!r} is needed for {needed_for}.\n  pip install {package}"
-        ) from exc
+        raise _missing(package, needed_for) from exc
+
+
+def check_installed(package: str, *, needed_for: str) -> None:
+    """
+    :param package: which is imported later
+    :param needed_for: ends the sentence "... is needed for ..."
+    :raises MissingPackageError: as `import_optional` does, which takes longer
+    """
+    if package not in sys.modules and importlib.util.find_spec(package) is None:
+        raise _missing(package, needed_for)
+
+
+def _missing(package: str, needed_for: str) -> MissingPackageError:
+    return MissingPackageError(f"The package {package!r} is needed for {needed_for}.\n  pip install {package}")
 
 
 def import_part(module: str) -> ModuleType:

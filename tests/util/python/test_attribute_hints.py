@@ -1,3 +1,4 @@
+import importlib
 import types
 
 import pytest
@@ -34,3 +35,14 @@ def test_other_exceptions_and_packages_have_none():
     assert attribute_hint(ValueError("x")) == attribute_hint(AttributeError("x")) == ""
     assert _hint(lambda: pytest.TransformerDecoder) == ""
     assert _hint(lambda: types.ModuleType("empty").anything) == ""
+
+
+def test_modules_that_are_not_there():
+    with pytest.raises(ModuleNotFoundError) as info:
+        importlib.import_module("nothing_like_that.part")
+    assert attribute_hint(info.value) == (
+        "A package is installed by `pip install nothing_like_that`; the folder of a file has to be in `sys.path`."
+    )
+    with pytest.raises(ModuleNotFoundError) as info:
+        importlib.import_module("types.nothing")
+    assert attribute_hint(info.value) == ""

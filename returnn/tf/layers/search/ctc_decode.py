@@ -78,6 +78,8 @@ class CtcDecodeLayer(LayerBase):
             raise ConfigError(f"{self.where()}: 'lexicon', 'lm_file' and 'insertion_score' need a 'beam_size' above 1.")
         for option, filename in (("lexicon", lexicon), ("lm_file", lm_file)):
             check_file(filename, where=f"{self.where()}: option {option!r}")
+        if lm_file:
+            ken_lm.check_package()
 
     def _asks_python(self) -> bool:
         """:return: whether scores of TensorFlow's own search are not enough"""

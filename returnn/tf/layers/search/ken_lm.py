@@ -60,6 +60,7 @@ class KenLmStateLayer(_ConcatInputLayer):
         if isinstance(lm_file, str):
             check_file(lm_file, where=f"{self.where()}: option 'lm_file'")
         check_file(vocab_file, where=f"{self.where()}: option 'vocab_file'")
+        ken_lm.check_package()
         self.lm_file = lm_file
         self.vocab_file = vocab_file
         self.vocab_unknown_label = vocab_unknown_label

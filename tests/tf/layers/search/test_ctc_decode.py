@@ -1,6 +1,8 @@
 """The layer `ctc_decode`: best path, prefix beam search, lexicon, language model."""
 
+import importlib.util
 import os
+import sys
 
 import numpy
 import pytest
@@ -98,6 +100,15 @@ def test_words_of_a_lexicon(tmp_path):
     found, dim = decode(values, beam_size=10, lexicon=str(tmp_path / "lexicon"))
     assert dim.vocab.labels == ["ab", "ca"]
     assert found == [[0, 1], [0], []]
+
+
+def test_language_model_without_its_package(tmp_path, monkeypatch):
+    """Said when the layer is made, so that `check` finds it."""
+    (tmp_path / "lm").write_text(ARPA)
+    monkeypatch.delitem(sys.modules, "kenlm", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"layer .*: The package 'kenlm' is needed for language models by KenLM\."):
+        decode(numpy.zeros((1, 7, 4), "float32"), beam_size=10, lm_file=str(tmp_path / "lm"))
 
 
 def test_language_model(tmp_path):
