@@ -1,4 +1,7 @@
-"""Which devices a session may use, and whether it compiles: the options `device` and `tf_jit`."""
+"""
+Which devices and cores a session may use, and whether it compiles: the options `device` and `tf_jit`, and what the
+environment says of cores.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from returnn.config import Config
 from returnn.config.device import asks_for_gpu
 from returnn.util.errors import ConfigError
 from returnn.util.system.gpu import get_gpu_names
+from returnn.util.system.machine import guess_requested_max_num_threads
 
 _JIT_ON_CPUS = "--tf_xla_cpu_global_jit"
 
@@ -21,7 +25,7 @@ def session_options(config: Config) -> dict[str, Any]:
     :return: options of a session
     :raises ConfigError: if a device is asked for which is not there
     """
-    return {**_device_options(config), **(_jit_options() if config.options.tf_jit else {})}
+    return {**_device_options(config), **_thread_options(), **(_jit_options() if config.options.tf_jit else {})}
 
 
 def computes_on_host(config: Config) -> bool:
@@ -31,6 +35,14 @@ def computes_on_host(config: Config) -> bool:
     """
     names = [name for name in config.options.device if name]
     return not tf.config.list_physical_devices("GPU") or bool(names and not asks_for_gpu(config))
+
+
+def _thread_options() -> dict[str, int]:
+    """:return: options of a session: as many threads as the user or the batch system asks for, if it does"""
+    num_threads = guess_requested_max_num_threads(fallback_num_cpus=False)
+    if num_threads is None:
+        return {}
+    return {"intra_op_parallelism_threads": num_threads, "inter_op_parallelism_threads": num_threads}
 
 
 def _jit_options() -> dict[str, Any]:

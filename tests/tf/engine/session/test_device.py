@@ -13,6 +13,7 @@ from returnn.util.errors import ConfigError
 @pytest.fixture(autouse=True)
 def same_environment(monkeypatch):
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_clustering_debug=false")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 
 def test_a_session_compiles_where_that_is_asked_for():
@@ -32,3 +33,11 @@ def test_names_of_devices():
         session_options(Config({"device": "gup"}))
     assert asks_for_gpu(Config({"device": "cuda"}))
     assert not asks_for_gpu(Config({"device": "cpu0"}))
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"])
+def test_as_many_threads_as_the_environment_says(monkeypatch, name):
+    monkeypatch.setenv(name, "3")
+    options = {"intra_op_parallelism_threads": 3, "inter_op_parallelism_threads": 3}
+    assert session_options(Config({})) == options
+    assert session_options(Config({"device": "cpu"})) == {"device_count": {"GPU": 0}, **options}
