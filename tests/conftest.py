@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+import unittest.mock
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -28,6 +29,10 @@ settings.load_profile("project")
 
 # Hundreds of processes of the tests import the toolkit. A fifth of what that costs is to compile it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# There are as many processes of the tests as cores. Threads of PyTorch and NumPy that wait for each other take twice the
+# time of one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Signals count, also if the tests run in the background of a shell, or under nohup.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -76,6 +81,31 @@ def gradients_first(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     with importlib.import_module("returnn.tf.frontend_low_level.later_gradients").gradients_come_first():
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def graphs_run_as_they_are(request: pytest.FixtureRequest) -> Iterator[None]:
+    """
+    TensorFlow rewrites each graph before its first run, which takes as long as all else in a small network.
+
+    Sessions that say nothing of it leave it out. With it run all engines, which are configured, the recorded cases, and
+    scripts by hand.
+    """
+    if "tensorflow" not in sys.modules or {"by_hand", "golden"} & set(request.path.parts):
+        yield
+        return
+    import tensorflow as tf  # noqa: PLC0415 (only where it is there)
+
+    session, init = tf.compat.v1.Session, tf.compat.v1.Session.__init__
+
+    def plain_init(self: object, target: str = "", graph: object = None, config: object = None) -> None:
+        if config is None:
+            config = tf.compat.v1.ConfigProto()
+            config.graph_options.rewrite_options.disable_meta_optimizer = True
+        init(self, target, graph, config)
+
+    with unittest.mock.patch.object(session, "__init__", plain_init):
         yield
 
 
