@@ -30,8 +30,8 @@ settings.load_profile("project")
 # Hundreds of processes of the tests import the toolkit. A fifth of what that costs is to compile it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# There are as many processes of the tests as cores. Threads of PyTorch and NumPy that wait for each other take twice the
-# time of one.
+# There are as many processes of the tests as cores. Threads of PyTorch and NumPy that wait for each other take twice
+# the time of one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Signals count, also if the tests run in the background of a shell, or under nohup.

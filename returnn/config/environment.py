@@ -23,7 +23,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "RETURNN_PKG_PATH": "The folder of repositories that `returnn.import_` loads.",
     "RETURNN_RANDOM_SEED_OFFSET": "Is added to the random seed of data sets.",
     "RETURNN_CONFIRM": "With 1, questions are answered with yes.",
-    "OMP_NUM_THREADS": "How many cores this process uses; `SLURM_CPUS_PER_TASK` and `NSLOTS` say the same, if it is not set.",
+    "OMP_NUM_THREADS": "How many cores this process uses; with TensorFlow, `SLURM_CPUS_PER_TASK` says so, too.",
     "TF_CPP_MIN_LOG_LEVEL": "How little TensorFlow itself logs, from 0 to 3; 2 if it is not set.",
     "TORCH_CPP_LOG_LEVEL": "How little PyTorch itself logs: INFO, WARNING, ERROR or FATAL; ERROR if it is not set.",
     "TMPDIR": "The folder for temporary files; `TEMP` and `TMP` say the same.",
