@@ -29,15 +29,25 @@ def check_numerics_ops(tensors: Sequence[tf.Tensor]) -> list[tf.Operation]:
         on. What is inside of a loop counts by its result
     """
     checks: list[tf.Operation] = []
-    seen: set[str] = set()
-    todo = list(tensors)
-    while todo:
-        tensor = todo.pop()
-        if tensor.name in seen:
-            continue
-        seen.add(tensor.name)
-        if tensor.dtype.is_floating:
+    for tensor in _in_order_of_computation(tensors):
+        with tf.control_dependencies(checks[-1:]):  # otherwise, what follows from it may be found before
             checks.append(tf.debugging.check_numerics(tensor, f"{tensor.op.type} {tensor.op.name!r}").op)
-        if tensor.op.type not in _END_OF_V1_CONTROL_FLOW:
-            todo.extend(tensor.op.inputs)
     return checks
+
+
+def _in_order_of_computation(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """:return: those of numbers with a fraction, among these and all that they depend on; each after what it is of"""
+    found: list[tf.Tensor] = []
+    seen: set[str] = set()
+    todo = [(tensor, False) for tensor in tensors]
+    while todo:
+        tensor, is_after_its_inputs = todo.pop()
+        if is_after_its_inputs:
+            found.append(tensor)
+        elif tensor.name not in seen:
+            seen.add(tensor.name)
+            if tensor.dtype.is_floating:
+                todo.append((tensor, True))
+            if tensor.op.type not in _END_OF_V1_CONTROL_FLOW:
+                todo.extend((x, False) for x in tensor.op.inputs)
+    return found
