@@ -50,9 +50,10 @@ def existing_models(config: Config) -> dict[int, str]:
     :param config: its option `model`
     :return: epoch -> name without suffix
     """
-    model = config.options.model
-    if not model:
-        return {}
+    return _models_named(config.options.model) if config.options.model else {}
+
+
+def _models_named(model: str) -> dict[int, str]:
     folder, name = os.path.split(model)
     found = {}
     for entry in _entries(folder):
@@ -88,6 +89,31 @@ def model_of_task(config: Config) -> tuple[int | None, str | None]:
         have = ", ".join(map(str, existing)) or "none"
         raise ConfigError(f"there is no model of epoch {epoch}.\n  {config.options.model!r} has: {have}.")
     return epoch, existing[epoch]
+
+
+def check_has_model(config: Config) -> None:
+    """
+    :param config: for a task other than training
+    :raises ConfigError: if nothing says what the parameters are
+    """
+    may_be_random = config.options.allow_random_model_init or config.options.preload_from_files
+    if not may_be_random and model_of_task(config)[1] is None:
+        raise no_model_error(config)
+
+
+def no_model_error(config: Config) -> ConfigError:
+    """:return: for a task that needs a model: there is none, or it is in the folder of the config"""
+    model = config.options.model
+    text = f"there is no model to work on: {model!r} has no checkpoint.\n"
+    for folder in dict.fromkeys(map(os.path.dirname, config.files)):
+        if model and folder and not os.path.isabs(model) and _models_named(os.path.join(folder, model)):
+            return ConfigError(
+                f"{text}  Below {folder!r}, the folder of the config, there is one. Names are below the folder that a "
+                f"command runs in: cd {folder}"
+            )
+    return ConfigError(
+        f"{text}  Train one, or set 'load' or 'load_epoch'; 'allow_random_model_init = True' works without."
+    )
 
 
 def check_is_there(checkpoint: str, *, option: str) -> None:

@@ -17,8 +17,10 @@ from returnn.engine.hypothesis_files import (
     words_of,
     write_hypotheses,
 )
+from returnn.engine.model_names import check_has_model
 from returnn.engine.report.run_record import RunRecord
 from returnn.log import log
+from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import check_writable
 from returnn.util.texts.text_scores import check_metrics, score_lines, without_end
 
@@ -37,7 +39,11 @@ def check_output_options(config: Config) -> None:
     check_file_format(config.options.search_output_file_format)
     check_metrics(config.options.search_metrics, where="option 'search_metrics'")
     if config.options.search_output_file:
-        check_writable(config.options.search_output_file)
+        try:
+            check_writable(config.options.search_output_file)
+        except UserError:  # a training makes the folder
+            check_has_model(config)
+            raise
 
 
 def print_scores(

@@ -15,7 +15,7 @@ from returnn.engine.frontend.losses import LossPerSeq
 from returnn.engine.frontend.model_pass import ModelPass, StepFunction
 from returnn.engine.frontend.outputs import each_seq
 from returnn.engine.frontend.runner import ModelRunner, Step
-from returnn.engine.model_names import model_of_task
+from returnn.engine.model_names import model_of_task, no_model_error
 from returnn.engine.report.pace import Paces
 from returnn.engine.report.summaries import Summaries, wanted_summaries_folder
 from returnn.engine.run.auto_batch_size import Tried
@@ -27,7 +27,6 @@ from returnn.engine.run.unfinished import UnfinishedEpoch, Wishes
 from returnn.engine.training_position import TrainingPosition
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
-from returnn.util.errors import ConfigError
 from returnn.util.numbers.global_random import seed_global_random
 from returnn.util.texts.counted import counted
 
@@ -109,10 +108,7 @@ class TrainedModel:
         """:raises ConfigError: if there are parameters, and nothing has given them values"""
         is_random = self.runner.num_params > 0 and not self.runner.is_preloaded(is_training=False)
         if is_random and not config.options.allow_random_model_init:
-            raise ConfigError(
-                f"there is no model to work on: {config.options.model!r} has no checkpoint.\n"
-                "  Train one, or set 'load' or 'load_epoch'; 'allow_random_model_init = True' works without."
-            )
+            raise no_model_error(config)
 
     def close(self) -> None:
         """Ends everything that has to be ended."""

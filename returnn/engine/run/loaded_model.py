@@ -9,6 +9,7 @@ import numpy
 
 from returnn.config import Config
 from returnn.engine.model_inputs import Inputs, ModelInputs
+from returnn.engine.model_names import check_has_model
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.python.optional_import import import_part
 
@@ -44,6 +45,8 @@ def load_model(config: Config) -> LoadedModel:
     :raises UserError: if the config is wrong, or there is no such model
     """
     is_net_dict = BackendEngine.get_selected_engine() == BackendEngine.TensorFlowNetDict
+    if is_net_dict:  # others may have no parameters
+        check_has_model(config)
     module = import_part("returnn.tf.engine.model" if is_net_dict else "returnn.engine.frontend.model")
     model: LoadedModel = module.Model(config)
     return model

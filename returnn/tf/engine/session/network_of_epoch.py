@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from returnn.config import Config
-from returnn.engine.model_names import model_of_task
+from returnn.engine.model_names import model_of_task, no_model_error
 from returnn.engine.net_dicts import NetDicts
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.run.model_files import ModelFiles, ModelToLoad
@@ -14,7 +14,6 @@ from returnn.tf.engine.session.built_network import NetDict
 from returnn.tf.engine.session.carry_over import CopyRules
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.tf.network import TFNetwork
-from returnn.util.errors import ConfigError
 
 _TRAINING_TASKS = ("train", "initialize_model", "nop_init_net_train", "hyper_param_tuning")
 
@@ -89,10 +88,7 @@ class NetworkOfEpoch:
         files = self.session.preload_from_files
         preloads = any(file.is_needed(is_training=False, has_own_checkpoint=False) for file in files)
         if not (preloads or config.options.allow_random_model_init):
-            raise ConfigError(
-                f"there is no model to work on: {config.options.model!r} has no checkpoint.\n"
-                "  Train one, or set 'load' or 'load_epoch'; 'allow_random_model_init = True' works without."
-            )
+            raise no_model_error(config)
 
     def is_another(self, net_dict: NetDict | None = None) -> bool:
         """

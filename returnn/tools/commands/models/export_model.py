@@ -4,7 +4,7 @@ import argparse
 import os
 
 from returnn.engine.model_formats import MODEL_FORMATS
-from returnn.engine.model_names import model_of_task
+from returnn.engine.model_names import model_of_task, no_model_error
 from returnn.tools.command_line import add_config, init_config, required_file_of
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> None:
     epoch, newest = model_of_task(config)
     checkpoint = args.checkpoint or newest
     if checkpoint is None:
-        raise UserError("option '--checkpoint' is required, as the config has no model yet.")
+        raise UserError(f"option '--checkpoint' is required: {no_model_error(config)}")
     graph = import_part("returnn.tf.graph_export")
     export = import_part("returnn.tf.model_export")
     mode = graph.GraphMode(train_flag=False, search_flag=bool(args.search), has_batch_first=True)
