@@ -49,6 +49,7 @@ def keys_of_seen_labels(config: Config, seq: Arrays, *, backend: str) -> Iterato
                 if any(_is_seen(*three) for three in zip(first, again, other, strict=False)):
                     yield key
     finally:
+        batch_dim.dyn_size_ext = None  # a template, that may have been there, would not hide the numbers of now
         batch_dim.dyn_size_ext = before
         rf.reset_run_ctx()
 

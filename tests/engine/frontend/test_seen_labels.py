@@ -7,7 +7,7 @@ import returnn.frontend as rf
 from returnn.config import Config
 from returnn.engine.frontend.check import check_model
 from returnn.engine.frontend.seen_labels import keys_of_seen_labels
-from returnn.tensor import Dim, batch_dim
+from returnn.tensor import Dim, Tensor, batch_dim
 
 time_dim = Dim(None, name="time")
 labels_dim = Dim(7, name="labels")
@@ -91,8 +91,10 @@ def test_nothing_is_known_of_a_model_with_random_numbers():
     assert not list(keys_of_seen_labels(_config(noisy), seq, backend="numpy"))
 
 
-def test_the_lengths_of_before_come_back():
-    before = batch_dim.dyn_size_ext
+@pytest.mark.parametrize("raw", [None, numpy.array(7, "int32")])
+def test_the_lengths_of_before_come_back(raw):
+    before = Tensor("size", dims=[], dtype="int32", raw_tensor=raw)
+    batch_dim.dyn_size_ext = before
     list(keys_of_seen_labels(_config(_plain), {"data": numpy.array([1, 2, 3], "int32")}, backend="numpy"))
     assert batch_dim.dyn_size_ext is before
 
