@@ -34,12 +34,12 @@ def keys_of_seen_labels(config: Config, seq: Arrays, *, backend: str) -> Iterato
     :param backend: that computes, such as "numpy"
     :return: keys of the data whose labels are seen where they are predicted
     """
-    templates = extern_data_of_config(config).data
-    keys = [key for key, data in seq.items() if templates[key].sparse and data.ndim == 1 and len(data) > 2]
-    if not keys:
-        return
     before = batch_dim.dyn_size_ext
     try:
+        templates = extern_data_of_config(config).data
+        keys = [key for key, data in seq.items() if templates[key].sparse and data.ndim == 1 and len(data) > 2]
+        if not keys:
+            return
         with rf.backend_ctx(backend):
             functions = ModelFunctions(config)
             model = functions.make_model(epoch=1, step=0)
