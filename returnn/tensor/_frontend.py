@@ -2,12 +2,13 @@
 The way from tensors up to the operations on them.
 
 `Tensor` and `Dim` offer operators, masks and layout changes, which are operations of `returnn.frontend`, a floor above.
-So the frontend registers itself here when it is imported, and nothing in this package imports it. What is needed of it
-is declared here. Tensors and dims have no types in there, as their classes are above this module.
+So the frontend registers itself here when it is imported. Nothing in this package depends on it before the first
+operation, which imports it. What is needed of it is declared here. Tensors and dims have no types in there, as their classes are above this module.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
@@ -128,10 +129,10 @@ def register_frontend(module: ModuleType) -> None:
 def operations() -> Operations:
     """
     :return: the module `returnn.frontend`
-    :raises RuntimeError: if it was not imported yet
     """
-    if _frontend is None:
-        raise RuntimeError("Operations on tensors need the frontend: `import returnn.frontend` first.")
+    if _frontend is None:  # scripts may have imported `Tensor` or `Data` alone
+        importlib.import_module("returnn.frontend")
+    assert _frontend is not None
     return _frontend
 
 
