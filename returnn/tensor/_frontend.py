@@ -3,7 +3,8 @@ The way from tensors up to the operations on them.
 
 `Tensor` and `Dim` offer operators, masks and layout changes, which are operations of `returnn.frontend`, a floor above.
 So the frontend registers itself here when it is imported. Nothing in this package depends on it before the first
-operation, which imports it. What is needed of it is declared here. Tensors and dims have no types in there, as their classes are above this module.
+operation, which imports it. What is needed of it is declared here.
+Tensors and dims have no types in there, as their classes are above this module.
 """
 
 from __future__ import annotations

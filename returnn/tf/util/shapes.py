@@ -60,8 +60,11 @@ def expand_multiple_dims(x: tf.Tensor, axes: Sequence[int], name: str = "expand_
     """:return: x with new axes of size 1, at these positions in the result"""
     with tf.name_scope(name):
         ndim = x.shape.ndims + len(axes)
-        for axis in sorted(axis % ndim for axis in axes):
-            x = tf.expand_dims(x, axis)
+        places: list[int] = []
+        for place in sorted((axis % ndim for axis in axes), reverse=True):  # the same one twice: side by side
+            places.append(min([place, *(other - 1 for other in places[-1:])]))
+        for place in reversed(places):
+            x = tf.expand_dims(x, place)
         return x
 
 

@@ -135,3 +135,9 @@ def test_true_only_once():
         once = basic.true_once()
         session.run(tf1.global_variables_initializer())
         assert [bool(session.run(once)) for _ in range(3)] == [True, False, False]
+
+
+@pytest.mark.parametrize(("axes", "shape"), [([0, 2], [1, 2, 1, 3]), ([-1, -1], [2, 3, 1, 1]), ([-1, 0], [1, 2, 3, 1])])
+def test_new_axes_also_twice_at_the_same_place(axes, shape):
+    with tf.Graph().as_default():
+        assert basic.expand_multiple_dims(tf.zeros([2, 3]), axes).shape.as_list() == shape

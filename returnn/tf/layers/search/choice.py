@@ -22,6 +22,7 @@ from returnn.tf.layers.search.choice_scores import (
 from returnn.tf.layers.search.choice_variants import check_sampling, forced, kept_if_over, sampled_labels, select
 from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.layers.structure.unavailable_data import check_value_of_target
+from returnn.tf.layers.user_code.beam_axis import BeamAxis
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.not_specified import NotSpecified
 
@@ -236,9 +237,11 @@ class ChoiceLayer(BaseChoiceLayer):
             ended = beams.translate(ended, base_beam)
             scores, base = [fixed_if_ended(self, x, ended) for x in scores], grown_if_ended(self, base, ended)
         candidates = candidates_of(self, scores, self._targets_to_score())
-        total = combined(self, candidates.scores, base, ended, candidates.dim)
         size = self.beam_size if self.search else base_beam.dim.dimension
         beam_dim = self.new_dim("beam", size, kind=Dim.Types.Beam, auto_generated=False)
+        if self.custom_score_combine is not None:
+            self.output = self._seen_by_user(scores[0], beam_dim)
+        total = combined(self, candidates.scores, base, ended, candidates.dim)
         found = (select if self.search else forced)(self, total, candidates, base_beam, beam_dim)
         best, src_beams, index = kept_if_over(found, is_over(self, ended), before_step, base_beam, beam_dim)
         self._register(Beam(beam_dim, self, base_beam.dim, src_beams, best))
@@ -264,6 +267,13 @@ class ChoiceLayer(BaseChoiceLayer):
         sparse_dims = [x.feature_dim for x in scores] + [None] * (count - len(scores))
         labels = [Tensor("labels", dims=dims, dtype="int32", sparse_dim=dim) for dim in sparse_dims]
         return [self._as_labels(x, i) for i, x in enumerate(labels)]
+
+    def _seen_by_user(self, scores: Tensor, beam_dim: Dim) -> Tensor:
+        """:return: [B * beam]: template of the labels, as code of a user sees it, which may want their number"""
+        batch = [dim for dim in scores.dims if dim.is_batch_dim()]
+        labels = Tensor(self.name, [*batch, beam_dim], "int32", sparse_dim=scores.feature_dim)
+        with rf.backend_ctx("template"):
+            return BeamAxis(batch[0], beam_dim).merge(self._as_labels(labels, 0))
 
     def _as_labels(self, labels: Tensor, index: int) -> Tensor:
         labels = labels.copy_with_roles(feature_dim=None)

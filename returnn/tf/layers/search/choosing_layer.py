@@ -27,6 +27,7 @@ class ChoosingLayer(Protocol):
     source_beam_sizes: Sequence[int] | None
     cheating: bool | str
     custom_score_combine: Callable[..., Any] | None
+    explicit_search_sources: list[LayerBase] | dict[Any, LayerBase] | None
 
     def where(self) -> str:
         """:return: the layer, for error messages"""

@@ -195,7 +195,36 @@ def test_explicit_search_sources_are_on_the_beam_of_the_choice():
         found, _ = hypotheses(choice={name: value, "custom_score_combine": combine})
         for entry, want in zip(found, wanted, strict=True):
             assert_same(entry, want)
-    assert seen == [[None, 3, 4]] * 2
+    assert seen == [[None, 4]] * 2  # batch and hypotheses are one axis for code of users
+
+
+def test_custom_score_combine_sees_the_layer_as_code_of_users_sees_layers():
+    """Two hypotheses that have the same labels count once, by the better one: they are known by a string."""
+    shapes = []
+
+    def spell(source, **_):
+        return source(0) + tf.gather(["a", "b", "c", "d"], source(1))
+
+    def combine(*, layer, scores_in, scores_base, batch_dim, base_beam_in, **_other):
+        text, state = (x.output for x in layer.explicit_search_sources)
+        shapes.append((layer.output.shape, layer.output.dim, text.shape, state.shape, layer.sources[0].output.shape))
+        texts = tf.reshape(text.placeholder, (batch_dim, -1))[:, :base_beam_in]
+        same = tf.linalg.band_part(tf.cast(tf.equal(texts[:, :, None], texts[:, None]), tf.int32), -1, 0)
+        is_again = tf.reduce_sum(same, axis=-1) > 1
+        return scores_in + tf.where(is_again[:, :, None], float("-inf"), scores_base)
+
+    unit = {
+        "text": {
+            "class": "eval", "from": ["prev:text", "output"], "eval": spell, "initial_output": None,
+            "out_type": {"shape": (), "dtype": "string"},
+        },
+    }  # fmt: skip
+    choice = {"custom_score_combine": combine, "explicit_search_sources": ["prev:text", "prev:s"]}
+    found, _ = hypotheses(choice=choice, unit=unit)
+    wanted, _ = hypotheses()
+    for entry, want in zip(found, wanted, strict=True):  # all have other labels, but for the first step
+        assert_same(entry, want)
+    assert shapes == [((), NUM_LABELS, (), (4,), (NUM_LABELS,))]
 
 
 def two_sources(**options):
