@@ -63,7 +63,7 @@ def expand_multiple_dims(x: tf.Tensor, axes: Sequence[int], name: str = "expand_
         places: list[int] = []
         for place in sorted((axis % ndim for axis in axes), reverse=True):  # the same one twice: side by side
             places.append(min([place, *(other - 1 for other in places[-1:])]))
-        for place in reversed(places):
+        for place in places[::-1]:
             x = tf.expand_dims(x, place)
         return x
 
