@@ -21,6 +21,7 @@ from returnn.tf.frontend_low_level import TFBackend
 from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
+from returnn.tf.layers.user_code.merged_layers import layers_seen_merged
 from returnn.tf.layers.user_code.out_type import template_of_user_code
 from returnn.tf.util.activations import RAW_ACTIVATIONS
 from returnn.tf.util.error_text import error_text
@@ -47,7 +48,9 @@ def call_user_code(
     unmerged = BeamAxis.of(sources)
     if unmerged is not None:
         merged = [unmerged.merge(x) for x in sources]
-        return unmerged.split(call_user_code(layer, code, merged, names=names, beam=unmerged))
+        with layers_seen_merged(layer, ["sources"], unmerged.merge):
+            value = call_user_code(layer, code, merged, names=names, beam=unmerged)
+        return unmerged.split(value)
     template = template_of_user_code(layer, _as_layers(layer, sources), names, beam)
     if get_selected_backend() == "template":
         return template

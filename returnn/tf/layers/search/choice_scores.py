@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.options.layer_options import map_nested_layers
-from returnn.tf.layers.search.beam import Beam
 from returnn.tf.layers.search.choosing_layer import ChoosingLayer
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
+from returnn.tf.layers.user_code.merged_layers import layers_seen_merged
 from returnn.util.errors import ConfigError
 
 _SCORE_OF_OTHERS = -1e30  # of the labels that a hypothesis which has ended cannot continue with
@@ -144,7 +140,13 @@ def _combined_by_user(layer: ChoosingLayer, scores: Tensor, base: Tensor, ended:
     if ended is None:
         ended = rf.zeros([batch, beam], dtype="bool")
     full, ended = (rf.expand_to(x, (batch, beam)) for x in (scores, ended))
-    with _with_merged_beam(layer, BeamAxis(batch, beam), layer.network.beams.of(base)):
+    axis, beams = BeamAxis(batch, beam), layer.network.beams
+    seen = layers_seen_merged(
+        layer,
+        ["sources", "explicit_search_sources"],
+        lambda output: axis.merge(beams.translate(output, beams.of(base))),
+    )
+    with seen:
         raw = layer.custom_score_combine(
             layer=layer,
             scores_in=full.copy_compatible_to_dims_raw([batch, beam, dim]),
@@ -164,24 +166,6 @@ def _combined_by_user(layer: ChoosingLayer, scores: Tensor, base: Tensor, ended:
         )
     out = Tensor("scores", dims=[batch, beam, dim], dtype="float32", raw_tensor=raw)
     return out.copy_compatible_to_dims(template.dims)
-
-
-@contextlib.contextmanager
-def _with_merged_beam(layer: ChoosingLayer, axis: BeamAxis, beam: Beam) -> Iterator[None]:
-    """While code of a user runs: the layers that the choice knows have batch and hypotheses as one axis."""
-    sources, explicit = layer.sources, layer.explicit_search_sources
-
-    def merged(other: LayerBase) -> LayerBase:
-        view = copy.copy(other)
-        view.output = axis.merge(layer.network.beams.translate(other.output, beam))
-        return view
-
-    layer.sources = map_nested_layers(sources, merged)
-    layer.explicit_search_sources = map_nested_layers(explicit, merged)
-    try:
-        yield
-    finally:
-        layer.sources, layer.explicit_search_sources = sources, explicit
 
 
 def gumbel_noise(x: Tensor) -> Tensor:
