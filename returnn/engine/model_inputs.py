@@ -154,7 +154,8 @@ def _as_array(item: Any, template: Tensor) -> numpy.ndarray:
         is_of_kind = array.dtype.kind in ("iu" if numpy.dtype(template.dtype).kind in "iu" else "fiu") or not array.size
         array = array.astype(template.dtype)
     except (ValueError, TypeError, OverflowError) as exc:
-        raise UserError(f"the input is no array of numbers, but the model expects {template}: {exc}.") from None
+        reason = str(exc).rstrip(".")
+        raise UserError(f"the input is no array of numbers, but the model expects {template}: {reason}.") from None
     if not is_of_kind:
         raise UserError(f"the input has values that are no {template.dtype}, but the model expects {template}.")
     if template.sparse and array.size and not 0 <= array.min() <= array.max() < (template.dim or math.inf):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.config import Config
 from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import ConfigError
+from returnn.util.system.warn_once import warn_once
 
 _FORMS = {
     "get_model": "def get_model(*, epoch, step, **kwargs)",
@@ -55,6 +56,9 @@ class ModelFunctions:
                 f"option 'get_model': the function returned the class {model.__name__}.\n"
                 f"  It has to return a model of it: {model.__name__}()."
             )
+        if isinstance(model, rf.Module):
+            for text in left_out_parts(model):
+                warn_once(text)
         return model
 
     def train_step(
@@ -129,6 +133,23 @@ class ModelFunctions:
         if option not in self._functions:
             self._functions[option] = self._compiled(function)
         return self._functions[option](**arguments)
+
+
+def left_out_parts(model: rf.Module) -> Iterator[str]:
+    """
+    :param model: of a user
+    :return: warnings: lists and dicts with parts that do not belong to the model, so that they are not trained
+    """
+    known = {id(part) for part in (*model.modules(), *model.parameters())}
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+            if any(isinstance(part, (rf.Module, rf.Parameter)) and id(part) not in known for part in parts):
+                which = "ParameterList" if all(isinstance(part, rf.Parameter) for part in parts) else "ModuleList"
+                yield (
+                    f"the attribute {name!r} of {path or 'the model'} is a {type(value).__name__}: what is in there is "
+                    f"not trained, and not saved. rf.{which}, or an attribute for each, makes it a part of the model."
+                )
 
 
 def check_callable_with(option: str, function: Callable[..., Any], arguments: Mapping[str, Any], *, form: str) -> None:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import ModuleType
+from typing import Any
 
 _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # the toolkit
 _MIN_SIMILARITY = 0.7
+_NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def attribute_hint(exc: BaseException) -> str:
     """
     :param exc: any exception
-    :return: a sentence, if it is about an attribute and something is near, or about a module; otherwise nothing
+    :return: a sentence, if it is about an attribute and something is near, a module, or an argument; otherwise nothing
     """
     if isinstance(exc, ModuleNotFoundError) and exc.name and exc.name.partition(".")[0] not in sys.modules:
         package = exc.name.partition(".")[0]
         return f"A package is installed by `pip install {package}`; the folder of a file has to be in `sys.path`."
+    if isinstance(exc, TypeError):
+        return _argument_hint(exc)
     if not isinstance(exc, AttributeError) or not isinstance(exc.name, str) or exc.obj is None:
         return ""
     name, obj = exc.name, exc.obj
@@ -30,6 +36,28 @@ def attribute_hint(exc: BaseException) -> str:
     names = [known for known in dir(obj) if not known.startswith("_")]
     nearest = get_close_matches(name, names, cutoff=_MIN_SIMILARITY)
     return f"Did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+
+
+def _argument_hint(exc: TypeError) -> str:
+    """:return: for a keyword argument that there is not: a near one, or all"""
+    found = re.match(r"(?:\w+\.)*?(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'", str(exc))
+    if found is None or exc.__traceback__ is None:
+        return ""
+    name, argument = found.groups()
+    frames = [frame for frame, _ in traceback.walk_tb(exc.__traceback__)]
+    spaces = (space for frame in reversed(frames) for space in _names_known_in(frame.f_globals))
+    function = next((space[name] for space in spaces if callable(space.get(name))), None)
+    try:
+        known = [param.name for param in inspect.signature(function).parameters.values() if param.kind in _NAMED]
+    except (TypeError, ValueError):  # not found, or some function of C
+        return ""
+    nearest = get_close_matches(argument, known)
+    return f"Did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"Possible: {', '.join(known)}."
+
+
+def _names_known_in(module: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield module
+    yield from (vars(value) for value in module.values() if isinstance(value, ModuleType))
 
 
 def _modules_with(name: str, package: ModuleType) -> Iterator[str]:

@@ -655,3 +655,20 @@ def test_a_search_that_knows_the_length_of_what_it_should_find():
     config["network"]["output"]["max_seq_len"] = "max_len_from('data:classes')"
     (warning,) = check_config(Config(config)).warnings
     assert warning.startswith("layer 'output' (class 'rec'): option 'max_seq_len': 'data:classes' is what the search")
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("source(0) + 0.5 * source(1)", None),
+        ("source(0) + sum(source(i) for i in range(2))", None),
+        ("source(0) + source(2)", "there is no source(2), as there are 2 sources, from 0 on."),
+        ("source(0) + 0.5 source(1)", "option 'eval': 'source(0) + 0.5 source(1)': "),
+    ],
+)
+def test_expressions_that_are_not_run(expression, text):
+    layer = {"class": "eval", "eval": expression, "from": ["data", "data"], "is_output_layer": True}
+    config = options(check_data=False, network={**copy.deepcopy(NETWORK), "own": layer})
+    errors = check_config(Config(config)).errors
+    assert len(errors) == (text is not None)
+    assert not text or text in errors[0]

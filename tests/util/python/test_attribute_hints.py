@@ -6,7 +6,8 @@ import pytest
 import returnn.frontend as rf
 import returnn.frontend.decoder.transformer
 import returnn.frontend.encoder.conformer
-from returnn.tensor import Tensor
+from returnn.frontend.encoder.conformer import ConformerEncoder
+from returnn.tensor import Dim, Tensor
 from returnn.util.python.attribute_hints import attribute_hint
 
 
@@ -46,3 +47,22 @@ def test_modules_that_are_not_there():
     with pytest.raises(ModuleNotFoundError) as info:
         importlib.import_module("types.nothing")
     assert attribute_hint(info.value) == ""
+
+
+def _argument_hint(call):
+    with pytest.raises(TypeError) as info:
+        call()
+    return attribute_hint(info.value)
+
+
+def test_arguments_that_are_not_there():
+    dim = Dim(8, name="feature")
+    assert "'num_layers'" in _argument_hint(lambda: ConformerEncoder(dim, n_layers=2))
+    assert _argument_hint(lambda: rf.ctc_loss(log_probs=1)).startswith("Possible: logits, logits_normalized, targets,")
+    inner = _argument_hint(
+        lambda: ConformerEncoder(
+            dim, dim, input_layer=None, num_layers=1, num_heads=2, encoder_layer_opts={"conv_kernel": 5}
+        )
+    )
+    assert "'conv_kernel_size'" in inner
+    assert _argument_hint(lambda: len(1)) == ""

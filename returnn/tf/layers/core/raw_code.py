@@ -7,6 +7,7 @@ what the config says in `out_type`.
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,28 @@ from returnn.tf.util.activations import RAW_ACTIVATIONS
 from returnn.tf.util.error_text import error_text
 from returnn.util.errors import ConfigError
 from returnn.util.python.user_code import names_in_expressions, prepare_for_user_code
+from returnn.util.texts.counted import counted
+
+
+def check_expression(layer: LayerBase, expression: str) -> None:
+    """
+    :param layer: whose option `eval` it is
+    :param expression: of a user, which a check does not run
+    :raises ConfigError: if it is no expression, or is about a source that is not there
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(expression.lstrip(" \t"), mode="eval")))
+    except SyntaxError as exc:
+        raise ConfigError(f"{layer.where()}: option 'eval': {expression!r}: {exc.msg}.") from exc
+    for node in nodes:
+        is_source = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "source"
+        number = node.args[0] if is_source and node.args else None  # type: ignore[attr-defined]
+        if isinstance(number, ast.Constant) and isinstance(number.value, int) and number.value >= len(layer.sources):
+            what = f"there is no source({number.value})"
+            have = (
+                f"there {'is' if len(layer.sources) == 1 else 'are'} {counted(len(layer.sources), 'source')}, from 0 on"
+            )
+            raise ConfigError(f"{layer.where()}: option 'eval': {expression!r}: {what}, as {have}.")
 
 
 def call_user_code(

@@ -14,7 +14,7 @@ import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.option_values import value_like
-from returnn.tf.layers.core.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses
+from returnn.tf.layers.core.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses, check_expression
 from returnn.tf.layers.elementwise.outer_product import feature_product_warning, outer_product_warning
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.tf.layers.user_code.counted_axes import counts_axes
@@ -90,6 +90,8 @@ class CombineLayer(LayerBase):
             raise ConfigError(f"{self.where()}: kind 'eval' needs the option 'eval', and the other kinds do not.")
         if not self.sources:
             raise ConfigError(f"{self.where()}: a source is required (option 'from').")
+        if isinstance(eval, str):
+            check_expression(self, eval)
 
     def must_be_in_loop(self) -> str:
         """:return: a reason, if the expression would mean other axes for all frames at once"""
