@@ -74,6 +74,14 @@ CASES = {
         {"class": "unflatten_nd", "sizes": "data:sizes", "num_axes": 2, "out_dims": []},
         "has 0 dims, but num_axes is 2",
     ),
+    "unflatten_nd_number": (
+        {"class": "unflatten_nd", "sizes": "data:number", "num_axes": 2},
+        r"option 'sizes': expected \[B, 2\], a size for each",
+    ),
+    "unflatten_nd_sizes": (
+        {"class": "unflatten_nd", "sizes": "data:sizes", "num_axes": 3},
+        r"option 'sizes': expected \[B, 3\], a size for each",
+    ),
     "unflatten_batch": ({"class": "unflatten_batch"}, "nothing was merged into the batch"),
     "scatter_nd": ({"class": "scatter_nd", "position": "data:ids", "position_axis": "T"}, "give either 'output_dim"),
     "seq_len_mask": ({"class": "seq_len_mask", "mask_value": 0, "window_size": 1}, "give both of the options"),

@@ -101,6 +101,12 @@ class UnflattenNdLayer(_ConcatInputLayer):
             return given or base
         dim = given or self.new_dim(f"size-{number}")
         if dim.size is None and dim.dyn_size is None:
-            which = self.dims_of(sizes, "except_batch", option="sizes")[-1]
-            dim.dyn_size_ext = rf.cast(rf.gather(sizes, indices=number, axis=which), "int32")
+            which = self.dims_of(sizes, "except_batch", option="sizes")
+            num = which[-1].size if which else 0
+            if num is not None and num <= number:
+                raise ConfigError(
+                    f"{self.where()}: option 'sizes': expected [B, {self.num_axes}], a size for each of the num_axes,"
+                    f" got {sizes}."
+                )
+            dim.dyn_size_ext = rf.cast(rf.gather(sizes, indices=number, axis=which[-1]), "int32")
         return dim
