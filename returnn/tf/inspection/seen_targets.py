@@ -7,7 +7,9 @@ the way from the data to the output, each layer is one of which it is known whic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from returnn.tf.network.extern_data import ExternData
@@ -16,7 +18,7 @@ _OF_ONE_FRAME = (
     "activation", "batch_norm", "cast", "combine", "copy", "dropout", "eval", "gating", "layer_norm", "linear", "norm",
     "positional_encoding", "softmax",
 )  # fmt: skip
-_SHIFTS = ("shift_axis", "prefix_in_time", "slice")  # which drop a frame or two: the others stay in sight
+_SHIFTS = ("shift_axis", "prefix_in_time", "slice")  # by a frame or two: where all are seen, the others stay in sight
 NetDict = Mapping[str, Any]
 
 
@@ -40,32 +42,55 @@ def seen_target_warnings(net_dict: NetDict, extern_data: ExternData) -> Iterator
             )
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """Which frames of the data the output sees, counted from its own one: all from the first to the last one."""
+
+    first: float = 0
+    last: float = 0
+
+    def behind(self, layer: NetDict) -> _Seen | None:
+        """:return: the same for the sources of a layer, if for the layer it is this; None if it is not known"""
+        kind = layer.get("class")
+        if kind == "shift_axis" and isinstance(layer.get("amount"), int):
+            return _Seen(self.first - layer["amount"], self.last - layer["amount"])
+        if kind in _SHIFTS:
+            return _Seen(-math.inf, math.inf) if self.last == math.inf else None
+        if kind == "rec" and isinstance(layer.get("unit", "lstm"), str):
+            is_backward = layer.get("direction") == -1
+            return _Seen(self.first if is_backward else -math.inf, math.inf if is_backward else self.last)
+        if kind == "self_attention":
+            return _Seen(-math.inf, self.last if layer.get("attention_left_only") else math.inf)
+        window = 1 if kind in _OF_ONE_FRAME else _window(layer)
+        return None if window is None else _Seen(self.first - window // 2, self.last + (window - 1) // 2)
+
+
+def _window(layer: NetDict) -> int | None:
+    """:return: number of frames around the one of the output, in an even one more of those before; None if unknown"""
+    size = layer.get("filter_size")
+    if layer.get("class") != "conv" or layer.get("padding") not in ("same", "SAME"):
+        return None
+    size = size[0] if isinstance(size, (list, tuple)) and len(size) == 1 else size
+    is_plain = all(layer.get(option, 1) in (1, (1,), [1], None) for option in ("strides", "dilation_rate"))
+    return size if isinstance(size, int) and is_plain and layer.get("in_spatial_dims") is None else None
+
+
 def _path_to(data: set[str], net_dict: NetDict, output: str) -> list[str] | None:
-    """:return: layers from the output to the data, on which each frame, or that of the output, is seen"""
-    waiting = [([output], False)]
-    known: set[tuple[str, bool]] = set()
+    """:return: layers from the output to the data, on which the frame of the output is seen"""
+    waiting = [([output], _Seen())]
+    known: set[tuple[str, _Seen]] = set()
     while waiting:
-        path, sees_all = waiting.pop()
+        path, seen = waiting.pop()
         if path[-1] in data and len(path) > 1:
-            return path
-        layer = net_dict.get(path[-1])
-        if (path[-1], sees_all) in known or not isinstance(layer, Mapping):
+            if seen.first <= 0 <= seen.last:
+                return path
             continue
-        known.add((path[-1], sees_all))
-        sees_all = sees_all or _sees_all_frames(layer)
-        if _keeps_frames(layer) or (sees_all and (_sees_all_frames(layer) or layer.get("class") in _SHIFTS)):
+        layer = net_dict.get(path[-1])
+        if (path[-1], seen) in known or not isinstance(layer, Mapping):
+            continue
+        known.add((path[-1], seen))
+        of_sources = seen.behind(layer)
+        if of_sources is not None:
             sources = layer.get("from", "data")
-            waiting += [([*path, source], sees_all) for source in ([sources] if isinstance(sources, str) else sources)]
+            waiting += [([*path, name], of_sources) for name in ([sources] if isinstance(sources, str) else sources)]
     return None
-
-
-def _keeps_frames(layer: NetDict) -> bool:
-    """:return: whether the output sees the frame of its input that is at the same place"""
-    is_recurrent = layer.get("class") == "rec" and isinstance(layer.get("unit", "lstm"), str)
-    return is_recurrent or layer.get("class") in (*_OF_ONE_FRAME, "self_attention")
-
-
-def _sees_all_frames(layer: NetDict) -> bool:
-    if layer.get("class") == "rec":
-        return isinstance(layer.get("unit", "lstm"), str) and layer.get("direction") == -1
-    return layer.get("class") == "self_attention" and not layer.get("attention_left_only")

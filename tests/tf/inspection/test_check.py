@@ -388,6 +388,7 @@ def test_losses_in_templates(loss_opts):
 SHIFT = {"class": "shift_axis", "axis": "T", "amount": 1, "pad_value": 0, "adjust_size_info": False, "from": "data"}
 ATTENTION = {"class": "self_attention", "num_heads": 1, "total_key_dim": 4, "n_out": 4, "from": "x"}
 LSTM = {"class": "rec", "unit": "lstm", "n_out": 4, "from": "x"}
+CONV = {"class": "conv", "filter_size": (3,), "padding": "same", "n_out": 4, "from": "x"}
 
 
 @pytest.mark.parametrize(
@@ -399,6 +400,12 @@ LSTM = {"class": "rec", "unit": "lstm", "n_out": 4, "from": "x"}
         ({"before": SHIFT, "y": ATTENTION}, "output <- y <- x <- before <- data"),
         ({"before": SHIFT, "y": {**LSTM, "direction": -1}}, "output <- y <- x <- before <- data"),
         ({"before": SHIFT, "y": {"class": "copy", "from": ["x", "data"]}}, "output <- y <- data"),
+        ({"before": {**SHIFT, "amount": -1}, "y": LSTM}, "output <- y <- x <- before <- data"),
+        ({"before": {**SHIFT, "amount": -1}, "y": {"class": "copy", "from": "x"}}, None),
+        ({"before": SHIFT, "y": CONV}, "output <- y <- x <- before <- data"),
+        ({"before": {**SHIFT, "amount": 2}, "y": CONV}, None),
+        ({"before": {**SHIFT, "amount": 2}, "y": {**CONV, "filter_size": [5]}}, "output <- y <- x <- before <- data"),
+        ({"before": SHIFT, "y": {**CONV, "filter_size": (2,)}}, None),
         ({"before": SHIFT, "y": {"class": "reduce", "mode": "mean", "axes": "F", "from": "x"}}, None),
     ],
 )
