@@ -41,6 +41,9 @@ def check_expression(layer: LayerBase, expression: str) -> None:
         nodes = list(ast.walk(ast.parse(expression.lstrip(" \t"), mode="eval")))
     except SyntaxError as exc:
         raise ConfigError(f"{layer.where()}: option 'eval': {expression!r}: {exc.msg}.") from exc
+    frame = layer.network.step.innermost_frame()
+    if frame is not None and frame.has_undefined:  # what is not known yet is left out of the sources
+        return
     for node in nodes:
         is_source = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "source"
         number = node.args[0] if is_source and node.args else None  # type: ignore[attr-defined]
