@@ -2,8 +2,8 @@
 The best hypotheses by all models together: `python demos/g2p/combine.py FOLDER`, where `aligned.config` was run.
 
 Hypotheses are compared by the mean of the log probabilities of the members of the ensemble, plus a scale times the log
-probability of the joint n-grams, plus a scale times that of `attention-full.config`, if it has judged them. Alignments
-of the same phonemes are added up. The scales are the best ones on dev.
+probability of the joint n-grams, plus a scale times the mean of those of the judges, if `attention-full.config` has
+judged them. Alignments of the same phonemes are added up. The scales are the best ones on dev.
 """
 
 from __future__ import annotations
@@ -34,17 +34,16 @@ def read_n_best(filename: str, ngrams: JointNgrams) -> NBest:
     """
     :param filename: what `NBestLists` has written
     :param ngrams: joint model
-    :return: the same, with the score of the n-grams behind those of the members, and that of the judge, if there is one
+    :return: the same, with the score of the n-grams behind those of the members, and then those of the judges
     """
     with open(filename, encoding="utf8") as file:
         found: NBest = json.load(file)
-    judged = read_scores(filename)
+    judges = read_scores(filename)
     flat = [(word, chunks, scores) for word, hyps in found.items() for chunks, scores in hyps]
     log_probs = ngrams.log_probs([list(zip(word, chunks, strict=True)) for word, chunks, _ in flat])
     result: dict[str, list[tuple[list[str], Scores]]] = {word: [] for word in found}
     for (word, chunks, scores), log_prob in zip(flat, log_probs.tolist(), strict=True):
-        of_judge = [] if judged is None else [judged[word, phonemes_of(chunks)]]
-        result[word].append((chunks, [*scores, log_prob, *of_judge]))
+        result[word].append((chunks, [*scores, log_prob, *(judge[word, phonemes_of(chunks)] for judge in judges)]))
     return result
 
 
@@ -86,40 +85,40 @@ def main(folder: str) -> None:
     data = AlignedData(os.path.join(folder, "alignment.json"))
     ngrams = JointNgrams([list(zip(word, chunks, strict=True)) for word, chunks in data.splits["train"]])
     dev, test = (Hypotheses(read_n_best(os.path.join(folder, f"{split}.json"), ngrams)) for split in ("dev", "test"))
-    others = {"n-grams": NGRAM_SCALES}
-    if read_scores(os.path.join(folder, "dev.json")) is not None:
-        others["judge"] = JUDGE_SCALES
-    kinds = _kinds(dev, others)
+    num_judges = len(read_scores(os.path.join(folder, "dev.json")))
+    kinds = _kinds(dev, num_judges)
     print(f"{'':20} dev PER    WER   test PER    WER")
     for name, scales in kinds.items():
         rates = [*_error_rates(dev, "dev", scales), *_error_rates(test, "test", scales)]
         print(f"{name:20} {rates[0]:7.2%} {rates[1]:7.2%} {rates[2]:7.2%} {rates[3]:7.2%}")
-    for name, scale in zip(others, kinds["all"][-len(others) :], strict=True):
-        print(f"scale of the {name}: {scale}")
+    scales = kinds["all"][dev.num_scores - 1 - num_judges :]
+    print(f"scale of the n-grams {scales[0]}, of the judges {sum(scales[1:]):.1f}")
     hypotheses = {word: " ".join(phonemes) for word, phonemes in test.best(kinds["all"]).items()}
     write_atomic(os.path.join(folder, "hypotheses.py"), repr(hypotheses))
 
 
-def _kinds(dev: Hypotheses, others: Mapping[str, Sequence[float]]) -> dict[str, Sequence[float]]:
-    """
-    :param dev: the last scores are those of the others
-    :param others: scales to be tried of each
-    :return: scales of all scores, by names for people: for each single one, and for several together
-    """
-    num_members = dev.num_scores - len(others)
-    names = [*(f"member {i + 1}" for i in range(num_members)), *others]
+def _kinds(dev: Hypotheses, num_judges: int) -> dict[str, Sequence[float]]:
+    """:return: scales of all scores, by names for people: for each single one, and for several together"""
+    num_members = dev.num_scores - 1 - num_judges
+    names = [
+        *(f"member {i + 1}" for i in range(num_members)),
+        "n-grams",
+        *(f"judge {i + 1}" for i in range(num_judges)),
+    ]
     kinds: dict[str, Sequence[float]] = {
         name: [float(i == k) for k in range(dev.num_scores)] for i, name in enumerate(names)
     }
-    members = [1 / num_members] * num_members
-    nothing = [[0.0]] * len(others)
-    several = {
-        "all members": nothing,
-        **{f"members and {name}": [*nothing[:i], others[name], *nothing[i + 1 :]] for i, name in enumerate(others)},
-        "all": list(others.values()),
-    }
+    several = {"all members": ([0.0], [0.0]), "members, n-grams": (NGRAM_SCALES, [0.0])}
+    if num_judges:
+        several |= {"members, judges": ([0.0], JUDGE_SCALES), "all": (NGRAM_SCALES, JUDGE_SCALES)}
+    else:
+        several |= {"all": several["members, n-grams"]}
     for name, scales in several.items():
-        kinds[name] = dev.best_scales([[*members, *of_others] for of_others in itertools.product(*scales)], "dev")
+        candidates = [
+            [*([1 / num_members] * num_members), of_ngrams, *([of_judges / num_judges] * num_judges)]
+            for of_ngrams, of_judges in itertools.product(*scales)
+        ]
+        kinds[name] = dev.best_scales(candidates, "dev")
     return kinds
 
 

@@ -16,7 +16,7 @@ import gzip
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy
 
@@ -91,32 +91,37 @@ def _entries_of_file(folder: str, split: str) -> Iterator[tuple[str, list[str]]]
             yield word.lower(), phones.split()
 
 
-def seqs(split: str) -> list[dict[str, object]]:
+def seqs(split: str, *, backwards: bool = False) -> list[dict[str, object]]:
     """:return: for `StaticDataset`: all pronunciations in training, else the first one of each word"""
     result = []
     for word, all_phonemes in pronunciations(split).items():
         for phonemes in all_phonemes if split == "train" else all_phonemes[:1]:
-            result.append(sequence(word, phonemes, word if split != "train" else f"{word}-{len(result)}"))
+            tag = word if split != "train" else f"{word}-{len(result)}"
+            result.append(sequence(word, phonemes, tag, backwards=backwards))
     return result
 
 
-def sequence(word: str, phonemes: Iterable[str], tag: str) -> dict[str, object]:
+def sequence(word: str, phonemes: Sequence[str], tag: str, *, backwards: bool = False) -> dict[str, object]:
     """:return: a word with its pronunciation, as a sequence of `StaticDataset`"""
+    step = -1 if backwards else 1
     return {
-        "data": numpy.array([_LETTER_IDS[letter] for letter in word], "int32"),
-        "classes": numpy.array([*(_PHONEME_IDS[phoneme] for phoneme in phonemes), 0], "int32"),
+        "data": numpy.array([_LETTER_IDS[letter] for letter in word[::step]], "int32"),
+        "classes": numpy.array([*(_PHONEME_IDS[phoneme] for phoneme in phonemes[::step]), 0], "int32"),
         "seq_tag": tag,
     }
 
 
-def dataset(split: str, *, max_seqs: int | None = None, **options: object) -> dict[str, object]:
+def dataset(
+    split: str, *, max_seqs: int | None = None, backwards: bool = False, **options: object
+) -> dict[str, object]:
     """
     :param split: "train", "dev" or "test"
     :param max_seqs: so many of them, from all over the data
+    :param backwards: words and pronunciations begin with their end
     :param options: of the data set
     :return: description of the data, as the configs want it
     """
-    data = seqs(split)
+    data = seqs(split, backwards=backwards)
     return dataset_of(data[:: max(1, len(data) // max_seqs)][:max_seqs] if max_seqs else data, **options)
 
 

@@ -21,35 +21,37 @@ def phonemes_of(chunks: Iterable[str]) -> str:
     return " ".join(chunk for chunk in chunks if chunk)
 
 
-def n_best_dataset(filename: str, **options: object) -> dict[str, object]:
+def n_best_dataset(filename: str, *, backwards: bool, **options: object) -> dict[str, object]:
     """
     :param filename: what `g2p_aligned.NBestLists` has written
+    :param backwards: words and pronunciations begin with their end
     :param options: of the data set
     :return: description of the data: each sequence of phonemes of each word
     """
     with open(filename, encoding="utf8") as file:
         found = json.load(file)
     seqs = [
-        sequence(word, phonemes.split(), f"{word}{SEPARATOR}{phonemes}")
+        sequence(word, phonemes.split(), f"{word}{SEPARATOR}{phonemes}", backwards=backwards)
         for word, hyps in found.items()
         for phonemes in sorted({phonemes_of(chunks) for chunks, _ in hyps})
     ]
     return dataset_of(seqs, **options)
 
 
-def scores_filename(n_best: str) -> str:
+def scores_filename(n_best: str, *, backwards: bool) -> str:
     """:return: where the judge writes how likely the hypotheses of this file are"""
-    return f"{os.path.splitext(n_best)[0]}.judge.py"
+    return f"{os.path.splitext(n_best)[0]}.judge{'.backwards' if backwards else ''}.py"
 
 
-def read_scores(n_best: str) -> dict[tuple[str, str], float] | None:
+def read_scores(n_best: str) -> list[dict[tuple[str, str], float]]:
     """
     :param n_best: file with hypotheses
-    :return: log probability by word and phonemes; None if they have not been judged
+    :return: by each judge that has judged them, the log probability by word and phonemes
     """
-    filename = scores_filename(n_best)
-    if not os.path.exists(filename):
-        return None
-    with open(filename, encoding="utf8") as file:
-        rows = ast.literal_eval(file.read())
-    return {tuple(tag.split(SEPARATOR)): -row["score"] * row["seq_len"] for tag, row in rows.items()}
+    result = []
+    for filename in (scores_filename(n_best, backwards=backwards) for backwards in (False, True)):
+        if os.path.exists(filename):
+            with open(filename, encoding="utf8") as file:
+                rows = ast.literal_eval(file.read())
+            result.append({tuple(tag.split(SEPARATOR)): -row["score"] * row["seq_len"] for tag, row in rows.items()})
+    return result

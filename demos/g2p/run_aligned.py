@@ -2,9 +2,10 @@
 The whole recipe of `aligned.config`: `python demos/g2p/run_aligned.py [--judge_epochs N] [++option value ...]`.
 
 Trains the members of the ensemble at the same time, each on one core, decodes dev and test by all of them, and scores
-them alone and together. With `--judge_epochs`, the model of `attention-full.config` is trained as well, for so many
-epochs, and judges what they found; options with "++" are those of the members. Results go to the folders `g2p-aligned`
-and `g2p-attention-full` in the working directory. The same command again goes on where it was stopped.
+them alone and together. With `--judge_epochs`, two models of `attention-full.config` are trained as well, for so many
+epochs, one of them backwards, and judge what was found; options with "++" are those of the members. Results go to the
+folders `g2p-aligned` and `g2p-attention-full...` in the working directory. The same command again goes on where it was
+stopped.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FOLDER = "g2p-aligned"
 def main(args: list[str]) -> int:
     """:return: exit status"""
     parser = argparse.ArgumentParser(description="Letters to phonemes by an ensemble: see the top of this file.")
-    parser.add_argument("--judge_epochs", type=int, default=0, metavar="N", help="0: no judge; best: 64")
+    parser.add_argument("--judge_epochs", type=int, default=0, metavar="N", help="0: no judges; best: 48 to 64")
     own_args, options = parser.parse_known_args(args)
     os.makedirs(FOLDER, exist_ok=True)
     print("=== Alignment", flush=True)
@@ -42,7 +43,7 @@ def main(args: list[str]) -> int:
 def steps(options: list[str], judge_epochs: int) -> list[tuple[str, list[list[str]]]]:
     """
     :param options: of the toolkit, for the members
-    :param judge_epochs: of the training of the judge; 0: there is none
+    :param judge_epochs: of the training of each judge; 0: there are none
     :return: titles, and commands that run at the same time
     """
     toolkit = [sys.executable, os.path.join(ROOT, "rnn.py")]
@@ -50,10 +51,13 @@ def steps(options: list[str], judge_epochs: int) -> list[tuple[str, list[list[st
     judge = [*toolkit, os.path.join(HERE, "attention-full.config"), "++num_epochs", str(judge_epochs)]
     num_members = int(options[options.index("++members") + 1]) if "++members" in options else 2
     lists = [os.path.join(FOLDER, f"{split}.json") for split in ("dev", "test")]
-    judging = [
-        ("Training of the judge", [[*judge, "++task", "train"]]),
-        *((f"The judge on {name}", [[*judge, "++task", "eval", "++n_best", name]]) for name in lists),
-    ]
+    judging = []
+    for backwards in ("False", "True"):
+        commands = [[*judge, "++backwards", backwards, "++task", "eval", "++n_best", name] for name in lists]
+        judging += [
+            ("Training of a judge", [[*judge, "++backwards", backwards, "++task", "train"]]),
+            ("Judging", commands),
+        ]
     return [
         ("Training", [[*members, "++member", str(i + 1)] for i in range(num_members)]),
         ("Search", [[*members, "++task", "forward", "++split", split] for split in ("dev", "test")]),

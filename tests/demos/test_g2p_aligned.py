@@ -110,6 +110,6 @@ def test_all_steps_of_the_command(demo, tmp_path, monkeypatch, capsys):
             name = os.path.splitext(os.path.basename(script))[0]
             assert (main([script, *args]) if name == "rnn" else demo(name).main(*args)) in (0, None)
     output = capsys.readouterr().out
-    assert "members and judge" in output
-    assert "scale of the judge" in output
+    assert "judge 2" in output
+    assert "members, judges" in output
     assert "1 words, PER " in output
