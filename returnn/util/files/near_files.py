@@ -15,7 +15,8 @@ def hint_for_missing_file(filename: str, *, is_wanted: Callable[[str], bool] = l
     """
     :param filename: of a file that is not there; or of a folder, where a file is needed
     :param is_wanted: whether a file of that name could be meant
-    :return: a line, with a line end before it: near names, or the files in the folder; "" if there are none
+    :return: a line, with a line end before it: near names, or those of the same kind by their suffix; or the files in
+        the folder; "" if there are none
     """
     folder, name = os.path.split(filename)
     if os.path.isdir(filename):
@@ -25,7 +26,11 @@ def hint_for_missing_file(filename: str, *, is_wanted: Callable[[str], bool] = l
         return f"\n  There is no folder {folder!r}."
     known = [entry for entry in _files_in(folder or os.curdir) if is_wanted(entry)]
     nearest = [os.path.join(folder, entry) for entry in difflib.get_close_matches(name, known, n=3)]
-    return f"\n  Did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+    if nearest:
+        return f"\n  Did you mean {' or '.join(map(repr, nearest))}?"
+    suffix = os.path.splitext(name)[1]
+    alike = [os.path.join(folder, entry) for entry in known if suffix and entry.endswith(suffix)]
+    return f"\n  There is {', '.join(map(repr, alike[:_MAX_SHOWN]))}." if alike else ""
 
 
 def check_file(filename: str | None, *, where: str) -> None:
