@@ -53,7 +53,7 @@ MISTAKES = {
         {"class": "dot", "from": ["data", "other"], "reduce": "F"},
         ["has 3 entries", "has 6", DATA, "'other' has [B, T|"],
     ),
-    "syntax of eval": ({"class": "eval", "eval": "source(0) +"}, ["eval 'source(0) +': SyntaxError: invalid syntax"]),
+    "syntax of eval": ({"class": "eval", "eval": "source(0) +"}, ["'source(0) +': SyntaxError: invalid syntax"]),
     "unknown name in eval": ({"class": "eval", "eval": "sourc(0)"}, ["NameError: name 'sourc' is not defined"]),
     "wrong shapes in eval": (
         {"class": "eval", "eval": "tf.matmul(source(0), tf.zeros((3, 4)))"},

@@ -40,7 +40,7 @@ def check_expression(layer: LayerBase, expression: str) -> None:
     try:
         nodes = list(ast.walk(ast.parse(expression.lstrip(" \t"), mode="eval")))
     except SyntaxError as exc:
-        raise ConfigError(f"{layer.where()}: option 'eval': {expression!r}: {exc.msg}.") from exc
+        raise ConfigError(f"{layer.where()}: option 'eval': {expression!r}: SyntaxError: {exc.msg}.") from exc
     frame = layer.network.step.innermost_frame()
     if frame is not None and frame.has_undefined:  # what is not known yet is left out of the sources
         return
