@@ -30,7 +30,8 @@ def hint_for_missing_file(filename: str, *, is_wanted: Callable[[str], bool] = l
         return f"\n  Did you mean {' or '.join(map(repr, nearest))}?"
     suffix = os.path.splitext(name)[1]
     alike = [os.path.join(folder, entry) for entry in known if suffix and entry.endswith(suffix)]
-    return f"\n  There is {', '.join(map(repr, alike[:_MAX_SHOWN]))}." if alike else ""
+    are = "is" if len(alike) == 1 else "are"
+    return f"\n  There {are} {', '.join(map(repr, alike[:_MAX_SHOWN]))}." if alike else ""
 
 
 def check_file(filename: str | None, *, where: str) -> None:
