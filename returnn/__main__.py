@@ -193,7 +193,8 @@ def setup_dummy_datasets() -> None:
 def init_engine() -> None:
     """Makes the engine, `engine` of this module. It has no network yet."""
     global engine
-    engine = import_part(_ENGINE_MODULES[BackendEngine.get_selected_engine()]).Engine(_config())
+    name = _ENGINE_MODULES[BackendEngine.get_selected_engine()]
+    engine = import_part(name, needed_for=BackendEngine.describe_selected()).Engine(_config())
 
 
 def analyze_data(config: Config) -> None:

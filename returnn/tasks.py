@@ -49,7 +49,7 @@ class Task:
                 raise ConfigError(f"task {self.name!r} is for backend = 'tensorflow-net-dict', a network of layers.")
             function = self.for_models
         module_name, _, name = function.partition(":")
-        getattr(import_part(module_name), name)(config)
+        getattr(import_part(module_name, needed_for=f"the task {self.name!r}"), name)(config)
 
 
 TASKS = {

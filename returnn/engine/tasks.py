@@ -20,7 +20,8 @@ _ENGINES = {
 
 def make_engine(config: Config) -> TrainingEngine:
     """:return: the engine of the backend that is selected"""
-    module = import_part(_ENGINES[BackendEngine.get_selected_engine()])  # late: it needs its framework
+    name = _ENGINES[BackendEngine.get_selected_engine()]
+    module = import_part(name, needed_for=BackendEngine.describe_selected())  # late: it needs its framework
     engine: TrainingEngine = module.Engine(config)
     return engine
 

@@ -15,6 +15,8 @@ from returnn.forward_iface import ForwardCallbackIface
 from returnn.tensor import TensorDict
 from returnn.util.python.optional_import import import_part
 
+_NEEDED_FOR = "outputs of layers"
+
 NetDict = dict[str, Any]
 SeqOutputs = Mapping[str, numpy.ndarray]  # by name of the layer; [time, ..., feature] without padding
 
@@ -46,15 +48,17 @@ def layer_outputs(
     config.set("task", "forward")  # so that a model is loaded
     if train_flag:
         config.set("eval_use_train_flag", True)
-    engine = import_part("returnn.tf.engine").Engine(config)
+    engine = import_part("returnn.tf.engine", needed_for=_NEEDED_FOR).Engine(config)
     engine.use_eval_flag = False
     engine.use_search_flag = is_search
     names = {f"dumped_output_{i}": layer for i, layer in enumerate(layers)}
     engine.init_network_from_config(net_dict_post_proc=lambda net: _with_copies(change_net(net), names, is_search))
     try:
-        forward = import_part("returnn.tf.engine.outputs.forward_callback").forward_with_callback
+        module = import_part("returnn.tf.engine.outputs.forward_callback", needed_for=_NEEDED_FOR)
         callback = _Callback(names, process_seq)
-        forward(engine.session, dataset=dataset, callback=callback, train_flag=train_flag, layers=names)
+        module.forward_with_callback(
+            engine.session, dataset=dataset, callback=callback, train_flag=train_flag, layers=names
+        )
     finally:
         engine.finalize()
 

@@ -56,6 +56,13 @@ class BackendEngine:
         return cls.TensorFlowNetDict if cls.selected_engine is None else cls.selected_engine
 
     @classmethod
+    def describe_selected(cls) -> str:
+        """:return: it, as the option of the config, for errors"""
+        selected = cls.get_selected_engine()
+        names = [name for name, engine in _ENGINES.items() if engine == selected]
+        return f"backend = {names[0]!r}" + ", the default" * (selected == cls.TensorFlowNetDict)
+
+    @classmethod
     def is_tensorflow_selected(cls) -> bool:
         """:return: whether it is one of the two with TensorFlow"""
         return cls.get_selected_engine() in (cls.TensorFlowNetDict, cls.TensorFlow)

@@ -38,6 +38,7 @@ for name in tool_modules():
 """
 
 
+MISSING_TENSORFLOW = "The package 'tensorflow' is needed for {}.\n  pip install tensorflow-cpu\n"
 PARTS_OF_WHEEL = ("returnn", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
@@ -129,7 +130,10 @@ def test_pages_of_the_wheel_are_whole(installed, tmp_path):
 def test_missing_framework_is_said(installed):
     result = installed("-m", "returnn", "tool", "tf-inspect-checkpoint", "net.001")
     assert result.returncode == 1
-    assert result.stderr == "error: The package 'tensorflow' is needed for this.\n  pip install tensorflow-cpu\n"
+    assert result.stderr == f"error: {MISSING_TENSORFLOW.format('checkpoints of TensorFlow')}"
     result = installed("-m", "returnn", "++task", "train")
     assert result.returncode == 1
-    assert result.stderr.endswith("The package 'tensorflow' is needed for this.\n  pip install tensorflow-cpu\n")
+    assert result.stderr.endswith(MISSING_TENSORFLOW.format("backend = 'tensorflow-net-dict', the default"))
+    result = installed("-m", "returnn", "++task", "train", "++backend", "torch")
+    assert result.returncode == 1
+    assert result.stderr.endswith("The package 'torch' is needed for backend = 'torch'.\n  pip install torch\n")

@@ -89,7 +89,10 @@ def _option_errors(config: Config) -> list[str]:
 def _choice_errors(config: Config) -> list[str]:
     """:return: errors of options that choose something by name"""
     is_torch = BackendEngine.is_torch_selected()
-    module = import_part("returnn.torch.optim.optimizer_choice" if is_torch else "returnn.tf.updater.optimizer_choice")
+    module = import_part(
+        "returnn.torch.optim.optimizer_choice" if is_torch else "returnn.tf.updater.optimizer_choice",
+        needed_for=BackendEngine.describe_selected(),
+    )
     errors = []
     for check in (
         lambda: module.choose_optimizer(config.options.optimizer if is_torch else config),

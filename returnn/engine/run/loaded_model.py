@@ -47,6 +47,9 @@ def load_model(config: Config) -> LoadedModel:
     is_net_dict = BackendEngine.get_selected_engine() == BackendEngine.TensorFlowNetDict
     if is_net_dict:  # others may have no parameters
         check_has_model(config)
-    module = import_part("returnn.tf.engine.model" if is_net_dict else "returnn.engine.frontend.model")
+    module = import_part(
+        "returnn.tf.engine.model" if is_net_dict else "returnn.engine.frontend.model",
+        needed_for=BackendEngine.describe_selected(),
+    )
     model: LoadedModel = module.Model(config)
     return model

@@ -431,7 +431,7 @@ class Engine(HasOptions, TrainingEngine):
         :param port: of this machine
         """
         self.config.set("web_server_port", port)
-        model = import_part("returnn.tf.engine.model").Model(self.config, engine=self)  # it is above the engine
+        model = import_part("returnn.tf.engine.model", needed_for="the task 'serve'").Model(self.config, engine=self)
         serve_model(model)
 
     @staticmethod

@@ -33,6 +33,7 @@ from returnn.util.python.optional_import import import_optional, import_part
 _TF_STEP, _STEP = "global_step", "step"
 _INFO_PREFIX = ":info:"  # of names in a numpy file that are no parameters
 _BFLOAT16_SUFFIX = ":bfloat16"  # numpy has no such type, so its file has the bits as uint16
+_TF_NEEDED_FOR, _PT_NEEDED_FOR = "checkpoints of TensorFlow", "checkpoints of PyTorch"
 _SUFFIXES = {".pt": "pt", ".pth": "pt", ".safetensors": "safetensors", ".npz": "npz", ".ckpt1": "tf1"}
 
 
@@ -72,10 +73,10 @@ def write_any_checkpoint(checkpoint: Checkpoint, filename: str, *, kind: str | N
 
 
 def _read_tf(filename: str) -> Checkpoint:
-    files = import_part("returnn.tf.checkpoint")
+    files = import_part("returnn.tf.checkpoint", needed_for=_TF_NEEDED_FOR)
     name = files.get_checkpoint_filepattern(filename)
     if os.path.isfile(name) and not files.checkpoint_exists(name):
-        values = import_part("returnn.tf.checkpoint.first_format").read_first_format(name)
+        values = import_part("returnn.tf.checkpoint.first_format", needed_for=_TF_NEEDED_FOR).read_first_format(name)
     else:
         values = files.read_values(name)
     arrays = {key: numpy.asarray(value) for key, value in values.items() if key != _TF_STEP}
@@ -88,15 +89,17 @@ def _tf_values(checkpoint: Checkpoint) -> dict[str, numpy.ndarray]:
 
 
 def _write_tf(checkpoint: Checkpoint, filename: str) -> None:
-    import_part("returnn.tf.checkpoint.average").write_checkpoint(_tf_values(checkpoint), filename)
+    average = import_part("returnn.tf.checkpoint.average", needed_for=_TF_NEEDED_FOR)
+    average.write_checkpoint(_tf_values(checkpoint), filename)
 
 
 def _write_tf1(checkpoint: Checkpoint, filename: str) -> None:
-    import_part("returnn.tf.checkpoint.first_format").write_first_format(_tf_values(checkpoint), filename)
+    first_format = import_part("returnn.tf.checkpoint.first_format", needed_for=_TF_NEEDED_FOR)
+    first_format.write_first_format(_tf_values(checkpoint), filename)
 
 
 def _read_pt(filename: str) -> Checkpoint:
-    file = import_part("returnn.torch.checkpoint_file")
+    file = import_part("returnn.torch.checkpoint_file", needed_for=_PT_NEEDED_FOR)
     content = file.load_checkpoint_file(filename)
     model = file.model_of(content)
     arrays = {name: _array_of_torch(value) for name, value in file.iter_tensors(model)}
@@ -105,7 +108,7 @@ def _read_pt(filename: str) -> Checkpoint:
 
 
 def _write_pt(checkpoint: Checkpoint, filename: str) -> None:
-    file = import_part("returnn.torch.checkpoint_file")
+    file = import_part("returnn.torch.checkpoint_file", needed_for=_PT_NEEDED_FOR)
     values = {name: _torch_of_array(value) for name, value in checkpoint.values.items()}
     file.write_checkpoint_file({"model": values, **checkpoint.info}, filename)
 
@@ -119,7 +122,7 @@ def _array_of_torch(value: Any) -> numpy.ndarray:
 
 
 def _torch_of_array(value: numpy.ndarray) -> Any:
-    torch = import_optional("torch", needed_for="checkpoints of PyTorch")
+    torch = import_optional("torch", needed_for=_PT_NEEDED_FOR)
     if value.dtype.name == "bfloat16":
         return torch.from_numpy(value.view("int16").copy()).view(torch.bfloat16)
     return torch.from_numpy(numpy.array(value))  # with its own memory

@@ -38,12 +38,14 @@ def check_installed(package: str, *, needed_for: str) -> None:
 
 
 def _missing(package: str, needed_for: str) -> MissingPackageError:
-    return MissingPackageError(f"The package {package!r} is needed for {needed_for}.\n  pip install {package}")
+    name = _FRAMEWORKS.get(package, package)
+    return MissingPackageError(f"The package {package!r} is needed for {needed_for}.\n  pip install {name}")
 
 
-def import_part(module: str) -> ModuleType:
+def import_part(module: str, *, needed_for: str) -> ModuleType:
     """
     :param module: of the toolkit, such as "returnn.tf.engine", which needs TensorFlow or PyTorch
+    :param needed_for: what asks for it, such as an option or a file; ends the sentence "... is needed for ..."
     :raises MissingPackageError: if that is not installed; the message has the pip command
     """
     try:
@@ -52,6 +54,4 @@ def import_part(module: str) -> ModuleType:
         package = (exc.name or "").split(".")[0]
         if package not in _FRAMEWORKS:
             raise
-        raise MissingPackageError(
-            f"The package {package!r} is needed for this.\n  pip install {_FRAMEWORKS[package]}"
-        ) from exc
+        raise _missing(package, needed_for) from exc

@@ -6,9 +6,12 @@ import pytest
 
 from returnn.datasets.core.errors import DataError
 from returnn.util.errors import MissingPackageError
-from returnn.util.python.optional_import import check_installed, import_optional
+from returnn.util.python.optional_import import check_installed, import_optional, import_part
 
 TEXT = "The package 'nothing_like_that' is needed for pictures.\n  pip install nothing_like_that"
+
+
+FRAMEWORK_TEXT = "The package 'tensorflow' is needed for backend = 'tensorflow'.\n  pip install tensorflow-cpu"
 
 
 @pytest.mark.parametrize("get", [check_installed, import_optional])
@@ -16,6 +19,18 @@ def test_missing_package(get):
     with pytest.raises(MissingPackageError) as info:
         get("nothing_like_that", needed_for="pictures")
     assert str(info.value) == TEXT
+
+
+def test_part_without_its_framework(monkeypatch):
+    """What asks for it is an option here, and the name for pip is another one."""
+
+    def fail(module):
+        raise ModuleNotFoundError("No module named 'tensorflow.python'", name="tensorflow.python")
+
+    monkeypatch.setattr("importlib.import_module", fail)
+    with pytest.raises(MissingPackageError) as info:
+        import_part("returnn.tf.engine_rf", needed_for="backend = 'tensorflow'")
+    assert str(info.value) == FRAMEWORK_TEXT
 
 
 def test_what_is_installed_is_not_imported(monkeypatch):

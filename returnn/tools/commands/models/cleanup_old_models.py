@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> None:
         if not os.path.exists(scores_file):
             raise UserError(f"learning rate file {scores_file!r} does not exist, so it is not known what is good.")
         scores = {epoch: data.error for epoch, data in read_learning_rate_file(scores_file).items()}
-    files = import_part("returnn.tf.checkpoint")
+    files = import_part("returnn.tf.checkpoint", needed_for="checkpoints of TensorFlow")
     checkpoints = files.existing_checkpoints(model)
     unwanted = superfluous_epochs(checkpoints, policy, scores)
     kept = ", ".join(str(epoch) for epoch in sorted(checkpoints) if epoch not in unwanted)

@@ -49,5 +49,6 @@ def _compiled(*, has_config: bool) -> str:
     if has_config:
         BackendEngine.select_engine()
         if BackendEngine.is_tensorflow_selected():
-            return import_part("returnn.tf.frontend_low_level.kernels.native").compile_library()
+            kernels = import_part("returnn.tf.frontend_low_level.kernels.native", needed_for="kernels of TensorFlow")
+            return kernels.compile_library()
     return library_filename()

@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> None:
         if getattr(args, option) and not args.rec_step_by_step:
             raise UserError(f"option '--{option}': needs '--rec_step_by_step', the name of a loop.")
     config = init_config(args, verbosity=args.verbosity, is_required=True, task="search" if args.search else "forward")
-    export = import_part("returnn.tf.graph_export")
+    export = import_part("returnn.tf.graph_export", needed_for="the tool 'compile-tf-graph'")
     mode = export.GraphMode(None if args.train < 0 else bool(args.train), bool(args.eval), bool(args.search))
     exported = export.build_graph(
         config,

@@ -19,7 +19,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
-    engine = import_part("returnn.tf.engine").Engine(init_config(args, verbosity=2, is_required=True))
+    engines = import_part("returnn.tf.engine", needed_for="the tool 'dump-network-json'")
+    engine = engines.Engine(init_config(args, verbosity=2, is_required=True))
     net_dict = engine.get_net_dict_for_epoch(epoch=args.epoch)
     with open(args.out, "w", encoding="utf8") as file:
         json.dump(net_dict, file, indent=2, default=repr)  # dims and functions have no form in JSON

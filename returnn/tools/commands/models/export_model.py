@@ -47,8 +47,8 @@ def main(args: argparse.Namespace) -> None:
     checkpoint = args.checkpoint or newest
     if checkpoint is None:
         raise UserError(f"option '--checkpoint' is required: {no_model_error(config)}")
-    graph = import_part("returnn.tf.graph_export")
-    export = import_part("returnn.tf.model_export")
+    graph = import_part("returnn.tf.graph_export", needed_for="the tool 'export-model'")
+    export = import_part("returnn.tf.model_export", needed_for="the tool 'export-model'")
     mode = graph.GraphMode(train_flag=False, search_flag=bool(args.search), has_batch_first=True)
     model = export.freeze(config, checkpoint, mode, epoch=epoch or 1)
     export.write_model(model, args.output, kind)

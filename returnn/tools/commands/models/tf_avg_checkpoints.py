@@ -21,7 +21,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
     names = _names(args)
-    average = import_part("returnn.tf.checkpoint.average")
+    average = import_part("returnn.tf.checkpoint.average", needed_for="checkpoints of TensorFlow")
     average.write_checkpoint(average.average_checkpoints(names), args.output_path)
     print(f"wrote {args.output_path}: the mean of {', '.join(names)}")
 
@@ -29,7 +29,7 @@ def main(args: argparse.Namespace) -> None:
 def _names(args: argparse.Namespace) -> list[str]:
     if bool(args.checkpoints) == bool(args.num_last_checkpoints):
         raise UserError("one of the options '--checkpoints' and '--num_last_checkpoints' is required.")
-    files = import_part("returnn.tf.checkpoint.files")
+    files = import_part("returnn.tf.checkpoint.files", needed_for="checkpoints of TensorFlow")
     if args.checkpoints:
         names = [name.strip() for text in args.checkpoints for name in text.split(",")]
         return [files.get_checkpoint_filepattern(f"{args.prefix}{name}") for name in names]

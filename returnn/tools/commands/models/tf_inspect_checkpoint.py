@@ -27,8 +27,11 @@ def make_parser() -> argparse.ArgumentParser:
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
     given = required_file_of(args, "--file_name", what="a checkpoint")
-    checkpoint = import_part("returnn.tf.checkpoint.files").get_checkpoint_filepattern(given)
-    verify = import_part("returnn.tf.checkpoint.verify")
+    files, verify = (
+        import_part(f"returnn.tf.checkpoint.{name}", needed_for="checkpoints of TensorFlow")
+        for name in ("files", "verify")
+    )
+    checkpoint = files.get_checkpoint_filepattern(given)
     reader = verify.open_checkpoint(checkpoint)
     dtypes = reader.get_variable_to_dtype_map()
     tensors = [

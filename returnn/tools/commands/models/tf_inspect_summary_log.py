@@ -17,7 +17,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
-    scalars = import_part("returnn.tf.event_file").read_scalars(args.file)
+    event_file = import_part("returnn.tf.event_file", needed_for="the tool 'tf-inspect-summary-log'")
+    scalars = event_file.read_scalars(args.file)
     check_known("tag", args.tag, scalars, where=f"event file {args.file!r}")
     for step, value in scalars[args.tag]:
         print(f"step {step}: {value:.8g}")

@@ -21,6 +21,6 @@ def main(args: argparse.Namespace) -> None:
     """Does the work."""
     parts = [part for text in args.checkpoints for part in text.split(args.separator) if part]
     filenames = [f"{args.prefix}{part}{args.postfix}" for part in parts]
-    checkpoint_file = import_part("returnn.torch.checkpoint_file")
+    checkpoint_file = import_part("returnn.torch.checkpoint_file", needed_for="checkpoints of PyTorch")
     checkpoint_file.write_checkpoint_file(checkpoint_file.average_checkpoint_files(filenames), args.output_path)
     print(f"wrote {args.output_path}: the mean of {', '.join(filenames)}")

@@ -18,7 +18,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
-    file = import_part("returnn.torch.checkpoint_file")
+    file = import_part("returnn.torch.checkpoint_file", needed_for="checkpoints of PyTorch")
     content = file.load_checkpoint_file(required_file_of(args, "--file_name", what="a checkpoint"), mmap=True)
     tensors = dict(file.iter_tensors(file.model_of(content)))
     sizes = {name: tensor.numel() for name, tensor in tensors.items() if not name.startswith(tuple(args.ignore_prefix))}

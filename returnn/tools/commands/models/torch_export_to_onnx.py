@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> None:
     """Does the work."""
     required_file_of(args, "--config", what="a config")
     config = init_config(args, verbosity=args.verbosity, backend="torch", device=args.device, task="forward")
-    exported = import_part("returnn.torch.onnx_export").export_to_onnx(
+    exported = import_part("returnn.torch.onnx_export", needed_for="the tool 'torch-export-to-onnx'").export_to_onnx(
         config,
         args.checkpoint,
         args.out_onnx_filename,

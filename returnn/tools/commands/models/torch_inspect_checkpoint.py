@@ -20,7 +20,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
     checkpoint = required_file_of(args, "--file_name", what="a checkpoint")
-    checkpoint_file = import_part("returnn.torch.checkpoint_file")
+    checkpoint_file = import_part("returnn.torch.checkpoint_file", needed_for="checkpoints of PyTorch")
     content = checkpoint_file.load_checkpoint_file(checkpoint, device=args.device, mmap=args.mmap)
     show_tensors(dict(checkpoint_file.iter_tensors(content)), args, where=f"checkpoint {checkpoint!r}")
     if not args.key:

@@ -31,7 +31,8 @@ def main(args: argparse.Namespace) -> None:
     epoch, filename = model_of_task(config)
     if filename is None:
         raise UserError("option 'model': there is no checkpoint yet.")
-    runner = import_part("returnn.torch.engine.runner").TorchRunner(config)
+    runners = import_part("returnn.torch.engine.runner", needed_for="the tool 'torch-inspect-checkpoint-and-opt'")
+    runner = runners.TorchRunner(config)
     runner.build(epoch=epoch or 1, filename=filename, is_training=True, is_own=True)
     try:
         tensors = {**runner.parameters, **runner.updater.state_tensors()}

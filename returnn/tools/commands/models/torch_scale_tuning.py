@@ -13,6 +13,7 @@ from returnn.util.system.command_parser import CommandParser
 from returnn.util.system.picture import new_figure, save_figure
 
 _MODES = ("auto", "grid", "random")
+_NEEDED_FOR = "the tuning of scales"
 _EDIT_DISTANCE = "edit_distance"
 
 
@@ -49,7 +50,7 @@ def main(args: argparse.Namespace) -> None:
     """Does the work."""
     check_known("mode", args.search_mode, _MODES, where="option '--search-mode'")
     ranges = scale_ranges(args)
-    tuning = import_part("returnn.torch.scale_tuning")
+    tuning = import_part("returnn.torch.scale_tuning", needed_for=_NEEDED_FOR)
     free = [name for name in args.names if ranges[name][0] < ranges[name][1]]
     if args.output_grid_plot and len(free) not in (1, 2):
         raise UserError(f"option '--output-grid-plot': {len(free)} scales are tuned; a picture shows one or two.")
@@ -95,7 +96,7 @@ def _lists(args: argparse.Namespace) -> object:
     for filename, content in zip(args.scores[1:], lists[1:], strict=True):
         check_same_hyps(filename, content, args.scores[0], lists[0])
     errors = _errors(args, lists[0])
-    torch = import_optional("torch", needed_for="the tuning of scales")
+    torch = import_optional("torch", needed_for=_NEEDED_FOR)
     tags, width = list(lists[0]), max(map(len, lists[0].values()))
     scores = torch.zeros((len(lists), len(tags), width), dtype=torch.float64)
     padded_errors = torch.zeros((len(tags), width), dtype=torch.float64)
@@ -109,7 +110,8 @@ def _lists(args: argparse.Namespace) -> object:
     if not torch.isfinite(scores).all():
         n, i, _ = torch.argwhere(~torch.isfinite(scores))[0].tolist()
         raise UserError(f"file {args.scores[n]!r}: {tags[i]!r} has a score that is not finite.")
-    return import_part("returnn.torch.scale_tuning").NBestLists(scores, padded_errors, is_hyp)
+    tuning = import_part("returnn.torch.scale_tuning", needed_for=_NEEDED_FOR)
+    return tuning.NBestLists(scores, padded_errors, is_hyp)
 
 
 def _errors(args: argparse.Namespace, hyps: dict[str, NBest]) -> dict[str, list[float]]:

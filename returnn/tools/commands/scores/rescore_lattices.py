@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> None:
     check_file_format(args.format)
     if not 1 <= args.n_best <= args.beam:
         raise UserError(f"option '--n_best': {args.n_best} has to be from 1 to '--beam', {args.beam}.")
-    model = import_part("returnn.tf.exported_lm").ExportedLanguageModel(
+    model = import_part("returnn.tf.exported_lm", needed_for="the tool 'rescore-lattices'").ExportedLanguageModel(
         args.model,
         read_vocab_file(args.vocab),
         data=args.data,
