@@ -35,7 +35,7 @@ from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.debug import init_better_exchook, init_faulthandler
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.python.optional_import import import_part
-from returnn.util.python.user_code_errors import describe_exception, last_place, last_place_of_user
+from returnn.util.python.user_code_errors import describe_exception, last_place, last_place_of_user, text_with_place
 from returnn.util.system.debug_shell import debug_shell
 from returnn.util.system.end_by_signal import EndBySignal, exit_status_of
 from returnn.util.system.exception_hook import better_exchook
@@ -309,7 +309,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             log.print_error(str(exc) or "interrupted")
         return exit_status_of(exc)
     except UserError as exc:
-        log.print_error(f"error: {exc}")
+        log.print_error(f"error: {text_with_place(exc)}")
         return 1
     except BrokenPipeError:  # such as `| head`
         raise

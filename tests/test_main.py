@@ -160,6 +160,17 @@ def test_errors_inside_of_the_toolkit_are_said_with_the_line_of_the_config(confi
     assert f"  In {name}, line 5, broken." in error
 
 
+def test_errors_that_the_toolkit_says_have_the_line_of_the_config(config_file, capsys):
+    broken = "import returnn.frontend as rf\nfrom returnn.tensor import Dim, Tensor\n\ndef broken():\n"
+    name = config_file(
+        f"{broken}    a, b = Dim(3, name='a'), Dim(4, name='b')\n    rf.reduce_sum(Tensor('x', [a]), axis=b)\n"
+    )
+    assert rnn.main(["rnn.py", name, "++task", "config:broken"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: reduce_sum: axis: 'x' [a(3)] has no dim b(4).\n")
+    assert error.endswith(f"\n  In {name}, line 7, broken.\n")
+
+
 def test_the_log_has_a_traceback_with_variables(config_file, tmp_path):
     name = config_file(f"{BROKEN}log = {str(tmp_path / 'log')!r}\nlog_verbosity = 5\n")
     assert rnn.main(["rnn.py", name, "++task", "config:broken"]) == 1

@@ -28,6 +28,7 @@ from returnn.tensor import TensorDict
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.python.optional_import import import_part
+from returnn.util.python.user_code_errors import text_with_place
 from returnn.util.texts.counted import counted
 from returnn.util.texts.text_scores import check_metrics
 
@@ -113,7 +114,7 @@ def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -
         try:
             model = functions.make_model(epoch=1, step=0)
         except UserError as exc:
-            return [f"get_model: {exc}"], 0
+            return [f"get_model: {text_with_place(exc)}"], 0
         looked_at.append("get_model")
         for line in describe_modules(model):
             print(line, file=log.v1)
@@ -129,7 +130,7 @@ def _errors_of_step(name: str, look_at: Callable[[], None], looked_at: list[str]
     try:
         look_at()
     except UserError as exc:
-        return [f"{name}: {exc}"]
+        return [f"{name}: {text_with_place(exc)}"]
     except Exception as exc:
         place = place_that_needs_values(exc)
         if place is None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.config import Config
+from returnn.engine.frontend.wrong_arguments import wrong_argument_error
 from returnn.tensor import Tensor, TensorDict
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.system.warn_once import warn_once
 
 _FORMS = {
@@ -128,11 +129,17 @@ class ModelFunctions:
     def _call(self, option: str, **arguments: Any) -> Any:
         function = self.required(option)
         check_callable_with(option, function, arguments, form=_FORMS[option])
-        if option == "get_model":
+        if option != "get_model":
+            if option not in self._functions:
+                self._functions[option] = self._compiled(function)
+            function = self._functions[option]
+        try:
             return function(**arguments)
-        if option not in self._functions:
-            self._functions[option] = self._compiled(function)
-        return self._functions[option](**arguments)
+        except (AttributeError, TypeError, UserError) as exc:
+            error = wrong_argument_error(exc)
+            if error is None:
+                raise
+            raise error from exc
 
 
 def left_out_parts(model: rf.Module) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -172,6 +173,8 @@ def _number_kind(value: Any) -> str:
     shape = getattr(value, "shape", ())
     if len(shape):
         raise fail(f"an operand is a tensor or a number, not an array of shape {tuple(shape)}.", "Use rf.constant.")
+    if not isinstance(value, (numbers.Number, str, bytes, numpy.generic)) and not hasattr(value, "dtype"):
+        raise fail(f"an operand is a tensor or a number, not a {type(value).__name__}.")
     return numpy.asarray(value).dtype.kind
 
 

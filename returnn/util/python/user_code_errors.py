@@ -34,6 +34,17 @@ def describe_exception(exc: BaseException, *, place: traceback.FrameSummary) -> 
     )
 
 
+def text_with_place(exc: BaseException) -> str:
+    """
+    :param exc: whose text says what is wrong
+    :return: its text, and where in the code of a user it was, if it was there, and the text does not say so
+    """
+    text, place = str(exc), last_place_of_user(exc)
+    if place is None or f"line {place.lineno}" in text:
+        return text
+    return f"{text}\n  In {place.filename}, line {place.lineno}, {place.name}."
+
+
 def last_place(exc: BaseException) -> traceback.FrameSummary:
     """:return: where an exception was raised"""
     return traceback.extract_tb(exc.__traceback__)[-1]

@@ -59,3 +59,10 @@ def test_a_batch_gives_what_single_inputs_give(config):
     with pytest.raises(UserError, match=r"the input has the shape \[3\], but the model expects"):
         model.decode([[1, 2, 3]])
     model.close()
+
+
+def test_a_model_that_was_not_trained_is_said_at_once(config):
+    with pytest.raises(UserError, match=r"there is no model to work on: 'other/net' has no checkpoint\."):
+        returnn.load(config, model="other/net")
+    with pytest.raises(UserError, match=r"there is no model of epoch 3\.\n  'model/net' has: 1\."):
+        returnn.load(config, epoch=3)
