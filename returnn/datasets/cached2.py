@@ -216,7 +216,9 @@ class CachedDataset2(Dataset):
         return super().get_complete_frac(sorted_seq_idx, **kwargs)
 
     def get_data_keys(self) -> list[str]:
-        return sorted(self.num_outputs) if self.num_outputs else [DEFAULT_KEY]
+        """:return: "data" first, as the others are its targets"""
+        keys = self.num_outputs or [DEFAULT_KEY]
+        return sorted(keys, key=lambda key: (key != DEFAULT_KEY, key))
 
     def get_target_list(self) -> list[str]:
         return [key for key in self.get_data_keys() if key != DEFAULT_KEY]

@@ -89,9 +89,46 @@ def test_chunking_by_key():
     assert chunks[3] == (1, {"data": 0, "classes": 0}, {"data": 3, "classes": 2})
 
 
-def test_min_chunk_size_leaves_out_shorter_chunks():
-    dataset = make_dataset([10, 2], chunking={"data": 4}, min_chunk_size={"data": 3})
-    assert [(i, int(start["data"])) for i, start, _ in dataset.iterate_seqs()] == [(0, 0), (0, 4)]
+def starts(dataset):
+    return [(i, int(start["data"])) for i, start, _ in dataset.iterate_seqs()]
+
+
+def test_min_chunk_size_leaves_out_rests_but_no_whole_sequence():
+    assert starts(make_dataset([10, 2], chunking={"data": 4}, min_chunk_size={"data": 3})) == [(0, 0), (0, 4), (1, 0)]
+    dataset = make_dataset([11, 12], chunking={"data": 4}, min_chunk_size={"data": 3})
+    assert starts(dataset) == [(0, 0), (0, 4), (1, 0), (1, 4), (1, 8)]
+
+
+def test_chunking_by_attributes():
+    dataset = make_dataset([11], min_chunk_size=0)
+    dataset.chunk_size, dataset.chunk_step = {"data": 10}, 5
+    assert starts(dataset) == [(0, 0), (0, 5), (0, 10)]
+    dataset.chunk_size = dataset.chunk_step = 0
+    assert starts(dataset) == [(0, 0)]
+
+
+def test_what_is_said_once_about_a_sequence_is_whole_in_each_chunk():
+    frames = np.zeros((9, 2), "float32")
+    seqs = [{"data": frames, "classes": np.arange(9), "speaker": np.array([i]), "nothing": frames[:0]} for i in (3, 5)]
+    dataset = init_dataset({"class": "StaticDataset", "data": seqs, "chunking": "4:2"})
+    dataset.init_seq_order(1)
+    chunks = list(dataset.iterate_seqs())
+    assert [(int(start["data"]), int(end["data"])) for _, start, end in chunks[:5]] == [
+        *[(0, 4), (2, 6), (4, 8), (6, 9), (8, 9)]
+    ]
+    assert {(int(start["speaker"]), int(end["speaker"]), int(end["nothing"])) for _, start, end in chunks} == {
+        (0, 1, 0)
+    }
+
+
+def test_labels_end_where_there_are_no_more():
+    """31 frames are 6 chunks, 15 labels of two frames each are 5: as many of both are full."""
+    data = {"data": np.zeros((31, 2), "float32"), "classes": np.arange(15)}
+    sizes = {"data": 12, "classes": 6}, {"data": 6, "classes": 3}
+    dataset = init_dataset({"class": "StaticDataset", "data": [data], "chunking": sizes})
+    dataset.init_seq_order(1)
+    ranges = [(int(start["classes"]), int(end["classes"])) for _, start, end in dataset.iterate_seqs()]
+    assert ranges == [(0, 6), (3, 9), (6, 12), (9, 15), (12, 15), (15, 15)]
 
 
 def test_chunking_variance_is_the_same_again():

@@ -41,6 +41,15 @@ def test_12ax_sequences_follow_the_rule():
         assert (data["data"].sum(axis=1) == 1).all()
 
 
+def test_number_and_keys_of_data_before_the_first_epoch():
+    dataset = Task12AXDataset(num_seqs=3)
+    assert dataset.num_seqs == 3
+    assert dataset.get_data_keys() == ["data", *dataset.get_target_list()] == ["data", "classes"]
+    dataset.init_seq_order(1, seq_order=[2, 0])
+    assert dataset.num_seqs == 2
+    assert Task12AXDataset().num_seqs == float("inf")
+
+
 def test_episodic_copy_by_hand():
     assert TaskEpisodicCopyDataset.make_output_seq("AB..|..CD.|..") == ".....AB....CD"
 
@@ -155,5 +164,5 @@ def test_demo_prints_sequences(capsys, monkeypatch):
     generating.demo()
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "seq-0:"
-    assert out[1].startswith("  classes: ")
+    assert out[1].startswith("  data: ")
     assert len(out) == 6

@@ -117,7 +117,9 @@ class BatchOptions(OptionTable):
     chunk_eval = boolean(False, "Data for evaluation is cut into chunks, too.")
     chunking_variance = number(0.0, "By how much the size of chunks varies, relatively.", minimum=0)
     min_chunk_size: Option[Any] = Option(
-        kinds.NUMBER_BY_KEY, 0, "Shorter chunks at the end of a sequence are left out."
+        kinds.NUMBER_BY_KEY,
+        0,
+        "A rest of a sequence of up to that many frames is no chunk of its own, and is left out.",
     )
     on_size_limit = choice("ignore", "'chunk': data for evaluation is cut by `batch_size`.", ("ignore", "chunk"))
     context_window: Option[Any] = Option(

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY
 from returnn.datasets.core.epoch_sequences import Chunk, CustomChunking, EpochSequences
 from returnn.datasets.core.errors import DataError
 from returnn.util.errors import ConfigError
@@ -94,35 +95,67 @@ def iterate_seqs(
             dataset=dataset, seq_idx_start=0, recurrent_net=recurrent_net, used_data_keys=used_data_keys
         )
         return
-    cut = recurrent_net and bool(dataset.chunk_size)
+    size, step = NumbersDict(dataset.chunk_size), NumbersDict(dataset.chunk_step)
     seq_idx = 0
     while dataset.is_less_than_num_seqs(seq_idx):
-        if cut:
-            yield from _chunks_of_seq(dataset, seq_idx, used_data_keys)
+        if recurrent_net and size:
+            yield from _chunks_of_seq(dataset, seq_idx, _varied(dataset, seq_idx, size, step), used_data_keys)
         else:
             yield seq_idx, *dataset.get_start_end_frames_full_seq(seq_idx)
         seq_idx += 1
 
 
-def _chunks_of_seq(dataset: EpochSequences, seq_idx: int, used_data_keys: Collection[str] | None) -> Iterator[Chunk]:
+def _chunks_of_seq(
+    dataset: EpochSequences,
+    seq_idx: int,
+    sizes: tuple[NumbersDict, NumbersDict],
+    used_data_keys: Collection[str] | None,
+) -> Iterator[Chunk]:
+    """
+    The chunks of one key, "data" if it is cut, say how many there are, and the other keys follow.
+
+    A rest of that key of up to `min_chunk_size` frames is left out, but not a whole sequence.
+    """
     lengths = _used_lengths(dataset.get_seq_length(seq_idx), used_data_keys)
-    size, step = _varied_chunking(dataset, seq_idx)
-    cut_keys = [key for key in lengths if size.get(key)]
-    num_chunks = {key: max(-(-int(lengths[key]) // int(step[key])), 1) for key in cut_keys}
-    if len(set(num_chunks.values())) > 1:
+    size, step = sizes
+    cut = [key for key in lengths if size.get(key)]
+    leading = DEFAULT_KEY if DEFAULT_KEY in cut else min(cut, default=None)
+    # What is said once about a sequence, such as its speaker, holds for each of its chunks.
+    cut = [key for key in cut if lengths[key] > 1 or (leading and lengths[key] == lengths[leading])]
+    _check_same_number(dataset, seq_idx, {key: (int(lengths[key]), int(size[key]), int(step[key])) for key in cut})
+    num_chunks, minimum = 1, 0
+    if leading is not None:
+        num_chunks = max(-(-int(lengths[leading]) // int(step[leading])), 1)
+        minimum = NumbersDict(dataset.min_chunk_size).get(leading) or 0
+    for i in range(num_chunks):
+        if i and leading and lengths[leading] - i * step[leading] <= minimum:
+            break
+        start, end = NumbersDict(), NumbersDict()
+        for key, length in lengths.items():
+            start[key] = min(i * int(step[key]), int(length)) if key in cut else 0
+            end[key] = min(int(start[key]) + int(size[key]), int(length)) if key in cut else length
+        yield seq_idx, start, end
+
+
+def _check_same_number(dataset: EpochSequences, seq_idx: int, cut: Mapping[str, tuple[int, int, int]]) -> None:
+    """
+    :param cut: by key: length, size, step
+    :raises DataError: if keys have different numbers of chunks, also without those that are not full; or the same step
+        for different lengths
+    """
+    num_chunks = {key: -(-length // step) for key, (length, _, step) in cut.items()}
+    num_full = {(length - size) // step for length, size, step in cut.values()}
+    other_lengths = len({step for _, _, step in cut.values()}) < len(
+        {(length, step) for length, _, step in cut.values()}
+    )
+    if other_lengths or (len(num_full) > 1 and len(set(num_chunks.values())) > 1):
         raise DataError(
             f"option 'chunking' gives different numbers of chunks per data key: {num_chunks}",
             dataset=dataset.description,
             seq=dataset.get_tag(seq_idx),
-            hint=f"The lengths are {lengths.dict}. Give the sizes and steps by key, or 0 for keys to be left whole.",
+            hint=f"The lengths are { {key: length for key, (length, _, _) in cut.items()} }."
+            " Give the sizes and steps by key, or 0 for keys to be left whole.",
         )
-    for i in range(max(num_chunks.values(), default=1)):
-        start, end = NumbersDict(), NumbersDict()
-        for key, length in lengths.items():
-            start[key] = i * int(step[key]) if key in num_chunks else 0
-            end[key] = min(int(start[key]) + int(size[key]), int(length)) if key in num_chunks else length
-        if not (end - start).any_compare(dataset.min_chunk_size, lambda frames, minimum: frames < minimum):
-            yield seq_idx, start, end
 
 
 def _used_lengths(lengths: NumbersDict, used_data_keys: Collection[str] | None) -> NumbersDict:
@@ -131,14 +164,16 @@ def _used_lengths(lengths: NumbersDict, used_data_keys: Collection[str] | None) 
     return NumbersDict({key: lengths[key] for key in lengths if key in used_data_keys})
 
 
-def _varied_chunking(dataset: EpochSequences, seq_idx: int) -> tuple[NumbersDict, NumbersDict]:
+def _varied(
+    dataset: EpochSequences, seq_idx: int, size: NumbersDict, step: NumbersDict
+) -> tuple[NumbersDict, NumbersDict]:
     """:return: size and step, made shorter by a random part of up to `chunking_variance` in each sequence"""
     if not dataset.chunking_variance:
-        return dataset.chunk_size, dataset.chunk_step
+        return size, step
     seed = [dataset.get_random_seed_for_epoch(dataset.epoch or 1) % 2**32, seq_idx]
     factor = 1.0 - np.random.RandomState(seed).uniform() * dataset.chunking_variance
 
     def vary(frames: Number) -> int:
         return max(int(frames * factor), 1) if frames else 0
 
-    return dataset.chunk_size.unary_op(vary), dataset.chunk_step.unary_op(vary)
+    return size.unary_op(vary), step.unary_op(vary)

@@ -83,7 +83,7 @@ class Dataset(OrderOfDataset):
         :param unique_seq_tags: takes only the first one of sequences with the same tag
         :param seq_order_seq_lens_file: a dict from tag to length, to order by them (instead of the lengths in the data)
         :param shuffle_frames_of_nseqs: shuffles frames over each block of that many sequences
-        :param min_chunk_size: leaves out shorter chunks, in frames
+        :param min_chunk_size: leaves out the rest of a sequence if it has no more frames
         :param chunking_variance: makes chunks of each sequence shorter by a random part, up to this one (0 to 1)
         :param estimated_num_seqs: if the data set does not know its size: for the progress shown
         :param _num_shards: of a distributed training, each of which takes another part of the epoch

@@ -92,8 +92,8 @@ class GeneratingDataset(CachedDataset2):
 
     @property
     def num_seqs(self) -> int:
-        """Infinite if there is no limit."""
-        return math.inf if self._num_seqs is None else self._num_seqs  # type: ignore[return-value]
+        """Infinite if there is no limit; before the first epoch, of the corpus."""
+        return self.get_total_num_seqs() if self._num_seqs is None else self._num_seqs
 
     def is_less_than_num_seqs(self, n: int) -> bool:
         return n < self.num_seqs
