@@ -13,7 +13,7 @@ import dataclasses
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.loop.compile import CompiledLoop
-from returnn.tf.layers.search.beam import Beam
+from returnn.tf.layers.search.beam import Beam, score_dtype
 from returnn.util.errors import ConfigError
 
 
@@ -30,7 +30,7 @@ def beam_before_loop(compiled: CompiledLoop) -> Beam | None:
 def _only_one(compiled: CompiledLoop, prev_beam: Dim) -> Beam:
     # There is one hypothesis, in the first place; the others cannot be continued.
     is_first = rf.compare(rf.range_over_dim(prev_beam), "==", 0)
-    scores = rf.cast(rf.where(is_first, 0.0, float("-inf")), "float32")
+    scores = rf.cast(rf.where(is_first, 0.0, float("-inf")), score_dtype())
     batch = compiled.inputs.layer.network.step.batch_dims()
     return Beam(prev_beam, None, scores=rf.expand_to(scores, [*batch, prev_beam]))
 
@@ -46,7 +46,7 @@ def _best_around(compiled: CompiledLoop, around: Dim, prev_beam: Dim) -> Beam:
     assert prev_beam.size is not None
     num = min(prev_beam.size, around.size or 0)
     kept = layer.new_dim("hypotheses of the search around", num, auto_generated=False)
-    scores, src_beams, _ = rf.top_k(rf.cast(found.scores, "float32"), axis=around, k=num, k_dim=kept)
+    scores, src_beams, _ = rf.top_k(rf.cast(found.scores, score_dtype()), axis=around, k=num, k_dim=kept)
     assert isinstance(src_beams, Tensor)
     missing = [(0, prev_beam.size - num)]
     scores, _ = rf.pad(scores, axes=[kept], padding=missing, out_dims=[prev_beam], value=float("-inf"))

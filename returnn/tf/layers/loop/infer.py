@@ -21,7 +21,7 @@ from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
 from returnn.tf.layers.loop.inputs import LoopInputs, template_of_frame
 from returnn.tf.layers.loop.time_step import TimeStep, describe
 from returnn.tf.layers.options.registry import is_choice
-from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
+from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before, score_dtype
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
@@ -355,7 +355,7 @@ class _TemplateFrame(Frame):
 
     def scores_before(self) -> Tensor | None:
         """:return: template of the scores"""
-        return self._of_prev_beam("scores", "float32")
+        return self._of_prev_beam("scores", score_dtype())
 
     def src_beams_before(self) -> Tensor | None:
         """:return: template of the indices"""

@@ -14,7 +14,7 @@ from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.kept_frames import Kept
 from returnn.tf.layers.loop.loop_length import LoopLength
 from returnn.tf.layers.loop.smaller_batch.sequences_left import SequencesLeft
-from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
+from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before, score_dtype
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class LoopLayout:
         """
         if self.beam_before is None:
             return None
-        scores = Tensor("scores", self.hypotheses, "float32", raw_tensor=variables.scores)
+        scores = Tensor("scores", self.hypotheses, score_dtype(), raw_tensor=variables.scores)
         first = None
         if variables.first is not None:
             first = Tensor("first", self.hypotheses, "int32", raw_tensor=variables.first)

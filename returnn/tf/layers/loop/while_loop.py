@@ -223,7 +223,7 @@ def _normalize(compiled: CompiledLoop, scores: Tensor) -> Tensor:
         longest = time_dim.get_size_tensor()
         beams = [dim for dim in longest.dims if dim.is_beam_dim()]
         longest = rf.reduce_max(longest, axis=beams) if beams else longest
-    longest = rf.cast(longest, "float32")
+    longest = rf.cast(longest, scores.dtype)
     # The last label, which ends a sequence, counts like the others, whether it is part of the sequence or not.
     # `length_normalization_exponent` is about the comparison of hypotheses alone, recorded results say.
     return rf.combine_bc(scores, "/", longest if compiled.inputs.include_eos else longest + 1.0)

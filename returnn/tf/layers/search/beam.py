@@ -35,6 +35,11 @@ class Beam:
     is_kept: bool = False  # the hypotheses stay as they are, nothing continues them
 
 
+def score_dtype() -> str:
+    """:return: of the scores of hypotheses: that of floats in the network, with at least 32 bits"""
+    return "float64" if rf.get_default_float_dtype() == "float64" else "float32"
+
+
 class Beams:
     """All beams of a network, by their dim. Templates and values are kept under the same dim: the last one counts."""
 

@@ -9,7 +9,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
-from returnn.tf.layers.search.beam import Beam
+from returnn.tf.layers.search.beam import Beam, score_dtype
 from returnn.tf.layers.search.choice_candidates import candidates_of, check_sources
 from returnn.tf.layers.search.choice_scores import (
     check_function_of_user,
@@ -226,8 +226,7 @@ class ChoiceLayer(BaseChoiceLayer):
         base_beam = beams.latest([*sources, *explicit, *([] if before is None else [before])], where=self.where())
         is_first = base_beam is None or base_beam.choice is None  # choice of this step
         base = before if is_first else base_beam.scores
-        # Those so far are float32, in networks of any dtype.
-        scores = [rf.cast(log_scores(self, i, source), "float32") for i, source in enumerate(sources)]
+        scores = [rf.cast(log_scores(self, i, source), score_dtype()) for i, source in enumerate(sources)]
         if base is None:
             return self._first_guess(scores, base_beam)
         base_beam = beams.of(base)
@@ -262,7 +261,7 @@ class ChoiceLayer(BaseChoiceLayer):
         source = None if base_beam is None else base_beam.dim
         dims = [*(dim for dim in scores[0].dims if dim not in (scores[0].feature_dim, source)), beam_dim]
         src_beams = None if source is None else Tensor("src_beams", dims=dims, dtype="int32", sparse_dim=source)
-        self._register(Beam(beam_dim, self, source, src_beams, Tensor("scores", dims=dims, dtype="float32")))
+        self._register(Beam(beam_dim, self, source, src_beams, Tensor("scores", dims=dims, dtype=score_dtype())))
         count = max(len(scores), len(self.targets or ()))
         sparse_dims = [x.feature_dim for x in scores] + [None] * (count - len(scores))
         labels = [Tensor("labels", dims=dims, dtype="int32", sparse_dim=dim) for dim in sparse_dims]

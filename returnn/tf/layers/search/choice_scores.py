@@ -64,7 +64,7 @@ def grown_if_ended(layer: ChoosingLayer, base: Tensor, ended: Tensor) -> Tensor:
     """
     if not layer.length_normalization:
         return base
-    step = rf.cast(layer.network.get_rec_step_info().index, "float32")
+    step = rf.cast(layer.network.get_rec_step_info().index, base.dtype)
     growth = (step + 1.0) / rf.maximum(step, 1.0)
     growth = growth if layer.length_normalization_exponent == 1 else growth**layer.length_normalization_exponent
     return base * rf.where(ended, growth, 1.0, allow_broadcast_all_sources=True)
@@ -159,12 +159,12 @@ def _combined_by_user(layer: ChoosingLayer, scores: Tensor, base: Tensor, ended:
             prob_scale=layer.prob_scale,
             base_beam_score_scale=layer.base_beam_score_scale,
         )
-    if raw.dtype.name != "float32" or raw.shape.rank not in (None, 3):
+    if raw.dtype.name != base.dtype or raw.shape.rank not in (None, 3):
         raise ConfigError(
             f"{layer.where()}: option 'custom_score_combine': the function gave {raw}.\n"
-            f"  Expected float32 with the shape (batch, beam {beam.dimension}, labels {dim.dimension})."
+            f"  Expected {base.dtype} with the shape (batch, beam {beam.dimension}, labels {dim.dimension})."
         )
-    out = Tensor("scores", dims=[batch, beam, dim], dtype="float32", raw_tensor=raw)
+    out = Tensor("scores", dims=[batch, beam, dim], dtype=base.dtype, raw_tensor=raw)
     return out.copy_compatible_to_dims(template.dims)
 
 

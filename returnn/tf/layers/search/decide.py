@@ -9,7 +9,7 @@ from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.losses.sequence_losses import EditDistanceLoss
-from returnn.tf.layers.search.beam import Beam
+from returnn.tf.layers.search.beam import Beam, score_dtype
 from returnn.tf.layers.search.choice import BaseChoiceLayer, ChoiceLayer
 from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
@@ -129,7 +129,7 @@ class ChoiceGetBeamScoresLayer(LayerBase):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, beam], or [B]"""
         if self.network.beams.of(source) is None and _chooses_values(self.sources[0]):
-            return rf.zeros([dim for dim in source.dims if dim.is_batch_dim()], dtype="float32")
+            return rf.zeros([dim for dim in source.dims if dim.is_batch_dim()], dtype=score_dtype())
         return scores_of(self, source, _beam_of(self, source))
 
 
@@ -258,7 +258,7 @@ def scores_of(layer: LayerBase, source: Tensor, beam: Beam) -> Tensor:
     frame = layer.network.step.innermost_frame()
     scores = frame.scores_before() if frame is not None and beam.choice is None else beam.scores
     if scores is None and get_selected_backend() == "template":
-        return _template_of_beam(source, beam, "float32")
+        return _template_of_beam(source, beam, score_dtype())
     if scores is None:
         raise ConfigError(f"{layer.where()}: the scores of {beam.dim} are not known here.")
     return scores

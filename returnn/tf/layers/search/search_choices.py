@@ -15,7 +15,7 @@ from returnn.tensor.batch_info import SearchBeam
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_options import layers_in, map_nested_layers
-from returnn.tf.layers.search.beam import Beam
+from returnn.tf.layers.search.beam import Beam, score_dtype
 from returnn.util.errors import ConfigError
 
 
@@ -68,7 +68,7 @@ class SearchChoices:
         """
         beam = self._own_beam()
         dims = [*self.owner.network.step.batch_dims(), beam.dim]
-        self.set_beam(dataclasses.replace(beam, scores=Tensor("scores", dims, "float32", raw_tensor=scores)))
+        self.set_beam(dataclasses.replace(beam, scores=Tensor("scores", dims, score_dtype(), raw_tensor=scores)))
 
     def set_src_beams(self, src_beam_idxs: Any) -> None:
         """

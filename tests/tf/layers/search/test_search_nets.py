@@ -236,3 +236,18 @@ def test_history_of_the_first_of_two_choices():
     found, wanted = (SearchNet(decoder(unit=u), fetch=FETCH, extern_data=OTHERS) for u in (unit, as_sum))
     for entry, want in zip(found.hypotheses(3, data=inputs()), wanted.hypotheses(3, data=inputs()), strict=True):
         assert_same(entry, want)
+
+
+@pytest.mark.parametrize("choice", [{}, {"length_normalization": True, "keep_beams": True}, {"cheating": True}])
+@pytest.mark.parametrize("depends_on_batch", [True, False])
+def test_scores_are_as_exact_as_the_floats_of_the_network(choice, depends_on_batch):
+    data, lengths = inputs()
+    found = []
+    for dtype in ("float32", "float64"):
+        options = {"default_float_dtype": dtype, "search_depends_on_batch": depends_on_batch}
+        net = SearchNet(decoder(choice=choice), fetch=("output", "scores", "best"), **options)
+        found.append(net.run(data=(data.astype(dtype), lengths)))
+        assert found[-1]["scores"][0].dtype == dtype
+    for name in ("output", "best"):
+        numpy.testing.assert_array_equal(*(each[name][0] for each in found))
+    numpy.testing.assert_allclose(*(each["scores"][0] for each in found), rtol=1e-5)
