@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from returnn.config.current import current_config
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import as_dims, require_dims
+from returnn.frontend._watched_weights import note_dropout
 from returnn.frontend.array_ import cast, where
 from returnn.frontend.cond import cond
 from returnn.frontend.rand import random_uniform
@@ -46,7 +47,7 @@ def dropout(
         require_dims("dropout", source, wanted)
         dims = [dim for dim in source.dims if dim in wanted]
 
-    def apply() -> Tensor:
+    def dropped() -> Tensor:
         out = _by_one_operation(source, drop_prob) if dims == list(source.dims) else None
         if out is not None:
             return out
@@ -58,6 +59,11 @@ def dropout(
         out = source * factor
         if source.feature_dim is not None:
             out.feature_dim = source.feature_dim
+        return out
+
+    def apply() -> Tensor:
+        out = dropped()
+        note_dropout(out, source)
         return out
 
     if on_forward:

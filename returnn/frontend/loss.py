@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from returnn.frontend._array.gather import valid_only
 from returnn.frontend._backend import get_backend_of
@@ -21,6 +22,16 @@ from returnn.util.errors import check_known
 
 _ESTIMATED_TYPES = ("logits", "probs", "log-probs")
 _watched: list[list[tuple[Tensor, Tensor, Dim]]] = []
+_watched_ctc: list[list[CtcOperands]] = []
+
+
+class CtcOperands(NamedTuple):
+    """What a CTC loss compares."""
+
+    targets: Tensor
+    targets_spatial_dim: Dim
+    input_spatial_dim: Dim
+    label_loop: bool
 
 
 def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str) -> Tensor:
@@ -54,6 +65,17 @@ def watched_cross_entropies() -> Iterator[list[tuple[Tensor, Tensor, Dim]]]:
         _watched.remove(found)
 
 
+@contextmanager
+def watched_ctc_losses() -> Iterator[list[CtcOperands]]:
+    """:return: what all CTC losses that are computed in the `with` block compare"""
+    found: list[CtcOperands] = []
+    _watched_ctc.append(found)
+    try:
+        yield found
+    finally:
+        _watched_ctc.remove(found)
+
+
 def ctc_loss(
     *,
     logits: Tensor,
@@ -82,6 +104,8 @@ def ctc_loss(
     :return: {...}, in nats: negative log probability of the targets; infinite, with gradient 0, where there is no
         alignment
     """
+    for found in _watched_ctc:
+        found.append(CtcOperands(targets, targets_spatial_dim, input_spatial_dim, label_loop))
     return get_backend_of(logits, targets).ctc_loss(
         logits=logits,
         logits_normalized=logits_normalized,

@@ -8,7 +8,7 @@ dims show within a second, also of a model that no memory would be enough for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import returnn.frontend as rf
@@ -20,8 +20,10 @@ from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templates, place_that_needs_values
 from returnn.engine.frontend.seen_labels import keys_of_seen_labels
+from returnn.engine.frontend.watched_step import StepFindings, watched_step
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.learning_rate_control import unset_learning_rate_text
+from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part
 from returnn.log import log
 from returnn.tensor import TensorDict
@@ -50,14 +52,18 @@ def check_model(config: Config) -> None:
     except UserError as exc:
         errors.append(str(exc))
     if templates is not None:
-        model_errors, num_params = _model_errors(config, templates, looked_at)
+        found = StepFindings()
+        model_errors, num_params = _model_errors(config, templates, looked_at, found)
         errors += model_errors
         if config.options.check_data:
             samples: dict[str, DataSample] = {}
-            errors += _data_errors(config, templates, looked_at, samples)
+            errors += _data_errors(config, templates, looked_at, samples, found.compared)
+            found.warnings += end_label_warnings(found.compared, list(samples.values()), templates.data)
             is_computed = num_params <= _MOST_PARAMS_TO_COMPUTE and "train_step" in looked_at
             if not errors and is_computed and "train" in samples:
                 _look_at_seen_labels(config, samples["train"], looked_at)
+        for text in dict.fromkeys(found.warnings):
+            log.print_warning(f"train_step: {text}")
     print(f"looked at: {', '.join(looked_at)}", file=log.v1)
     for i, error in enumerate(errors):
         print(f"{i + 1}. {error}", file=log.v1)
@@ -107,8 +113,10 @@ def _choice_errors(config: Config) -> list[str]:
     return errors
 
 
-def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -> tuple[list[str], int]:
-    """:return: errors, number of entries of all parameters"""
+def _model_errors(
+    config: Config, templates: TensorDict, looked_at: list[str], found: StepFindings
+) -> tuple[list[str], int]:
+    """:return: errors, number of entries of all parameters. What is found in a training step is added to `found`"""
     errors: list[str] = []
     with on_templates(config) as functions:
         try:
@@ -121,7 +129,12 @@ def _model_errors(config: Config, templates: TensorDict, looked_at: list[str]) -
         steps = {"train_step": _look_at_train_step, "forward_step": _look_at_forward_step}
         for name, look_at in steps.items():
             if getattr(config.options, name) is not None:
-                errors += _errors_of_step(name, lambda look_at=look_at: look_at(functions, model, templates), looked_at)
+                with watched_step(templates.data) as of_step:
+                    errors += _errors_of_step(
+                        name, lambda look_at=look_at: look_at(functions, model, templates), looked_at
+                    )
+                if name == "train_step":
+                    found.compared, found.warnings = of_step.compared, of_step.warnings
     params = set(model.parameters()) if isinstance(model, rf.Module) else ()
     return errors, sum(map(_num_entries, params))
 
@@ -181,7 +194,11 @@ def _look_at_seen_labels(config: Config, sample: DataSample, looked_at: list[str
 
 
 def _data_errors(
-    config: Config, templates: TensorDict, looked_at: list[str], samples: dict[str, DataSample]
+    config: Config,
+    templates: TensorDict,
+    looked_at: list[str],
+    samples: dict[str, DataSample],
+    compared: Sequence[ComparedDims],
 ) -> list[str]:
     errors = []
     for name, load in datasets_of_all_tasks(config).items():
@@ -194,7 +211,7 @@ def _data_errors(
             samples[name] = sample
             looked_at.append(f"data {name!r}: {sample.described()}")
             used = used_part(config, name, sample)
-            errors += [f"{name}: {text}" for text in used.errors_of_common_dims(templates.data)]
+            errors += [f"{name}: {text}" for text in wrong_lengths(compared, used, templates.data)]
         except UserError as exc:
             errors.append(f"{name}: {exc}")
     return errors

@@ -15,7 +15,8 @@ from returnn.frontend._backend import Backend, register_backend
 from returnn.frontend._ops.control_flow.branches import Branches
 from returnn.frontend._ops.control_flow.conditions import check_condition
 from returnn.frontend._ops.control_flow.loop_state import MAX_ROUNDS, LoopState
-from returnn.frontend._ops.operands import fail, require_dims
+from returnn.frontend._ops.operands import as_dims, fail, require_dims
+from returnn.frontend._watched_weights import note_softmax, note_sum_of_products
 from returnn.tensor import Dim, Tensor
 
 
@@ -76,6 +77,20 @@ class TemplateBackend(Backend[None]):
     @classmethod
     def assert_(cls, condition: Tensor, message: str, *, stop: bool = True) -> None:
         """Nothing to do: there is no value."""
+
+    @classmethod
+    def softmax(cls, tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+        """:return: template"""
+        out = super().softmax(tensor, axis=axis, use_mask=use_mask)
+        note_softmax(out, axis)
+        return out
+
+    @classmethod
+    def matmul(cls, a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+        """:return: template"""
+        out = super().matmul(a, b, reduce=reduce, use_mask=use_mask)
+        note_sum_of_products(a, b, as_dims(reduce))
+        return out
 
     @classmethod
     def cond(cls, pred: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:

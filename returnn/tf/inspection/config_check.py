@@ -17,9 +17,9 @@ from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.learning_rate_control import unset_learning_rate_text
 from returnn.engine.net_diff import is_same_net
+from returnn.engine.report.compared_lengths import end_label_warnings, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part
 from returnn.tf.engine.engine import Engine
-from returnn.tf.inspection.lengths import end_label_warnings, wrong_lengths
 from returnn.tf.inspection.loop_ends import end_warnings
 from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import has_search, unused_layers

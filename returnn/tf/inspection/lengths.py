@@ -1,60 +1,16 @@
-"""
-Whether targets are as long as what losses compare them with, for the sequences of a data sample.
-
-Data of two keys have time dims of their own, so that alignments out of other files, or of another frame rate, fit as
-far as dims say. A run finds the sequence which is too short or too long when it comes to it.
-"""
+"""Which targets have to be as long as what layers compare them with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-import numpy
-
-from returnn.datasets.core.dataset_seq import Array
-from returnn.engine.report.data_sample import DataSample
-from returnn.tensor import Dim, Tensor, dim_math
+from returnn.engine.report.compared_lengths import ComparedDims
+from returnn.tensor import Dim, Tensor
 from returnn.tf.inspection.found_layers import FoundLayer
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.sequence_losses import CtcLoss, SequenceLoss
 from returnn.util.errors import ConfigError
-from returnn.util.texts.counted import counted
-
-
-@dataclass(frozen=True)
-class ComparedDims:
-    """The dim of a target, and that of the frames which it is compared with."""
-
-    where: str  # as an error begins
-    target: str
-    own: Dim
-    frames: Dim
-    frames_of: str  # what has the frames, such as "output"
-    needs_blanks: bool | None = None  # with CTC: whether there has to be one between two of the same. It may be shorter
-
-    def wrong_lengths(self, sample: DataSample, lengths_of: Mapping[Dim, Array]) -> Iterator[str]:
-        """
-        :param sample: of a data set
-        :param lengths_of: by dim of the data, in each sequence of the sample
-        :return: an error, if a sequence does not fit
-        """
-        labels, frames = _evaluated(self.own, lengths_of), _evaluated(self.frames, lengths_of)
-        if labels is None or frames is None or self.target not in sample.shapes:
-            return
-        needed = labels + sample.num_repeats[self.target] if self.needs_blanks else labels
-        is_ctc = self.needs_blanks is not None
-        wrong = numpy.flatnonzero(needed > frames if is_ctc else needed != frames)
-        if not wrong.size:
-            return
-        i = wrong[0]
-        rule = "needs at least as many frames" if is_ctc else f"needs as many labels as the {self.frames_of} has frames"
-        blanks = f", which need {needed[i]} with a blank between two of the same" if needed[i] != labels[i] else ""
-        yield (
-            f"{self.where}: the target {self.target!r} {rule}. In {sample.seqs(wrong)}: "
-            f"{counted(int(labels[i]), 'label')}{blanks}; {counted(int(frames[i]), 'frame')}."
-        )
 
 
 def compared_dims(found: FoundLayer) -> Iterator[ComparedDims]:
@@ -105,45 +61,3 @@ def _dims_of_sequences(x: Tensor) -> list[Dim]:
 def _time_dim(loss: SequenceLoss, x: Tensor, loop_dim: Dim | None) -> Dim:
     """:raises ConfigError: if there is none, and no loop"""
     return loop_dim if loop_dim is not None and not _dims_of_sequences(x) else loss.time_dim_of(x)
-
-
-def end_label_warnings(
-    compared: Sequence[ComparedDims], samples: Iterable[DataSample], templates: Mapping[str, Tensor]
-) -> Iterator[str]:
-    """
-    :param compared: of a network
-    :param samples: of its data sets
-    :param templates: of their data, by key
-    :return: targets of CTC which end with a label that is no part of the text
-    """
-    for key in sorted({dims.target for dims in compared if dims.needs_blanks is not None}):
-        vocab = templates[key].vocab if key in templates else None
-        last = {label for sample in samples for label in sample.last_labels.get(key, ())}
-        if vocab is not None and len(last) == 1 and vocab.id_to_label(*last, None) == vocab.end_label:
-            yield (
-                f"the target {key!r} of a loss 'ctc' always ends with {vocab.end_label!r}, which is no part of the "
-                "text. CTC needs no label of the end: leave out 'seq_postfix' of its vocabulary."
-            )
-
-
-def wrong_lengths(compared: Sequence[ComparedDims], sample: DataSample, templates: Mapping[str, Tensor]) -> list[str]:
-    """
-    :param compared: of a network
-    :param sample: of a data set
-    :param templates: of its data, by key
-    :return: errors: data of one time dim with other lengths, and targets that do not fit to what they are compared with
-    """
-    errors = list(sample.errors_of_common_dims(templates))
-    lengths_of = {dim: lengths for _, dim, lengths in sample.lengths(templates)}
-    for dims in () if errors else compared:
-        errors += dims.wrong_lengths(sample, lengths_of)
-    return errors
-
-
-def _evaluated(dim: Dim, lengths_of: Mapping[Dim, Array]) -> Array | None:
-    """:return: its length in each sequence; None if it depends on more than lengths of the data"""
-    if dim in lengths_of:
-        return lengths_of[dim]
-    if dim.length_rule is not None or any(atom not in lengths_of for atom in dim.expression.atoms()):
-        return None
-    return numpy.maximum(dim_math.evaluate(dim.expression, lengths_of.__getitem__), 0)

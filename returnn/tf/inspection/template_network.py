@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.engine.report.compared_lengths import ComparedDims
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.inspection.found_layers import found_layers
 from returnn.tf.inspection.initial_values import infer_initial_values
-from returnn.tf.inspection.lengths import ComparedDims, compared_dims
+from returnn.tf.inspection.lengths import compared_dims
 from returnn.tf.inspection.losses import check_loss
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.reuse_params import ReuseParams

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sysconfig
 import traceback
+from collections.abc import Iterable
 
 from returnn.util.python.attribute_hints import attribute_hint
 
+Place = tuple[str, int, str]
 _MAX_CHARS = 300
 _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # the toolkit
 _NOT_OF_USERS = tuple(
@@ -54,6 +56,14 @@ def last_place_of_user(exc: BaseException) -> traceback.FrameSummary | None:
     """:return: the innermost place in the code of a user that an exception went through; None if there is none"""
     places = traceback.extract_tb(exc.__traceback__)
     return next((place for place in reversed(places) if _is_of_user(place.filename)), None)
+
+
+def innermost_of_user(places: Iterable[Place]) -> Place | None:
+    """
+    :param places: file, line and function, from the inside
+    :return: the first one in the code of a user; None if there is none
+    """
+    return next((place for place in places if _is_of_user(place[0])), None)
 
 
 def _is_of_user(filename: str) -> bool:

@@ -1,0 +1,53 @@
+"""What a step of a model on templates compares and sums, as far as it can be wrong although all dims fit together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from returnn.engine.report.compared_lengths import ComparedDims
+from returnn.frontend._watched_weights import watched_weights
+from returnn.frontend.loss import CtcOperands, watched_ctc_losses
+from returnn.tensor import Dim, Tensor
+from returnn.util.python.user_code_errors import innermost_of_user
+
+
+@dataclass
+class StepFindings:
+    """Of one step."""
+
+    compared: list[ComparedDims] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def watched_step(templates: Mapping[str, Tensor]) -> Iterator[StepFindings]:
+    """
+    :param templates: of the data, by key
+    :return: what is found in the `with` block, which is complete behind it
+    """
+    found = StepFindings()
+
+    def on_other_sum(dim: Dim, reduce: Sequence[Dim]) -> None:
+        place = innermost_of_user((frame.filename, frame.lineno, frame.function) for frame in inspect.stack(0))
+        where = f"In {place[0]}, line {place[1]}, {place[2]}: " if place is not None else ""
+        found.warnings.append(
+            f"{where}sums over {', '.join(map(str, reduce))}, but the weights are a softmax over {dim}, so the ones in "
+            "a sum are not 1 together. One of both has another dim than it should."
+        )
+
+    with watched_weights(on_other_sum), watched_ctc_losses() as ctc_losses:
+        yield found
+    found.compared += (dims for operands in ctc_losses for dims in _compared_by_ctc(operands, templates))
+
+
+def _compared_by_ctc(operands: CtcOperands, templates: Mapping[str, Tensor]) -> Iterator[ComparedDims]:
+    own = operands.targets_spatial_dim
+    atoms = list(own.expression.atoms())
+    for key, template in templates.items():
+        if template.sparse and any(dim in atoms for dim in template.dims):
+            yield ComparedDims(
+                "rf.ctc_loss", key, own, operands.input_spatial_dim, "input", needs_blanks=operands.label_loop
+            )

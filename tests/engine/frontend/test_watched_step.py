@@ -1,0 +1,127 @@
+"""What `check` finds in a step of a model although all dims fit together."""
+
+import numpy
+import pytest
+
+import returnn.frontend as rf
+from returnn.config import Config
+from returnn.engine.frontend.check import check_model
+from returnn.tensor import Dim, batch_dim
+from returnn.util.errors import ConfigError
+
+TIME, LABELS_TIME, TARGETS_TIME = (Dim(None, name=name) for name in ("time", "labels-time", "targets-time"))
+FEATURE, LABELS, CLASSES, HIDDEN = (
+    Dim(3, name="feature"),
+    Dim(4, name="labels"),
+    Dim(5, name="classes"),
+    Dim(6, name="h"),
+)
+
+
+def data_of(lengths):
+    seqs = [
+        {"data": numpy.zeros((num_frames, 3), "float32"), "classes": numpy.array(labels, "int32")}
+        for num_frames, labels in lengths
+    ]
+    return {"class": "StaticDataset", "data": seqs, "output_dim": {"data": (3, 2), "classes": (4, 1)}}
+
+
+def config_of(train_step, get_model, lengths=((9, [1, 2]), (12, [1, 1, 2]))):
+    return Config(
+        {
+            "backend": "torch",
+            "train": data_of(lengths),
+            "extern_data": {
+                "data": {"dims": [batch_dim, TIME, FEATURE], "feature_dim": FEATURE},
+                "classes": {"dims": [batch_dim, LABELS_TIME], "sparse_dim": LABELS},
+            },
+            "get_model": get_model,
+            "train_step": train_step,
+            "learning_rate": 0.1,
+        }
+    )
+
+
+class _Subsampling(rf.Module):
+    """A third of the frames."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = rf.Conv1d(FEATURE, CLASSES, 3, strides=3, padding="same")
+
+
+def ctc_step(*, model, extern_data, **_kwargs):
+    logits, spatial_dim = model.conv(extern_data["data"], in_spatial_dim=TIME)
+    loss = rf.ctc_loss(
+        logits=logits,
+        targets=extern_data["classes"],
+        input_spatial_dim=spatial_dim,
+        targets_spatial_dim=LABELS_TIME,
+        blank_index=4,
+    )
+    rf.get_run_ctx().mark_as_loss(loss, "ctc")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "text"),
+    [
+        ([(9, [1, 2, 3]), (10, [1, 2, 3, 1])], None),
+        ([(9, [1, 2, 3]), (9, [1, 2, 3, 1])], "In the sequence 'seq-1' (all 2 sequences): 4 labels; 3 frames."),
+        ([(9, [1, 1, 3])], "3 labels, which need 4 with a blank between two of the same; 3 frames."),
+    ],
+)
+def test_labels_of_ctc_behind_a_subsampling(lengths, text, capsys):
+    config = config_of(ctc_step, lambda **_kwargs: _Subsampling(), lengths)
+    if text is None:
+        check_model(config)
+        return
+    with pytest.raises(ConfigError, match="the check found 1 error"):
+        check_model(config)
+    out = capsys.readouterr().out
+    assert "1. train: rf.ctc_loss: the target 'classes' needs at least as many frames. " in out
+    assert text in out
+
+
+class _Attention(rf.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = rf.Linear(FEATURE, HIDDEN)
+        self.embedding = rf.Embedding(LABELS, HIDDEN)
+        self.output = rf.Linear(HIDDEN, LABELS)
+
+
+def attention_step(axis, reduce, drop_prob):
+    def train_step(*, model, extern_data, **_kwargs):
+        labels = extern_data["classes"]
+        encoder = model.encoder(extern_data["data"])
+        query = model.embedding(rf.shift_right(labels, axis=LABELS_TIME, pad_value=0))
+        weights = rf.softmax(rf.matmul(query, encoder, reduce=HIDDEN), axis=axis)
+        weights = rf.dropout(weights, drop_prob)
+        context = rf.matmul(weights, encoder if reduce == TIME else query, reduce=reduce)
+        if reduce != TIME:
+            context = rf.reduce_mean(context, axis=TIME) + query
+        loss = rf.cross_entropy(estimated=model.output(context), target=labels, axis=LABELS, estimated_type="logits")
+        rf.get_run_ctx().mark_as_loss(loss, "ce")
+
+    return train_step
+
+
+@pytest.mark.parametrize("drop_prob", [0.0, 0.1])
+@pytest.mark.parametrize(("axis", "reduce"), [(TIME, TIME), (LABELS_TIME, TIME), (TIME, LABELS_TIME)])
+def test_weights_that_are_summed_over_another_dim_than_that_of_their_softmax(axis, reduce, drop_prob, capsys):
+    check_model(config_of(attention_step(axis, reduce, drop_prob), lambda **_kwargs: _Attention()))
+    out = capsys.readouterr().out
+    assert ("but the weights are a softmax over" in out) == (axis != reduce)
+    if axis != reduce:
+        assert f"WARNING: train_step: In {__file__}, line " in out
+        assert f", train_step: sums over {reduce}, but the weights are a softmax over {axis}," in out
+
+
+def test_probabilities_of_classes_are_summed_over_anything(capsys):
+    def train_step(*, model, extern_data, **_kwargs):
+        probs = rf.softmax(rf.matmul(extern_data["data"], model.encoder.weight, reduce=FEATURE), axis=HIDDEN)
+        centers = rf.matmul(probs, extern_data["data"], reduce=TIME)
+        rf.get_run_ctx().mark_as_loss(rf.reduce_sum(centers, axis=[HIDDEN, FEATURE]), "sum")
+
+    check_model(config_of(train_step, lambda **_kwargs: _Attention()))
+    assert "softmax" not in capsys.readouterr().out
