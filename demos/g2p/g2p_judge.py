@@ -7,6 +7,7 @@ The judge sees phonemes, not which letter they belong to. So it is asked once fo
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import os
 from collections.abc import Iterable
@@ -38,9 +39,14 @@ def n_best_dataset(filename: str, *, backwards: bool, **options: object) -> dict
     return dataset_of(seqs, **options)
 
 
-def scores_filename(n_best: str, *, backwards: bool) -> str:
-    """:return: where the judge writes how likely the hypotheses of this file are"""
-    return f"{os.path.splitext(n_best)[0]}.judge{'.backwards' if backwards else ''}.py"
+def is_backwards(judge: int) -> bool:
+    """:return: whether this judge, from 1 on, goes from the last letter and phoneme to the first one"""
+    return judge % 2 == 0
+
+
+def scores_filename(n_best: str, judge: int) -> str:
+    """:return: where the judge, from 1 on, writes how likely the hypotheses of this file are"""
+    return f"{os.path.splitext(n_best)[0]}.judge{judge}.py"
 
 
 def read_scores(n_best: str) -> list[dict[tuple[str, str], float]]:
@@ -49,9 +55,9 @@ def read_scores(n_best: str) -> list[dict[tuple[str, str], float]]:
     :return: by each judge that has judged them, the log probability by word and phonemes
     """
     result = []
-    for filename in (scores_filename(n_best, backwards=backwards) for backwards in (False, True)):
-        if os.path.exists(filename):
-            with open(filename, encoding="utf8") as file:
-                rows = ast.literal_eval(file.read())
-            result.append({tuple(tag.split(SEPARATOR)): -row["score"] * row["seq_len"] for tag, row in rows.items()})
+    filenames = (scores_filename(n_best, judge) for judge in itertools.count(1))
+    for filename in itertools.takewhile(os.path.exists, filenames):
+        with open(filename, encoding="utf8") as file:
+            rows = ast.literal_eval(file.read())
+        result.append({tuple(tag.split(SEPARATOR)): -row["score"] * row["seq_len"] for tag, row in rows.items()})
     return result

@@ -1,11 +1,10 @@
 """
-The whole recipe of `aligned.config`: `python demos/g2p/run_aligned.py [--judge_epochs N] [++option value ...]`.
+The whole recipe of `aligned.config`: `python demos/g2p/run_aligned.py [--judges N] [++option value ...]`.
 
 Trains the members of the ensemble at the same time, each on one core, decodes dev and test by all of them, and scores
-them alone and together. With `--judge_epochs`, two models of `attention-full.config` are trained as well, for so many
-epochs, one of them backwards, and judge what was found; options with "++" are those of the members. Results go to the
-folders `g2p-aligned` and `g2p-attention-full...` in the working directory. The same command again goes on where it was
-stopped.
+them alone and together. With `--judges`, so many models of `attention-full.config` are trained as well, every other one
+of them backwards, and judge what was found; options with "++" are those of the members. Results go to the folders
+`g2p-aligned` and `g2p-attention-full...` in the working directory. The same command again goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -26,12 +25,13 @@ FOLDER = "g2p-aligned"
 def main(args: list[str]) -> int:
     """:return: exit status"""
     parser = argparse.ArgumentParser(description="Letters to phonemes by an ensemble: see the top of this file.")
-    parser.add_argument("--judge_epochs", type=int, default=0, metavar="N", help="0: no judges; best: 48 to 64")
+    parser.add_argument("--judges", type=int, default=0, metavar="N", help="how many; best: 4")
+    parser.add_argument("--judge_epochs", type=int, default=48, metavar="N", help="of the training of each judge")
     own_args, options = parser.parse_known_args(args)
     os.makedirs(FOLDER, exist_ok=True)
     print("=== Alignment", flush=True)
     AlignedData(os.path.join(FOLDER, "alignment.json"))
-    for title, commands in steps(options, own_args.judge_epochs):
+    for title, commands in steps(options, own_args.judges, own_args.judge_epochs):
         print(f"\n=== {title}", flush=True)
         status = _run(commands)
         if status:
@@ -40,10 +40,11 @@ def main(args: list[str]) -> int:
     return 0
 
 
-def steps(options: list[str], judge_epochs: int) -> list[tuple[str, list[list[str]]]]:
+def steps(options: list[str], num_judges: int, judge_epochs: int) -> list[tuple[str, list[list[str]]]]:
     """
     :param options: of the toolkit, for the members
-    :param judge_epochs: of the training of each judge; 0: there are none
+    :param num_judges: that are trained, two at a time
+    :param judge_epochs: of the training of each judge
     :return: titles, and commands that run at the same time
     """
     toolkit = [sys.executable, os.path.join(ROOT, "rnn.py")]
@@ -51,17 +52,20 @@ def steps(options: list[str], judge_epochs: int) -> list[tuple[str, list[list[st
     judge = [*toolkit, os.path.join(HERE, "attention-full.config"), "++num_epochs", str(judge_epochs)]
     num_members = int(options[options.index("++members") + 1]) if "++members" in options else 2
     lists = [os.path.join(FOLDER, f"{split}.json") for split in ("dev", "test")]
+    judges = [[*judge, "++judge", str(i + 1)] for i in range(num_judges)]
     judging = []
-    for backwards in ("False", "True"):
-        commands = [[*judge, "++backwards", backwards, "++task", "eval", "++n_best", name] for name in lists]
+    for i in range(0, num_judges, 2):  # two at a time, as many as the least number of cores
         judging += [
-            ("Training of a judge", [[*judge, "++backwards", backwards, "++task", "train"]]),
-            ("Judging", commands),
+            ("Training of judges", [[*command, "++task", "train"] for command in judges[i : i + 2]]),
+            *(
+                ("Judging", [[*command, "++task", "eval", "++n_best", name] for name in lists])
+                for command in judges[i : i + 2]
+            ),
         ]
     return [
         ("Training", [[*members, "++member", str(i + 1)] for i in range(num_members)]),
         ("Search", [[*members, "++task", "forward", "++split", split] for split in ("dev", "test")]),
-        *(judging if judge_epochs else []),
+        *judging,
         ("All together", [[sys.executable, os.path.join(HERE, "combine.py"), FOLDER]]),
         ("Scores", [[sys.executable, os.path.join(HERE, "score.py"), os.path.join(FOLDER, "hypotheses.py")]]),
     ]
