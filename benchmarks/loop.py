@@ -48,7 +48,9 @@ class Model:
 
     def runner(self, values: Params, batch: list[numpy.ndarray], threads: int) -> Callable[[], dict[str, Any]]:
         """:return: function that runs one step with these values of the parameters"""
-        config = tf1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+        config = tf1.ConfigProto(
+            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads, use_per_session_threads=True
+        )
         session = tf1.Session(graph=self.graph, config=config)
         with self.graph.as_default():
             for name, variable in self.params.items():
@@ -221,10 +223,13 @@ class ByHand:
 
     # Search.
 
-    def search(self) -> dict[str, tf.Tensor]:
-        """:return: the best labels (B, T), their lengths, and the scores of all hypotheses (B, K)"""
+    def search(self, num_labels_of: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        """
+        :param num_labels_of: (B,), after how many labels hypotheses end; without, by label 0
+        :return: the best labels (B, T), their lengths, and the scores of all hypotheses (B, K)
+        """
         batch, beam = self.batch_size, BEAM_SIZE
-        longest = tf.shape(self.encoder)[1] + 8
+        longest = tf.shape(self.encoder)[1] + 8 if num_labels_of is None else tf.constant(100)
         num_labels = self._of_step("prob/W").shape[-1]
         only_end = tf.where(tf.equal(tf.range(num_labels), 0), 0.0, -1e30)
         context, outside = self.context[:, None], self.outside[:, None]
@@ -255,7 +260,7 @@ class ByHand:
             c, h, att, sums, ended, lengths = (
                 tf.gather(value, sources, axis=1, batch_dims=1) for value in (c, h, att, sums + weights, ended, lengths)
             )
-            ended = ended | tf.equal(labels, 0)
+            ended |= tf.equal(labels, 0) if num_labels_of is None else (t >= num_labels_of)[:, None]
             lengths += tf.cast(~ended, tf.int32)
             phoneme = tf.gather(self._of_step("phoneme/W"), labels)
             arrays = labels_all.write(t, labels), sources_all.write(t, sources)
