@@ -21,6 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy
 import tensorflow as tf
 
+from benchmarks.cpus import use_cpus
 from returnn.tf import native_op
 from returnn.tf.frontend_low_level.kernels import alignments
 from returnn.tf.util.losses.fsa import best_paths, ctc_fsa, posteriors
@@ -185,7 +186,9 @@ def main() -> None:
     args = parser.parse_args()
     print("how often as fast as the loop of TensorFlow, as PyTorch, as TensorFlow's own")
     print(f"{'threads':<8}{'':<60}{'ms':>9}{'/ loop':>9}{'/ torch':>9}{'/ tf':>9}")
+    use_cpus(max(args.threads))
     for threads in args.threads:
+        use_cpus(threads)
         for name, steps_of in all_cases().items():
             seconds = best_times(steps_of(threads), args.repeat)
             ratios = [

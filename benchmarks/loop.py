@@ -25,6 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy
 import tensorflow as tf
 
+from benchmarks.cpus import use_cpus
 from returnn.config import Config
 from returnn.tf.network import TFNetwork
 
@@ -48,9 +49,7 @@ class Model:
 
     def runner(self, values: Params, batch: list[numpy.ndarray], threads: int) -> Callable[[], dict[str, Any]]:
         """:return: function that runs one step with these values of the parameters"""
-        config = tf1.ConfigProto(
-            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads, use_per_session_threads=True
-        )
+        config = tf1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
         session = tf1.Session(graph=self.graph, config=config)
         with self.graph.as_default():
             for name, variable in self.params.items():
@@ -399,6 +398,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--only", choices=["training", "search", "construction"])
     args = parser.parse_args()
+    use_cpus(args.threads)
     if args.only in (None, "training"):
         compare(args, search=False)
     if args.only in (None, "search"):

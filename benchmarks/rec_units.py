@@ -28,6 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy
 import tensorflow as tf
 
+from benchmarks.cpus import use_cpus
 from returnn.config import Config
 from returnn.tf.layers.rec.units.registry import unit_names
 from returnn.tf.network import TFNetwork
@@ -140,6 +141,7 @@ def best_times(steps: list[Step], repeat: int) -> list[float]:
 
 def measure(case: Case, repeat: int) -> dict[str, float]:
     """:return: seconds of the layer, and how often as fast it is as others are"""
+    use_cpus(case.threads)
     step, is_loop = our_step(case)
     with kernels(False):
         loop = step if is_loop else our_step(case)[0]
@@ -184,6 +186,7 @@ def main() -> None:
     print(f"{'threads':<8}{'unit':<22}{'batch':>6}{'size':>6}{'frames':>7}{'s':>9}{'GFLOP/s':>9}", end="")
     print(f"{'/ torch':>9}{'/ loop':>9}{'/ products':>12}")
     results = []
+    use_cpus(max(args.threads))
     for case in all_cases(args):
         found = measure(case, args.repeat)
         results.append(found)

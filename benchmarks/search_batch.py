@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy
 
+from benchmarks.cpus import use_cpus
 from benchmarks.loop import CONFIG, NUM_ENCODER, ByHand, decoder_of_demo, tf, tf1
 from returnn.config import Config
 from returnn.tf.network import TFNetwork
@@ -37,7 +38,7 @@ def make_search(*, shrinks: bool, threads: int) -> Search:
     layers["output"] = {**layers["output"], "unit": unit, "max_seq_len": 100}
     extern_data["phonemes"] = {"shape": (), "dtype": "int32", "dim": None, "available_for_inference": True}
     options = {"search_depends_on_batch": False, "search_shrinks_batch": shrinks, "behavior_version": 21}
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default():
         config = Config({"extern_data": extern_data, "network": layers, **options})
         net = TFNetwork(config=config, train_flag=False, search_flag=True)
         net.construct_from_dict(layers)
@@ -68,9 +69,7 @@ def _runner(
     fetches: list[tf.Tensor], feeds: list[tf.Tensor], params: dict[str, Any], threads: int
 ) -> Callable[..., list[numpy.ndarray]]:
     """:return: function that takes the values of the feeds, with random parameters"""
-    settings = tf1.ConfigProto(
-        intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads, use_per_session_threads=True
-    )
+    settings = tf1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
     session = tf1.Session(config=settings)
     for name, value in _values_of(params).items():
         params[name].load(value, session)
@@ -135,6 +134,7 @@ def main() -> None:
     parser.add_argument("--num_batches", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
+    use_cpus(args.threads)
     searches = {name: make_search(shrinks=name == "shrinks", threads=args.threads) for name in ("stays", "shrinks")}
     searches["by hand"] = search_by_hand(args.threads)
     for order in ("random", "sorted", "all as long"):

@@ -29,6 +29,7 @@ import numpy
 import tensorflow as tf
 from transformer import Transformer
 
+from benchmarks.cpus import use_cpus
 from returnn.config import Config, set_global_config
 from returnn.tensor import batch_dim
 from returnn.tf.engine.session.built_network import build_network
@@ -390,13 +391,13 @@ def both(task: Task, threads: int) -> tuple[Steps, Steps]:
     return ours, by_hand
 
 
-def check_same(task: Task) -> None:
+def check_same(task: Task, threads: int) -> None:
     """
     :raises AssertionError: if losses or gradients of some batch differ. What Adam makes of them does not say much: it
         divides rounding errors by their own size where a gradient is 0. Gradients are compared as a whole: of millions
         of sums before a ReLU, some are 0 but for rounding, and such a unit has a gradient in one way alone
     """
-    of_both = both(task, threads=1)
+    of_both = both(task, threads)
     for arrays in task.batches:
         found, expected = (steps.loss_and_gradients(arrays) for steps in of_both)
         numpy.testing.assert_allclose(found.pop("loss"), expected.pop("loss"), rtol=1e-5)
@@ -415,7 +416,7 @@ def seconds_of_steps(steps: Steps, batches: list[Arrays]) -> list[float]:
 
 def compare(name: str, args: argparse.Namespace) -> None:
     """Prints a row for each of both, and the ratios."""
-    check_same(TASKS[name](0.0, args))
+    check_same(TASKS[name](0.0, args), args.threads)
     task = TASKS[name](args.dropout, args)
     ways = dict(zip(("net dict", "by hand"), both(task, args.threads), strict=True))
     seconds: dict[str, list[list[float]]] = {way: [] for way in ways}
@@ -448,6 +449,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="print the operations that take longest")
     args = parser.parse_args()
     BehaviorVersion.set(30)
+    use_cpus(args.threads)
     for name in args.models.split(","):
         compare(name, args)
 
