@@ -51,10 +51,32 @@ const char *packed(const returnn_call *call, bool transposed) {
 
 constexpr int64_t ROWS = 96;  // at once: their values stay in the second cache, for all panels
 
+// Sums of the frames of sequences with weights, of which each row of a product gets its own: row n is about sequence n / H.
+template <class T>
+struct SumsOfFrames {
+  const T *frames = nullptr;  // (B, S, M); none without
+  const T *weights = nullptr;
+  int64_t rows_of_sequence = 1, num = 0;  // H, S
+  int64_t frame_stride = 0, sequence_stride = 0, row_weights_stride = 0, frame_weights_stride = 0, sequence_weights_stride = 0;
+
+  // Adds those of a row, for NV vectors of columns from `first` on.
+  void add(int64_t row, int64_t first, int64_t columns, Vector<T> *sums) const {
+    const int64_t b = row / rows_of_sequence;
+    const T *weight = weights + b * sequence_weights_stride + row % rows_of_sequence * row_weights_stride;
+    const T *frame = frames + b * sequence_stride + first;
+    for (int64_t s = 0; s < num; ++s, frame += frame_stride, weight += frame_weights_stride)
+      for (int v = 0; v < NV; ++v) {
+        const int64_t left = columns - first - v * Simd<T>::WIDTH;
+        if (left > 0) sums[v] = multiply_add(all(*weight), load(frame + v * Simd<T>::WIDTH, left), sums[v]);
+      }
+  }
+};
+
 // row(first, num, memory): as `product_with_panel` wants it, for rows of which the first one is `first`. It may keep them in
 // memory for ROWS rows.
 template <class T, class MakeRow>
-void product(const returnn_call *call, int64_t num, const PackedMatrix<T> &matrix, int64_t kept, const MakeRow &make_row) {
+void product(const returnn_call *call, int64_t num, const PackedMatrix<T> &matrix, int64_t kept, const MakeRow &make_row,
+             const SumsOfFrames<T> &sums_of_frames = {}) {
   T *to = static_cast<T *>(call->outputs[0].data);
   const int64_t columns = matrix.columns;
   with_team(call->threads, [&](Team &team) {
@@ -68,9 +90,12 @@ void product(const returnn_call *call, int64_t num, const PackedMatrix<T> &matri
       for (int64_t p = panels.begin; p < panels.end; ++p)
         product_with_panel<T, NV>(matrix.rows, matrix.panel(p), rows.end - rows.begin, row, [&](int64_t i, const Vector<T> *sums) {
           T *out = to + (rows.begin + i) * columns;
+          Vector<T> all_sums[NV];
+          for (int v = 0; v < NV; ++v) all_sums[v] = sums[v];
+          sums_of_frames.add(rows.begin + i, p * NV * Simd<T>::WIDTH, columns, all_sums);
           for (int v = 0; v < NV; ++v) {
             const int64_t first = (p * NV + v) * Simd<T>::WIDTH;
-            if (first < columns) store(out + first, sums[v], columns - first);
+            if (first < columns) store(out + first, all_sums[v], columns - first);
           }
         });
     });
@@ -93,24 +118,49 @@ const char *product_of_rows(const returnn_call *call) {
   return nullptr;
 }
 
+// Returns what is wrong, or null.
+template <class T>
+const char *find_sums_of_frames(const returnn_call *call, int first, int64_t num_rows, SumsOfFrames<T> &sums) {
+  const returnn_array &by_row = call->inputs[first], &by_frame = call->inputs[first + 1], &frames = call->inputs[first + 2];
+  if ((by_row.rank == 3) + (by_frame.rank == 3) != (frames.rank == 3)) return "frames need weights, and weights need frames";
+  if (frames.rank != 3 || num_rows == 0) return nullptr;
+  const returnn_array &weights = by_row.rank == 3 ? by_row : by_frame;
+  const int row_axis = by_row.rank == 3 ? 1 : 2, frame_axis = 3 - row_axis;
+  sums.frames = static_cast<const T *>(frames.data);
+  sums.weights = static_cast<const T *>(weights.data);
+  sums.rows_of_sequence = weights.sizes[row_axis];
+  sums.num = frames.sizes[1];
+  sums.sequence_stride = frames.strides[0];
+  sums.frame_stride = frames.strides[1];
+  sums.sequence_weights_stride = weights.strides[0];
+  sums.row_weights_stride = weights.strides[row_axis];
+  sums.frame_weights_stride = weights.strides[frame_axis];
+  return sums.rows_of_sequence * frames.sizes[0] == num_rows ? nullptr : "there are other rows than weights";
+}
+
 // The rows of each block are put together, where they stay in the second cache.
 template <class T>
 const char *product_of_parts(const returnn_call *call) {
   constexpr int PARTS = 3;
   const PackedMatrix<T> matrix = matrix_of<T>(call, PARTS);
+  const int64_t num = call->inputs[0].sizes[0];
   int64_t size = 0;
   for (int i = 0; i < PARTS; ++i) size += call->inputs[i].rank == 2 ? call->inputs[i].sizes[1] : 0;
   if (size != matrix.rows) return "the parts of x have another size than the matrix has rows";
-  product<T>(call, call->inputs[0].sizes[0], matrix, ROWS * size, [&](Range rows, T *memory) {
+  SumsOfFrames<T> sums;
+  if (const char *wrong = find_sums_of_frames(call, PARTS + 1, num, sums)) return wrong;
+  const auto make_row = [&](Range rows, T *memory) {
     int64_t begin = 0;
     for (int i = 0; i < PARTS && begin < size; ++i) {
       const returnn_array &x = call->inputs[i];
+      if (x.rank != 2) continue;
       for (int64_t n = rows.begin; n < rows.end; ++n)
         std::memcpy(memory + (n - rows.begin) * size + begin, static_cast<const T *>(x.data) + n * x.strides[0], x.sizes[1] * sizeof(T));
       begin += x.sizes[1];
     }
     return [memory, size](int64_t i) { return memory + i * size; };
-  });
+  };
+  product<T>(call, num, matrix, ROWS * size, make_row, sums);
   return nullptr;
 }
 
@@ -126,9 +176,11 @@ RETURNN_KERNEL(packed_product, "x: real[N, K], packed: real[K, M+64] -> product:
   return call->inputs[0].type == RETURNN_FLOAT64 ? product_of_rows<double>(call) : product_of_rows<float>(call);
 }
 
-// The same for rows in two or three parts, one behind the other.
+// The same for rows in up to three parts, one behind the other; and added to it, for each of the H rows of a sequence, sums of
+// its frames with weights of the row, which stand row by row or frame by frame.
 RETURNN_KERNEL(packed_product_of_parts,
-               "x1: real[N, K], x2: real[N, L], x3: real[N, P]?, packed: real[R, M+64] -> product: real[N, M]") {
+               "x1: real[N, K], x2: real[N, L]?, x3: real[N, P]?, packed: real[R, M+64], weights_by_row: real[B, H, S]?, "
+               "weights_by_frame: real[B, S, H]?, frames: real[B, S, M]? -> product: real[N, M]") {
   return call->inputs[0].type == RETURNN_FLOAT64 ? product_of_parts<double>(call) : product_of_parts<float>(call);
 }
 

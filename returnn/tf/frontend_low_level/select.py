@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tf.frontend_low_level.kernels.native import get_operations, has_operations
-from returnn.tf.frontend_low_level.products.loop_products import is_without_gradients
+from returnn.tf.frontend_low_level.products.search_products import is_without_gradients
 
 _SEGMENT: dict[str, Callable[..., Any]] = {
     "sum": tf.math.unsorted_segment_sum,

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from returnn.tf.frontend_low_level.kernels.cross_entropy import native_cross_entropy
 from returnn.tf.frontend_low_level.kernels.native import get_operations, has_operations
-from returnn.tf.frontend_low_level.products.loop_products import is_without_gradients
+from returnn.tf.frontend_low_level.products.search_products import is_without_gradients
 
 _KEEP_VALUES = ("Identity", "Reshape", "Transpose", "ExpandDims", "Squeeze")  # operations which only change the layout
 

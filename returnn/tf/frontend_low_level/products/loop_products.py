@@ -17,25 +17,22 @@ kernels, matrices are also packed once for their products, which TensorFlow woul
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from returnn.tf.frontend_low_level.kernels.native import get_operations, has_operations
+from returnn.tf.frontend_low_level.kernels.native import get_operations
+from returnn.tf.frontend_low_level.products.outside import computed_with, is_outermost, outside, packed_matrix
+from returnn.tf.frontend_low_level.products.search_products import is_without_gradients, search_product
 
 tf1 = tf.compat.v1
 
 _COLLECTOR = "_returnn_collector"
 _MATRICES = "_returnn_matrices"  # of a body: the matrix outside of the loop for each product, by its name
-_NO_GRADIENTS = "_returnn_no_gradients"  # of a body
 _OF_OPERAND, _OF_MATRIX = "ReturnnOperandInLoop", "ReturnnMatrixOfLoop"  # names of gradients
 _MIN_ENTRIES = 2**12  # of the matrix. The sum of smaller ones takes no time
-_MIN_PACKED = 32  # rows and columns of a matrix that is packed
-_MOST_PARTS = 3  # of the rows of an operand
-_ROWS = ("ConcatV2", "Reshape")  # operations with which rows are put together
-_SAME_VALUES = ("Identity", "Cast", "Reshape", "Transpose")  # operations that can be made once more outside of the loop
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class GradientCollector:
         can_be_packed = not found.is_transposed and len(found.matrix.shape) == 2
         overridden = dict.fromkeys(("MatMul", "BatchMatMulV2", "ReturnnPackedProduct"), _OF_OPERAND)
         with body.gradient_override_map({**overridden, "IdentityN": _OF_MATRIX}):
-            packed = _packed_outside(found.matrix) if can_be_packed else None
+            packed = packed_matrix(found.matrix) if can_be_packed else None
             if packed is None:
                 product = tf.matmul(x, matrix, transpose_b=found.is_transposed)
             else:
@@ -131,53 +128,14 @@ def matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = Fal
     graph: Any = None if tf.executing_eagerly() else tf1.get_default_graph()
     collector = getattr(graph, _COLLECTOR, None)
     if collector is not None and not transpose_a and _can_wait(a, b, collector.dtype):
-        outside = _outside(b, graph)
-        if outside is not None and _outside(a, graph) is None:
-            return collector.product(a, b, _Product(outside, transpose_b, None if len(a.shape) == 2 else a.shape[1]))
+        matrix = outside(b, graph)
+        if matrix is not None and outside(a, graph) is None:
+            return collector.product(a, b, _Product(matrix, transpose_b, None if len(a.shape) == 2 else a.shape[1]))
     if is_without_gradients() and not (transpose_a or transpose_b) and len(a.shape) == len(b.shape) == 2:
-        packed = _packed_outside_of_all(b, graph)
-        if packed is not None:
-            return _product_with_packed(a, packed)
+        product = search_product(a, b)
+        if product is not None:
+            return product
     return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-
-
-def _product_with_packed(x: tf.Tensor, packed: tf.Tensor) -> tf.Tensor:
-    """:return: the product, without rows as a whole where they were put together from parts"""
-    operations = get_operations()
-    assert operations is not None
-    parts = _parts_of_rows(x)
-    if not 2 <= len(parts) <= _MOST_PARTS or None in [part.shape[-1] for part in parts]:
-        return operations.call("packed_product", {"x": x, "packed": packed})["product"]
-    flat = [part if part.shape.rank == 2 else tf.reshape(part, [-1, part.shape[-1]]) for part in parts]
-    rows = {f"x{i + 1}": part for i, part in enumerate(flat)}
-    return operations.call("packed_product_of_parts", {**rows, "packed": packed})["product"]
-
-
-def _parts_of_rows(x: tf.Tensor) -> list[tf.Tensor]:
-    """:return: of which the rows of x, along its last axis, were put together; they can have other axes before it"""
-    op = x.op
-    if op.type == "Reshape" and x.shape[-1] is not None and op.inputs[0].shape.rank:
-        before = op.inputs[0]
-        return _parts_of_rows(before) if before.shape[-1] == x.shape[-1] and before.op.type in _ROWS else [x]
-    if op.type != "ConcatV2" or tf.get_static_value(op.inputs[-1]) not in (-1, x.shape.rank - 1):
-        return [x]
-    return [part for value in op.inputs[:-1] for part in _parts_of_rows(value)]
-
-
-def is_without_gradients() -> bool:
-    """:return: whether this is the body of a loop, in `without_gradients`"""
-    return not tf.executing_eagerly() and getattr(tf1.get_default_graph(), _NO_GRADIENTS, False)
-
-
-@contextlib.contextmanager
-def without_gradients() -> Iterator[None]:
-    """To be used in the body of a loop: nobody will ask for gradients of what is computed in this context."""
-    body: Any = tf1.get_default_graph()
-    setattr(body, _NO_GRADIENTS, True)
-    try:
-        yield
-    finally:
-        delattr(body, _NO_GRADIENTS)
 
 
 def _can_wait(x: Any, matrix: Any, dtype: tf.DType) -> bool:
@@ -189,78 +147,16 @@ def _can_wait(x: Any, matrix: Any, dtype: tf.DType) -> bool:
     return x.shape.rank == 3 and x.shape[1] is not None  # each frame has as many rows for each entry of the batch
 
 
-def _outside(x: Any, body: Any) -> tf.Tensor | None:
-    """:return: the value in the graph around the loop; None if it is another one in each frame"""
-    if isinstance(x, tf.Variable):
-        with _around(body):
-            return x.read_value()
-    if x.graph is not body:
-        return x
-    for outer, inner in body.captures:
-        if inner is x:
-            return outer
-    op = x.op
-    if op.control_inputs:
-        return None
-    if op.type == "Const":
-        with _around(body):
-            return tf.constant(tf.get_static_value(x))
-    if op.type == "ReadVariableOp":
-        handle = _outside(op.inputs[0], body)
-        with _around(body):
-            return None if handle is None else tf.raw_ops.ReadVariableOp(resource=handle, dtype=x.dtype)
-    if op.type not in _SAME_VALUES:
-        return None
-    inputs = [_outside(value, body) for value in op.inputs]
-    if any(value is None for value in inputs):
-        return None
-    with _around(body):
-        if op.type == "Cast":
-            return tf.cast(inputs[0], x.dtype)
-        return {"Identity": tf.identity, "Reshape": tf.reshape, "Transpose": tf.transpose}[op.type](*inputs)
-
-
-@contextlib.contextmanager
-def _around(body: Any) -> Iterator[None]:
-    """In it, operations go into the graph around the loop."""
-    with body.outer_graph.as_default(), tf.control_dependencies(None):
-        yield
-
-
 @tf.RegisterGradient(_OF_OPERAND)
 def _gradient_of_operand(op: tf.Operation, gradient: tf.Tensor) -> list[tf.Tensor | None]:
     matrix = getattr(op.graph, _MATRICES, {}).get(op.name)
-    if matrix is not None and _is_outermost(matrix):
-        packed = _packed_outside(matrix, transposed=True)
+    if matrix is not None and is_outermost(matrix):
+        packed = packed_matrix(matrix, transposed=True)
         if packed is not None:
             return [get_operations().call("packed_product", {"x": gradient, "packed": packed})["product"], None]
-        return [tf.matmul(gradient, _outside_of_loops(tf.transpose, matrix)), None]
+        return [tf.matmul(gradient, computed_with(matrix, tf.transpose)), None]
     is_transposed = op.get_attr("transpose_b" if op.type == "MatMul" else "adj_y")
     return [tf.matmul(gradient, op.inputs[1], transpose_b=not is_transposed), None]
-
-
-def _is_outermost(x: tf.Tensor) -> bool:
-    return getattr(x.graph, "outer_graph", None) is None
-
-
-def _outside_of_loops(function: Callable[[tf.Tensor], Any], x: tf.Tensor) -> Any:
-    with x.graph.as_default(), tf.control_dependencies(None):
-        return function(x)
-
-
-def _packed_outside(matrix: tf.Tensor, *, transposed: bool = False) -> tf.Tensor | None:
-    """:return: the matrix, packed for `packed_product`; None if that is not for it"""
-    if not _is_outermost(matrix) or not has_operations(matrix.dtype) or min(matrix.shape) < _MIN_PACKED:
-        return None
-    kernel = "pack_transposed_matrix" if transposed else "pack_matrix"
-    return _outside_of_loops(lambda x: get_operations().call(kernel, {"matrix": x})["packed"], matrix)
-
-
-def _packed_outside_of_all(matrix: Any, body: Any) -> tf.Tensor | None:
-    """:return: as `_packed_outside`, for a matrix in a loop, that can be in loops"""
-    while matrix is not None and getattr(body, "outer_graph", None) is not None:
-        matrix, body = _outside(matrix, body), body.outer_graph
-    return None if matrix is None or matrix.shape.num_elements() is None else _packed_outside(matrix)
 
 
 @tf.RegisterGradient(_OF_MATRIX)

@@ -25,6 +25,7 @@ class LoopInputs:
 
     layer: LayerBase = field(repr=False)
     unit: Mapping[str, Any] = field(repr=False)  # options of the layers of one time step, by name
+    unit_of_config: Mapping[str, Any] = field(repr=False)  # the same as it stands in the net dict
     name_scope: str  # what names of parameters in the loop begin with
     source: Tensor | None  # {time_dim, ...}, in the order of the loop: each frame sees its own one as "data:source"
     time_dim: Dim

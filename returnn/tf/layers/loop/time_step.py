@@ -54,7 +54,7 @@ def parse(inputs: LoopInputs) -> TimeStep:
     has_end = not inputs.has_known_length
     need_last = {name for name, desc in unit.items() if isinstance(desc, Mapping) and desc.get("need_last")}
     net_dict = layer.network.get_root_network().layers_desc
-    states = find_states_asked_for(net_dict, layer.name, unit) | need_last
+    states = find_states_asked_for(net_dict, layer.name, inputs.unit_of_config) | need_last
     wanted = [
         "output",
         *(["end"] if has_end else []),

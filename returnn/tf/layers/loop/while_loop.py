@@ -13,7 +13,8 @@ import returnn.frontend as rf
 from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level.loop_counter import set_loop_counter
-from returnn.tf.frontend_low_level.products.loop_products import GradientCollector, without_gradients
+from returnn.tf.frontend_low_level.products.loop_products import GradientCollector
+from returnn.tf.frontend_low_level.products.search_products import without_gradients
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.frames import FrameRead, SequenceFrame, StepFrame, make_reads

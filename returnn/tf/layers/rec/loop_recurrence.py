@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from returnn.frontend import get_selected_backend
 from returnn.log import log
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level import side_effects
+from returnn.tf.frontend_low_level.kernels.native import has_operations
 from returnn.tf.layers.core.frames_of_target import check_of_lengths
 from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
@@ -22,6 +24,7 @@ from returnn.tf.layers.loop.compile import CompiledLoop, compile_loop
 from returnn.tf.layers.loop.emit import EmittedLoop, emit
 from returnn.tf.layers.loop.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
 from returnn.tf.layers.loop.inputs import LoopInputs, reverse_frames
+from returnn.tf.layers.loop.sums_before import with_sums_computed_again
 from returnn.tf.layers.rec.frames_of_loop import (
     check_limit,
     evaluate_limit,
@@ -76,7 +79,7 @@ class LoopRecurrence:
         has_values = get_selected_backend() != "template"
         offset = StepOffset(self.layer) if self.options.counts_on and has_values else None
         inputs = self._inputs(source, offset)
-        self.compiled = compile_loop(inputs)
+        self.compiled = self._compile(inputs)
         if not has_values:
             self.compiled.declare_lengths()
             output = self._with_out_dim(self.compiled.output_template())
@@ -95,6 +98,15 @@ class LoopRecurrence:
         output = self._with_out_dim(_time_beside_batch(inputs.in_order(self.emitted.output), inputs.time_dim))
         self._give_losses_to_loop_around(output)
         return output
+
+    def _compile(self, inputs: LoopInputs) -> CompiledLoop:
+        network = self.layer.network
+        if network.search_flag and not inputs.back_prop:
+            unit = with_sums_computed_again(inputs.unit)
+            if unit is not inputs.unit and has_operations(network.float_dtype):
+                with contextlib.suppress(ConfigError):  # errors are about the layers that the user knows
+                    return compile_loop(replace(inputs, unit=unit))
+        return compile_loop(inputs)
 
     def _give_losses_to_loop_around(self, output: Tensor) -> None:
         losses = self._losses_of_frame
@@ -119,6 +131,7 @@ class LoopRecurrence:
         return LoopInputs(
             layer=layer,
             unit=options.unit,
+            unit_of_config=options.unit,
             name_scope=layer.scope_of_unit(),
             source=source,
             time_dim=time_dim,

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from returnn.tf.frontend_low_level.kernels.native import get_operations
 from returnn.tf.frontend_low_level.nn.softmax import SoftmaxTFOps
-from returnn.tf.frontend_low_level.products.loop_products import matmul, without_gradients
+from returnn.tf.frontend_low_level.products.loop_products import matmul
+from returnn.tf.frontend_low_level.products.search_products import without_gradients
 from returnn.tf.frontend_low_level.select import SelectTFOps
 
 tf1 = tf.compat.v1

@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level.products.rows_of_batch import Noted, noted_of
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.smaller_batch.sequences_left import SequencesLeft
 
@@ -26,6 +27,7 @@ _SAME_FOR_EACH_SEQUENCE = frozenset({
     "SelectV2", "Shape", "Slice", "Squeeze", "StopGradient", "StridedSlice", "Sub", "Tanh", "Tile", "Transpose",
     "ZerosLike",
 })  # fmt: skip
+_ELEMENTWISE = frozenset({"Cast", "Identity", "Mul", "SelectV2", "StopGradient", "ZerosLike"})
 _REDUCTIONS = frozenset({"All", "Any", "Max", "Mean", "Min", "Prod", "Sum"})
 
 
@@ -47,6 +49,13 @@ class KnownTensors:
         self._keep_alive: list[Any] = []
         for x in _outputs_around(network):
             self._add(x)
+
+    def axis_of(self, x: Any) -> int | None:
+        """:return: of a raw tensor, which axis is the batch, as far as that follows from known ones; otherwise None"""
+        if id(x) in self.axes:
+            return self.axes[id(x)]
+        same = [y for y in x.op.inputs if y.shape.rank == x.shape.rank] if x.op.type in _ELEMENTWISE else []
+        return next((axis for y in same if (axis := self.axis_of(y)) is not None), None)
 
     def _add(self, x: Tensor) -> None:
         raw = x._raw_tensor
@@ -113,6 +122,9 @@ class ForSequencesLeft:
         if id(x) in self.known.axes:
             axis = self.known.axes[id(x)]
             return x if axis is None else self.left.of_whole_batch(self.capture_whole(x), axis)
+        noted = noted_of(x)
+        if noted is not None:
+            return self._of_noted(noted)
         op = x.op
         if x.dtype == tf.resource or (x.shape.rank == 0 and op.type in _REDUCTIONS) or self._is_without_batch(x):
             return x
@@ -127,6 +139,13 @@ class ForSequencesLeft:
             op.type, inputs, [y.dtype for y in op.outputs], attrs={k: op.node_def.attr[k] for k in op.node_def.attr}
         )
         return new.outputs[x.value_index]
+
+    def _of_noted(self, noted: Noted) -> Any:
+        if noted.source is None or noted.compute is None:
+            return noted.x
+        if self.known.axis_of(noted.source) == 0:
+            return self.left.of_whole_batch(self.capture_whole(noted.x))
+        return noted.compute(self(noted.source))
 
     def _is_without_batch(self, x: Any) -> bool:
         """:return: whether it depends on nothing that is fed, but for numbers"""
