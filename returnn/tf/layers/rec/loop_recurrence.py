@@ -24,7 +24,6 @@ from returnn.tf.layers.loop.compile import CompiledLoop, compile_loop
 from returnn.tf.layers.loop.emit import EmittedLoop, emit
 from returnn.tf.layers.loop.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
 from returnn.tf.layers.loop.inputs import LoopInputs, reverse_frames
-from returnn.tf.layers.loop.sums_before import with_sums_computed_again
 from returnn.tf.layers.rec.frames_of_loop import (
     check_limit,
     evaluate_limit,
@@ -33,6 +32,7 @@ from returnn.tf.layers.rec.frames_of_loop import (
 )
 from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 from returnn.tf.layers.search.search_choices import SearchChoices
+from returnn.tf.layers.search.sums_before import with_sums_computed_again
 from returnn.util.errors import ConfigError, nearest_hint
 
 

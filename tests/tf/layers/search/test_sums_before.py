@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from returnn.tf.frontend_low_level.kernels.native import get_operations
-from returnn.tf.layers.loop.sums_before import with_sums_computed_again
+from returnn.tf.layers.search.sums_before import with_sums_computed_again
 from tests.tf.layers.search.search_net import NUM_LABELS, SearchNet, decoder
 
 SIZE, BEAM, NUM_SEQS = 64, 4, 6
