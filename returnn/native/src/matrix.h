@@ -22,10 +22,11 @@ constexpr int tile_rows() {
 template <class T, int NV>
 void multiply_tile(int64_t num_rows, int64_t num, const T *const *rows, const T *panel, Vector<T> (*sums)[NV]);
 
-// For `num_rows` rows, which row(i) points to, times a panel: finish(i, sums) gets NV vectors.
-template <class T, int NV, class Row, class Finish>
+// For `num_rows` rows, which row(i) points to, times a panel: finish(i, sums) gets NV vectors. Before, add(i, number, sums) can
+// add something to those of the `number` rows of a tile from i on.
+template <class T, int NV, class Row, class Finish, class Add>
 RETURNN_INLINE void product_with_panel(int64_t num, const T *panel, int64_t num_rows, const Row &row,
-                                       const Finish &finish) {
+                                       const Finish &finish, const Add &add) {
   constexpr int ROWS = tile_rows<NV>();
   const int64_t tiles = (num_rows + ROWS - 1) / ROWS;
   for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -35,8 +36,15 @@ RETURNN_INLINE void product_with_panel(int64_t num, const T *panel, int64_t num_
     Vector<T> sums[ROWS][NV];
     for (int64_t r = 0; r < size; ++r) rows[r] = row(range.begin + r);
     multiply_tile<T, NV>(size, num, rows, panel, sums);
+    add(range.begin, size, sums);
     for (int64_t r = 0; r < size; ++r) finish(range.begin + r, sums[r]);
   }
+}
+
+template <class T, int NV, class Row, class Finish>
+RETURNN_INLINE void product_with_panel(int64_t num, const T *panel, int64_t num_rows, const Row &row,
+                                       const Finish &finish) {
+  product_with_panel<T, NV>(num, panel, num_rows, row, finish, [](int64_t, int64_t, Vector<T>(*)[NV]) {});
 }
 
 // sums[r] = sum over k of rows[r][indices[k]] * panel[k]

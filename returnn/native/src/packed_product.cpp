@@ -59,16 +59,40 @@ struct SumsOfFrames {
   int64_t rows_of_sequence = 1, num = 0;  // H, S
   int64_t frame_stride = 0, sequence_stride = 0, row_weights_stride = 0, frame_weights_stride = 0, sequence_weights_stride = 0;
 
-  // Adds those of a row, for NV vectors of columns from `first` on.
-  void add(int64_t row, int64_t first, int64_t columns, Vector<T> *sums) const {
-    const int64_t b = row / rows_of_sequence;
+  // Adds those of `num_rows` rows of one sequence, for NV vectors of columns from `first` on.
+  template <int ROWS>
+  void add(int64_t row, int64_t num_rows, int64_t first, int64_t columns, Vector<T> (*sums)[NV]) const {
+    if constexpr (ROWS > 1)
+      if (num_rows < ROWS) return add<ROWS - 1>(row, num_rows, first, columns, sums);
+    constexpr int64_t W = Simd<T>::WIDTH;
+    const int64_t b = row / rows_of_sequence, left = columns - first;
     const T *weight = weights + b * sequence_weights_stride + row % rows_of_sequence * row_weights_stride;
     const T *frame = frames + b * sequence_stride + first;
-    for (int64_t s = 0; s < num; ++s, frame += frame_stride, weight += frame_weights_stride)
-      for (int v = 0; v < NV; ++v) {
-        const int64_t left = columns - first - v * Simd<T>::WIDTH;
-        if (left > 0) sums[v] = multiply_add(all(*weight), load(frame + v * Simd<T>::WIDTH, left), sums[v]);
+    Vector<T> local[ROWS][NV];
+    for (int r = 0; r < ROWS; ++r)
+      for (int v = 0; v < NV; ++v) local[r][v] = sums[r][v];
+    for (int64_t s = 0; s < num; ++s, frame += frame_stride, weight += frame_weights_stride) {
+      Vector<T> values[NV];
+      for (int v = 0; v < NV; ++v)
+        values[v] = left >= NV * W ? load(frame + v * W) : left > v * W ? load(frame + v * W, left - v * W) : Vector<T>{};
+      for (int r = 0; r < ROWS; ++r) {
+        const Vector<T> share = all(weight[r * row_weights_stride]);
+        for (int v = 0; v < NV; ++v) local[r][v] = multiply_add(share, values[v], local[r][v]);
       }
+    }
+    for (int r = 0; r < ROWS; ++r)
+      for (int v = 0; v < NV; ++v) sums[r][v] = local[r][v];
+  }
+
+  // The same for rows of several sequences, at most as many as a tile has.
+  void add_to_tile(int64_t row, int64_t num_rows, int64_t first, int64_t columns, Vector<T> (*sums)[NV]) const {
+    if (frames == nullptr) return;
+    for (int64_t done = 0; done < num_rows;) {
+      const int64_t of_sequence = rows_of_sequence - (row + done) % rows_of_sequence;
+      const int64_t size = of_sequence < num_rows - done ? of_sequence : num_rows - done;
+      add<tile_rows<NV>()>(row + done, size, first, columns, sums + done);
+      done += size;
+    }
   }
 };
 
@@ -88,16 +112,18 @@ void product(const returnn_call *call, int64_t num, const PackedMatrix<T> &matri
       const Buffer<T> memory(kept);
       const auto row = make_row(rows, memory.data());
       for (int64_t p = panels.begin; p < panels.end; ++p)
-        product_with_panel<T, NV>(matrix.rows, matrix.panel(p), rows.end - rows.begin, row, [&](int64_t i, const Vector<T> *sums) {
-          T *out = to + (rows.begin + i) * columns;
-          Vector<T> all_sums[NV];
-          for (int v = 0; v < NV; ++v) all_sums[v] = sums[v];
-          sums_of_frames.add(rows.begin + i, p * NV * Simd<T>::WIDTH, columns, all_sums);
-          for (int v = 0; v < NV; ++v) {
-            const int64_t first = (p * NV + v) * Simd<T>::WIDTH;
-            if (first < columns) store(out + first, all_sums[v], columns - first);
-          }
-        });
+        product_with_panel<T, NV>(
+            matrix.rows, matrix.panel(p), rows.end - rows.begin, row,
+            [&](int64_t i, const Vector<T> *sums) {
+              T *out = to + (rows.begin + i) * columns;
+              for (int v = 0; v < NV; ++v) {
+                const int64_t first = (p * NV + v) * Simd<T>::WIDTH;
+                if (first < columns) store(out + first, sums[v], columns - first);
+              }
+            },
+            [&](int64_t i, int64_t size, Vector<T>(*sums)[NV]) {
+              sums_of_frames.add_to_tile(rows.begin + i, size, p * NV * Simd<T>::WIDTH, columns, sums);
+            });
     });
   });
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -21,47 +20,47 @@ def outside(x: Any, body: Any) -> tf.Tensor | None:
     :param body: its graph
     :return: the value in the graph around the loop; None if it is another one in each frame
     """
+    return _made_in(body.outer_graph, x, lambda y: y.graph is not body)
+
+
+def outside_of_all(x: Any, body: Any) -> tf.Tensor | None:
+    """:return: as `outside`, in the graph around all loops"""
+    outermost = body
+    while getattr(outermost, "outer_graph", None) is not None:
+        outermost = outermost.outer_graph
+    return _made_in(outermost, x, is_outermost)
+
+
+def _made_in(graph: Any, x: Any, is_there: Callable[[tf.Tensor], bool]) -> tf.Tensor | None:
+    """:return: the same value in this graph, as far as it follows from what is there"""
+    with graph.as_default(), tf.control_dependencies(None):
+        return _made(x, is_there)
+
+
+def _made(x: Any, is_there: Callable[[tf.Tensor], bool]) -> tf.Tensor | None:
     if isinstance(x, tf.Variable):
-        with _around(body):
-            return x.read_value()
-    if x.graph is not body:
+        return x.read_value()
+    if is_there(x):
         return x
-    for outer, inner in body.captures:
+    for outer, inner in x.graph.captures:
         if inner is x:
-            return outer
+            return _made(outer, is_there)
     op = x.op
     if op.control_inputs:
         return None
     if op.type == "Const":
-        with _around(body):
-            return tf.constant(tf.get_static_value(x))
+        return tf.constant(tf.get_static_value(x))
     if op.type == "ReadVariableOp":
-        handle = outside(op.inputs[0], body)
-        with _around(body):
-            return None if handle is None else tf.raw_ops.ReadVariableOp(resource=handle, dtype=x.dtype)
+        handle = _made(op.inputs[0], is_there)
+        return None if handle is None else tf.raw_ops.ReadVariableOp(resource=handle, dtype=x.dtype)
     if op.type not in _SAME_VALUES:
         return None
-    inputs = [outside(value, body) for value in op.inputs]
+    inputs = [_made(value, is_there) for value in op.inputs]
     if any(value is None for value in inputs):
         return None
     attributes = {name: op.node_def.attr[name] for name in op.node_def.attr}
-    with _around(body):
-        new = body.outer_graph.create_op(op.type, inputs, [y.dtype for y in op.outputs], attrs=attributes)
-        return new.outputs[x.value_index]
-
-
-@contextlib.contextmanager
-def _around(body: Any) -> Iterator[None]:
-    """In it, operations go into the graph around the loop."""
-    with body.outer_graph.as_default(), tf.control_dependencies(None):
-        yield
-
-
-def outside_of_all(x: Any, body: Any) -> tf.Tensor | None:
-    """:return: as `outside`, of the outermost loop"""
-    while x is not None and getattr(body, "outer_graph", None) is not None:
-        x, body = outside(x, body), body.outer_graph
-    return None if x is None or not is_outermost(x) else x
+    new = tf.compat.v1.get_default_graph().create_op(op.type, inputs, [y.dtype for y in op.outputs], attrs=attributes)
+    return new.outputs[x.value_index]
 
 
 def is_outermost(x: tf.Tensor) -> bool:

@@ -54,7 +54,10 @@ class KnownTensors:
         """:return: of a raw tensor, which axis is the batch, as far as that follows from known ones; otherwise None"""
         if id(x) in self.axes:
             return self.axes[id(x)]
-        same = [y for y in x.op.inputs if y.shape.rank == x.shape.rank] if x.op.type in _ELEMENTWISE else []
+        op = x.op
+        if op.type == "Reshape" and op.inputs[1].op.type == "Pack" and op.inputs[1].op.inputs[0] is self.size_of_batch:
+            return 0 if self.axis_of(op.inputs[0]) == 0 else None
+        same = [y for y in op.inputs if y.shape.rank == x.shape.rank] if op.type in _ELEMENTWISE else []
         return next((axis for y in same if (axis := self.axis_of(y)) is not None), None)
 
     def _add(self, x: Tensor) -> None:
