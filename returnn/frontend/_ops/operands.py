@@ -209,8 +209,8 @@ def common_template(
 ) -> Tensor:
     """
     :return: template with the dims of all operands. Its order is that of the operand with the most dims, so that this
-        one needs no transpose; what is missing there comes behind it, but hypotheses before a feature dim, which what
-        follows mostly wants to be the last one.
+        one needs no transpose; what is missing there comes behind it. Where there are hypotheses, a feature dim that
+        was the last one stays it, as what follows mostly wants that.
     :raises DimError: if no operand has all dims, and `allow_broadcast_all_sources` is not set
     """
     main = operands[0]
@@ -220,9 +220,9 @@ def common_template(
     dims = list(main._dims)
     for operand in operands:
         if operand is not main and operand._dims != main._dims:
-            for dim in operand._dims:
-                if not has_dim(dims, dim):
-                    dims.insert(len(dims) - (dim.is_beam_dim() and dims[-1:] == [main.feature_dim]), dim)
+            dims += [dim for dim in operand._dims if not has_dim(dims, dim)]
+    if len(dims) > len(main._dims) and main.feature_dim in main._dims[-1:] and any(dim.is_beam_dim() for dim in dims):
+        dims.append(dims.pop(len(main._dims) - 1))
     has_all = len(dims) == len(main._dims)
     if not has_all and not allow_broadcast_all_sources and dim_order is None and not _has_all_but_beams(operands, dims):
         raise _no_operand_has_all_dims(operation, operands, dims)

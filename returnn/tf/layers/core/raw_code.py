@@ -16,12 +16,14 @@ import numpy
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.frontend import get_selected_backend
+from returnn.frontend import backend_ctx, get_selected_backend
+from returnn.frontend._ops.operands import common_template
 from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level import TFBackend
 from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
+from returnn.tf.layers.user_code.elementwise_code import is_of_sources_alone
 from returnn.tf.layers.user_code.merged_layers import layers_seen_merged
 from returnn.tf.layers.user_code.out_type import template_of_user_code
 from returnn.tf.util.activations import RAW_ACTIVATIONS
@@ -73,6 +75,9 @@ def call_user_code(
     """
     unmerged = BeamAxis.of(sources)
     if unmerged is not None:
+        value = _of_hypotheses_apart(layer, code, sources, names, unmerged)
+        if value is not None:
+            return value
         merged = [unmerged.merge(x) for x in sources]
         with layers_seen_merged(layer, ["sources"], unmerged.merge):
             value = call_user_code(layer, code, merged, names=names, beam=unmerged)
@@ -114,6 +119,36 @@ def call_user_code(
         return value
     # The code may have set other lengths in `self.output`.
     return _with_value(layer, template if layer.output is None else layer.output, tf.convert_to_tensor(value))
+
+
+def _of_hypotheses_apart(
+    layer: LayerBase,
+    code: str | Callable[..., Any],
+    sources: Sequence[Tensor],
+    names: Mapping[str, Any],
+    beam: BeamAxis,
+) -> Tensor | None:
+    """
+    What an elementwise expression computes does not depend on where the hypotheses stand. So what has none of them is
+    not repeated for each.
+
+    :return: the value, as of `call_user_code`; None if the code is not known to be such an expression
+    """
+    scalars = [name for name, value in names.items() if numpy.ndim(value) == 0]
+    if not isinstance(code, str) or not is_of_sources_alone(code, scalars):
+        return None
+    with backend_ctx("template"):
+        merged = [beam.merge(x.copy_template()) for x in sources]
+        template = beam.split(template_of_user_code(layer, _as_layers(layer, merged), names, beam))
+    fitting = with_common_dims(layer, sources)
+    dims = common_template(layer.name, fitting, allow_broadcast_all_sources=True).dims
+    if set(dims) != set(template.dims) or len(dims) != len(template.dims):
+        return None
+    out = template.copy_transpose(dims)
+    if get_selected_backend() == "template":
+        return out
+    value = _run(layer, code, {"source": lambda i: fitting[i].copy_compatible_to_dims_raw(dims), **names})
+    return _with_value(layer, out, tf.convert_to_tensor(value))
 
 
 def call_user_code_on_losses(

@@ -6,7 +6,6 @@ A rule that does not know something says no: then the batch stays as it is, whic
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from returnn.tf.layers.core.step_state import ForAfterLoop
 from returnn.tf.layers.loop.across_batches.kept_state import KeptInitial, is_word
 from returnn.tf.layers.loop.history import NoFrames
 from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables
+from returnn.tf.layers.user_code.elementwise_code import is_elementwise
 
 _CLASSES = frozenset({
     "activation", "cast", "choice", "combine", "compare", "concat", "constant", "copy", "cum_concat", "dot", "dropout",
@@ -29,13 +29,6 @@ _CLASSES = frozenset({
 _WORDS_FOR_BATCH = ("b", "batch", "bt", "tb", "b,t", "t,b")
 _OPTIONS_FOR_AXES = ("axis", "axes", "red1", "red2", "reduce", "var1", "var2")
 _DIMS_OF_RESULTS = ("out_shape", "shape")  # options that may name the batch: the result has it, too
-_ELEMENTWISE = frozenset({
-    "abs", "add", "cast", "clip_by_value", "cos", "divide", "elu", "equal", "erf", "exp", "expm1", "floor", "gelu",
-    "greater", "greater_equal", "identity", "less", "less_equal", "log", "log1p", "log_sigmoid", "logical_and",
-    "logical_not", "logical_or", "maximum", "minimum", "multiply", "negative", "not_equal", "ones_like", "pow", "relu",
-    "relu6", "round", "rsqrt", "safe_log", "sigmoid", "sign", "sin", "softplus", "source", "sqrt", "square",
-    "stop_gradient", "subtract", "swish", "tanh", "to_float", "to_int32", "where", "zeros_like",
-})  # fmt: skip
 # Options with which the hypotheses of a sequence depend on no other sequence.
 _CHOICES_THAT_KEEP_ALL: dict[str, Any] = {"search": True, "cheating": False, "random_sample_scale": 0}
 _OF_NO_SEQUENCE = ("Random", "Multinomial", "TruncatedNormal", "PyFunc", "Print")  # in names of operations
@@ -168,25 +161,6 @@ def _names_batch(option: str, value: Any) -> bool:
     if isinstance(value, (list, tuple, set, frozenset)):
         return any(_names_batch(option, x) for x in value)
     return is_axis and isinstance(value, int) and value == 0
-
-
-def is_elementwise(expression: str) -> bool:
-    """:return: whether all that an expression of the class "eval" does is known to be elementwise"""
-    try:
-        tree = ast.parse(expression.strip(), mode="eval")
-    except SyntaxError:
-        return False
-    forbidden = (ast.Subscript, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp, ast.MatMult)
-    for node in ast.walk(tree):
-        if isinstance(node, forbidden):
-            return False
-        if isinstance(node, ast.Call):
-            function = node.func
-            name = getattr(function, "attr", None) or getattr(function, "id", None)
-            given = {keyword.arg for keyword in node.keywords}
-            if name not in _ELEMENTWISE or given & {"as_layer", "as_data", None}:
-                return False
-    return True
 
 
 def reason_of_operations(graph: Any) -> str:

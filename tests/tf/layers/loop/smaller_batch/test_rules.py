@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from returnn.tensor import batch_dim
-from returnn.tf.layers.loop.smaller_batch.rules import is_elementwise, reason_of_layers
+from returnn.tf.layers.loop.smaller_batch.rules import reason_of_layers
 
 STEP = {
     "s": {"class": "rnn_cell", "unit": "lstm", "n_out": 4, "from": ["prev:output", "base:ctx"]},
@@ -42,16 +42,3 @@ def test_the_reason_names_layer_and_option(desc, word):
     reason = reason_of_layers({**STEP, "x": desc}, 3)
     assert word in reason
     assert reason.startswith(("layer x:", "layer output:"))  # that of the subnetwork
-
-
-@pytest.mark.parametrize("expression", ["source(0) + source(1) * 2", "tf.where(source(0) > 0, tf.exp(source(1)), 0.0)"])
-def test_elementwise(expression):
-    assert is_elementwise(expression)
-
-
-@pytest.mark.parametrize(
-    "expression",
-    ["tf.reduce_sum(source(0))", "source(0)[0]", "source(0, as_data=True)", "f(source(0))", "x y", "(lambda: 1)()"],
-)
-def test_not_known_to_be_elementwise(expression):
-    assert not is_elementwise(expression)
