@@ -118,4 +118,9 @@ def _template(a: Tensor, b: Tensor, axes: MatmulAxes) -> Tensor:
     dims = [a._dims[i] for i in (*axes.common_a, *axes.only_a)] + [b._dims[i] for i in axes.only_b]
     features = (operand.feature_dim for operand in (b, a))
     feature = next((dim for dim in features if dim is not None and dim in dims), None)
-    return Tensor("matmul", dims=dims, dtype=a.dtype, feature_dim=feature, version=min(a.version, b.version))
+    out = Tensor("matmul", dims=dims, dtype=a.dtype, feature_dim=feature, version=min(a.version, b.version))
+    for operand in (a, b):  # where somebody has said it
+        axis = operand.time_dim_axis_or_unspecified
+        if isinstance(axis, int) and operand.dims[axis] in dims:
+            return out.copy_with_roles(time_dim=operand.dims[axis])
+    return out

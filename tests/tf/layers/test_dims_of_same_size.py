@@ -3,6 +3,7 @@
 import numpy
 import pytest
 
+from returnn.tf.util.data import FeatureDim
 from tests.tf.layers.layer_net import LayerNet, batch_of
 
 SQUARE = {"class": "slice", "axis": "F", "slice_end": 4, "from": "data:image"}  # [B, T, 4, 4]
@@ -77,3 +78,23 @@ def test_values_are_right_although_the_sizes_are_the_same(net):
         numpy.testing.assert_array_equal(result[name], numpy.repeat(split, 2, axis=3))
     mean = numpy.stack([split[:, :, i : i + 3].mean(axis=2) for i in range(2)], axis=2)
     numpy.testing.assert_allclose(result["weighted_sum"], mean, rtol=1e-5, atol=1e-6)
+
+
+NEEDING_OTHERS = {
+    "prefix": {"class": "prefix_in_time", "prefix": "other_vec", "from": "named"},
+    "postfix": {"class": "postfix_in_time", "postfix": "other_vec", "from": "named"},
+    "synthetic_gradient": {"class": "synthetic_gradient", "gradient": "other", "from": "named"},
+    "scaled_grad": {"class": "scaled_grad", "scale": "other_vec", "from": "named"},
+}
+
+
+@pytest.mark.parametrize("options", [{"n_out": 6}, {"out_dim": FeatureDim("own", 6)}], ids=["size", "dim"])
+def test_a_dim_of_the_config_fits_to_others_of_its_size(options):
+    linear, named = {"class": "linear", "activation": None}, FeatureDim("named", 6)
+    layers = {
+        "other": {**linear, **options, "from": "data"},
+        "other_vec": {**linear, **options, "from": "data:vec"},
+        "named": {**linear, "out_dim": named, "from": "data"},
+    }
+    net = LayerNet({**layers, **NEEDING_OTHERS}, fetch=tuple(NEEDING_OTHERS))
+    assert {output.feature_dim for output in net.outputs.values()} == {named}

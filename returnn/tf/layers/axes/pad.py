@@ -10,6 +10,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.option_values import value_like
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import check_known
 
@@ -178,7 +179,8 @@ def added_frames(
         frames = rf.full(dims=[dim], fill_value=value_like(value, source.dtype), dtype=source.dtype)
         frames = frames.copy_with_roles(sparse_dim=source.sparse_dim)
         return frames, dim
-    return rf.expand_dim(value.output, dim), dim
+    _, frames = matched_by_size([source, value.output], apart=[axis, *layer.network.get_all_rec_time_dims()])
+    return rf.expand_dim(frames, dim), dim
 
 
 def with_same_roles(out_and_dim: tuple[Tensor, Dim], source: Tensor, axis: Dim) -> Tensor:

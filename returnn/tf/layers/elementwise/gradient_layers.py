@@ -13,6 +13,7 @@ from returnn.tf.layers.core.copy import CopyLayer, with_extra_deps
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.util.grad import scaled_gradient
 from returnn.tf.util.losses.meta_losses import MetaLosses
 from returnn.util.errors import ConfigError
@@ -109,10 +110,11 @@ class ScaledGradientLayer(CopyLayer):
     def _factor(self, value: float | LayerBase | None, source: Tensor) -> Any:
         if not isinstance(value, LayerBase):
             return value
-        unknown = [str(dim) for dim in value.output.dims if dim not in source.dims]
+        _, factor = matched_by_size([source, value.output], apart=self.network.get_all_rec_time_dims())
+        unknown = [str(dim) for dim in factor.dims if dim not in source.dims]
         if unknown:
             raise ConfigError(f"{self.where()}: {value.where()} has {', '.join(unknown)}, but the source is {source}.")
-        return value.output.copy_compatible_to_dims_raw(source.dims)
+        return factor.copy_compatible_to_dims_raw(source.dims)
 
     def _axis(self, axis: str | Dim | None, source: Tensor, *, option: str) -> int | None:
         return None if axis is None else source.get_axis_from_description(self.dim_of(source, axis, option=option))
@@ -138,7 +140,8 @@ class SyntheticGradientLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source"""
-        output, gradient = source.copy(), self.gradient.output
+        output = source.copy()
+        _, gradient = matched_by_size([source, self.gradient.output], apart=self.network.get_all_rec_time_dims())
         if set(gradient.dims) != set(source.dims):
             raise ConfigError(f"{self.where()}: the gradient {gradient} has other dims than the source {source}.")
         if source.raw_tensor is not None:

@@ -80,7 +80,9 @@ class LinearLayer(_ConcatInputLayer):
         axis = weights.dims[1 if self.use_transposed_weights else 0]
         if source.sparse:
             # Expressions of users expect the feature dim at the end, also if that is the first axis of `W`.
-            return rf.gather(weights, indices=source, axis=axis).copy_transpose([*source.dims, out_dim])
+            output = rf.gather(weights, indices=source, axis=axis).copy_transpose([*source.dims, out_dim])
+            output.time_dim_axis = source.time_dim_axis_or_unspecified
+            return output
         return rf.matmul(source, weights, reduce=axis, use_mask=False)
 
     def _dims_of_weights(self, in_dim: Dim, out_dim: Dim) -> list[Dim]:

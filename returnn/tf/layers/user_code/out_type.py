@@ -36,6 +36,13 @@ def template_of_user_code(
     if callable(layer._out_type):
         return _by_function(layer, common, sources, names)
     options = dict(layer._out_type or {})
+    if (
+        common.sparse
+        and "dim" in options
+        and options.keys() <= {"dim", "dtype", "name"}
+        and "float" not in options.get("dtype", "int")
+    ):
+        options.setdefault("sparse", True)  # labels stay labels, of another number
     n_out: Any = layer._n_out
     if n_out not in (NotSpecified, None):
         options.setdefault("dim", n_out)

@@ -5,6 +5,11 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.config import Config
+from returnn.tensor import batch_dim
+from returnn.tf.network import TFNetwork
+from returnn.tf.util.data import FeatureDim, SpatialDim
+from returnn.util.behavior_version import BehaviorVersion
 from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of, construct
 
 tf1 = tf.compat.v1
@@ -71,3 +76,26 @@ def test_transposed_weights_of_equal_dims(key):
     is_frame = (numpy.arange(max(LENGTHS))[None] < numpy.array(LENGTHS)[:, None])[..., None]
     numpy.testing.assert_allclose(result["x"], source @ weights.T * is_frame, rtol=1e-4, atol=1e-5)
     numpy.testing.assert_allclose(result["y"], source @ weights.T @ weights * is_frame, rtol=1e-4, atol=1e-5)
+
+
+ATTENTION = {"class": "self_attention", "num_heads": 1, "total_key_dim": 4}
+
+
+@pytest.mark.parametrize(
+    ("options", "is_sparse"),
+    [({"class": "linear"}, False), ({"class": "linear"}, True), ({"class": "softmax"}, False), (ATTENTION, False)],
+)
+def test_the_time_dim_stays_the_one_that_was_said(options, is_sparse):
+    """Of two dims with lengths, the first one is the time, if nobody says another one."""
+    parts, time, features = SpatialDim("parts"), SpatialDim("time"), FeatureDim("features", 4)
+    dims = [batch_dim, parts, time]
+    two = {"dim_tags": dims, "sparse_dim": features} if is_sparse else {"dim_tags": [*dims, features]}
+    net_dict = {
+        "as_time": {"class": "reinterpret_data", "from": "data:two", "set_axes": {"T": time}},
+        "output": {"from": "as_time", "n_out": 4, **options},
+    }
+    with tf.Graph().as_default(), rf.backend_ctx("tf"):
+        BehaviorVersion.reset()
+        net = TFNetwork(config=Config({"extern_data": {"two": two, "data": two}}), eval_flag=True)
+        net.construct_from_dict(net_dict)
+        assert net.get_layer("output").output.get_time_dim_tag() == time

@@ -59,6 +59,12 @@ def test_labels(source):
     assert (output.sparse_dim.size, output.feature_dim, output.dtype) == (3, None, "int32")
 
 
+@pytest.mark.parametrize("out_type", [{"dim": 3}, {"dim": 3, "dtype": "int64"}])
+def test_labels_stay_labels_if_only_their_number_changes(out_type):
+    output = output_of(f"tf.cast(source(0) // 2, '{out_type.get('dtype', 'int32')}')", out_type, "data:ids")
+    assert (output.sparse_dim.size, output.feature_dim, output.time_dim_axis) == (3, None, 1)
+
+
 @pytest.mark.parametrize(
     ("code", "out_type", "kinds"),
     [
