@@ -3,7 +3,8 @@ Which data a training has seen, kept beside its models, in `MODEL.data.json`. A 
 
 A file is the same if its size, its time and its path are. If only its size is, its content is compared: a digest of
 the whole file, of samples of a large one, or the one that our HDF writer has left in it. So a copy of the data may have
-another place. Data without files is known by the number of its sequences and their tags.
+another place. Data without files is known by the number of its sequences and their tags. Beside it are the labels of
+the vocabularies, which other tasks compare.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -20,11 +22,15 @@ from typing import Any
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.hdf.hdf_file import stored_digest
+from returnn.engine.known_labels import LabelsIdentity
 from returnn.log import log
+from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.texts.counted import counted
 
 _TRAINING_DATA = "train"
+_MAY_CHANGE_HINT = "'accept_changed_data = True' goes on with it. Another 'model' starts a new training."
+_LABELS = "extern_data"  # in the file, beside data sets
 _MAX_DIGESTS = 200  # of more files, only the sizes are known
 _MAX_FILES_OF_FOLDER = 1000
 _MAX_TAGS = 1_000_000
@@ -105,16 +111,29 @@ class KnownData:
         """:param model: option `model`, what the names of its model files begin with"""
         self.filename = f"{model}.data.json"
 
-    def compare(self, datasets: Mapping[str, Dataset], *, is_resumed: bool, may_change: bool) -> None:
+    @classmethod
+    def of_checkpoint(cls, filename: str) -> KnownData:
+        """:param filename: of a model of some epoch, without suffix"""
+        return cls(re.sub(r"(\.pretrain)?\.\d+$", "", filename))
+
+    def compare(
+        self,
+        datasets: Mapping[str, Dataset],
+        *,
+        is_resumed: bool,
+        may_change: bool,
+        labels: Mapping[str, LabelsIdentity] | None = None,
+    ) -> None:
         """
         Notes what the data is. Other data for evaluation is said and no more, as it has no effect on the model.
 
         :param datasets: by name; they have not begun an epoch
         :param is_resumed: whether it has to be that from before
         :param may_change: whether that is said, and no error
-        :raises DataError: if it is other data
+        :param labels: of the vocabularies of the config, which are noted, too
+        :raises UserError: if it is other data, or has other labels
         """
-        known = self._read() if is_resumed else {}
+        known, known_labels = self._read() if is_resumed else ({}, {})
         now = {name: DataIdentity.of(dataset, known=known.get(name)) for name, dataset in datasets.items()}
         for name in now.keys() & known.keys():
             text = known[name].difference(now[name])
@@ -124,23 +143,49 @@ class KnownData:
                 raise DataError(
                     f"is other data than that this training began with: {text}",
                     dataset=datasets[name].description,
-                    hint="'accept_changed_data = True' goes on with it. Another 'model' starts a new training.",
+                    hint=_MAY_CHANGE_HINT,
                 )
             log.print_warning(f"{datasets[name].description}: is other data than before: {text}")
-        merged = {**known, **now}
-        if merged != known:
-            content = {name: asdict(identity) for name, identity in merged.items()}
+        self._compare_labels(known_labels, labels or {}, may_change=may_change)
+        merged, new_labels = {**known, **now}, dict(labels or {})
+        if (merged, new_labels) != (known, known_labels):
+            content: dict[str, Any] = {name: asdict(identity) for name, identity in merged.items()}
+            if new_labels:
+                content[_LABELS] = {key: asdict(identity) for key, identity in new_labels.items()}
             write_atomic(self.filename, json.dumps(content, indent=1) + "\n")
 
-    def _read(self) -> dict[str, DataIdentity]:
+    def warn_of_other_labels(self, labels: Mapping[str, LabelsIdentity]) -> None:
+        """
+        Says that a model was trained with other labels than there are now.
+
+        :param labels: of the vocabularies of the config
+        """
+        self._compare_labels(self._read()[1], labels, may_change=True)
+
+    @staticmethod
+    def _compare_labels(
+        known: Mapping[str, LabelsIdentity], labels: Mapping[str, LabelsIdentity], *, may_change: bool
+    ) -> None:
+        for key in sorted(known.keys() & labels.keys()):
+            text = known[key].difference(labels[key])
+            if text is None:
+                continue
+            where = f"extern_data[{key!r}]: vocab: is another one than in the training of this model"
+            if not may_change:
+                raise UserError(f"{where}: {text}.\n  {_MAY_CHANGE_HINT}")
+            log.print_warning(f"{where}: {text}. So its outputs are no longer those of these labels.")
+
+    def _read(self) -> tuple[dict[str, DataIdentity], dict[str, LabelsIdentity]]:
         try:
             with open(self.filename, encoding="utf8") as file:
-                return {name: DataIdentity.from_json(value) for name, value in json.load(file).items()}
+                content = json.load(file)
+            labels = {key: LabelsIdentity(**value) for key, value in content.pop(_LABELS, {}).items()}
+            return {name: DataIdentity.from_json(value) for name, value in content.items()}, labels
         except FileNotFoundError:
-            return {}  # models from before there was such a file, or of the original toolkit
+            return {}, {}  # models from before there was such a file, or of the original toolkit
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
             log.print_warning(f"{self.filename!r} cannot be read ({exc}): it is not known which data was there before")
-            return {}
+            return {}, {}
 
 
 def _identity_of_file(path: str, known: FileIdentity | None, *, with_content: bool) -> FileIdentity:

@@ -7,6 +7,7 @@ positions of the lines.
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import os
 import tempfile
@@ -88,7 +89,7 @@ class TextCorpus:
         self._parts.append(part)
         position = 0
         for line_nr, line in enumerate(itertools.islice(lines, self._max_lines), start=1):
-            if not (skip_empty_lines and line.isspace()):
+            if not (skip_empty_lines and _is_empty(line, line_nr)):
                 self._starts.append(position)
                 self._lens.append(len(line) - line.endswith(b"\n"))
                 self._line_nrs.append(line_nr)
@@ -105,6 +106,11 @@ class _Part:
         self.first = first  # index of its first line
         self.fd = os.dup(file.fileno())
         weakref.finalize(self, os.close, self.fd)
+
+
+def _is_empty(line: bytes, line_nr: int) -> bool:
+    """:return: whether there is only white space, or what marks the begin of a file"""
+    return not (line.removeprefix(codecs.BOM_UTF8) if line_nr == 1 else line).strip()
 
 
 def _copied(lines: Iterable[bytes], copy: IO[bytes]) -> Iterator[bytes]:
@@ -124,7 +130,7 @@ def iter_corpus(
     :raises UserError: if the file cannot be read, or is not UTF-8
     """
     for line_nr, line in enumerate(_iter_lines_with_end(filename), start=1):
-        if skip_empty_lines and not line.strip():
+        if skip_empty_lines and _is_empty(line, line_nr):
             continue
         callback(decode_line(line, filename, line_nr) if decode else line.removesuffix(b"\n").removesuffix(b"\r"))
 

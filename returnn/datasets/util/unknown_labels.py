@@ -7,6 +7,7 @@ a vocabulary lacks some in most texts; parts of words and characters make nearly
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Container, Sequence
 
 from returnn.log import log
@@ -14,6 +15,18 @@ from returnn.util.texts.counted import counted
 
 _USUAL_PARTS = {False: ((100, 0.5),), True: ((100, 0.2), (1000, 0.02))}  # of so many labels, this part is unknown
 _NUM_EXAMPLES = 5
+
+
+def hint_of_other_form(label: str, known: Container[str]) -> str:
+    """
+    :param label: which is not known
+    :param known: those of the vocabulary
+    :return: for people, if it is known with its accents written in another way, which looks the same; or else ""
+    """
+    for form in () if label.isascii() else ("NFC", "NFD", "NFKC"):
+        if unicodedata.normalize(form, label) in known:
+            return f"It has it in another Unicode form, {form}: unicodedata.normalize({form!r}, text) makes that."
+    return ""
 
 
 class UnknownLabels:
@@ -32,6 +45,7 @@ class UnknownLabels:
         self._limits = list(_USUAL_PARTS[has_parts_of_words])
         self._num_seen = 0
         self._num_unknown = 0
+        self._has_other_form = False
         self._examples: dict[str, None] = {}  # a set in order
 
     @property
@@ -49,6 +63,8 @@ class UnknownLabels:
         unknown = [label for label in labels if label not in known]
         self._num_seen += len(labels)
         self._num_unknown += len(unknown)
+        if not self._has_other_form:
+            self._look_for_other_form(unknown, known)
         if len(self._examples) < _NUM_EXAMPLES:
             self._examples.update(dict.fromkeys(unknown))
         while self._limits and self._num_seen >= self._limits[0][0]:
@@ -56,6 +72,14 @@ class UnknownLabels:
             if self._num_unknown > usual * self._num_seen:
                 self._warn()
                 self._limits.clear()
+
+    def _look_for_other_form(self, unknown: Sequence[str], known: Container[str]) -> None:
+        for label in unknown:
+            if hint := hint_of_other_form(label, known):
+                text = f"{label!r} of the texts becomes {self._unknown_label!r}"
+                log.print_warning(f"{self._vocabulary}: {text}. {hint}")
+                self._has_other_form = True
+                return
 
     def _warn(self) -> None:
         examples = ", ".join(repr(label) for label in list(self._examples)[:_NUM_EXAMPLES])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ import numpy
 from returnn.util.errors import UserError
 from returnn.util.files.restricted_pickle import load_plain_pickle
 from returnn.util.files.text_file import read_bytes, read_text
+
+_BEGIN_OF_LIST = re.compile(r"""\[\s*(["'])[^\n]*\1\s*,""")
 
 
 def read_vocab_file(filename: str) -> dict[str, int]:
@@ -86,6 +89,8 @@ def _parse_text(text: str, where: str) -> Any:
             return _parse_literal(text, where)
         except UserError:
             pass
+    if _BEGIN_OF_LIST.match(stripped):
+        raise UserError(f"{where}: it begins as a list of labels, but is none. Was it written to its end?")
     return _parse_lines(text, where)
 
 

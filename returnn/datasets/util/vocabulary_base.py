@@ -13,8 +13,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy
 import numpy.typing
 
-from returnn.datasets.util.unknown_labels import UnknownLabels
+from returnn.datasets.util.unknown_labels import UnknownLabels, hint_of_other_form
 from returnn.datasets.util.vocab_file import labels_by_index, read_literal_file, read_vocab_file, vocab_from_labels
+from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 from returnn.util.not_specified import NotSpecified
 from returnn.util.texts.counted import there_are
@@ -275,11 +276,20 @@ class Vocabulary:
             unknown_label = _DEFAULT_UNKNOWN_LABEL if _DEFAULT_UNKNOWN_LABEL in self._vocab else None
         self.unknown_label_id = self._special_id("unknown_label", unknown_label)
         self.unknown_label = None if self.unknown_label_id is None else self.id_to_label(self.unknown_label_id)
+        self._warn_of_end_that_is_unknown(symbols["eos_label"])
         self.bos_label_id = self._special_id("bos_label", symbols["bos_label"])
         self.eos_label_id = self._special_id("eos_label", symbols["eos_label"])
         self.pad_label_id = self._special_id("pad_label", symbols["pad_label"])
         self.control_symbol_ids = self._special_ids("control_symbols", symbols["control_symbols"])
         self.user_defined_symbol_ids = self._special_ids("user_defined_symbols", symbols["user_defined_symbols"])
+
+    def _warn_of_end_that_is_unknown(self, end: Label | None) -> None:
+        if self.unknown_label_id is not None and self._special_id("eos_label", end) == self.unknown_label_id:
+            log.print_warning(
+                f"{self._name}: option 'eos_label': {end!r} is {self.unknown_label!r}, the same label as "
+                "'unknown_label': words that are not known would end a text. "
+                f"The first labels are {', '.join(map(repr, self._labels[:3]))}."
+            )
 
     def _special_symbols_from_file(self, filename: str | None, known: set[str]) -> dict[str, Any]:
         if filename is None:
@@ -326,6 +336,8 @@ class Vocabulary:
         return sum(len(name) == 1 for name in names) >= max(len(names) - 4, 5)
 
     def _nearest_labels(self, label: str) -> str:
+        if form := hint_of_other_form(label, self._vocab):
+            return f"\n  {form}"
         if self.num_labels > _MAX_LABELS_FOR_HINT:
             return ""
         if len(label) > 1 and self._has_characters():

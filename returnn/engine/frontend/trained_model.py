@@ -9,12 +9,14 @@ from typing import Any
 from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
+from returnn.engine.data_identity import KnownData
 from returnn.engine.epochs import Epochs
 from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker, needed_keys
 from returnn.engine.frontend.losses import LossPerSeq
 from returnn.engine.frontend.model_pass import ModelPass, StepFunction
 from returnn.engine.frontend.outputs import each_seq
 from returnn.engine.frontend.runner import ModelRunner, Step
+from returnn.engine.known_labels import labels_of_config
 from returnn.engine.model_names import model_of_task, no_model_error
 from returnn.engine.report.pace import Paces
 from returnn.engine.report.summaries import Summaries, wanted_summaries_folder
@@ -101,6 +103,8 @@ class TrainedModel:
 
     def _begin_task(self, config: Config) -> ModelToLoad:
         model = ModelToLoad(*model_of_task(config))
+        if model.filename is not None:
+            KnownData.of_checkpoint(model.filename).warn_of_other_labels(labels_of_config(config))
         self.epochs.current = model.epoch or 0
         return model
 

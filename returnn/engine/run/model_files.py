@@ -187,7 +187,7 @@ class ModelFiles:
         checkpoints = self.existing()
         scores = {epoch: control.get_epoch_error_dict(epoch) for epoch in control.epoch_data}
         epochs = superfluous_epochs(checkpoints, policy, scores)
-        text = f"models of epochs {', '.join(map(str, epochs)) or 'none'}"
+        text = f"models of epoch{'s' * (len(epochs) != 1)} {', '.join(map(str, epochs)) or 'none'}"
         if ask_for_confirmation and not (epochs and confirm(f"Delete {text} of {sorted(checkpoints)}?")):
             print(f"nothing is deleted; superfluous are {text}", file=log.v1)
             return

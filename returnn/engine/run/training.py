@@ -14,6 +14,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data_identity import KnownData
 from returnn.engine.epochs import Epochs
+from returnn.engine.known_labels import labels_of_config
 from returnn.engine.learning_rate_control import (
     LearningRateControl,
     pretrain_learning_rate,
@@ -294,6 +295,7 @@ class Training:
                     {"train": self.dataset, **self.evaluation.datasets},
                     is_resumed=self.model.is_resumed,
                     may_change=self.config.options.accept_changed_data,
+                    labels=labels_of_config(self.config),
                 )
 
     def check_last_epoch(self) -> None:

@@ -200,6 +200,13 @@ def test_dtype_is_the_smallest(text, tmp_path, num_labels, dtype):
             LmDataset(text, orth_symbols_file=symbols, dtype="int8")
 
 
+def test_first_line_with_the_mark_of_utf8_alone_is_empty(symbols, tmp_path):
+    text = write(tmp_path / "text", b"\xef\xbb\xbf\r\na house\r\n")
+    dataset = LmDataset(text, orth_symbols_file=symbols, word_based=True)
+    assert words_of_epoch(dataset) == ["a house [END]"]
+    assert read_corpus(text) == ["a house"]
+
+
 def test_read_corpus(text):
     assert read_corpus(text) == LINES
     assert read_corpus(text, skip_empty_lines=False, decode=False) == TEXT.encode().split(b"\n")[:-1]

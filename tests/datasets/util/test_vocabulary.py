@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import pickle
+import unicodedata
 
 import numpy
 import pytest
@@ -258,6 +259,8 @@ class Runs:
         ("vocab", b"{'a': 0, 'b': 2}", "no label has the index 1, but the largest index is 2"),
         ("vocab", b"{'a': -1}", "label 'a' has the negative index -1"),
         ("vocab", b"{'a': 'b'}", "label 'a' has the index 'b', which is no integer"),
+        ("vocab", b"['a', 'b',\n'c", "it begins as a list of labels, but is none. Was it written to its end"),
+        ("vocab", b'[\n "a",\n "b', "it begins as a list of labels, but is none"),
         ("vocab", b"{0: 'a'}", "label 0 is of type int, expected str"),
         ("vocab", b"{'a': 0,\n'b'", "line 1: it is no Python or JSON literal"),
         ("vocab.pkl", b"xyz", "it is no pickle of plain data"),
@@ -331,6 +334,27 @@ def test_texts_that_do_not_fit_to_the_vocabulary_are_a_warning(tmp_path, capsys)
     for _ in range(200):
         fits.get_seq("YES yes no")
     assert "has not" not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(("known", "form"), [("caf\u00e9", "NFC"), ("cafe\u0301", "NFD")])
+def test_labels_in_another_unicode_form_are_said(known, form, tmp_path, capsys):
+    other = unicodedata.normalize("NFD" if form == "NFC" else "NFC", known)
+    file = write(tmp_path / "vocab", f"<unk>\na\n{known}")
+    hint = f"It has it in another Unicode form, {form}: unicodedata.normalize({form!r}, text) makes that."
+    vocab = Vocabulary(file, unknown_label="<unk>")
+    text = warning_of(vocab, capsys, f"a a a {known} {other}")
+    assert text.count(f"vocabulary {file!r}: {other!r} of the texts becomes '<unk>'. {hint}") == 1
+    with pytest.raises(UserError) as error:
+        Vocabulary(file, unknown_label=None).get_seq(other)
+    assert str(error.value).endswith(f"\n  {hint}")
+
+
+def test_end_that_is_the_unknown_label_is_a_warning(tmp_path, capsys):
+    file = write(tmp_path / "vocab", "<unk>\na\nb\n</s>")
+    Vocabulary(file, unknown_label="<unk>", eos_label=0)
+    assert "option 'eos_label': 0 is '<unk>', the same label as 'unknown_label'" in capsys.readouterr().out
+    Vocabulary(file, unknown_label="<unk>", eos_label=3)
+    assert "WARNING" not in capsys.readouterr().out
 
 
 def warning_of(vocab, capsys, *sentences, num=200):

@@ -149,6 +149,28 @@ def test_resumed_training_with_other_data(tmp_path, capsys):
     tasks.train(config(tmp_path, train=other, num_epochs=3))
 
 
+def with_labels(path, *labels, **options):
+    """:return: of a training whose targets have a vocabulary"""
+    classes = {"dim": 2, "sparse": True, "vocab": {"class": "Vocabulary", "vocab_file": None, "labels": list(labels)}}
+    dev = {"class": "Task12AXDataset", "num_seqs": 5, "fixed_random_seed": 1}
+    return config(path, dev=dev, extern_data={"data": {"dim": 9, "shape": (None, 9)}, "classes": classes}, **options)
+
+
+def test_model_with_a_vocabulary_that_was_made_anew(tmp_path, capsys):
+    """It has as many labels, so the model fits to it still."""
+    text = "extern_data['classes']: vocab: is another one than in the training of this model: "
+    text += "it has as many labels, 2, but other ones"
+    tasks.train(with_labels(tmp_path, "a", "b"))
+    tasks.evaluate(with_labels(tmp_path, "a", "b", task="eval"))
+    assert text not in capsys.readouterr().out
+    tasks.evaluate(with_labels(tmp_path, "b", "a", task="eval"))
+    assert f"{text}. So its outputs are no longer those of these labels." in capsys.readouterr().out
+    assert message(tasks.train, with_labels(tmp_path, "b", "a", num_epochs=2)).startswith(f"{text}.\n")
+    tasks.train(with_labels(tmp_path, "b", "a", num_epochs=2, accept_changed_data=True))
+    tasks.evaluate(with_labels(tmp_path, "b", "a", task="eval"))
+    assert text not in capsys.readouterr().out
+
+
 def test_learning_rate_file_that_cannot_be_written_is_found_first(tmp_path):
     (tmp_path / "file").write_text("no folder")
     text = message(tasks.train, config(tmp_path, learning_rate_file=str(tmp_path / "file" / "rates")))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from returnn.config import Config
+from returnn.engine.data_identity import KnownData
+from returnn.engine.known_labels import labels_of_config
 from returnn.engine.model_names import model_of_task, no_model_error
 from returnn.engine.net_dicts import NetDicts
 from returnn.engine.net_diff import is_same_net
@@ -69,6 +71,8 @@ class NetworkOfEpoch:
     def _build_for_task(self, config: Config) -> ModelToLoad:
         """:return: what was loaded: the newest one, also if a training deletes it meanwhile and has another one"""
         model = ModelToLoad(*model_of_task(config))
+        if model.filename is not None:
+            KnownData.of_checkpoint(model.filename).warn_of_other_labels(labels_of_config(config))
         while True:
             self.epochs.current = model.epoch or 0
             if model.filename is None:
