@@ -23,6 +23,13 @@ def softmax_over_frames(inputs: Inputs) -> list[Tensor]:
 
 
 @op_case("softmax", "log_softmax")
+def softmax_of_many_dims(inputs: Inputs) -> list[Tensor]:
+    dims = [inputs.static(name) for name in ("a", "b", "c", "d", "e")]
+    x = inputs.floats([inputs.batch, *dims])
+    return [rf.softmax(x, axis=dims[-1]), rf.softmax(x, axis=dims[1]), rf.log_softmax(x, axis=dims[-1])]
+
+
+@op_case("softmax", "log_softmax")
 def softmax_where_the_lengths_differ_along_another_dim(inputs: Inputs) -> list[Tensor]:
     time = inputs.dynamic()
     x = inputs.floats([time, inputs.static("axis")])

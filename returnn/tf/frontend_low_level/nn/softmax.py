@@ -23,7 +23,7 @@ class SoftmaxTFOps:
         is_second = axis % raw_tensor.shape.ndims == 1 and raw_tensor.shape.ndims in (3, 4)
         if is_second and set(behind) - {1} and is_without_gradients() and has_operations(raw_tensor.dtype):
             return _softmax_of_second_axis(raw_tensor)
-        return _over_last_axis(tf.nn.softmax, raw_tensor, axis)
+        return _over_last_axis(_softmax, raw_tensor, axis)
 
     @staticmethod
     def log_softmax_raw(raw_tensor: tf.Tensor, axis: int) -> tf.Tensor:
@@ -66,6 +66,15 @@ def _softmax_of_second_axis(x: tf.Tensor) -> tf.Tensor:
     with_four = x if x.shape.ndims == 4 else tf.expand_dims(x, -1)
     out = operations.call("softmax_of_axis", {"x": with_four})["y"]
     return out if x.shape.ndims == 4 else tf.squeeze(out, -1)
+
+
+def _softmax(x: tf.Tensor) -> tf.Tensor:
+    """:return: softmax over the last axis. TensorFlow's own takes at most five axes on CPUs, and fails when it runs"""
+    if x.shape.ndims <= 5:
+        return tf.nn.softmax(x)
+    shape = tf.shape(x)
+    out = tf.reshape(tf.nn.softmax(tf.reshape(x, [tf.reduce_prod(shape[:-1]), shape[-1]])), shape)
+    return tf.ensure_shape(out, x.shape)
 
 
 def _over_last_axis(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, axis: int) -> tf.Tensor:

@@ -2,7 +2,12 @@
 
 import numpy
 import pytest
+import tensorflow as tf
 
+from returnn.config import Config
+from returnn.tensor import batch_dim
+from returnn.tf.network import TFNetwork
+from returnn.tf.util.data import FeatureDim, SpatialDim
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences
 
 
@@ -148,3 +153,16 @@ def test_a_network_that_needs_only_its_own_past(net, is_masked):
     results = [RecurrentNet(loop(unit)).run(data, lengths).output for unit in (layers, with_size)]
     numpy.testing.assert_array_equal(*results)
     assert results[0].std() > 0
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("output", [linear("data:source"), {"class": "copy", "from": "data:source"}], ids=str)
+def test_the_time_of_all_frames_is_the_dim_of_the_loop(output, optimize):
+    """Also where a frame has another time dim, and the layer is moved out of the loop."""
+    parts, time = SpatialDim("parts"), SpatialDim("time")
+    data = {"dim_tags": [batch_dim, parts, time, FeatureDim("features", 4)], "time_dim_axis": 2}
+    loop_over_parts = {**loop({"output": output})["output"], "axis": parts, "optimize_move_layers_out": optimize}
+    with tf.Graph().as_default():
+        net = TFNetwork(config=Config({"extern_data": {"data": data}}), eval_flag=True)
+        net.construct_from_dict({"output": loop_over_parts})
+        assert net.get_default_output_layer().output.get_time_dim_tag() == parts
