@@ -19,6 +19,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.frames_of_target import check_of_lengths
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.layers.options.layer_options import options_of
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.errors import ConfigError, nearest_hint
@@ -168,7 +169,10 @@ class Loss:
         target = None if target is None else _with_batch_of(target, output, self.where())
         if target is not None and not self.recurrent:
             target = _label_of_each_frame(target, output, layer, self.where())
-            target = _with_feature_of(_with_dims_of(target, output, self.where()), output)
+            target = _with_dims_of(target, output, self.where())
+            features = [x.feature_dim for x in (output, target) if x.feature_dim is not None]
+            _, target = matched_by_size([output, target], apart=features)
+            target = _with_feature_of(target, output)
         self.target = target
         self.__dict__.pop("_flat", None)
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.tf.util.data import SpatialDim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.layer_net import LENGTHS, batch_of, construct, one_of
 
@@ -300,3 +301,31 @@ def test_frames_of_a_static_time_dim_count_for_the_mean():
         vec = net.extern_data.data["vec"]
         feed = {vec.raw_tensor: numpy.ones((3, 6)), vec.batch.dim: 3}
         assert session.run(total, feed_dict=feed) == pytest.approx(6)
+
+
+@pytest.mark.parametrize("loss", ["ce", "mse"])
+def test_dims_of_fixed_size_are_those_of_the_target(loss):
+    """Both have four labels in each frame, and dims of their own for them."""
+    four = {name: SpatialDim(name, 4) for name in ("of output", "of target")}
+    named = {
+        name: {"class": "reinterpret_data", "from": "data:image", "set_dim_tags": {"dim:4": dim}}
+        for name, dim in zip(("first", "second"), four.values(), strict=True)
+    }
+    best = {"class": "reduce", "mode": "argmax", "axis": "F", "from": "second"}
+    target = "layer:best" if loss == "ce" else "layer:second"
+    output = {"class": "softmax" if loss == "ce" else "copy", "from": "first", "loss": loss, "target": target}
+    with tf.Graph().as_default() as graph, rf.backend_ctx("tf"), tf1.Session(graph=graph) as session:
+        net = construct({**named, "best": best, "output": output}, train_flag=True)
+        value = net.get_losses_initialized()[0]["output"].get_loss_value()
+        data = net.extern_data.data["image"]
+        probs = net.get_layer("output").output.copy_as_batch_major().raw_tensor
+        session.run(tf1.global_variables_initializer())
+        batch = batch_of(padding=ZEROS)["image"]
+        feed = {data.raw_tensor: batch, data.get_time_dim_tag().dyn_size: LENGTHS, data.batch.dim: len(LENGTHS)}
+        value, probs = session.run([value, probs], feed_dict=feed)
+    if loss == "mse":
+        assert value == 0
+        return
+    of_best = numpy.take_along_axis(probs, batch.argmax(-1)[..., None], -1)[..., 0]
+    expected = -sum(numpy.log(frames[:length]).sum() for frames, length in zip(of_best, LENGTHS, strict=True))
+    numpy.testing.assert_allclose(value, expected, rtol=1e-5)
