@@ -9,6 +9,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.util.grad import loss_with_error_signal
 from returnn.util.errors import ConfigError
 
@@ -70,10 +71,11 @@ class ViaLayerLoss(Loss):
         return None if self.target is None else super().error_per_frame()
 
     def _error_signal(self, layer: LayerBase) -> Tensor:
-        unknown = [dim for dim in layer.output.dims if dim not in self.output.dims]
+        _, signal = matched_by_size([self.output, layer.output], apart=())
+        unknown = [dim for dim in signal.dims if dim not in self.output.dims]
         if unknown:
             raise ConfigError(f"{self.where()}: {layer.output} has other dims than the output {self.output}.")
-        return layer.output if self.align_layer is None else self.output - layer.output
+        return signal if self.align_layer is None else self.output - signal
 
     def _what_the_gradient_is_of(self) -> Tensor:
         if not self.loss_wrt_to_act_in:

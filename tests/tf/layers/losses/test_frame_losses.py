@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tf.util.data import SpatialDim
+from returnn.tf.util.data import FeatureDim, SpatialDim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.layer_net import LENGTHS, batch_of, construct, one_of
 
@@ -329,3 +329,37 @@ def test_dims_of_fixed_size_are_those_of_the_target(loss):
     of_best = numpy.take_along_axis(probs, batch.argmax(-1)[..., None], -1)[..., 0]
     expected = -sum(numpy.log(frames[:length]).sum() for frames, length in zip(of_best, LENGTHS, strict=True))
     numpy.testing.assert_allclose(value, expected, rtol=1e-5)
+
+
+def test_signal_of_a_layer_along_another_dim_of_the_same_size():
+    size_of_first = {"out_dim": FeatureDim("first", 6), "n_out": 6}
+
+    def gradient(size_of_second):
+        second = {"class": "linear", "activation": "log_softmax", "from": "data", **size_of_second}
+        align = {"class": "fast_bw", "align_target": "ctc", "align_target_key": "ids", "from": "scores"}
+        signal = {"class": "eval", "from": ["align", "first"], "eval": "source(0) - tf.exp(source(1))"}
+        loss = {"loss": "via_layer", "loss_opts": {"error_signal_layer": "signal"}}
+        net_dict = {
+            "first": {**second, **size_of_first},
+            "scores": {"class": "copy", "from": "first"},
+            "align": align,
+            "signal": {**signal, "copy_output_loss_from_source_idx": 0},
+            "second": second,
+            "output": {"class": "copy", "from": "second", **loss},
+        }
+        with tf.Graph().as_default() as graph, rf.backend_ctx("tf"), tf1.Session(graph=graph) as session:
+            net = construct(net_dict, train_flag=True)
+            params = net.get_params_list()
+            weights = next(x for x in params if x.name == "second/W:0")
+            gradient = tf1.gradients(net.get_objective(), weights)[0]
+            session.run([x.assign(tf.ones_like(x) * 0.1) for x in params])
+            batch = batch_of(padding=ZEROS)
+            feed = {net.extern_data.data[key].raw_tensor: batch[key] for key in ("data", "ids")}
+            for key in ("data", "ids"):
+                feed[net.extern_data.data[key].get_time_dim_tag().dyn_size] = LENGTHS
+            feed[net.extern_data.data["data"].batch.dim] = len(LENGTHS)
+            return session.run(gradient, feed_dict=feed)
+
+    named, by_size = (gradient(size) for size in ({"out_dim": FeatureDim("second", 6)}, {"n_out": 6}))
+    assert abs(named).max() > 0
+    numpy.testing.assert_allclose(named, by_size, rtol=1e-5)
