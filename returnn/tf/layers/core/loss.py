@@ -48,7 +48,7 @@ class Loss:
         :param use_flatten_frames: whether raw tensors get all valid frames in one axis
         :param use_normalized_loss: the objective has the mean over the frames, instead of the sum
         :param custom_norm_factor: number, or function of this loss, instead of 1 / number of frames
-        :param custom_inv_norm_factor: layer whose output, summed up, is one over the norm factor
+        :param custom_inv_norm_factor: layer whose output, summed up, is one over the norm factor; or the number
         :param scale: factor in the objective
         :param _check_output_before_softmax: not used any more
         """
@@ -246,6 +246,8 @@ class Loss:
         if self.custom_norm_factor is not None:
             factor = self.custom_norm_factor
             return factor(self=self, output=self.output, layer=self.layer) if callable(factor) else factor
+        if isinstance(self.custom_inv_norm_factor, (int, float)):
+            return 1.0 / self.custom_inv_norm_factor
         if self.custom_inv_norm_factor is not None:
             inverse = self.custom_inv_norm_factor.output
             total = rf.reduce_sum(inverse, axis=inverse.dims) if inverse.dims else inverse

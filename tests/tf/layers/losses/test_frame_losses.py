@@ -363,3 +363,14 @@ def test_signal_of_a_layer_along_another_dim_of_the_same_size():
     named, by_size = (gradient(size) for size in ({"out_dim": FeatureDim("second", 6)}, {"n_out": 6}))
     assert abs(named).max() > 0
     numpy.testing.assert_allclose(named, by_size, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"custom_inv_norm_factor": 4.0}, {"custom_norm_factor": 0.25}, {"scale": 0.25}])
+def test_norm_factor_that_is_a_number(options):
+    options = options if "scale" in options else {**options, "use_normalized_loss": True}
+    loss = {"class": "copy", "from": "data:vec", "loss": "as_is", "loss_opts": options}
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), tf1.Session() as session:
+        net = construct({"output": loss}, train_flag=True)
+        data = net.extern_data.data["vec"]
+        feed = {data.raw_tensor: batch_of()["vec"], data.batch.dim: len(LENGTHS)}
+        assert session.run(net.get_objective(), feed) == pytest.approx(batch_of()["vec"].sum() * 0.25, rel=1e-5)
