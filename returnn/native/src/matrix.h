@@ -127,21 +127,32 @@ class GatePanels {
   Buffer<T> data_;
 };
 
+// panel[k * width + j] = from[j * stride + k], for j below `size`, which is at most `width`, and k below `rows`; 0 for other j.
+template <class T>
+static void pack_transposed_panel(const T *from, int64_t stride, int64_t size, int64_t rows, int64_t width, T *panel) {
+  constexpr int64_t W = Simd<T>::WIDTH;
+  if (size < width) std::memset(panel, 0, rows * width * sizeof(T));
+  for (int64_t k = 0; k < rows; k += W)
+    for (int64_t j = 0; j < size; j += W) {
+      if (k + W <= rows && j + W <= size) {
+        Vector<T> block[W];
+        for (int i = 0; i < W; ++i) block[i] = load(from + (j + i) * stride + k);
+        transpose<T>(block);
+        for (int i = 0; i < W; ++i) store(panel + (k + i) * width + j, block[i]);
+      } else {
+        for (int64_t i = j; i < size && i < j + W; ++i)
+          for (int64_t l = k; l < rows && l < k + W; ++l) panel[l * width + i] = from[i * stride + l];
+      }
+    }
+}
+
 // Of the transpose of weights (F, K).
 template <class T, int NV>
 static void pack_transposed(Team &team, const T *weights, int64_t row_stride, const Panels<T, NV> &panels) {
-  constexpr int W = Simd<T>::WIDTH, BLOCK = 16;
+  constexpr int64_t WIDTH = NV * Simd<T>::WIDTH;
   for_each_part(team, static_cast<int>(panels.num), [&](int p) {
-    T *to = panels.panel(p);
-    const int64_t first = p * NV * W;
-    for (int64_t k0 = 0; k0 < panels.rows; k0 += BLOCK) {
-      const int64_t k1 = k0 + BLOCK < panels.rows ? k0 + BLOCK : panels.rows;
-      for (int64_t j = 0; j < NV * W; ++j) {
-        const T *from = weights + (first + j) * row_stride;
-        const bool exists = first + j < panels.columns;
-        for (int64_t k = k0; k < k1; ++k) to[k * NV * W + j] = exists ? from[k] : T(0);
-      }
-    }
+    const int64_t first = p * WIDTH, left = panels.columns - first;
+    pack_transposed_panel(weights + first * row_stride, row_stride, left < WIDTH ? left : WIDTH, panels.rows, WIDTH, panels.panel(p));
   });
 }
 

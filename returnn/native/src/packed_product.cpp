@@ -37,13 +37,9 @@ const char *packed(const returnn_call *call, bool transposed) {
     for_each_part(team, static_cast<int>(to.num), [&](int p) {
       const int64_t first = p * WIDTH, size = columns - first < WIDTH ? columns - first : WIDTH;
       T *panel = to.panel(p);
+      if (transposed) return pack_transposed_panel(from + first * stride, stride, size, rows, WIDTH, panel);
       if (size < WIDTH) std::memset(panel, 0, rows * WIDTH * sizeof(T));
-      if (!transposed)
-        for (int64_t k = 0; k < rows; ++k) std::memcpy(panel + k * WIDTH, from + k * stride + first, size * sizeof(T));
-      constexpr int64_t BLOCK = 16;
-      for (int64_t k0 = 0; transposed && k0 < rows; k0 += BLOCK)
-        for (int64_t j = 0; j < size; ++j)
-          for (int64_t k = k0; k < rows && k < k0 + BLOCK; ++k) panel[k * WIDTH + j] = from[(first + j) * stride + k];
+      for (int64_t k = 0; k < rows; ++k) std::memcpy(panel + k * WIDTH, from + k * stride + first, size * sizeof(T));
     });
   });
   return nullptr;

@@ -190,6 +190,53 @@ struct VectorMath {
   RETURNN_INLINE Value multiply_add(Value a, Value b, Value c) { return returnn::RETURNN_LEVEL::multiply_add(a, b, c); }
 };
 
+// rows[i][k] = rows[k][i], for as many vectors as one has entries.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define RETURNN_SHUFFLES
+#endif
+#endif
+#if defined(RETURNN_SHUFFLES)
+template <int... Lane>
+struct Lanes {};
+template <int N, int... Lane>
+struct LanesUpTo : LanesUpTo<N - 1, N - 1, Lane...> {};
+template <int... Lane>
+struct LanesUpTo<0, Lane...> {
+  using Type = Lanes<Lane...>;
+};
+
+// Of blocks of two by two, with D rows and D lanes each, those off the diagonal.
+template <int D, class V, int... Lane>
+RETURNN_INLINE void exchange(V &a, V &b, Lanes<Lane...>) {
+  constexpr int W = sizeof...(Lane);
+  const V first = __builtin_shufflevector(a, b, ((Lane & D) != 0 ? W + Lane - D : Lane)...);
+  b = __builtin_shufflevector(a, b, ((Lane & D) != 0 ? W + Lane : Lane + D)...);
+  a = first;
+}
+
+template <class T, int D = 1>
+RETURNN_INLINE void transpose(Vector<T> *rows) {
+  constexpr int W = Simd<T>::WIDTH;
+  if constexpr (D < W) {
+    for (int i = 0; i < W; ++i)
+      if ((i & D) == 0) exchange<D>(rows[i], rows[i + D], typename LanesUpTo<W>::Type());
+    transpose<T, 2 * D>(rows);
+  }
+}
+#else
+template <class T>
+RETURNN_INLINE void transpose(Vector<T> *rows) {
+  constexpr int W = Simd<T>::WIDTH;
+  for (int i = 0; i < W; ++i)
+    for (int k = 0; k < i; ++k) {
+      const T value = rows[i][k];
+      rows[i][k] = rows[k][i];
+      rows[k][i] = value;
+    }
+}
+#endif
+
 // Memory for vectors.
 template <class T>
 class Buffer {
