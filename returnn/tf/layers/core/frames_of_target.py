@@ -11,13 +11,16 @@ import returnn.frontend as rf
 from returnn.tensor import Dim
 
 
-def check_of_lengths(own: Dim, frames: Dim, *, where: str, target: str, frames_of: str) -> tf.Operation:
+def check_of_lengths(
+    own: Dim, frames: Dim, *, where: str, target: str, frames_of: str, kind: str = "target"
+) -> tf.Operation:
     """
     :param own: time dim of the target
     :param frames: time dim of the frames
     :param where: how the error begins
     :param target: its key
     :param frames_of: what has the frames, such as "source"
+    :param kind: what is as long as these
     :return: operation that fails if they have other lengths, and says in which sequence
     """
     num_labels, num_frames = own.get_size_tensor(), frames.get_size_tensor()
@@ -27,7 +30,7 @@ def check_of_lengths(own: Dim, frames: Dim, *, where: str, target: str, frames_o
     sizes = [x.copy_compatible_to_dims_raw(is_same.dims) for x in (num_labels, num_frames)]
     of_all = [tf.reshape(tf.broadcast_to(x, tf.shape(is_same.raw_tensor)), [-1]) for x in sizes]
     labels, frames_there = (tf.strings.as_string(x[i]) for x in of_all)
-    message = f"{where}: the target {target!r} needs as many labels as the {frames_of} has frames. "
+    message = f"{where}: the {kind} {target!r} needs as many labels as the {frames_of} has frames. "
     if len(is_same.dims) == 1 and is_same.dims[0].is_batch_dim():  # to ask for its tag, all had to be fed in each step
         message = tf.strings.join([message, "Sequence ", tf.strings.as_string(i), " of the batch, from 0 on: "])
     text = tf.strings.join([message, labels, " labels, ", frames_there, " frames."])

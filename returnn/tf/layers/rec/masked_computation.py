@@ -6,9 +6,12 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import tensorflow as tf
+
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_core import target_keys
+from returnn.tf.layers.core.frames_of_target import check_of_lengths
 from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
@@ -123,7 +126,9 @@ class MaskedComputationLayer(LayerBase):
         mask = rf.expand_to(self.mask.output, [axis])
         out_dim = self.out_spatial_dim or self.mask.new_dim("masked")  # the same for all layers with this mask
         around = [network.over_rec_time_dim for network in self.network.get_network_hierarchy()]
-        return self._computed(_selected(source, mask, axis, out_dim), out_dim, is_of_loop=axis in around)
+        is_of_loop = axis in around
+        source = source if is_of_loop else self._with_frames_of_mask(source, axis)
+        return self._computed(_selected(source, mask, axis, out_dim), out_dim, is_of_loop=is_of_loop)
 
     def _computed(self, data: Tensor, loop_dim: Dim | None, *, is_of_loop: bool = False) -> Tensor:
         """
@@ -196,6 +201,24 @@ class MaskedComputationLayer(LayerBase):
         return {key: _selected(x, mask, axis, loop_dim) for key, x in targets.items() if axis in x.dims}
 
     # Inside of a loop.
+
+    def _with_frames_of_mask(self, source: Tensor, axis: Dim) -> Tensor:
+        """
+        :param source: data of another key than the mask, which has a time dim of its own, although it is as long
+        :param axis: of the mask
+        :return: source along this dim
+        """
+        assert self.mask is not None
+        own = [dim for dim in source.dims if dim.is_dynamic_seq_length() and not dim.is_batch_dim()]
+        if axis in source.dims or len(own) != 1 or own[0] in self.mask.output.dims:
+            return source
+        if source.raw_tensor is not None:
+            names = {"where": self.where(), "kind": "mask", "target": self.mask.name, "frames_of": "source"}
+            check = check_of_lengths(axis, own[0], **names)
+            source = source.copy()
+            with tf.control_dependencies([check]):
+                source.raw_tensor = tf.identity(source.raw_tensor)
+        return rf.replace_dim(source, in_dim=own[0], out_dim=axis)[0]
 
     def _output_of_frame(self, source: Tensor, mask: Tensor) -> Tensor:
         """:return: output of the other layer where the mask is true, otherwise of the last frame where it was"""

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy
 import pytest
+import tensorflow as tf
 
+from returnn.config import Config
 from returnn.tensor import Dim
+from returnn.tf.network import TFNetwork
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid
 from tests.tf.layers.search.search_net import SearchNet, inputs
@@ -422,3 +425,37 @@ def test_losses_of_the_unit_need_one_mask_for_each_sequence():
     layers = {"mask": mask, "m": masked, "output": {"class": "copy", "from": "data:source"}}
     with pytest.raises(ConfigError, match=r"option 'mask': has .*, so losses of its frames are not known"):
         RecurrentNet({"output": {"class": "rec", "from": "data", "unit": layers}}, optimize_move_layers_out=False)
+
+
+def masked_by_labels(labels, lengths):
+    """:return: data of a batch, outputs of layers with a mask that data of another key says"""
+    extern_data = {"data": {"dim": 3}, "classes": {"dim": 4, "sparse": True}}
+    mask = {"class": "compare", "kind": "greater", "value": 1, "from": "data:classes"}
+    cumsum = {"class": "cumsum", "from": "data"}
+    net_dict = {
+        "mask": mask,
+        "masked": {"class": "masked_computation", "mask": "mask", "from": "data", "unit": cumsum},
+        "output": {"class": "unmask", "mask": "mask", "from": "masked"},
+    }
+    data = numpy.random.RandomState(1).normal(size=(2, 4, 3)).astype("float32")
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        net = TFNetwork(config=Config({"extern_data": extern_data, "network": net_dict}), eval_flag=True)
+        net.construct_from_dict(net_dict)
+        feed = {}
+        for key, value, of_key in (("data", data, [4, 3]), ("classes", labels, lengths)):
+            x = net.extern_data.data[key]
+            feed.update({x.raw_tensor: value, x.get_time_dim_tag().dyn_size: of_key, x.batch.dim: 2})
+        return data, session.run(net.get_default_output_layer().output.copy_as_batch_major().raw_tensor, feed)
+
+
+def test_a_mask_of_another_data_key():
+    labels = numpy.array([[2, 0, 3, 0], [0, 3, 3, 0]])
+    data, output = masked_by_labels(labels, [4, 3])
+    expected = numpy.cumsum(numpy.where(labels[..., None] > 1, data, 0.0), axis=1)
+    numpy.testing.assert_allclose(output[0], expected[0], rtol=1e-5)
+    numpy.testing.assert_allclose(output[1, :3], expected[1, :3], rtol=1e-5)
+
+
+def test_a_mask_of_another_data_key_has_to_be_as_long():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs as many labels as the source has frames"):
+        masked_by_labels(numpy.array([[2, 0, 3], [0, 3, 3]]), [3, 3])
