@@ -69,11 +69,14 @@ struct Energies {
   }
 };
 
+// By halves, so that no sum waits for all of the others.
 template <class T>
-T sum_of(Vector<T> x) {
-  T sum = 0;
-  for (int i = 0; i < Simd<T>::WIDTH; ++i) sum += x[i];
-  return sum;
+RETURNN_INLINE T sum_of(Vector<T> x) {
+  T values[Simd<T>::WIDTH];
+  store(values, x);
+  for (int half = Simd<T>::WIDTH / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) values[i] += values[i + half];
+  return values[0];
 }
 
 template <class T>
@@ -100,45 +103,74 @@ const char *energies_forward(const returnn_call *call) {
   return nullptr;
 }
 
-// A part has some of the entries of all sums, so that parts write different values.
+// A gradient of a or b: where each sum has its own value, it is written, otherwise added.
+template <class T>
+struct TermGradient {
+  T *data;
+  const bool is_own;
+
+  TermGradient(const returnn_array &array, const Term &term, int64_t num_sums)
+      : data(static_cast<T *>(array.data)), is_own(term.num_values == num_sums) {
+    if (!is_own) std::memset(data, 0, term.num_values * sizeof(T));
+  }
+
+  void put(int64_t at, Vector<T> x, int64_t num) const {
+    if (is_own)
+      store(data + at, x, num);
+    else
+      add_to(data + at, x, num);
+  }
+
+  void put_zeros(int64_t at, int64_t num) const {
+    if (is_own) std::memset(data + at, 0, num * sizeof(T));
+  }
+};
+
+// A thread has some of the entries of all sums, so that threads write different values.
 template <class T>
 const char *energies_backward(const returnn_call *call) {
-  constexpr int64_t PART = 64;
+  constexpr int64_t BLOCK = 64;  // entries that are summed up first, whatever the number of threads
   const Energies<T> e(call->inputs);
   if (e.error() != nullptr) return e.error();
   const T *d = data_of<T>(call->inputs[5]);
-  T *outputs[5];
-  for (int i = 0; i < 5; ++i) outputs[i] = static_cast<T *>(call->outputs[i].data);
-  T *d_feedback = outputs[0], *d_weights = outputs[1], *d_a = outputs[2], *d_b = outputs[3], *d_v = outputs[4];
-  const int64_t parts = (e.size + PART - 1) / PART;
-  const Buffer<T> sums(parts * e.num);
-  std::memset(d_a, 0, e.term_a.num_values * sizeof(T));
-  std::memset(d_b, 0, e.term_b.num_values * sizeof(T));
+  T *d_feedback = static_cast<T *>(call->outputs[0].data), *d_weights = static_cast<T *>(call->outputs[1].data);
+  T *d_v = static_cast<T *>(call->outputs[4].data);
+  const TermGradient<T> d_a(call->outputs[2], e.term_a, e.num * e.size), d_b(call->outputs[3], e.term_b, e.num * e.size);
+  const int64_t blocks = (e.size + BLOCK - 1) / BLOCK;
+  const Buffer<T> sums(blocks * e.num);
   std::memset(d_v, 0, e.size * sizeof(T));
   std::memset(d_weights, 0, e.size * sizeof(T));
   with_team(call->threads, [&](Team &team) {
+    const int64_t parts = team_size(team) < blocks ? team_size(team) : blocks;
     for_each_part(team, static_cast<int>(parts), [&](int part) {
-      const int64_t begin = part * PART, end = begin + PART < e.size ? begin + PART : e.size;
+      const Range own = part_of(blocks, part, parts);
       e.for_rows({0, e.num}, [&](int64_t n, int64_t at_a, int64_t at_b) {
-        Vector<T> sum = {};
-        // Padded frames have no gradient, and can be NaN.
-        for (int64_t i = begin; i < end && d[n] != 0; i += Simd<T>::WIDTH) {
-          const int64_t left = end - i;
-          const Vector<T> y = e.tanh_of(n, at_a, at_b, i, left);
-          const Vector<T> d_sum = all(d[n]) * load(e.v + i, left) * (all(T(1)) - y * y);
-          sum = multiply_add(d_sum, load(e.weights + i, left), sum);
-          add_to(d_a + at_a + i, d_sum, left);
-          add_to(d_b + at_b + i, d_sum, left);
-          add_to(d_weights + i, all(e.feedback[n]) * d_sum, left);
-          add_to(d_v + i, all(d[n]) * y, left);
+        for (int64_t block = own.begin; block < own.end; ++block) {
+          const int64_t begin = block * BLOCK, end = begin + BLOCK < e.size ? begin + BLOCK : e.size;
+          Vector<T> sum = {};
+          if (d[n] == 0) {  // padded frames have no gradient, and can be NaN
+            d_a.put_zeros(at_a + begin, end - begin);
+            d_b.put_zeros(at_b + begin, end - begin);
+          } else {
+            for (int64_t i = begin; i < end; i += Simd<T>::WIDTH) {
+              const int64_t left = end - i;
+              const Vector<T> y = e.tanh_of(n, at_a, at_b, i, left);
+              const Vector<T> d_sum = all(d[n]) * load(e.v + i, left) * (all(T(1)) - y * y);
+              sum = multiply_add(d_sum, load(e.weights + i, left), sum);
+              d_a.put(at_a + i, d_sum, left);
+              d_b.put(at_b + i, d_sum, left);
+              add_to(d_weights + i, all(e.feedback[n]) * d_sum, left);
+              add_to(d_v + i, all(d[n]) * y, left);
+            }
+          }
+          sums[block * e.num + n] = sum_of<T>(sum);
         }
-        sums[part * e.num + n] = sum_of<T>(sum);
       });
     });
   });
   for (int64_t n = 0; n < e.num; ++n) {
     T sum = 0;
-    for (int64_t part = 0; part < parts; ++part) sum += sums[part * e.num + n];
+    for (int64_t block = 0; block < blocks; ++block) sum += sums[block * e.num + n];
     d_feedback[n] = sum;
   }
   return nullptr;
