@@ -8,7 +8,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tensor import Dim
+from returnn.tensor import Dim, Tensor
 
 
 def check_of_lengths(
@@ -35,3 +35,18 @@ def check_of_lengths(
         message = tf.strings.join([message, "Sequence ", tf.strings.as_string(i), " of the batch, from 0 on: "])
     text = tf.strings.join([message, labels, " labels, ", frames_there, " frames."])
     return tf.raw_ops.Assert(condition=tf.logical_not(tf.reduce_any(differs)), data=[text])
+
+
+def with_lengths_of(target: Tensor, own: Dim, frames: Dim, *, where: str) -> Tensor:
+    """:return: the target, whose value is an error where its dim `own` is not as long as the frames of the output"""
+    if target.raw_tensor is None:
+        return target
+    return checked(target, check_of_lengths(own, frames, where=where, target=target.name, frames_of="output"))
+
+
+def checked(x: Tensor, check: tf.Operation) -> Tensor:
+    """:return: x, whose value is an error where the check fails"""
+    out = x.copy()
+    with tf.control_dependencies([check]):
+        out.raw_tensor = tf.identity(x.raw_tensor)
+    return out

@@ -17,7 +17,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_targets import LayerTargets
-from returnn.tf.layers.core.frames_of_target import check_of_lengths
+from returnn.tf.layers.core.frames_of_target import with_lengths_of
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.layers.options.layer_options import options_of
@@ -380,7 +380,7 @@ def _with_dims_of(target: Tensor, output: Tensor, where: str) -> Tensor:
     own = [d for d in target.dims if d not in output.dims and d.is_dynamic_seq_length()]
     free = [d for d in output.dims if d not in target.dims and d.is_dynamic_seq_length() and not d.is_batch_dim()]
     if len(own) == len(free) == 1:
-        return rf.replace_dim(_with_lengths_of(target, own[0], free[0], where), in_dim=own[0], out_dim=free[0])[0]
+        return rf.replace_dim(with_lengths_of(target, own[0], free[0], where=where), in_dim=own[0], out_dim=free[0])[0]
     if len(own) > 1 and free:
         raise ConfigError(f"{where}: it is not clear which dims of the target {target} belong to those of {output}.")
     return target
@@ -406,19 +406,8 @@ def _label_of_each_frame(target: Tensor, output: Tensor, layer: LayerTargets | N
         )
     is_frame = loop_dim not in output.dims
     index = layer.network.get_rec_step_info().index if is_frame else rf.range_over_dim(loop_dim)
-    target = _with_lengths_of(target, own[0], loop_dim, where)
+    target = with_lengths_of(target, own[0], loop_dim, where=where)
     return rf.gather(target, indices=index, axis=own[0], clip_to_valid=True)
-
-
-def _with_lengths_of(target: Tensor, own: Dim, frames: Dim, where: str) -> Tensor:
-    """:return: the target, whose value is an error where its dim `own` is not as long as the frames of the output"""
-    if target.raw_tensor is None:
-        return target
-    check = check_of_lengths(own, frames, where=where, target=target.name, frames_of="output")
-    checked = target.copy()
-    with tf.control_dependencies([check]):
-        checked.raw_tensor = tf.identity(target.raw_tensor)
-    return checked
 
 
 def _with_feature_of(target: Tensor, output: Tensor) -> Tensor:
@@ -442,7 +431,7 @@ def _with_batch_of(target: Tensor, output: Tensor, where: str) -> Tensor:
     if batch in output.dims or merged in target.dims:
         return target
     if batch not in merged.axis_split_info():
-        return rf.replace_dim(_with_lengths_of(target, batch, merged, where), in_dim=batch, out_dim=merged)[0]
+        return rf.replace_dim(with_lengths_of(target, batch, merged, where=where), in_dim=batch, out_dim=merged)[0]
     num = merged.get_dim_value_tensor() // batch.get_dim_value_tensor()
     index = rf.combine_bc(rf.range_over_dim(merged), "//", num).copy_with_roles(sparse_dim=batch)
     repeated = rf.gather(target, indices=index, axis=batch)

@@ -81,8 +81,8 @@ class LinearLayer(_ConcatInputLayer):
         if source.sparse:
             # Expressions of users expect the feature dim at the end, also if that is the first axis of `W`.
             output = rf.gather(weights, indices=source, axis=axis).copy_transpose([*source.dims, out_dim])
-            output.time_dim_axis = source.time_dim_axis_or_unspecified
-            return output
+            time = source.time_dim_axis_or_unspecified
+            return output.copy_with_roles(time_dim=source.dims[time]) if isinstance(time, int) else output
         return rf.matmul(source, weights, reduce=axis, use_mask=False)
 
     def _dims_of_weights(self, in_dim: Dim, out_dim: Dim) -> list[Dim]:

@@ -6,12 +6,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import tensorflow as tf
-
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_core import target_keys
-from returnn.tf.layers.core.frames_of_target import check_of_lengths
+from returnn.tf.layers.core.frames_of_target import check_of_lengths, checked
 from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
@@ -214,10 +212,7 @@ class MaskedComputationLayer(LayerBase):
             return source
         if source.raw_tensor is not None:
             names = {"where": self.where(), "kind": "mask", "target": self.mask.name, "frames_of": "source"}
-            check = check_of_lengths(axis, own[0], **names)
-            source = source.copy()
-            with tf.control_dependencies([check]):
-                source.raw_tensor = tf.identity(source.raw_tensor)
+            source = checked(source, check_of_lengths(axis, own[0], **names))
         return rf.replace_dim(source, in_dim=own[0], out_dim=axis)[0]
 
     def _output_of_frame(self, source: Tensor, mask: Tensor) -> Tensor:
