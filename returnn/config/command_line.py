@@ -114,7 +114,7 @@ def _take_pairs(args: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
 def parse_value(text: str, *, current: Any = None) -> Any:
     """
     :param text: e.g. "0.001", "True", "{'class': 'adam'}", "cpu"
-    :param current: what the option was before: text stays text, unless the new value is a dict or a list
+    :param current: what the option was before: text stays text, unless the new value is a dict, a list or None
     :return: a Python literal or JSON becomes its value, everything else is text, or a list of texts if there are commas
     :raises UserError: if it begins as a dict or a list does, and cannot be read as one
     """
@@ -123,7 +123,7 @@ def parse_value(text: str, *, current: Any = None) -> Any:
     except (ValueError, SyntaxError):
         pass
     else:
-        return value if not isinstance(current, str) or isinstance(value, dict | list) else text
+        return value if not isinstance(current, str) or isinstance(value, dict | list | None) else text
     if isinstance(current, str):
         return text
     if text.lower() in ("true", "false"):

@@ -162,7 +162,7 @@ def write_model(model: FrozenModel, path: str, kind: str) -> None:
     :param model: from `freeze`
     :param path: of the new file or folder
     :param kind: one of `MODEL_FORMATS`
-    :raises UserError: if it is there already
+    :raises UserError: if it is there already, or cannot be written
     """
     check_known("format", kind, MODEL_FORMATS, where="option '--format'")
     if os.path.exists(path):
@@ -184,6 +184,9 @@ def _write_saved_model(model: FrozenModel, path: str) -> None:
         with _session(model) as (session, inputs, outputs), _without_advice():
             tf1.saved_model.simple_save(session, aside, inputs, outputs)
         os.rename(aside, path)
+    except (tf.errors.OpError, OSError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else exc.message.rpartition("; ")[2]
+        raise UserError(f"cannot write the folder {path!r}: {reason}.") from exc
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

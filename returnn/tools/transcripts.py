@@ -4,7 +4,7 @@ Files that say which text belongs to which recording, as they come with speech c
 - `.csv`, `.tsv`: a table, whose first line names the columns: one of `FILE_COLUMNS` and one of `TEXT_COLUMNS`. What
   separates them is found in the first line. Without such a line, the first column is the file, the second one the text.
 - `.json`: a dict from file to text, or a list of dicts with these keys; `.jsonl`: a dict in each line.
-- other names: lines `NAME TEXT`.
+- other names: lines `NAME TEXT`. Empty ones are no recording.
 
 All can be gzipped.
 """
@@ -51,15 +51,16 @@ def read_transcripts(filename: str) -> Iterator[Transcript]:
     else:
         for line_nr, line in enumerate(iter_lines(filename), start=1):
             name, text = [*line.split(maxsplit=1), "", ""][:2]
-            yield Transcript(name, text.strip(), f"{filename}, line {line_nr}")
+            if name:
+                yield Transcript(name, text.strip(), f"{filename}, line {line_nr}")
 
 
 def _of_table(filename: str) -> Iterator[Transcript]:
     lines = read_text(filename).splitlines()
     first = lines[0] if lines else ""
     separator = next((separator for separator in _SEPARATORS if separator in first), ",")
-    reader = csv.reader(lines, delimiter=separator)
-    rows = [(reader.line_num, row) for row in reader if row]
+    cells = (_cells(line, separator, f"{filename}, line {i}") for i, line in enumerate(lines, start=1))
+    rows = [(i, row) for i, row in enumerate(cells, start=1) if row]
     file_column, text_column = 0, 1
     header = [name.strip().lower() for name in rows[0][1]] if rows else []
     if {*header} & {*FILE_COLUMNS, *TEXT_COLUMNS}:
@@ -73,6 +74,18 @@ def _of_table(filename: str) -> Iterator[Transcript]:
                 f"{where}: there is no column {max(file_column, text_column) + 1}: {separator.join(row)!r}."
             )
         yield Transcript(row[file_column].strip(), row[text_column].strip(), where)
+
+
+def _cells(line: str, separator: str, where: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=separator, strict=True), [])
+    except csv.Error as exc:
+        if separator == "\t":  # most programs that write such tables put no quotation marks around texts
+            return line.split(separator)
+        raise UserError(
+            f"{where}: a quotation mark has no other one in its line, or text behind that one: {line!r:.80}."
+            '\n  Around a text, they are two; one within it is written as two: "a ""word"" in quotation marks".'
+        ) from exc
 
 
 def _column(header: Sequence[str], wanted: Sequence[str], filename: str) -> int:

@@ -159,6 +159,12 @@ def test_flags(load, tmp_path):
     assert config.command_line_options == {"task", "batch_size", "log_verbosity", "load_config", "a"}
 
 
+def test_no_text_on_the_command_line(load):
+    config = load("learning_rate_file rates\n")
+    config.parse_cmd_args(["++learning_rate_file", "None"])
+    assert config.typed_dict["learning_rate_file"] is None
+
+
 def test_json_on_the_command_line():
     config = Config()
     config.parse_cmd_args(

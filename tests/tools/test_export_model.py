@@ -205,6 +205,17 @@ def test_a_model_of_pytorch_becomes_onnx(tool, tmp_path):
     assert "frozen (frozen graph, a file .pb)" in error
 
 
+def test_folder_that_cannot_be_written(tool, model, tmp_path, monkeypatch):
+    def fail(*_args):
+        raise tf.errors.ResourceExhaustedError(None, None, "/x/saved_model.pb; No space left on device")
+
+    monkeypatch.setattr(tf.compat.v1.saved_model, "simple_save", fail)
+    out = tmp_path / "a"
+    error = tool("export_model", model, out, "--verbosity", 1)[2]
+    assert error == f"error: cannot write the folder {str(out)!r}: No space left on device.\n"
+    assert not out.exists()
+
+
 def test_what_cannot_be_exported(tool, model, tmp_path):
     (tmp_path / "there").mkdir()
     assert tool("export_model", model, tmp_path / "there", "--verbosity", 1)[2] == (

@@ -210,10 +210,12 @@ def test_folder_of_files(tool, tmp_path):
         ("a.csv", '\ufeffsub/2;it\'s, new\n1;say "hello"\n'),
         ("a.csv", 'id|raw|transcript\nsub/2|x|it\'s, new\n1|x|say "hello"\n'),
         ("a.tsv", 'sentence\tpath\nit\'s, new\twavs/sub/2.wav\n\nsay "hello"\twavs/1.wav\n'),
+        ("a.tsv", 'file\ttext\nsub/2.wav\tit\'s, new\n1.wav\t"say ""hello"""\n'),
         ("a.json", '{"sub/2.wav": "it\'s, new", "1.wav": "say \\"hello\\""}'),
         ("a.json", '[{"file": "sub/2", "text": "it\'s, new"}, {"file": "1", "text": "say \\"hello\\""}]'),
         ("a.jsonl", '{"path": "sub/2.wav", "text": "it\'s, new"}\n{"path": "1.wav", "text": "say \\"hello\\""}\n'),
         ("a.txt", 'wavs/sub/2.wav it\'s, new\nwavs/1.wav say "hello"\n'),
+        ("a.txt", '\nwavs/sub/2.wav it\'s, new\n \nwavs/1.wav say "hello"\n\n'),
     ],
 )
 def test_texts_as_they_come_with_corpora(tmp_path, name, text):
@@ -223,6 +225,15 @@ def test_texts_as_they_come_with_corpora(tmp_path, name, text):
     (tmp_path / name).write_text(text, encoding="utf8", newline="")
     segments = segments_of_folder(str(tmp_path / "wavs"), str(tmp_path / name))
     assert [(segment.name, segment.orth) for segment in segments] == [("sub/2", "it's, new"), ("1", 'say "hello"')]
+
+
+@pytest.mark.parametrize("text", ['"say', 'say "hello', '"say" hello'])
+def test_quotation_marks_of_a_table_with_tabs_are_those_of_its_texts(tmp_path, text):
+    (tmp_path / "1.wav").touch()
+    (tmp_path / "2.wav").touch()
+    (tmp_path / "a.tsv").write_text(f"path\tsentence\n1.wav\t{text}\n2.wav\tno\n", encoding="utf8")
+    segments = segments_of_folder(str(tmp_path), str(tmp_path / "a.tsv"))
+    assert [(segment.name, segment.orth) for segment in segments] == [("1", text), ("2", "no")]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +250,8 @@ def test_texts_as_they_come_with_corpora(tmp_path, name, text):
         ("a.jsonl", "1 hello\n", "a.jsonl, line 1: it is no JSON: "),
         ("a.csv", "file,text\n2.wav,hello\n", "a.csv, line 2: the recording '2.wav' has no audio file."),
         ("a.csv", "", "a.csv: there is no line"),
+        ("a.csv", 'a,"hello\n1,"b"\n', "a.csv, line 1: a quotation mark has no other one in its line, or"),
+        ("a.csv", '1,"hello', "a.csv, line 1: a quotation mark has no other one in its line, or"),
     ],
 )
 def test_wrong_tables_of_texts(tmp_path, name, text, message):
@@ -253,7 +266,6 @@ def test_wrong_tables_of_texts(tmp_path, name, text, message):
     ("text", "message"),
     [
         ("1 hello\n2 no\n", "text, line 2: the recording '2' has no audio file.\n  There are 1 in '"),
-        ("1 hello\n\n", "text, line 2: the recording '' has no audio file."),
         ("1 hello\n1.wav again\n", "text, line 2: the recording '1' has a text already: "),
     ],
 )

@@ -18,7 +18,9 @@ from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.seq_order import GetSeqLen, SeqLens
 from returnn.datasets.util.text_corpus import TextCorpus
+from returnn.datasets.util.unknown_labels import UnknownLabels
 from returnn.datasets.util.vocab_file import labels_by_index, read_vocab_file
+from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.cache_manager import cf
 from returnn.util.files.text_file import iter_lines
@@ -87,6 +89,8 @@ class TranslationDataset(CorpusDataset):
         self._vocabs = self._load_vocabs()
         self._unknown_ids = self._find_unknown_ids(unknown_label)
         self.labels = {key: labels_by_index(vocab) for key, vocab in self._vocabs.items()}
+        self._unknown_labels = self._new_unknown_labels()
+        self._check_postfixes()
         self.num_outputs = {key: (len(labels), 1) for key, labels in self.labels.items()}
         self.num_inputs = self.num_outputs[self._keys[self.source_file_prefix][0]][0]
 
@@ -180,6 +184,28 @@ class TranslationDataset(CorpusDataset):
                 )
         return {key: None if label is None else self._vocabs[key][label] for key, label in labels.items()}
 
+    def _new_unknown_labels(self) -> dict[str, UnknownLabels]:
+        return {
+            key: UnknownLabels(
+                vocabulary=f"{self.description}: the vocabulary of {key!r}",
+                unknown_label=self.labels[key][index],
+                num_labels=len(self.labels[key]),
+                has_parts_of_words=False,
+            )
+            for key, index in self._unknown_ids.items()
+            if index is not None
+        }
+
+    def _check_postfixes(self) -> None:
+        for prefix, (key, *factors) in self._keys.items():
+            for word in self._postfix[prefix].split():
+                if not factors and key in self._unknown_labels and word not in self._vocabs[key]:
+                    log.print_warning(
+                        f"{self.description}: option '{prefix}_postfix': there is no label {word!r} in the vocabulary "
+                        f"of {key!r}, so it becomes the unknown one. The first labels are "
+                        f"{', '.join(map(repr, self.labels[key][:3]))}."
+                    )
+
     def _line(self, corpus_seq_idx: int) -> int:
         return self.seq_list[corpus_seq_idx] if self.seq_list is not None else corpus_seq_idx
 
@@ -222,6 +248,7 @@ class TranslationDataset(CorpusDataset):
         try:
             if unknown_id is None:
                 return numpy.array([vocab[word] for word in words], dtype="int32")
+            self._unknown_labels[key].add(words, known=vocab)
             return numpy.array([vocab.get(word, unknown_id) for word in words], dtype="int32")
         except KeyError as exc:
             raise UserError(

@@ -10,10 +10,13 @@ from typing import Any, TypeAlias
 import numpy
 import numpy.typing
 
+from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_optional
+from returnn.util.texts.counted import counted
 
 Audio: TypeAlias = numpy.typing.NDArray[Any]  # float32
+_MAX_KNOWN_BYTES = 0x7FFF0000  # programs that write into a pipe know no length, and say so much or more
 
 
 def decode_audio(content: bytes, *, name: str, max_s: float = math.inf) -> tuple[Audio, int]:
@@ -26,7 +29,9 @@ def decode_audio(content: bytes, *, name: str, max_s: float = math.inf) -> tuple
     """
     if not content:
         raise UserError(f"{name}: the audio file is empty.")
-    audio, sample_rate = _decode_wav(content) or _decode_any(content, name, max_s)
+    audio, sample_rate = _decode_wav(content, name) or _decode_any(content, name, max_s)
+    if not sample_rate:
+        raise UserError(f"{name}: the audio has a sample rate of 0 Hz.")
     if len(audio) > max_s * sample_rate:
         raise UserError(f"{name}: the audio is longer than {max_s:g} seconds, at {sample_rate} Hz.")
     if not len(audio):
@@ -36,14 +41,20 @@ def decode_audio(content: bytes, *, name: str, max_s: float = math.inf) -> tuple
     return (audio[:, 0] if audio.ndim == 2 and audio.shape[1] == 1 else audio), sample_rate
 
 
-def _decode_wav(content: bytes) -> tuple[Audio, int] | None:
+def _decode_wav(content: bytes, name: str) -> tuple[Audio, int] | None:
     """:return: None if it is no wav, or is one with a coding other than integers"""
     if not content.startswith(b"RIFF"):
         return None
     try:
         with wave.open(io.BytesIO(content)) as file:
             samples = _integers(file.readframes(file.getnframes()), file.getsampwidth())
-            return samples.reshape(-1, file.getnchannels()), file.getframerate()
+            audio = samples.reshape(-1, file.getnchannels())
+            if len(audio) + 1 < file.getnframes() < _MAX_KNOWN_BYTES // (file.getsampwidth() * file.getnchannels()):
+                log.print_warning(
+                    f"{name}: the audio file says that it has {counted(file.getnframes(), 'sample', ',')}, and has "
+                    f"{len(audio):,}. Was it written to its end?"
+                )
+            return audio, file.getframerate()
     except (wave.Error, EOFError, ValueError):
         return None
 

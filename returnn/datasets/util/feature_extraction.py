@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -23,6 +24,10 @@ Norm: TypeAlias = "Floats | str | float | None"
 
 _WHERE = "audio features"
 _DEFAULT_NUM_FILTERS = 40
+_POSITIVE = {
+    **dict.fromkeys(("window_len", "step_len"), float),
+    **dict.fromkeys(("num_feature_filters", "sample_rate", "num_channels", "join_frames"), int),
+}
 _FEATURES_OF_DIM_1 = ("raw", "f0")
 _RANDOM_PERMUTE_DEFAULTS = {
     "rnd_scale_lower": 0.8,  # of the amplitude
@@ -111,10 +116,21 @@ class ExtractAudioFeatures:
         self.pre_process = pre_process
         self.post_process = post_process
         self.sample_rate = sample_rate
+        self._check_sizes()
         self._sample_rates: set[int] = set()  # of all audio so far
         self.peak_normalization = peak_normalization
         self.preemphasis = preemphasis
         self.num_dim = self._dim_of_frame() * (join_frames or 1)
+
+    def _check_sizes(self) -> None:
+        for name, kind in _POSITIVE.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, numbers.Real) or value <= 0 or kind(value) != value:
+                text = "integer" if kind is int else "number"
+                raise ConfigError(f"{_WHERE}: option {name!r}: expected a positive {text}, got {value!r}.")
+            setattr(self, name, kind(value))
 
     def get_feature_dimension(self) -> int:
         """:return: features per frame, with derivatives and joined frames"""

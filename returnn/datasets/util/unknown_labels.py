@@ -82,7 +82,7 @@ class UnknownLabels:
                 return
 
     def _warn(self) -> None:
-        examples = ", ".join(repr(label) for label in list(self._examples)[:_NUM_EXAMPLES])
+        examples = ", ".join(f"{label!r:.50}" for label in list(self._examples)[:_NUM_EXAMPLES])
         log.print_warning(
             f"{self._vocabulary} has not {self._num_unknown} of the first {self._num_seen} labels of the texts "
             f"({self._num_unknown / self._num_seen:.1%}): {examples}. Each of them becomes {self._unknown_label!r}. "

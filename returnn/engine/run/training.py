@@ -280,8 +280,8 @@ class Training:
         if self.model_files.are_written and self.save_interval and max(trained, default=0) > self.save_interval:
             raise ConfigError(
                 f"option 'model': {self.model_files.names.model!r} has no checkpoint, but {self.control.filename!r} has"
-                f" the scores of {counted(len(trained), 'epoch')}.\n  Is the folder mounted? 'start_epoch = 1' "
-                "starts anew."
+                f" the scores of {counted(len(trained), 'epoch')}.\n  Is the folder mounted? Another model needs "
+                "another 'learning_rate_file'. 'start_epoch = 1' starts anew."
             )
 
     def _check_data_is_that_from_before(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.engine.report.data_sample import DataSample
 from returnn.tf.network.extern_data import ExternData
 
@@ -52,16 +53,22 @@ def _of_waiting(
     if not seen or any(label in sample.last_labels[key] for sample in seen.values()):
         return
     vocab = extern_data.data[key].vocab if key in extern_data.data else None
-    named = f" ({vocab.labels[label]!r})" if vocab is not None and vocab.is_id_valid(label) else ""
     data, sample = next(iter(seen.items()))
     hint = "The option 'seq_postfix' of its vocabulary puts one there."
+    found = {last for sample in seen.values() for last in sample.last_labels[key]}
+    if len(found) == 1:
+        hint = f"All of them end with label {_named(next(iter(found)), vocab)}. If that is no end: t{hint[1:]}"
     if vocab is not None and vocab.eos_label_id not in (None, label):
         end_id = vocab.eos_label_id
         hint = f"The vocabulary says that label {end_id} ({vocab.id_to_label(end_id)!r}) is the end."
     yield (
-        f"layer {name!r} ends a search at label {label}{named}, but no sequence of {key!r} ends with it "
+        f"layer {name!r} ends a search at label {_named(label, vocab)}, but no sequence of {key!r} ends with it "
         f"(data {data!r}: {sample}). {hint}"
     )
+
+
+def _named(label: int, vocab: Vocabulary | None) -> str:
+    return f"{label} ({vocab.labels[label]!r})" if vocab is not None and vocab.is_id_valid(label) else str(label)
 
 
 def _layers(net_dict: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -66,6 +66,19 @@ def test_search_without_reference(folder):
     assert texts(dataset, "classes") == [""] * 4
 
 
+def test_texts_and_ends_that_do_not_fit_to_the_vocabulary_are_warnings(folder, capsys):
+    write(folder / "target.train", "XYZ\n" * 200)
+    write(folder / "source.train", "das\n" * 200)
+    dataset = make(folder, unknown_label="<unk>", target_postfix=" <end>")
+    texts(dataset, "data")
+    out = "".join(capsys.readouterr())
+    assert "option 'target_postfix': there is no label '<end>' in the vocabulary of 'classes', so it becomes" in out
+    assert (
+        "the vocabulary of 'classes' has not 100 of the first 100 labels of the texts (100.0%): 'XYZ', '<end>'." in out
+    )
+    assert "the vocabulary of 'data'" not in out
+
+
 def test_unknown_label_for_each_key(folder):
     write(folder / "source.train", SOURCE.replace("haus", "xyz"))
     assert texts(make(folder, unknown_label={"data": "<unk>"}), "data")[0] == "das <unk>"

@@ -31,6 +31,11 @@ def wav_bytes(audio, *, width=2, rate=RATE):
     return file.getvalue()
 
 
+def wav_of_rate_0():
+    content = wav_bytes(numpy.zeros(10))
+    return content[:24] + bytes(4) + content[28:]
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("num_channels", [None, 2])
 @pytest.mark.parametrize("more", [{}, {"with_delta": 2}, {"join_frames": 3}], ids=str)
@@ -177,6 +182,7 @@ def test_wrong_norm_file_is_named(tmp_path):
     [
         (b"", "sequence 'seq1': the audio file is empty"),
         (b"no audio", "sequence 'seq1': cannot decode the audio: "),
+        (wav_of_rate_0(), "sequence 'seq1': the audio has a sample rate of 0 Hz"),
         (wav_bytes(numpy.zeros(0)), "sequence 'seq1': the audio has no samples"),
         (
             wav_bytes(numpy.zeros((10, 2))),
@@ -188,6 +194,39 @@ def test_wrong_audio_is_named(content, message):
     with pytest.raises(UserError, match=message) as error:
         ExtractAudioFeatures().get_audio_features_from_raw_bytes(content, seq_name="seq1")
     assert len(str(error.value).splitlines()) <= 5
+
+
+def test_wav_that_was_not_written_to_its_end_is_said(capsys):
+    content = wav_bytes(sawtooth())
+    extractor = ExtractAudioFeatures()
+    extractor.get_audio_features_from_raw_bytes(content, seq_name="seq1")
+    of_a_pipe = content[:40] + b"\xff\xff\xff\xff" + content[44:]  # its writer did not know the length
+    extractor.get_audio_features_from_raw_bytes(of_a_pipe, seq_name="seq2")
+    assert "WARNING" not in "".join(capsys.readouterr())
+    extractor.get_audio_features_from_raw_bytes(content[: 44 + 2 * 1000], seq_name="seq3")
+    num = len(sawtooth())
+    text = (
+        f"sequence 'seq3': the audio file says that it has {num:,} samples, and has 1,000. Was it written to its end?"
+    )
+    assert text in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"sample_rate": "16k"}, "option 'sample_rate': expected a positive integer, got '16k'."),
+        ({"sample_rate": 0}, "option 'sample_rate': expected a positive integer, got 0."),
+        ({"sample_rate": 8000.5}, "option 'sample_rate': expected a positive integer, got 8000.5."),
+        ({"step_len": -0.01}, "option 'step_len': expected a positive number, got -0.01."),
+        ({"window_len": "25ms"}, "option 'window_len': expected a positive number, got '25ms'."),
+        ({"num_feature_filters": "40"}, "option 'num_feature_filters': expected a positive integer, got '40'."),
+        ({"join_frames": -1}, "option 'join_frames': expected a positive integer, got -1."),
+    ],
+)
+def test_wrong_sizes_are_named(options, text):
+    with pytest.raises(ConfigError) as error:
+        ExtractAudioFeatures(**options)
+    assert str(error.value) == f"audio features: {text}"
 
 
 def test_another_sample_rate_is_said_once_where_it_matters(capsys):

@@ -84,7 +84,7 @@ def test_models_that_are_gone_are_missed(folder):
         tasks.train(config(folder, **options))
     assert str(info.value) == (
         f"option 'model': '{folder}/net' has no checkpoint, but '{folder}/rates' has the scores of 3 epochs.\n"
-        "  Is the folder mounted? 'start_epoch = 1' starts anew."
+        "  Is the folder mounted? Another model needs another 'learning_rate_file'. 'start_epoch = 1' starts anew."
     )
     tasks.train(config(folder, start_epoch="1", **options))
 

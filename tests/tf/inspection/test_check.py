@@ -233,7 +233,8 @@ def test_search_that_never_ends_is_a_warning():
     assert not decoder_warnings(end, last_label=0)
     assert decoder_warnings(end, last_label=1) == [
         "layer 'output/end' ends a search at label 0 ('</s>'), but no sequence of 'classes' ends with it "
-        "(data 'train': all 2 sequences). The option 'seq_postfix' of its vocabulary puts one there."
+        "(data 'train': all 2 sequences). All of them end with label 1 ('a'). If that is no end: the option 'seq_postfix' "
+        "of its vocabulary puts one there."
     ]
     (warning,) = decoder_warnings({"end": {"class": "compare", "from": "output", "value": 1}}, last_label=0)
     assert warning.endswith("The vocabulary says that label 0 ('</s>') is the end.")
