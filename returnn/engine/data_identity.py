@@ -22,7 +22,7 @@ from typing import Any
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.hdf.hdf_file import stored_digest
-from returnn.engine.known_labels import LabelsIdentity
+from returnn.engine.run.known_labels import LabelsIdentity
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic

@@ -16,12 +16,12 @@ from returnn.engine.frontend.losses import LossPerSeq
 from returnn.engine.frontend.model_pass import ModelPass, StepFunction
 from returnn.engine.frontend.outputs import each_seq
 from returnn.engine.frontend.runner import ModelRunner, Step
-from returnn.engine.known_labels import labels_of_config
 from returnn.engine.model_names import model_of_task, no_model_error
 from returnn.engine.report.pace import Paces
 from returnn.engine.report.summaries import Summaries, wanted_summaries_folder
 from returnn.engine.run.auto_batch_size import Tried
 from returnn.engine.run.batches import generate_batches, tried_batch
+from returnn.engine.run.known_labels import labels_of_config
 from returnn.engine.run.model_files import ModelFiles, ModelToLoad
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.seq_scores import SeqScores

@@ -14,7 +14,6 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data_identity import KnownData
 from returnn.engine.epochs import Epochs
-from returnn.engine.known_labels import labels_of_config
 from returnn.engine.learning_rate_control import (
     LearningRateControl,
     pretrain_learning_rate,
@@ -28,6 +27,7 @@ from returnn.engine.run.auto_batch_size import AUTO, Tried, agreed_batch_size
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.engine.run.evaluation import EvaluatedModel, Evaluation
 from returnn.engine.run.interrupts import InterruptedRun, InterruptedStep, Interrupts
+from returnn.engine.run.known_labels import labels_of_config
 from returnn.engine.run.model_files import ModelFiles
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.run.scores import Scores

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from returnn.config import Config
 from returnn.engine.data_identity import KnownData
-from returnn.engine.known_labels import labels_of_config
 from returnn.engine.model_names import model_of_task, no_model_error
 from returnn.engine.net_dicts import NetDicts
 from returnn.engine.net_diff import is_same_net
+from returnn.engine.run.known_labels import labels_of_config
 from returnn.engine.run.model_files import ModelFiles, ModelToLoad
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.log import log
