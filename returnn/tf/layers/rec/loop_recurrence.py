@@ -79,7 +79,7 @@ class LoopRecurrence:
         has_values = get_selected_backend() != "template"
         offset = StepOffset(self.layer) if self.options.counts_on and has_values else None
         inputs = self._inputs(source, offset)
-        self.compiled = self._compile(inputs)
+        self.compiled = self._compile_for_graph(inputs) if has_values else compile_loop(inputs)
         if not has_values:
             self.compiled.declare_lengths()
             output = self._with_out_dim(self.compiled.output_template())
@@ -101,7 +101,7 @@ class LoopRecurrence:
         self._give_losses_to_loop_around(output)
         return output
 
-    def _compile(self, inputs: LoopInputs) -> CompiledLoop:
+    def _compile_for_graph(self, inputs: LoopInputs) -> CompiledLoop:
         network = self.layer.network
         if network.search_flag and not inputs.back_prop:
             unit = with_sums_computed_again(inputs.unit)

@@ -75,8 +75,7 @@ def test_decoders_in_training(name):
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_decoders_in_search(name, monkeypatch):
-    monkeypatch.setenv("RETURNN_NATIVE", "0")  # with kernels, sums are computed again, see `sums_before`
+def test_decoders_in_search(name):
     assert places(plan_of(name, search=True)) == SEARCH[name]
 
 
