@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 import returnn
@@ -167,6 +168,21 @@ def test_readme_has_what_can_be_run(kind, tmp_path, monkeypatch, without_module,
         picture = ["++attention_plot", "{'layer': 'output/weights', 'data': 'dev', 'num_seqs': 1, 'search': True}"]
         assert rnn.main(["rnn.py", *tasks["++task", "plot_attention"], *random, *picture]) == 0, capfd.readouterr()
         assert os.listdir("model/attention")
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "ctc", "conformer"])
+def test_output_does_not_depend_on_the_other_sequences(kind, tmp_path, monkeypatch, without_module):
+    """Of an odd number of frames, so that windows with strides, and those beyond the end of a sequence, are seen."""
+    new_project(str(tmp_path / "mine"), kind=kind)
+    monkeypatch.chdir(tmp_path / "mine")
+    monkeypatch.syspath_prepend(str(tmp_path / "mine"))
+    model = returnn.load("train.config", allow_random_model_init=True)
+    arrays = [numpy.random.default_rng(n).standard_normal((n, 12)).astype("float32") for n in (50, 31, 20, 1)]
+    together = model.forward(arrays)
+    for array, output in zip(arrays, together, strict=True):
+        (alone,) = model.forward([array])
+        numpy.testing.assert_allclose(output, alone, atol=1e-5)
+    model.close()
 
 
 def test_transducer_decodes_as_it_is_trained(tmp_path, monkeypatch, without_module, capfd):
