@@ -120,7 +120,6 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
             f"option '--data': {data!r} has no {', '.join(map(repr, missing))}.\n"
             f"  Kind {kind!r} needs:\n{_FILES_OF_DATA[kind]}"
         )
-    os.makedirs(folder)
     values = {
         "NAME": name,
         "KIND": kind,
@@ -133,6 +132,9 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
     }
     contents = {"train.config": _filled(kind + ".config", values), **{file: _filled(file, values) for file in _FILES}}
     paths = {os.path.join(folder, file): content for file, content in contents.items()}
+    os.makedirs(
+        folder
+    )  # last, so that what is wrong with the data leaves no empty folder, with which it "exists already"
     for path, content in paths.items():
         write_atomic(path, content)
     return list(paths)

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -148,6 +149,18 @@ def test_sample_rate_is_that_of_the_recordings(tmp_path, monkeypatch):
     assert '"sample_rate": 11025' in (tmp_path / "mine" / "project_data.py").read_text()
     new_project("generated", kind="attention")
     assert '"sample_rate": 16000' in (tmp_path / "generated" / "project_data.py").read_text()
+
+
+def test_data_that_cannot_be_read_leaves_no_folder(tmp_path, monkeypatch, capsys):
+    """So that the same command goes on when the data is mended."""
+    monkeypatch.chdir(tmp_path)
+    with zipfile.ZipFile("train.zip", "w") as archive:
+        archive.writestr("train/1.wav", b"no audio")
+    for name in ("dev.zip", "words.vocab"):
+        Path(name).touch()
+    assert rnn.main(["returnn", "new", "mine", "--kind", "conformer", "--data", "."]) == 1
+    assert "1.wav" in capsys.readouterr().err
+    assert not os.path.exists("mine")
 
 
 @pytest.mark.parametrize("kind", ["attention", "translation", "conformer", "transducer"])
