@@ -22,8 +22,8 @@ def dump(tool, *args):
 
 def test_print(tool):
     out = dump(tool, DATA, "--endseq", 1, "--stdout_limit", 5)
-    assert out.startswith("seq 0 'seq-0'\n  classes int32[84]: [0 0 1 ... 1 0 1] 'LLR")
-    assert "\n  data float32[84, 9]: [[" in out
+    assert out.startswith("seq 0 'seq-0'\n  data float32[84, 9]: [[")
+    assert "\n  classes int32[84]: [0 0 1 ... 1 0 1] 'LLR" in out
     assert "1 sequence" in out
 
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from returnn.frontend._ops.control_flow.structure import leaves_by_path, map_leaves
 from returnn.frontend.module import Module
-from returnn.tensor import ControlFlowContext, Tensor
+from returnn.tensor import ControlFlowContext, Dim, Tensor
 from returnn.tf.frontend_layers.layer import Layer
 from returnn.tf.frontend_layers.make_layer import make_layer, make_sub_layer
 from returnn.tf.frontend_layers.recording import as_recorded
@@ -118,8 +118,8 @@ class Cond(Generic[T]):
         if Layer.stack[-1] is not place:
             raise UserError(f"Cond: `cond.{branch}` can only be set inside of the `with` block.")
         self._values[branch] = value
-        leaves = leaves_by_path(value)
-        for i, leaf in enumerate(leaves.values()):
+        leaves = (leaf for leaf in leaves_by_path(value).values() if not isinstance(leaf, Dim))
+        for i, leaf in enumerate(leaves):
             kept = as_recorded(leaf)
             if i == 0:
                 place.make_default_output(kept)
@@ -163,8 +163,11 @@ class CondModule(Module):
         leaves, others = leaves_by_path(cond.true), leaves_by_path(cond.false)
         if list(leaves) != list(others):
             raise UserError(f"Cond: the branches have different structures: {list(leaves)} and {list(others)}.")
-        results: dict[str, Tensor[Any]] = {}
-        for i, path in enumerate(leaves):
+        results: dict[str, Any] = {path: leaf for path, leaf in leaves.items() if isinstance(leaf, Dim)}
+        for path, dim in results.items():
+            if dim != others[path]:
+                raise _other_dims(path, dim, others[path])
+        for i, path in enumerate(path for path in leaves if path not in results):
             yes, no = as_recorded(leaves[path]), as_recorded(others[path])
             _check_alike(path, yes, no)
             template = yes.copy_template()
@@ -178,7 +181,11 @@ class CondModule(Module):
 
 def _check_alike(path: str, yes: Tensor[Any], no: Tensor[Any]) -> None:
     if yes.dims_set != no.dims_set or yes.dtype != no.dtype or yes.sparse_dim != no.sparse_dim:
-        raise DimError(
-            f"cond: the backend 'returnn_layers_tf' needs the same dims in both branches.\n"
-            f"  {path.lstrip('.') or 'The value'} is {yes} if true, {no} otherwise."
-        )
+        raise _other_dims(path, yes, no)
+
+
+def _other_dims(path: str, yes: Any, no: Any) -> DimError:
+    return DimError(
+        f"cond: the backend 'returnn_layers_tf' needs the same dims in both branches.\n"
+        f"  {path.lstrip('.') or 'The value'} is {yes} if true, {no} otherwise."
+    )

@@ -102,6 +102,16 @@ def test_condition_takes_one_branch() -> None:
     numpy.testing.assert_allclose(compute(function), X * 2 + numpy.exp(X), rtol=1e-5)
 
 
+def test_a_dim_is_the_same_in_both_branches() -> None:
+    def function(x: Tensor, time: Dim) -> Tensor:
+        is_long = rf.reduce_max(time.get_size_tensor(), axis=batch_dim) > 2
+        chosen = rf.cond(is_long, lambda: rf.State(dim=time, x=x * 2.0), lambda: rf.State(dim=time, x=x + 1.0))
+        assert chosen.dim is time
+        return rf.reduce_sum(chosen.x, axis=chosen.dim, use_mask=False)
+
+    numpy.testing.assert_allclose(compute(function), X.sum(axis=1) * 2, rtol=1e-5)
+
+
 def test_masked_computation_keeps_the_last_frame_that_is_not_masked() -> None:
     def function(x: Tensor, time: Dim) -> Tensor:
         loop = Loop()
