@@ -135,6 +135,34 @@ def test_operations_that_tensorflow_lite_has_not_are_named():
     assert "'saved_model'" in lines[2]
 
 
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"class": "conv", "filter_size": (3, 3), "n_out": 4},  # each feature is a group of its own
+        {"class": "conv", "filter_size": (3, 3), "n_out": 4, "dilation_rate": 2},
+        {"class": "pool", "mode": "max", "pool_size": (3, 3)},
+    ],
+)
+@pytest.mark.parametrize("padding", ["same", "same_static"])
+def test_lite_model_has_windows_with_strides(layer, padding, tool, tmp_path):
+    """Frames around a sequence, the number of which depends on its length, hide no sizes from the converter."""
+    network = {
+        "image": {"class": "split_dims", "axis": "F", "dims": (2, 1), "from": "data"},
+        "windows": {**layer, "padding": padding, "strides": 2, "use_time_mask": True, "from": "image"},
+        "merged": {"class": "merge_dims", "axes": "static", "from": "windows"},
+        "output": {"class": "linear", "activation": None, "n_out": 2, "from": "merged", "loss": "as_is"},
+    }
+    path = tmp_path / "model.tflite"
+    model = _model(tmp_path, {**OPTIONS, "network": network})
+    assert tool("export_model", model, path, "--verbosity", 1)[0] == 0
+    assert tool("export_model", model, tmp_path / "model.pb", "--verbosity", 1)[0] == 0
+    for length in (1, 4, 5):
+        inputs = {"data": DATA[:1, :length], "data:size1": numpy.array([length], "int32")}
+        wanted = _run("run_frozen_graph.py", tmp_path / "model.pb", inputs, tmp_path)["output"]
+        numpy.testing.assert_allclose(_run("run_tflite.py", path, inputs, tmp_path)["output"], wanted, atol=1e-5)
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler")
 def test_example_in_cpp_gives_the_same(tool, model, tmp_path):
     assert tool("export_model", model, tmp_path / "model", "--verbosity", 1)[0] == 0

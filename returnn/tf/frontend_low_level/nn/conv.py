@@ -50,7 +50,7 @@ class ConvTFOps:
             missing = [
                 [0, tf.maximum(w.cut_left + size - n, 0)] for w, size, n in zip(laid, sizes, full_sizes, strict=True)
             ]
-            full = tf.pad(full, [[0, 0], *missing, [0, 0]])
+            full = _with_frames(full, missing)
         cut = [slice(w.cut_left, w.cut_left + size) for w, size in zip(laid, sizes, strict=True)]
         return full[(slice(None), *cut)]
 
@@ -128,7 +128,26 @@ def _padded(x: tf.Tensor, moved: Sequence[Window], value: float, *, explicit: bo
     pads = [_sides(w, size) for w, size in zip(moved, _spatial_sizes(x), strict=True)]
     if all(isinstance(side, int) and side == 0 for sides in pads for side in sides):
         return x, "VALID"
-    return tf.pad(x, [[0, 0], *pads, [0, 0]], constant_values=tf.constant(value, x.dtype)), "VALID"
+    return _with_frames(x, pads, value), "VALID"
+
+
+def _with_frames(x: tf.Tensor, pads: Sequence[Sequence[Any]], value: float = 0.0) -> tf.Tensor:
+    """
+    :param pads: numbers of frames before and behind each spatial axis, some of them known only when it runs. These are
+        not added by `tf.pad`, behind which converters forget the sizes of all axes
+    :param value: of the new frames
+    """
+    known = [[side if isinstance(side, int) else 0 for side in sides] for sides in pads]
+    if any(side for sides in known for side in sides):
+        x = tf.pad(x, [[0, 0], *known, [0, 0]], constant_values=tf.constant(value, x.dtype))
+    for axis, sides in enumerate(pads, start=1):
+        shape = RawTFOps.get_shape_tuple_raw(x)
+        before, behind = (
+            [] if isinstance(n, int) else [tf.fill([*shape[:axis], n, *shape[axis + 1 :]], tf.constant(value, x.dtype))]
+            for n in sides
+        )
+        x = tf.concat([*before, x, *behind], axis=axis) if before or behind else x
+    return x
 
 
 def _sides(window: Window, size: Any) -> list[Any]:
@@ -174,11 +193,7 @@ def _with_some_frame(x: tf.Tensor) -> tuple[tf.Tensor, list[Any]]:
     """:return: x, with a frame of zeros in each empty axis, as TensorFlow has no gradients otherwise; the sizes"""
     sizes = _spatial_sizes(x)
     missing = [_at_least_0(1 - n) for n in sizes]
-    for axis, n in enumerate(missing, start=1):
-        if not isinstance(n, int) or n:  # not by `tf.pad`, behind which converters forget the sizes of all axes
-            shape = tf.unstack(tf.shape(x), x.shape.rank)
-            x = tf.concat([x, tf.zeros([*shape[:axis], n, *shape[axis + 1 :]], x.dtype)], axis=axis)
-    return x, [n + more for n, more in zip(sizes, missing, strict=True)]
+    return _with_frames(x, [[0, n] for n in missing]), [n + more for n, more in zip(sizes, missing, strict=True)]
 
 
 def _spatial_sizes(x: tf.Tensor) -> list[Any]:
