@@ -132,9 +132,13 @@ class _FilterLayer(SpatialLayer):
 
     def _check_filter_size(self) -> None:
         sizes = self.filter_size
-        if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
+        if not 1 <= len(sizes) <= 3:
             raise ConfigError(
                 f"{self.where()}: option 'filter_size': one to three sizes are possible, not {self.filter_dims}."
+            )
+        if not all(isinstance(size, int) and size > 0 for size in sizes):
+            raise ConfigError(
+                f"{self.where()}: option 'filter_size': each size has to be at least 1, but it is {self.filter_dims}."
             )
 
     def window_dims(self) -> list[Dim]:

@@ -210,9 +210,10 @@ class SelfAttentionLayer(_ConcatInputLayer):
         """:return: {axis, past, key}: what is added to the keys"""
         own = [dim for dim in shift.dims if not dim.is_batch_dim() and not dim.is_beam_dim()]
         if len(own) < 3 or own[-1].dimension != key.dimension:
+            found = "there are fewer dims" if len(own) < 3 else f"the last dim has size {own[-1].dimension}"
             raise ConfigError(
-                f"{self.where()}: option 'key_shift': expected [queries, keys, {key.dimension}], "
-                f"not {shift}.\n  {key.dimension} is total_key_dim divided by the number of heads."
+                f"{self.where()}: option 'key_shift': expected [queries, keys, {key.dimension}], but {found}.\n"
+                f"  {key.dimension} is total_key_dim divided by the number of heads. Got {shift}."
             )
         *queries, keys, feature = own
         for dim in queries:

@@ -66,6 +66,15 @@ def test_pooling_over_features():
 
 
 @pytest.mark.parametrize(
+    ("sizes", "words"), [([0], "at least 1, but it is [0]"), (-3, "at least 1, but it is [-3]"), ([], "one to three")]
+)
+def test_sizes_that_a_filter_cannot_have(sizes, words):
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), pytest.raises(ConfigError) as info:
+        construct({"output": {**CONV, "filter_size": sizes}})
+    assert words in str(info.value)
+
+
+@pytest.mark.parametrize(
     ("axes", "words"), [("B", "along batch"), ("F", "along feature:"), (["T", "T"], "twice"), (["T", "F"], "feature:")]
 )
 def test_dims_that_a_window_cannot_move_along(axes, words):

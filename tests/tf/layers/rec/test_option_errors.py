@@ -47,7 +47,12 @@ ERRORS = [
     (ATTENTION, {"num_heads": 0}, "option 'num_heads': expected at least 1, got 0", ""),
     (ATTENTION, {"total_key_dim": 0}, "option 'total_key_dim': expected at least 1, got 0", ""),
     (ATTENTION, {"attention_dropout": 1.0}, "option 'attention_dropout': expected 0 to below 1, got 1.0", ""),
-    (ATTENTION, {"key_shift": "data"}, "option 'key_shift': expected [queries, keys, 2]", "divided by the number"),
+    (
+        ATTENTION,
+        {"key_shift": "data"},
+        "option 'key_shift': expected [queries, keys, 2], but there are fewer dims",
+        "divided by the number",
+    ),
     (MASKED, {"unit": "linear"}, "option 'unit': expected a dict with 'class', got 'linear'", ""),
     (MASKED, {"mask": "data"}, "should be bool", "such as `x > 0`"),
     (MASKED, {"unit": {"class": "linear", "from": "data", "nout": 3}}, "there is no option 'nout'", "'n_out'"),
