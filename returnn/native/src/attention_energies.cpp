@@ -69,16 +69,6 @@ struct Energies {
   }
 };
 
-// By halves, so that no sum waits for all of the others.
-template <class T>
-RETURNN_INLINE T sum_of(Vector<T> x) {
-  T values[Simd<T>::WIDTH];
-  store(values, x);
-  for (int half = Simd<T>::WIDTH / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) values[i] += values[i + half];
-  return values[0];
-}
-
 template <class T>
 void add_to(T *to, Vector<T> x, int64_t num) {
   store(to, load(to, num) + x, num);
@@ -96,7 +86,7 @@ const char *energies_forward(const returnn_call *call) {
         Vector<T> sum = {};
         for (int64_t i = 0; i < e.size; i += Simd<T>::WIDTH)
           sum = multiply_add(e.tanh_of(n, at_a, at_b, i, e.size - i), load(e.v + i, e.size - i), sum);
-        out[n] = sum_of<T>(sum);
+        out[n] = sum_of_entries<T>(sum);
       });
     });
   });
@@ -163,7 +153,7 @@ const char *energies_backward(const returnn_call *call) {
               add_to(d_v + i, all(d[n]) * y, left);
             }
           }
-          sums[block * e.num + n] = sum_of<T>(sum);
+          sums[block * e.num + n] = sum_of_entries<T>(sum);
         }
       });
     });

@@ -12,13 +12,6 @@ RETURNN_INLINE void for_vectors(int64_t size, const Use &use) {
   for (int64_t i = 0; i < size; i += Simd<T>::WIDTH) use(i, size - i);
 }
 
-template <class T>
-RETURNN_INLINE T sum_of_entries(Vector<T> x) {
-  T sum = 0;
-  for (int i = 0; i < Simd<T>::WIDTH; ++i) sum += x[i];
-  return sum;
-}
-
 // 1 for entries that there are, 0 for the others.
 template <class T>
 RETURNN_INLINE Vector<T> existing(int64_t num) {

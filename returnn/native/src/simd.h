@@ -190,6 +190,16 @@ struct VectorMath {
   RETURNN_INLINE Value multiply_add(Value a, Value b, Value c) { return returnn::RETURNN_LEVEL::multiply_add(a, b, c); }
 };
 
+// By halves, so that no sum waits for all of the others.
+template <class T>
+RETURNN_INLINE T sum_of_entries(Vector<T> x) {
+  T values[Simd<T>::WIDTH];
+  store(values, x);
+  for (int half = Simd<T>::WIDTH / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) values[i] += values[i + half];
+  return values[0];
+}
+
 // rows[i][k] = rows[k][i], for as many vectors as one has entries.
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)

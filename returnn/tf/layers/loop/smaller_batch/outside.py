@@ -55,6 +55,7 @@ class KnownTensors:
         if id(x) in self.axes:
             return self.axes[id(x)]
         op = x.op
+        # To a shape that begins with the size of the batch, as layers give it.
         if op.type == "Reshape" and op.inputs[1].op.type == "Pack" and op.inputs[1].op.inputs[0] is self.size_of_batch:
             return 0 if self.axis_of(op.inputs[0]) == 0 else None
         same = [y for y in op.inputs if y.shape.rank == x.shape.rank] if op.type in _ELEMENTWISE else []
