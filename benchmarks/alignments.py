@@ -24,6 +24,7 @@ import tensorflow as tf
 from benchmarks.cpus import use_cpus
 from returnn.tf import native_op
 from returnn.tf.frontend_low_level.kernels import alignments
+from returnn.tf.util.losses.ctc_search import best_prefix
 from returnn.tf.util.losses.fsa import best_paths, ctc_fsa, posteriors
 from returnn.tf.util.losses.transducer_loss import rna_loss, rnnt_loss
 from returnn.util.python.optional_import import import_optional
@@ -111,6 +112,20 @@ def ctc_steps(batch: int, frames: int, classes: int, labels: int, threads: int) 
     }
 
 
+def beam_search_steps(batch: int, frames: int, classes: int, threads: int) -> dict[str, Step]:
+    """:return: the search with the beam of 100, by which the loss "ctc" computes its error; "tf": TensorFlow's own"""
+    logits = ctc_inputs(batch, frames, classes, labels=1)["logits"]
+    inputs = {"num_frames": numpy.full([batch], frames, "int32")}
+
+    def step(num_frames: tf.Tensor) -> Any:
+        return best_prefix(tf.constant(logits), num_frames, beam_size=100, blank=classes - 1, num_classes=classes)
+
+    return {
+        "native" if native else "tf": graph_step(step, inputs, threads=threads, native=native)
+        for native in (True, False)
+    }
+
+
 def of_both(make: Callable[..., Any], inputs: Mapping[str, Any], threads: int) -> dict[str, Step]:
     """:return: steps with and without kernels"""
     return {
@@ -152,6 +167,10 @@ def all_cases() -> dict[str, Callable[[int], dict[str, Step]]]:
     sizes = {"batch 16, 200 frames, 80 classes, 30 labels": (16, 200, 80, 30)}
     sizes |= {"batch 8, 500 frames, 5000 classes, 60 labels": (8, 500, 5000, 60)}
     cases = {f"ctc, {name}": lambda threads, s=size: ctc_steps(*s, threads) for name, size in sizes.items()}
+    for classes in (80, 1000):
+        cases[f"ctc, beam of 100, batch 4, 100 frames, {classes} classes"] = lambda threads, classes=classes: (
+            beam_search_steps(4, 100, classes, threads)
+        )
     cases["Baum-Welch, batch 16, 200 frames"] = lambda threads: automaton_steps(posteriors, threads)
     cases["Viterbi, batch 16, 200 frames"] = lambda threads: automaton_steps(best_paths, threads)
     for name, loss in (("RNN-T", rnnt_loss), ("RNA", rna_loss)):

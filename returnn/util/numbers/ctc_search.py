@@ -11,7 +11,7 @@ a word, is complete.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -98,7 +98,7 @@ class CtcSearch:
 
     def _step(self, beam: Mapping[_Prefix, _Paths], frame: LogProbs, blank: int) -> dict[_Prefix, _Paths]:
         new: dict[_Prefix, _Paths] = {}
-        candidates = self._candidates(frame, blank)
+        candidates = self._candidates(frame, blank, {prefix.last for prefix in beam})
         for prefix, paths in beam.items():
             stay = new.setdefault(prefix, _Paths())
             stay.blank = _log_add(stay.blank, paths.total + frame[blank])
@@ -111,15 +111,20 @@ class CtcSearch:
                     extended.label = _log_add(extended.label, before + frame[longer.last])
         return new
 
-    def _candidates(self, frame: LogProbs, blank: int) -> Sequence[int]:
-        """:return: labels that are worth to be tried. Of one prefix, no more can get into the beam"""
+    def _candidates(self, frame: LogProbs, blank: int, last: set[int]) -> Collection[int]:
+        """
+        :param frame: (classes,)
+        :param blank: class
+        :param last: labels of the prefixes in the beam, which may be reached from others that are there
+        :return: labels that are worth to be tried. Of one prefix, no more can get into the beam
+        """
         if self.lexicon is not None:
             return ()
         num = min(self.beam_size + 2, len(frame))  # one is maybe blank, one is maybe a repetition
         best = numpy.argpartition(-frame, num - 1)[:num]
-        return [int(label) for label in best if label != blank]
+        return {*best.tolist(), *last} - {blank, _NO_LABEL}
 
-    def _continuations(self, prefix: _Prefix, candidates: Sequence[int]) -> Iterator[_Prefix]:
+    def _continuations(self, prefix: _Prefix, candidates: Collection[int]) -> Iterator[_Prefix]:
         if self.lexicon is None:
             for label in candidates:
                 yield _Prefix((*prefix.outputs, label), last=label)

@@ -64,6 +64,24 @@ def ctc_best_path(
     return get_operations().call("ctc_best_path", inputs, **options)["path"]
 
 
+def ctc_beam_search(
+    logits: tf.Tensor, num_frames: tf.Tensor, *, blank: int, beam_size: int
+) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """
+    :param logits: (B, T, C)
+    :param num_frames: (B,)
+    :param blank: class
+    :param beam_size: number of prefixes
+    :return: (B, T), int32: the best labels, 0 behind the ends; (B,), how many
+    """
+    operations = get_operations(beside_gpu=True)
+    if operations is None or logits.dtype not in (tf.float32, tf.float64):
+        return None
+    options = {"blank": blank, "beam_size": beam_size, "time_major": False}
+    found = operations.call("ctc_beam_search", {"logits": logits, "num_frames": _int32(num_frames)}, **options)
+    return found["labels"], found["lengths"]
+
+
 def transducer_loss(
     logits: tf.Tensor,
     labels: tf.Tensor,

@@ -69,12 +69,14 @@ def compile_library() -> str:
     return _compiler().get_lib_filename()
 
 
-def get_operations() -> Operations | None:
+def get_operations(*, beside_gpu: bool = False) -> Operations | None:
     """
+    :param beside_gpu: also if there is a GPU: for what nothing else computes on it either
     :return: the operations, compiled if they are not there; None, after a warning with the reason, if that fails, or if
         there is a GPU, for which there are no kernels
     """
-    return _load() if is_wanted() and not tf.config.list_physical_devices("GPU") else None
+    has_place = beside_gpu or not tf.config.list_physical_devices("GPU")
+    return _load() if is_wanted() and has_place else None
 
 
 def has_operations(dtype: tf.DType | str) -> bool:

@@ -11,10 +11,12 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.config.current import current_config
 from returnn.tensor import Dim, Tensor
+from returnn.tf.frontend_low_level.kernels.native import has_operations
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.ctc_lengths import check_targets_fit
 from returnn.tf.layers.options.blank_class import blank_class
 from returnn.tf.util.labels import bleu_of_labels, collapse_repeated, map_labels
+from returnn.tf.util.losses.ctc_search import best_path, best_prefix
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, check_known
@@ -76,23 +78,26 @@ class SequenceLoss(Loss):
         out.raw_tensor = safe_log(self.output.raw_tensor)
         return out
 
-    def edit_distance_after_decoding(self, logits: Tensor, *, beam_width: int, merge_repeated: bool = True) -> Tensor:
+    def edit_distance_after_decoding(self, logits: Tensor, *, beam_width: int) -> Tensor:
         """
         :param logits: [B, T, F], the last label is blank
         :param beam_width: 1 for the best path
-        :param merge_repeated: whether the best path has repeated labels merged
         :return: [B]: edit distance between what CTC decodes and the target
         """
-        time_dim, target = self.time_dim_of(logits), self.require_target()
-        raw = self._time_major(logits)
-        lengths = time_dim.get_dyn_size_ext_for_device("cpu").raw_tensor
+        time_dim, batch, target = self.time_dim_of(logits), _batch_dim_of(logits), self.require_target()
+        raw = logits.copy_transpose([batch, time_dim, logits.feature_dim]).raw_tensor
+        num_frames = time_dim.get_dyn_size_ext_for_device("cpu").copy_compatible_to_dims_raw([batch])
         if beam_width == 1:
-            decoded, _ = tf.nn.ctc_greedy_decoder(raw, lengths, merge_repeated=merge_repeated)
+            labels, num_labels = best_path(raw, num_frames)
         else:
-            decoded, _ = tf.nn.ctc_beam_search_decoder(raw, lengths, beam_width=beam_width)
-        distance = tf.edit_distance(tf.cast(decoded[0], tf.int32), self._sparse(target), normalize=False)
-        raw = tf.reshape(distance, [-1])
-        return Tensor("edit_distance", dims=[_batch_dim_of(target)], dtype="float32", raw_tensor=raw)
+            num_classes = logits.feature_dim.get_dim_value()
+            labels, num_labels = best_prefix(
+                raw, num_frames, beam_size=beam_width, blank=num_classes - 1, num_classes=num_classes
+            )
+        found_dim = Dim(Tensor("num_labels", dims=[batch], dtype="int32", raw_tensor=num_labels), name="labels")
+        found = Tensor("decoded", dims=[batch, found_dim], dtype="int32", raw_tensor=labels)
+        distance = rf.edit_distance(found, found_dim, rf.cast(target, "int32"), self.time_dim_of(target))
+        return rf.cast(distance, "float32")
 
     def _time_major(self, x: Tensor) -> tf.Tensor:
         """:return: (T, B, F)"""
@@ -245,7 +250,7 @@ class CtcLoss(SequenceLoss):
         if self.use_native or self.use_viterbi:
             return self._own(logits)
         with tf.control_dependencies(self._checks_of_lengths(logits)):
-            return self._of_tensorflow(logits)
+            return self._by_kernel(logits) if self._has_kernel(logits) else self._of_tensorflow(logits)
 
     def fails_at_long_targets(self) -> bool:
         """:return: whether a sequence without an alignment is an error. By options, it is cut, or does not count"""
@@ -312,6 +317,15 @@ class CtcLoss(SequenceLoss):
             max_approx=self.use_viterbi,
             label_loop=options.has_label_loop(),
         )
+
+    def _has_kernel(self, logits: Tensor) -> bool:
+        """:return: whether it gives what the operation of TensorFlow does, which can merge repeated targets"""
+        merges = self.ctc_opts.get("preprocess_collapse_repeated", False)
+        return has_operations(logits.dtype) and self.layer is not None and not merges
+
+    def _by_kernel(self, logits: Tensor) -> Tensor:
+        options = OwnCtcOptions(label_loop=self.has_label_loop())
+        return without_infinity(self._negative_log_prob(logits, options, normalized=False))
 
     def _of_tensorflow(self, logits: Tensor) -> Tensor:
         target = self.require_target()

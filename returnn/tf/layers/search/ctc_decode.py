@@ -16,6 +16,7 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.options.blank_class import blank_class
 from returnn.tf.layers.search.choice_scores import log_scores
 from returnn.tf.util import ken_lm
+from returnn.tf.util.losses.ctc_search import best_prefix
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.near_files import check_file
 from returnn.util.numbers.ctc_search import CtcSearch, LmScore, SpelledWords
@@ -82,7 +83,7 @@ class CtcDecodeLayer(LayerBase):
             ken_lm.check_package()
 
     def _asks_python(self) -> bool:
-        """:return: whether scores of TensorFlow's own search are not enough"""
+        """:return: whether there are more scores than those of the frames"""
         return bool(self.lexicon or self.lm_file or self.insertion_score)
 
     def compute(self, source: Tensor) -> Tensor:
@@ -111,7 +112,9 @@ class CtcDecodeLayer(LayerBase):
             if self._asks_python():
                 out.raw_tensor, lengths.raw_tensor = self._search(frames, num_frames, blank, labels, words)
             else:
-                out.raw_tensor, lengths.raw_tensor = _search_of_tensorflow(frames, num_frames, blank, self.beam_size)
+                out.raw_tensor, lengths.raw_tensor = best_prefix(
+                    frames, num_frames, beam_size=self.beam_size, blank=blank, num_classes=size
+                )
         if out_dim.dyn_size is None:
             out_dim.dyn_size_ext = lengths
         return out
@@ -177,22 +180,3 @@ class CtcDecodeLayer(LayerBase):
             return total
 
         return score
-
-
-def _search_of_tensorflow(
-    frames: tf.Tensor, num_frames: tf.Tensor, blank: int, beam_size: int
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """
-    :param frames: (B, T, classes), log space
-    :param num_frames: (B,)
-    :param blank: its class; for the operation, it has to be the last one
-    :param beam_size: number of prefixes
-    :return: (B, labels); (B,)
-    """
-    num_classes = frames.shape[-1]
-    order = [label for label in range(num_classes) if label != blank]
-    frames = tf.transpose(tf.gather(frames, [*order, blank], axis=-1), [1, 0, 2])
-    (decoded,), _ = tf.nn.ctc_beam_search_decoder(frames, num_frames, beam_width=beam_size, top_paths=1)
-    labels = tf.gather(tf.constant(order, tf.int32), tf.sparse.to_dense(decoded))
-    ones = tf.ones_like(decoded.indices[:, 0], tf.int32)
-    return labels, tf.math.unsorted_segment_sum(ones, decoded.indices[:, 0], tf.shape(num_frames)[0])

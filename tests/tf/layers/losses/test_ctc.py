@@ -1,4 +1,4 @@
-"""Options of the own implementation of CTC."""
+"""CTC: options of the own implementation, kernels against TensorFlow's operations, and the error."""
 
 import numpy
 import pytest
@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.config import Config, global_config_ctx
+from returnn.tf.frontend_low_level.kernels import native
 from returnn.tf.network import TFNetwork
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
@@ -30,6 +31,55 @@ def run(ctc_opts, *, labels=LABELS, behavior_version=30, **loss_opts):
         for key in ("data", "ids"):
             feed[net.extern_data.data[key].get_time_dim_tag().dyn_size] = LENGTHS
         return session.run((loss, tf1.gradients(loss, output)[0]), feed_dict=feed)
+
+
+def without_kernels(monkeypatch):
+    monkeypatch.setattr(native, "is_wanted", lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("ctc_opts", "labels"),
+    [
+        ({}, LABELS),
+        ({"ctc_merge_repeated": False}, LABELS),
+        ({"ignore_longer_outputs_than_inputs": True}, {"class": "copy", "from": "data:ids"}),  # some have no alignment
+        ({"preprocess_collapse_repeated": True}, LABELS),
+    ],
+)
+def test_without_a_word_the_kernel_gives_what_the_operation_of_tensorflow_gives(monkeypatch, ctc_opts, labels):
+    options = {"labels": labels, "use_native": False, "output_in_log_space": True}
+    loss, gradient = run(ctc_opts, **options)
+    without_kernels(monkeypatch)
+    expected_loss, expected_gradient = run(ctc_opts, **options)
+    assert expected_loss > 0
+    numpy.testing.assert_allclose(loss, expected_loss, rtol=1e-5)
+    numpy.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
+
+
+@pytest.mark.parametrize("beam_width", [1, 2, 100])
+def test_error_is_the_distance_of_what_is_decoded(monkeypatch, beam_width):
+    def decoded():
+        with tf.Graph().as_default() as graph, rf.backend_ctx("tf"), tf1.Session(graph=graph) as session:
+            loss = {"loss": "ctc", "loss_opts": {"beam_width": beam_width, "output_in_log_space": True}}
+            scores = {"class": "eval", "from": "data", "eval": "source(0) * 3", "target": "ids", **loss}
+            net = construct({"output": {**scores, "is_output_layer": True}}, train_flag=True)
+            losses, _, _ = net.get_losses_initialized()
+            batch = batch_of(padding={"float32": 0.0, "int32": 0})
+            feed = {net.extern_data.data[key].raw_tensor: batch[key] for key in ("data", "ids")}
+            feed[net.extern_data.data["data"].batch.dim] = len(LENGTHS)
+            for key in ("data", "ids"):
+                feed[net.extern_data.data[key].get_time_dim_tag().dyn_size] = LENGTHS
+            error = losses["output"].get_error_value()
+            types = {op.type for op in graph.get_operations()}
+            return session.run(error, feed), types
+
+    found, types = decoded()
+    assert ("CTCBeamSearchDecoder" in types) is False
+    without_kernels(monkeypatch)
+    expected, types = decoded()
+    assert ("CTCBeamSearchDecoder" in types) is (beam_width > 1)
+    assert found == pytest.approx(expected)
+    assert found > 0
 
 
 def test_merging_of_repeated_labels_has_two_names():
