@@ -1,10 +1,11 @@
 """
 Which data a training has seen, kept beside its models, in `MODEL.data.json`. A training that is resumed compares it.
 
+Beside that, it has what other tasks compare: the labels of the vocabularies, and options of the network.
+
 A file is the same if its size, its time and its path are. If only its size is, its content is compared: a digest of
 the whole file, of samples of a large one, or the one that our HDF writer has left in it. So a copy of the data may have
-another place. Data without files is known by the number of its sequences and their tags. Beside it are the labels of
-the vocabularies, which other tasks compare.
+another place. Data without files is known by the number of its sequences and their tags.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.hdf.hdf_file import stored_digest
 from returnn.engine.run.known_labels import LabelsIdentity
+from returnn.engine.run.known_network import NetworkIdentity
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
@@ -30,7 +32,7 @@ from returnn.util.texts.counted import counted
 
 _TRAINING_DATA = "train"
 _MAY_CHANGE_HINT = "'accept_changed_data = True' goes on with it. Another 'model' starts a new training."
-_LABELS = "extern_data"  # in the file, beside data sets
+_LABELS, _NETWORK = "extern_data", "network"  # in the file, beside data sets
 _MAX_DIGESTS = 200  # of more files, only the sizes are known
 _MAX_FILES_OF_FOLDER = 1000
 _MAX_TAGS = 1_000_000
@@ -104,6 +106,30 @@ class DataIdentity:
         return None
 
 
+@dataclass(frozen=True)
+class _Content:
+    """What is in the file."""
+
+    data: Mapping[str, DataIdentity] = field(default_factory=dict)  # by name of the data set
+    labels: Mapping[str, LabelsIdentity] = field(default_factory=dict)  # by data key
+    network: NetworkIdentity | None = None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> _Content:
+        labels = {key: LabelsIdentity(**entry) for key, entry in value.pop(_LABELS, {}).items()}
+        network = value.pop(_NETWORK, None)
+        data = {name: DataIdentity.from_json(entry) for name, entry in value.items()}
+        return cls(data, labels, NetworkIdentity(**network) if network else None)
+
+    def to_json(self) -> dict[str, Any]:
+        content: dict[str, Any] = {name: asdict(identity) for name, identity in self.data.items()}
+        if self.labels:
+            content[_LABELS] = {key: asdict(identity) for key, identity in self.labels.items()}
+        if self.network is not None:
+            content[_NETWORK] = asdict(self.network)
+        return content
+
+
 class KnownData:
     """The file beside the models."""
 
@@ -123,6 +149,7 @@ class KnownData:
         is_resumed: bool,
         may_change: bool,
         labels: Mapping[str, LabelsIdentity] | None = None,
+        network: NetworkIdentity | None = None,
     ) -> None:
         """
         Notes what the data is. Other data for evaluation is said and no more, as it has no effect on the model.
@@ -131,12 +158,13 @@ class KnownData:
         :param is_resumed: whether it has to be that from before
         :param may_change: whether that is said, and no error
         :param labels: of the vocabularies of the config, which are noted, too
+        :param network: of the config, which is noted, too; another one is said
         :raises UserError: if it is other data, or has other labels
         """
-        known, known_labels = self._read() if is_resumed else ({}, {})
-        now = {name: DataIdentity.of(dataset, known=known.get(name)) for name, dataset in datasets.items()}
-        for name in now.keys() & known.keys():
-            text = known[name].difference(now[name])
+        known = self._read() if is_resumed else _Content()
+        now = {name: DataIdentity.of(dataset, known=known.data.get(name)) for name, dataset in datasets.items()}
+        for name in now.keys() & known.data.keys():
+            text = known.data[name].difference(now[name])
             if text is None:
                 continue
             if name == _TRAINING_DATA and not may_change:
@@ -146,21 +174,25 @@ class KnownData:
                     hint=_MAY_CHANGE_HINT,
                 )
             log.print_warning(f"{datasets[name].description}: is other data than before: {text}")
-        self._compare_labels(known_labels, labels or {}, may_change=may_change)
-        merged, new_labels = {**known, **now}, dict(labels or {})
-        if (merged, new_labels) != (known, known_labels):
-            content: dict[str, Any] = {name: asdict(identity) for name, identity in merged.items()}
-            if new_labels:
-                content[_LABELS] = {key: asdict(identity) for key, identity in new_labels.items()}
-            write_atomic(self.filename, json.dumps(content, indent=1) + "\n")
+        self._compare_labels(known.labels, labels or {}, may_change=may_change)
+        self._compare_networks(known.network, network)
+        content = _Content({**known.data, **now}, dict(labels or {}), network)
+        if content != known:
+            write_atomic(self.filename, json.dumps(content.to_json(), indent=1) + "\n")
 
-    def warn_of_other_labels(self, labels: Mapping[str, LabelsIdentity]) -> None:
+    def warn_of_changes(
+        self, labels: Mapping[str, LabelsIdentity], network: NetworkIdentity | None = None, params: Collection[str] = ()
+    ) -> None:
         """
-        Says that a model was trained with other labels than there are now.
+        Says that a model was trained with other labels than there are now, or with another network.
 
         :param labels: of the vocabularies of the config
+        :param network: what it is used in
+        :param params: names of the trained parameters
         """
-        self._compare_labels(self._read()[1], labels, may_change=True)
+        known = self._read()
+        self._compare_labels(known.labels, labels, may_change=True)
+        self._compare_networks(known.network, network, params)
 
     @staticmethod
     def _compare_labels(
@@ -175,17 +207,22 @@ class KnownData:
                 raise UserError(f"{where}: {text}.\n  {_MAY_CHANGE_HINT}")
             log.print_warning(f"{where}: {text}. So its outputs are no longer those of these labels.")
 
-    def _read(self) -> tuple[dict[str, DataIdentity], dict[str, LabelsIdentity]]:
+    @staticmethod
+    def _compare_networks(
+        known: NetworkIdentity | None, network: NetworkIdentity | None, params: Collection[str] = ()
+    ) -> None:
+        for text in known.differences(network, params=params) if known and network else ():
+            log.print_warning(f"this model was trained with another network: {text}.")
+
+    def _read(self) -> _Content:
         try:
             with open(self.filename, encoding="utf8") as file:
-                content = json.load(file)
-            labels = {key: LabelsIdentity(**value) for key, value in content.pop(_LABELS, {}).items()}
-            return {name: DataIdentity.from_json(value) for name, value in content.items()}, labels
+                return _Content.from_json(json.load(file))
         except FileNotFoundError:
-            return {}, {}  # models from before there was such a file, or of the original toolkit
+            return _Content()  # models from before there was such a file, or of the original toolkit
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
             log.print_warning(f"{self.filename!r} cannot be read ({exc}): it is not known which data was there before")
-            return {}, {}
+            return _Content()
 
 
 def _identity_of_file(path: str, known: FileIdentity | None, *, with_content: bool) -> FileIdentity:

@@ -49,6 +49,11 @@ class NetDicts:
         check_special_keys(net_dict)
         return self.post_process(resolve_epoch_values(net_dict, epoch))
 
+    def is_last_from(self, epoch: int) -> bool:
+        """:return: whether all epochs from there on have the same network"""
+        is_pretrain = self.pretrain is not None and epoch <= self.pretrain.get_train_num_epochs()
+        return not is_pretrain and not callable(self.config.options.get_network)
+
 
 def _record_model(*, epoch: int, step: int | None) -> NetDict:
     """:return: net dict of what `get_model` and `train_step` of the global config compute"""

@@ -71,6 +71,10 @@ class TrainedModel:
         """Whether the training goes on with what it saved before."""
         return bool(self.loaded_epoch) or self.unfinished is not None
 
+    @property
+    def network_identity(self) -> None:
+        """Modules are not compared with those of another run."""
+
     def begin(self, config: Config, *, may_be_unfinished: bool = True) -> None:
         """
         Makes the model for the task of the config, and loads its parameters: those of the epoch, or none in a training
@@ -104,7 +108,7 @@ class TrainedModel:
     def _begin_task(self, config: Config) -> ModelToLoad:
         model = ModelToLoad(*model_of_task(config))
         if model.filename is not None:
-            KnownData.of_checkpoint(model.filename).warn_of_other_labels(labels_of_config(config))
+            KnownData.of_checkpoint(model.filename).warn_of_changes(labels_of_config(config))
         self.epochs.current = model.epoch or 0
         return model
 

@@ -28,6 +28,7 @@ from returnn.engine.run.cleanup import cleanup_policy
 from returnn.engine.run.evaluation import EvaluatedModel, Evaluation
 from returnn.engine.run.interrupts import InterruptedRun, InterruptedStep, Interrupts
 from returnn.engine.run.known_labels import labels_of_config
+from returnn.engine.run.known_network import NetworkIdentity
 from returnn.engine.run.model_files import ModelFiles
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.run.scores import Scores
@@ -93,6 +94,10 @@ class TrainedModel(EvaluatedModel, Protocol):
     @property
     def is_resumed(self) -> bool:
         """Whether the training goes on with what it saved before."""
+
+    @property
+    def network_identity(self) -> NetworkIdentity | None:
+        """What is noted of the network at the end of the training, if anything."""
 
     def begin(self, config: Config, *, may_be_unfinished: bool = True) -> None:
         """
@@ -296,6 +301,7 @@ class Training:
                     is_resumed=self.model.is_resumed,
                     may_change=self.config.options.accept_changed_data,
                     labels=labels_of_config(self.config),
+                    network=self.model.network_identity,
                 )
 
     def check_last_epoch(self) -> None:

@@ -68,6 +68,29 @@ def test_loss_without_its_target():
     ]
 
 
+def test_other_network_than_in_the_training(tmp_path, capsys):
+    network = config(tmp_path).typed_dict["network"]
+    three = {**network, "output": {**network["output"], "from": "more"}}
+    three["more"] = {"class": "linear", "activation": "relu", "n_out": 3, "from": "hidden"}
+    tasks.train(config(tmp_path, network=three))
+    tasks.evaluate(config(tmp_path, task="eval", network=three, dev=DEV))
+    assert "another network" not in capsys.readouterr().out
+    network = {**network, "hidden": {**network["hidden"], "activation": "relu"}}
+    tasks.evaluate(config(tmp_path, task="eval", network=network, dev=DEV))
+    warnings = [line for line in capsys.readouterr().out.splitlines() if "another network" in line]
+    where = "WARNING: this model was trained with another network: layer"
+    assert warnings == [
+        f"{where} 'hidden' (class 'linear'): option 'activation': was 'tanh', and is 'relu'.",
+        f"{where} 'output' (class 'softmax'): option 'from': was ['more'], and is ['hidden']. There is no layer 'more' "
+        "now, which has trained parameters.",
+    ]
+    forget_shown()
+    tasks.train(config(tmp_path, network={**three, "hidden": network["hidden"]}, num_epochs=2))  # goes on
+    assert warnings[0] in capsys.readouterr().out
+    tasks.evaluate(config(tmp_path, task="eval", network={**three, "hidden": network["hidden"]}, dev=DEV))
+    assert "another network" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("seq_ordering", ["sorted_reverse", "random"])
 def test_hypotheses_are_in_the_order_of_the_corpus(seq_ordering, tmp_path, capsys):
     files = []

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from returnn.config import Config
 from returnn.engine.data_identity import KnownData
 from returnn.engine.model_names import model_of_task, no_model_error
 from returnn.engine.net_dicts import NetDicts
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.run.known_labels import labels_of_config
+from returnn.engine.run.known_network import NetworkIdentity
 from returnn.engine.run.model_files import ModelFiles, ModelToLoad
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.log import log
 from returnn.tf.checkpoint import CheckpointError, checkpoint_exists
+from returnn.tf.checkpoint.verify import open_checkpoint
 from returnn.tf.engine.session.built_network import NetDict
 from returnn.tf.engine.session.carry_over import CopyRules
 from returnn.tf.engine.session.network_session import NetworkSession
+from returnn.tf.layers.options.layer_options import options_of
+from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.network import TFNetwork
+from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.errors import ConfigError
 
 _TRAINING_TASKS = ("train", "initialize_model", "nop_init_net_train", "hyper_param_tuning")
 
@@ -71,13 +79,12 @@ class NetworkOfEpoch:
     def _build_for_task(self, config: Config) -> ModelToLoad:
         """:return: what was loaded: the newest one, also if a training deletes it meanwhile and has another one"""
         model = ModelToLoad(*model_of_task(config))
-        if model.filename is not None:
-            KnownData.of_checkpoint(model.filename).warn_of_other_labels(labels_of_config(config))
         while True:
             self.epochs.current = model.epoch or 0
             if model.filename is None:
                 self._check_may_be_random(config)
             try:
+                self._warn_of_changes(config, model)
                 self.session.build(self.net_dicts.of_epoch(max(self.epochs.current, 1)), model, is_training=False)
                 return model
             except CheckpointError:
@@ -87,6 +94,28 @@ class NetworkOfEpoch:
                 if model.filename in (None, deleted.filename):
                     raise
                 print(f"{deleted.filename!r} was deleted meanwhile, so {model.filename!r} is taken", file=log.v2)
+
+    def _warn_of_changes(self, config: Config, model: ModelToLoad) -> None:
+        """Says what was otherwise when the model was trained."""
+        if model.filename is not None:
+            network = self.identity(max(self.epochs.current, 1))
+            params = open_checkpoint(model.filename).get_variable_to_shape_map()
+            KnownData.of_checkpoint(model.filename).warn_of_changes(labels_of_config(config), network, params)
+
+    def identity(self, epoch: int) -> NetworkIdentity | None:
+        """
+        :param epoch: from 1 on
+        :return: what its network computes, as far as it can be compared with that of another run
+        """
+        options = self.net_dicts.config.options
+        if options.network is None and not callable(options.get_network):
+            return None
+        return NetworkIdentity.of(
+            self.net_dicts.of_epoch(epoch),
+            epoch=None if self.net_dicts.is_last_from(epoch) else epoch,
+            behavior_version=BehaviorVersion.get(),
+            default_of=_default_of_option,
+        )
 
     def _check_may_be_random(self, config: Config) -> None:
         files = self.session.preload_from_files
@@ -124,3 +153,14 @@ class NetworkOfEpoch:
             skipped_layers=outputs if pretrain.copy_output_layer is False else (),
             strict_layers=outputs if pretrain.copy_output_layer is True else (),
         )
+
+
+def _default_of_option(layer_class: Any, option: str) -> Any:
+    """:return: of an option of a layer; None if it is not known"""
+    try:
+        found = options_of(get_layer_class(layer_class)).get(option)
+    except ConfigError:  # said when the network is made
+        return None
+    if found is None or found.is_required:
+        return None
+    return "identity" if option == "activation" and found.default is None else found.default

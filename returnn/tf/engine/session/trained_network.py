@@ -9,6 +9,7 @@ from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.run.auto_batch_size import Tried
+from returnn.engine.run.known_network import NetworkIdentity
 from returnn.engine.run.model_files import ModelFiles
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.seq_scores import SeqScores
@@ -65,6 +66,11 @@ class TrainedNetwork:
     def is_resumed(self) -> bool:
         """Whether the training goes on with what it saved before."""
         return self.network_of_epoch.is_resumed
+
+    @property
+    def network_identity(self) -> NetworkIdentity | None:
+        """What is noted of the network at the end of the training, if anything."""
+        return self.network_of_epoch.identity(max(self.session.epochs.final, 1))
 
     @property
     def learning_rate(self) -> float | None:
