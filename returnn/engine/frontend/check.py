@@ -23,12 +23,13 @@ from returnn.engine.frontend.seen_labels import keys_of_seen_labels
 from returnn.engine.frontend.watched_step import StepFindings, watched_step
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.learning_rate_control import unset_learning_rate_text
+from returnn.engine.report.check_result import report_result
 from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part
 from returnn.log import log
 from returnn.tensor import TensorDict
 from returnn.util.backend_engine import BackendEngine
-from returnn.util.errors import ConfigError, UserError
+from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
 from returnn.util.python.user_code_errors import text_with_place
 from returnn.util.texts.counted import counted
@@ -64,13 +65,7 @@ def check_model(config: Config) -> None:
                 _look_at_seen_labels(config, samples["train"], looked_at)
         for text in dict.fromkeys(found.warnings):
             log.print_warning(f"train_step: {text}")
-    print(f"looked at: {', '.join(looked_at)}", file=log.v1)
-    for i, error in enumerate(errors):
-        print(f"{i + 1}. {error}", file=log.v1)
-    if errors:
-        log.flush()
-        raise ConfigError(f"the check found {len(errors)} error{'s' * (len(errors) > 1)}, see above.")
-    print("no errors", file=log.v1)
+    report_result(", ".join(looked_at), errors)
 
 
 def _option_errors(config: Config) -> list[str]:

@@ -23,7 +23,7 @@ from returnn.tf.engine.engine import Engine
 from returnn.tf.inspection.loop_ends import end_warnings
 from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import has_search, unused_layers
-from returnn.tf.inspection.report import NetReport, error_text, inspect_network
+from returnn.tf.inspection.report import NetReport, batch_hints, error_text, inspect_network
 from returnn.tf.inspection.seen_targets import seen_target_warnings
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.losses import no_loss_text
@@ -43,6 +43,7 @@ class ConfigReport:
     samples: dict[str, DataSample] = field(default_factory=dict)  # of data sets
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)  # what is meant, maybe
 
     def add_error(self, error: str | BaseException) -> None:
         """Notes it, if it is not known yet."""
@@ -94,6 +95,7 @@ def check_config(config: Config) -> ConfigReport:
         for net_dict in list(net_dicts.values())[-1:]:
             report.warnings += end_warnings(net_dict, report.samples, extern_data)
             report.warnings += seen_target_warnings(net_dict, extern_data)
+        report.hints += batch_hints(report.last_networks)
         compared = report.networks[0].network.notes.compared_dims
         report.warnings += end_label_warnings(compared, list(report.samples.values()), extern_data.data)
     return report

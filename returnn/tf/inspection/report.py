@@ -82,6 +82,19 @@ def inspect_network(net_dict: dict[str, Any], config: Config, *, title: str, is_
     )
 
 
+def batch_hints(networks: Sequence[NetReport]) -> list[str]:
+    """:return: a line about the layers whose frames depend on the other sequences of the batch, if there are any"""
+    found = (layer.name for network in networks for layer in network.layers if layer.layer.depends_on_longest)
+    names = list(dict.fromkeys(found))
+    if not names:
+        return []
+    layers = f"layer{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
+    return [
+        f"{layers}: with 'padding' \"same\" and strides, the longest sequence of the batch decides where the windows "
+        "of all of them begin. With \"same_static\" and 'use_time_mask': True, a sequence gets what it gets alone."
+    ]
+
+
 def _rows(layers: Sequence[FoundLayer], params: Sequence[ParameterTemplate]) -> list[LayerRow]:
     sizes: dict[str, int] = {}
     for param in params:

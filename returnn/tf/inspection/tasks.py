@@ -9,6 +9,7 @@ from rich.console import Console
 
 from returnn.config import Config
 from returnn.engine.data import describe_data
+from returnn.engine.report.check_result import report_result
 from returnn.log import log
 from returnn.tf.inspection.config_check import ConfigReport, check_config, for_search, net_dicts_by_epoch
 from returnn.tf.inspection.drawing import draw_network
@@ -33,14 +34,10 @@ def check(config: Config) -> None:
     _show_networks(report)
     for warning in report.warnings:
         log.print_warning(warning)
+    for hint in report.hints:
+        print(f"hint: {hint}", file=log.v1)
     seconds = ", ".join(f"{what} {s:.1f} s" for what, s in report.seconds.items())
-    print(f"looked at: {', '.join(report.looked_at)} ({seconds})", file=log.v1)
-    for i, error in enumerate(report.errors):
-        print(f"{i + 1}. {error}", file=log.v1)
-    if report.errors:
-        log.flush()
-        raise ConfigError(f"the check found {len(report.errors)} error{'s' * (len(report.errors) > 1)}, see above.")
-    print("no errors", file=log.v1)
+    report_result(f"{', '.join(report.looked_at)} ({seconds})", report.errors)
 
 
 def explain(config: Config) -> None:

@@ -30,6 +30,11 @@ def warn_deprecated(text: str, *, behavior_version: int | None = None) -> None:
     warn_once(text, prefix="DEPRECATION WARNING:", extra_text=extra)
 
 
+def num_shown() -> int:
+    """:return: how many warnings came so far in this process"""
+    return len(_shown)
+
+
 def forget_shown() -> None:
     """Each warning can come once more."""
     _shown.clear()

@@ -10,7 +10,7 @@ NET = {
     "noise": {"class": "eval", "eval": "source(0) + noise", "from": "data"},
     "lstm0": {"class": "rec", "unit": "lstm", "from": "noise"},
     "lstm1": {"class": "rec", "unit": "lstm", "from": ["lstm0"]},
-    "loop": {"class": "rec", "from": [], "unit": {"s": {"class": "linear", "activation": "tanh", "from": "base:lstm1"}}},
+    "loop": {"class": "rec", "from": [], "unit": {"s": {"class": "linear", "activation": "tanh", "from": "prev:s"}}},
     "conv": {"class": "conv", "strides": (2, 2), "padding": "same", "from": "lstm1"},
     "output": {"class": "softmax", "from": "lstm1", "loss": "ce", "dropout": 0.1},
 }
@@ -47,7 +47,7 @@ def loop(**options):
         layer("lstm0", unit="nativelstm2"),  # the same computation
         {**layer("lstm0", **{"from": "data"}), "noise": None},  # a layer without parameters
         layer("output", **{"class": "linear", "activation": "tanh"}),  # another layer
-        loop(**{"from": "prev:s"}),
+        loop(**{"from": "base:lstm1"}),
         {"auxiliary": {"class": "softmax", "from": "lstm0", "loss": "ctc"}},
     ],
     ids=str,

@@ -17,6 +17,7 @@ from returnn.tf.inspection.report import inspect_network
 from returnn.tf.inspection.table import print_table
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.behavior_version import BehaviorVersion
+from returnn.util.system.warn_once import forget_shown
 
 DATA = {"class": "Task12AXDataset", "num_seqs": 2}
 DECODER = {
@@ -57,6 +58,7 @@ def options(**more):
 @pytest.fixture(autouse=True)
 def no_global_state():
     BehaviorVersion.reset()
+    forget_shown()
     with tf.Graph().as_default() as graph:
         yield
         assert not graph.get_operations(), "no graph is made"
@@ -534,6 +536,53 @@ def test_table_and_exit_status(tmp_path, capsys):
     assert "encoder   " not in search
     assert "looked at: options, optimizer, network for training, network for search, data 'train': all " in out
     assert out.endswith("no errors\n")
+
+
+def windows_hint(tmp_path, capsys, **layer):
+    network = {"pooled": {"from": "data", **layer}, "output": {"class": "linear", "n_out": 2, "from": "pooled"}}
+    found = {"extern_data": {"data": {"dim": 9}}, "network": network, "behavior_version": 30}
+    assert run(tmp_path, "\n".join(f"{key} = {value!r}" for key, value in found.items())) == 0
+    out = capsys.readouterr().out
+    assert out.endswith("\nno errors\n")
+    return [line for line in out.splitlines() if line.startswith("hint:")]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"class": "pool", "mode": "avg", "pool_size": [3], "padding": "same"},
+        {"class": "pool", "mode": "max", "pool_size": [4], "padding": "SAME"},
+        {"class": "conv", "filter_size": (5,), "strides": (2,), "padding": "same", "n_out": 3},
+    ],
+    ids=str,
+)
+def test_windows_that_depend_on_the_batch(layer, tmp_path, capsys):
+    (hint,) = windows_hint(tmp_path, capsys, **layer)
+    assert hint.startswith(
+        "hint: layer 'pooled': with 'padding' \"same\" and strides, the longest sequence of the batch"
+    )
+    assert windows_hint(tmp_path, capsys, **{**layer, "padding": "same_static", "use_time_mask": True}) == []
+    assert windows_hint(tmp_path, capsys, **{**layer, "padding": "valid"}) == []
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"class": "pool", "mode": "avg", "pool_size": [2], "padding": "same"},  # begins at the first frame, always
+        {"class": "pool", "mode": "max", "pool_size": [3], "strides": 1, "padding": "same"},
+        {"class": "conv", "filter_size": (5,), "padding": "same", "n_out": 3},
+        {"class": "pool", "mode": "max", "pool_size": [3], "in_spatial_dims": ["F"], "padding": "same"},  # always 9
+    ],
+    ids=str,
+)
+def test_windows_that_do_not_depend_on_the_batch(layer, tmp_path, capsys):
+    assert windows_hint(tmp_path, capsys, **layer) == []
+
+
+def test_warnings_are_counted(tmp_path, capsys):
+    text = "\n".join(f"{key} = {value!r}" for key, value in options(nobody_reads_this=1).items())
+    assert run(tmp_path, text) == 0
+    assert capsys.readouterr().out.endswith("\nno errors, 1 warning, see above\n")
 
 
 def test_a_layer_class_of_a_user(tmp_path, capsys):

@@ -56,6 +56,11 @@ class Window:
         total = max((-(-size // self.stride) - 1) * self.stride + self.extent + 1 - size, 0)
         return total // 2, total - total // 2
 
+    @property
+    def moves(self) -> bool:
+        """Whether its first position depends on the size of the axis in memory, so on the longest sequence."""
+        return len({self.padding_for(size)[0] for size in range(1, self.stride + 1)}) > 1
+
     def out_length(self, length: Any) -> Any:
         """:return: number of positions"""
         if isinstance(self.padding, int):

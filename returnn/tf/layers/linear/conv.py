@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.frontend._ops.nn.conv_windows import windows
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.axes.swap_axes import perm_of_axes, transposed
 from returnn.tf.layers.core.layer_base import LayerBase
@@ -34,6 +35,7 @@ def _default_spatial_dims(source: Tensor, number: int) -> list[Dim]:
 class SpatialLayer(_ConcatInputLayer):
     """Base class of layers with a window that moves along one to three dims. All other dims are like batch dims."""
 
+    padding: Any
     recurrent = True
 
     def spatial_dims(
@@ -65,6 +67,19 @@ class SpatialLayer(_ConcatInputLayer):
                 f"  Possible are dims other than the batch{' and the feature' if in_dim else ''} dim. Source: {source}."
             )
         return dims
+
+    def windows_move(self, dims: Sequence[Dim], size: Any, strides: Any, dilation_rate: Any) -> bool:
+        """
+        :param dims: along which there are windows
+        :param size: of the window; this and the others: for each dim, or the same for all
+        :param strides: distance of the windows
+        :param dilation_rate: distance of frames within a window
+        :return: whether the windows of a sequence are others if another one of the batch is longer
+        """
+        moved = windows(
+            self.where(), len(dims), size=size, strides=strides, dilation_rate=dilation_rate, padding=self.padding
+        )
+        return any(dim.is_dynamic_seq_length() and window.moves for dim, window in zip(dims, moved, strict=True))
 
     def padding_of(self, padding: str | PerAxis) -> Any:
         """:return: as the frontend knows it. "same" is that of TensorFlow, "same_static" begins like it, as recorded"""
@@ -226,6 +241,7 @@ class ConvLayer(_FilterLayer):
         source, in_dim = self._with_channels(source)
         out_dim = self.output_feature_dim()
         spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size), in_dim=in_dim)
+        self.depends_on_longest = self.windows_move(spatial, self.filter_size, self.strides, self.dilation_rate)
         window = self.window_dims()
         conv: Callable[..., tuple[Tensor, Sequence[Dim]]] = rf.conv
         if self.pad_seq_len_to_power is not None:

@@ -69,6 +69,8 @@ class PoolLayer(SpatialLayer):
         spatial: Sequence[Dim] = self.spatial_dims(source, self.in_spatial_dims, len(self.pool_size))
         if all(size == 1 for size in self.pool_size) and self.strides in (None, 1) and self.out_spatial_dims is None:
             return source
+        strides = self.pool_size if self.strides is None else self.strides
+        self.depends_on_longest = self.windows_move(spatial, self.pool_size, strides, self.dilation_rate)
         padding = self.padding
         if padding not in ("valid", "same_dynamic"):
             source, spatial = self._with_zeros(source, spatial)

@@ -1,10 +1,13 @@
 """Convolution and pooling: forms of options."""
 
+import itertools
+
 import numpy
 import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.frontend._ops.nn.conv_windows import Window
 from returnn.util.errors import ConfigError
 from tests.tf.layers.layer_net import LayerNet, batch_of, construct
 
@@ -122,3 +125,10 @@ def test_dims_of_pooling_are_found_by_the_layers_that_made_them():
         pytest.raises(ConfigError, match="there is no axis 'stag:lstm'"),
     ):
         construct({**net, "output": {**net["of_first"], "from": "data"}})
+
+
+def test_which_windows_move_with_the_size_of_the_axis():
+    for size, stride, dilation in itertools.product(range(1, 7), range(1, 6), (1, 2)):
+        window = Window(size, stride, dilation, "same_dynamic")
+        assert window.moves == (len({window.padding_for(frames)[0] for frames in range(1, 50)}) > 1), window
+        assert not Window(size, stride, dilation, "same_of_multiple").moves
