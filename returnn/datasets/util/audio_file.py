@@ -11,11 +11,13 @@ import numpy
 import numpy.typing
 
 from returnn.log import log
-from returnn.util.errors import UserError
+from returnn.util.errors import MissingPackageError, UserError
 from returnn.util.python.optional_import import import_optional
 from returnn.util.texts.counted import counted
 
 Audio: TypeAlias = numpy.typing.NDArray[Any]  # float32
+_BEGINNINGS = (b"RIF", b"OggS", b"fLaC", b"ID3", b"\xff", b"FORM", b".snd", b"caff", b"NIST_1A", b"RF64", b"riff")
+_NUM_SHOWN_BYTES = 20
 _MAX_KNOWN_BYTES = 0x7FFF0000  # programs that write into a pipe know no length, and say so much or more
 
 
@@ -72,12 +74,18 @@ def _integers(content: bytes, width: int) -> Audio:
 
 
 def _decode_any(content: bytes, name: str, max_s: float) -> tuple[Audio, int]:
-    soundfile: Any = import_optional("soundfile", needed_for=f"audio other than plain wav ({name})")
+    begin = f"It begins with the bytes {content[:_NUM_SHOWN_BYTES]!r}"
+    try:
+        soundfile: Any = import_optional("soundfile", needed_for=f"audio other than plain wav ({name})")
+    except MissingPackageError as exc:
+        if content.startswith(_BEGINNINGS) or content[4:8] == b"ftyp":
+            raise
+        raise UserError(f"{name}: is no wav. {begin}, as no usual audio does.\n  For unusual ones: {exc}") from exc
     try:
         with soundfile.SoundFile(io.BytesIO(content)) as file:
             sample_rate = file.samplerate
             # A small file can have hours of silence.
             audio = file.read(-1 if max_s == math.inf else int(max_s * sample_rate) + 1, dtype="float32")
     except soundfile.LibsndfileError as exc:
-        raise UserError(f"{name}: cannot decode the audio: {exc.error_string}") from exc
+        raise UserError(f"{name}: cannot decode the audio: {exc.error_string.rstrip('.')}. {begin}.") from exc
     return audio, sample_rate

@@ -78,14 +78,28 @@ def decode_line(line: bytes, filename: str, line_nr: int) -> str:
     """
     :param line: with or without its end
     :param line_nr: from 1 on
-    :raises UserError: if it is not UTF-8
+    :raises UserError: if it is not UTF-8, or has a NUL, which would become part of a word
     """
+    if b"\0" in line:
+        raise _nul_error(filename, line_nr, line)
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise not_utf8_error(filename, line_nr, exc) from exc
     text = text.removesuffix("\n").removesuffix("\r")
     return text.removeprefix("\ufeff") if line_nr == 1 else text
+
+
+def _nul_error(filename: str, line_nr: int, line: bytes) -> UserError:
+    place = line.index(b"\0")
+    near = line[max(place - 20, 0) : place + 20]
+    is_utf_16 = line.count(b"\0") >= len(line) // 2
+    hint = (
+        "It looks like UTF-16. Convert it: `iconv -f utf-16le -t utf-8`"
+        if is_utf_16
+        else "Without them: `tr -d '\\000' < FILE`"
+    )
+    return UserError(f"File {filename!r}, line {line_nr}: has a NUL character in {near!r}, as no text has.\n  {hint}.")
 
 
 def broken_file_error(filename: str, exc: Exception) -> UserError:

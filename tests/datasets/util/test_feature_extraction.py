@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import io
+import sys
 import wave
 
 import numpy
 import pytest
 
+from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.util.errors import ConfigError, UserError
 
@@ -194,6 +196,20 @@ def test_wrong_audio_is_named(content, message):
     with pytest.raises(UserError, match=message) as error:
         ExtractAudioFeatures().get_audio_features_from_raw_bytes(content, seq_name="seq1")
     assert len(str(error.value).splitlines()) <= 5
+
+
+def test_what_is_no_audio_is_said_by_its_first_bytes(monkeypatch):
+    def error(content):
+        with pytest.raises(UserError) as info:
+            decode_audio(content, name="seq1")
+        return str(info.value)
+
+    page = b"<!DOCTYPE html> not found"
+    assert error(page).endswith(f". It begins with the bytes {page[:20]!r}.")
+    monkeypatch.setitem(sys.modules, "soundfile", None)  # as if it was not installed
+    assert error(page).startswith(f"seq1: is no wav. It begins with the bytes {page[:20]!r}, as no usual audio does.")
+    assert "pip install soundfile" in error(page)
+    assert error(b"OggS 123").startswith("The package 'soundfile' is needed for audio other than plain wav (seq1)")
 
 
 def test_wav_that_was_not_written_to_its_end_is_said(capsys):

@@ -35,6 +35,21 @@ def test_other_files(content, said, tmp_path):
     assert said in str(info.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (b"a cat\0 sat\n", r"Without them: `tr -d '\000' < FILE`."),
+        ("a cat".encode("utf-16le"), "It looks like UTF-16."),
+    ],
+)
+def test_a_text_has_no_nul(line, hint, tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_bytes(b"first\n" + line)
+    with pytest.raises(UserError) as info:
+        list(iter_lines(str(path)))
+    assert f"line 2: has a NUL character in {line!r}, as no text has.\n  {hint}" in str(info.value)
+
+
 def test_names_of_checkpoints(tmp_path):
     for name in ("net.001.index", "net.002.pt", "conformer", "conformer.pt"):
         (tmp_path / name).write_text("")
