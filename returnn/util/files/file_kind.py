@@ -22,8 +22,15 @@ def kind_of_binary(head: bytes) -> str | None:
     :param head: the first bytes of a file
     :return: what it is, for people; None if it may be a text in another encoding
     """
-    known = (kind for begin, kind in _BY_FIRST_BYTES.items() if head.startswith(begin))
-    return next(known, "a binary file" if b"\0" in head else None)
+    return known_kind(head) or ("a binary file" if b"\0" in head else None)
+
+
+def known_kind(head: bytes) -> str | None:
+    """
+    :param head: the first bytes of a file
+    :return: what it is, for people; None if these bytes do not say
+    """
+    return next((kind for begin, kind in _BY_FIRST_BYTES.items() if head.startswith(begin)), None)
 
 
 def is_checkpoint(filename: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from returnn.util.errors import UserError
-from returnn.util.files.file_kind import kind_of_binary
+from returnn.util.files.file_kind import kind_of_binary, known_kind
 from returnn.util.files.near_files import hint_for_missing_file
 
 
@@ -91,6 +91,8 @@ def decode_line(line: bytes, filename: str, line_nr: int) -> str:
 
 
 def _nul_error(filename: str, line_nr: int, line: bytes) -> UserError:
+    if kind := known_kind(_head(filename)):
+        return _no_text_error(filename, kind)
     place = line.index(b"\0")
     near = line[max(place - 20, 0) : place + 20]
     is_utf_16 = line.count(b"\0") >= len(line) // 2
@@ -109,12 +111,19 @@ def broken_file_error(filename: str, exc: Exception) -> UserError:
 
 def not_utf8_error(filename: str, line_nr: int, exc: UnicodeDecodeError) -> UserError:
     """:return: says what kind of file it is, or else where the first wrong byte is"""
-    with open_maybe_gzip(filename) as file:
-        kind = kind_of_binary(file.read(1024))
-    if kind:
-        return UserError(f"File {filename!r} is no text, but {kind}.")
+    if kind := kind_of_binary(_head(filename)):
+        return _no_text_error(filename, kind)
     near = bytes(exc.object[max(exc.start - 20, 0) : exc.start + 20])
     return UserError(
         f"File {filename!r}, line {line_nr}: not UTF-8, byte 0x{exc.object[exc.start]:02x} in {near!r}.\n"
         f"  If it has another encoding, convert it, e.g. `iconv -f latin1 -t utf-8`."
     )
+
+
+def _head(filename: str) -> bytes:
+    with open_maybe_gzip(filename) as file:
+        return file.read(1024)
+
+
+def _no_text_error(filename: str, kind: str) -> UserError:
+    return UserError(f"File {filename!r} is no text, but {kind}.")
