@@ -132,7 +132,10 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
     }
     contents = {"train.config": _filled(kind + ".config", values), **{file: _filled(file, values) for file in _FILES}}
     paths = {os.path.join(folder, file): content for file, content in contents.items()}
-    os.makedirs(folder)  # last: what is wrong with the data leaves no empty folder, which "exists already"
+    try:
+        os.makedirs(folder)  # last: what is wrong with the data leaves no empty folder, which "exists already"
+    except OSError as exc:
+        raise UserError(f"cannot make the folder {folder!r}: {exc.strerror}.") from exc
     for path, content in paths.items():
         write_atomic(path, content)
     return list(paths)

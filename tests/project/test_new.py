@@ -218,6 +218,13 @@ def test_transducer_decodes_as_it_is_trained(tmp_path, monkeypatch, without_modu
     assert rnn.main(["returnn", "tool", "export-model", "train.config", "exported", "--search", "1"]) == 0
 
 
+def test_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    assert rnn.main(["returnn", "new", "file/mine", "--kind", "lm"]) == 1
+    assert capsys.readouterr().err == "error: cannot make the folder 'file/mine': Not a directory.\n"
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "shape"), [("lm", "one two three", (4, 12)), ("hybrid", [[0.5] * 12] * 5, (5, 8))]
 )

@@ -16,8 +16,10 @@ def hint_for_missing_file(filename: str, *, is_wanted: Callable[[str], bool] = l
     :param filename: of a file that is not there; or of a folder, where a file is needed
     :param is_wanted: whether a file of that name could be meant
     :return: a line, with a line end before it: near names, or those of the same kind by their suffix; or the files in
-        the folder; "" if there are none
+        the folder; "" if there are none, or if the file is there
     """
+    if os.path.isfile(filename):  # and cannot be read
+        return ""
     folder, name = os.path.split(filename)
     if os.path.isdir(filename):
         inside = [os.path.join(filename, entry) for entry in _files_in(filename) if is_wanted(entry)]

@@ -21,6 +21,7 @@ def folder(tmp_path, monkeypatch):
         ("my/conformer.config", "\n  There is 'my/train.config'."),
         ("my/other.txt", ""),
         ("my/x", ""),
+        ("my/train.config", ""),  # which cannot be read, then
         ("mine/train.config", "\n  There is no folder 'mine'."),
         ("my", "\n  Files in it: 'my/README', 'my/data.py', 'my/train.config'."),
     ],
