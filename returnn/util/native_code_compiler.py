@@ -232,7 +232,7 @@ def _write(filename: str, content: str) -> None:
 
 def _delete_unused(folder: str, *, max_age_s: float, keep: str | None = None) -> None:
     """Deletes the versions in a folder whose library was not used for some time, and those that are not complete."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for version in os.listdir(folder):
             path = os.path.join(folder, version)
             libraries = [name for name in os.listdir(path) if name.endswith(".so")]

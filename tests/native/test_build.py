@@ -36,6 +36,16 @@ def test_missing_compiler_is_one_warning(empty_cache, monkeypatch, caplog):
     )
 
 
+def test_folder_that_cannot_be_made_is_a_warning(empty_cache, monkeypatch, tmp_path, caplog):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RETURNN_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    assert library.get_library() is None
+    first, hint = warnings(caplog)[-1].splitlines()
+    assert "alignments are slower: cannot make the folder " in first
+    assert first.endswith(": Not a directory.")
+    assert hint == "  The environment variable RETURNN_CACHE_DIR names another place for compiled code."
+
+
 def test_failing_compiler_is_a_warning_with_its_first_error(empty_cache, monkeypatch, tmp_path, caplog):
     compiler = tmp_path / "broken"
     compiler.write_text("#!/bin/sh\necho 'note: hello'\necho 'fatal error: it is broken'\nexit 1\n", encoding="utf8")

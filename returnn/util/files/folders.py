@@ -49,11 +49,17 @@ def make_private_folder(folder: str) -> None:
     Makes a folder where nobody else can put anything. Those in which it is have to exist, or are made as well.
 
     :param folder: is made with mode 0700 if it is not there; one of our own that others may only read gets that mode
-    :raises ConfigError: if it belongs to somebody else, or others may have written there
+    :raises ConfigError: if it cannot be made, belongs to somebody else, or others may have written there
     """
-    os.makedirs(os.path.dirname(folder) or ".", mode=0o700, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
+    try:
+        os.makedirs(os.path.dirname(folder) or ".", mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+    except OSError as exc:
+        raise ConfigError(
+            f"cannot make the folder {folder!r}: {exc.strerror}.\n"
+            "  The environment variable RETURNN_CACHE_DIR names another place for compiled code."
+        ) from exc
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode):
         problem = "is not a folder"
