@@ -38,7 +38,7 @@ def test_missing_compiler_is_one_warning(empty_cache, monkeypatch, caplog):
 
 def test_folder_that_cannot_be_made_is_a_warning(empty_cache, monkeypatch, tmp_path, caplog):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("RETURNN_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("RETURNN_CACHE_DIR", str(tmp_path / "file" / "mine" / "cache"))
     assert library.get_library() is None
     first, hint = warnings(caplog)[-1].splitlines()
     assert "alignments are slower: cannot make the folder " in first
