@@ -94,6 +94,7 @@ def init_config(
     set_global_config(config)
     names = [config_filename] if isinstance(config_filename, (str, os.PathLike)) else list(config_filename or ())
     more_names, options = _split_args(command_line_options)
+    _check_are_files(names + more_names)
     # A config may ask for an option of the command line while it runs, `config.bool("debug", False)`.
     config.update({key: parse_value(text) for key, text in parse_args(options) if key != "load_config"})
     for name in [*names, *more_names]:
@@ -390,6 +391,15 @@ def _split_args(args: Sequence[str]) -> tuple[list[str], list[str]]:
     """:return: config files, options"""
     num_files = next((i for i, arg in enumerate(args) if arg.startswith(("-", "++"))), len(args))
     return list(args[:num_files]), list(args[num_files:])
+
+
+def _check_are_files(names: Sequence[str | os.PathLike[str]]) -> None:
+    """:raises ConfigError: for what stands where a config has to be, and is meant as something else"""
+    for name in map(str, names):
+        option, _, value = name.partition("=")
+        meant = f"++task {name}" if name in TASKS else f"++{option} {value}" if value else None
+        if meant and not os.path.exists(name):
+            raise ConfigError(f"config {name!r}: there is no such file.\n  As an option, it is: {meant}")
 
 
 def _config() -> Config:

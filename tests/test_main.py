@@ -125,11 +125,13 @@ def test_names_of_configs_and_commands_that_are_not_there(config_file, tmp_path,
     (tmp_path / "folder" / "a.config").touch()
     monkeypatch.chdir(tmp_path)
     for name, message in {
+        "eval my.config": "config 'eval': there is no such file.\n  As an option, it is: ++task eval\n",
+        "my.config task=eval": "config 'task=eval': there is no such file.\n  As an option, it is: ++task eval\n",
         "my.confg": "config 'my.confg': No such file or directory.\n  Did you mean 'my.config'?\n",
         "folder": "config 'folder': Is a directory.\n  Files in it: 'folder/a.config'.\n",
         "neww": "there is no command and no config 'neww'.\n  Did you mean 'returnn new'?\n",
     }.items():
-        assert rnn.main(["rnn.py", name]) == 1
+        assert rnn.main(["rnn.py", *name.split()]) == 1
         assert capsys.readouterr().err == f"error: {message}"
 
 

@@ -30,6 +30,31 @@ _WITH_ATTENTION = ("attention", "translation")
 _FORWARD = """    returnn train.config ++task forward  # probabilities of `dev`, into model/probabilities.hdf
     returnn train.config ++task serve    # the same over HTTP
 """
+_GENERATE = """
+## Generate text
+
+The last row of the probabilities is about the word after those that are given:
+
+```python
+import numpy
+import project_data
+
+import returnn
+from returnn.datasets.util.vocabulary import Vocabulary
+
+vocab = Vocabulary.create_vocab(**project_data.vocab())
+model = returnn.load("train.config")
+words = []  # or the first ones
+while len(words) < 30:
+    (probabilities,) = model.forward([" ".join(words)])
+    following = probabilities[-1].astype("float64")
+    label = numpy.random.choice(vocab.num_labels, p=following / following.sum())
+    if label == 0:  # the end
+        break
+    words.append(vocab.labels[label])
+print(" ".join(words))
+```
+"""
 _PRIORS = "    returnn train.config ++task compute_priors ++output_file model/log_prior.txt    # for a decoder\n"
 _SEARCH = """    returnn train.config ++task search   # decodes `dev`, into model/hypotheses.txt, and scores that
     returnn train.config ++task search ++search_data "config:project_data.{data}('test')"    # other data of the folder
@@ -127,6 +152,7 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
         "SEARCH": _tasks_of_search(kind),
         "SAMPLE_RATE": str(_sample_rate(data)),
         "FILES": _FILES_OF_DATA[kind],
+        "GENERATE": _GENERATE if kind == "lm" else "",
         "DATA": repr("data" if data is None else os.path.abspath(data)),
         "IS_GENERATED": str(data is None),
     }

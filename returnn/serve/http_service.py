@@ -237,7 +237,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise HttpError(404, f"there is no such path here. Possible: {', '.join(self.server.routes)}.")
         method, answer = self.server.routes[path]
         if method != self.command:
-            raise HttpError(405, f"{path} is for {method}, not for {self.command}.")
+            paths = [path for path, (possible, _) in self.server.routes.items() if possible == self.command]
+            hint = f" For {self.command}: {', '.join(paths)}." if paths else ""
+            raise HttpError(405, f"{path} is for {method}, not for {self.command}.{hint}")
         body = self._body() if method == "POST" else b""
         query = {key: values[-1] for key, values in parse_qs(query_text).items()}
         return answer(Request(self.headers.get_content_type(), body, query, self.deadline_s))

@@ -229,7 +229,7 @@ def test_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
     ("kind", "given", "shape"), [("lm", "one two three", (4, 12)), ("hybrid", [[0.5] * 12] * 5, (5, 8))]
 )
 def test_models_without_a_search_are_served_with_probabilities(
-    kind, given, shape, tmp_path, monkeypatch, without_module
+    kind, given, shape, tmp_path, monkeypatch, without_module, capsys
 ):
     monkeypatch.chdir(tmp_path)
     assert rnn.main(["returnn", "new", "mine", "--kind", kind]) == 0
@@ -243,6 +243,24 @@ def test_models_without_a_search_are_served_with_probabilities(
     (probabilities,) = model.forward([given])
     assert probabilities.shape == shape  # of words, also after the last one
     model.close()
+    if kind == "lm":
+        before, code, _ = re.split(r"```python\n|```", readme)
+        assert before.endswith("after those that are given:\n\n")
+        monkeypatch.syspath_prepend(".")
+        exec(code, {})
+        assert set(capsys.readouterr().out.splitlines()[-1].split()) <= {
+            "<unk>",
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+        }
     assert rnn.main(["rnn.py", "train.config", "++task", "forward"]) == 0
     assert (tmp_path / "mine" / "model" / "probabilities.hdf").exists()
     if kind == "hybrid":

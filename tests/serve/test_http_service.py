@@ -58,6 +58,11 @@ _HOST = "HTTP/1.0\r\nHost: localhost"
 _END = "\r\n\r\n"
 WRONG_REQUESTS = {
     "method": (f"GET /echo {_HOST}{_END}", "405 Method Not Allowed", "/echo is for POST, not for GET."),
+    "method of another path": (
+        f"POST / {_HOST}{_END}",
+        "405 Method Not Allowed",
+        "/ is for GET, not for POST. For POST: /echo",
+    ),
     "method of no path": (f"PUT / {_HOST}{_END}", "405 Method Not Allowed", "/ is for GET, not for PUT."),
     "unknown method": (f"BREW / {_HOST}{_END}", "501 Not Implemented", "Unsupported method ('BREW')"),
     "no length": (f"POST /echo {_HOST}{_END}", "411 Length Required", "has to say its length"),
