@@ -161,6 +161,31 @@ def test_losses_of_a_network():
         numpy.testing.assert_allclose(objective, loss + constraints, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"class": "softmax", "loss": "ce", "target": "classes"},
+        {"class": "softmax", "n_out": 6, "loss": "ctc", "target": "classes", "loss_opts": {"use_native": True}},
+        {"class": "linear", "n_out": 2, "activation": "tanh", "loss": "as_is"},
+        {"class": "linear", "n_out": 3, "activation": None, "loss": "mse", "target": "data"},
+    ],
+    ids=lambda layer: layer["loss"],
+)
+def test_losses_of_single_sequences(layer):
+    with make_scope() as session:
+        network = make_network({"output": {**layer, "from": "data"}})
+        network.maybe_construct_objective()
+        holder = network.losses_dict["output"]
+        key = layer.get("target", "data")
+        lengths = network.extern_data.data[key].get_sequence_lengths()
+        means = holder.get_normalized_loss_value_per_seq()
+        (values, sums, counts), _ = run_network(
+            session, network, [means, holder.get_loss_value(), lengths], same_time=layer["loss"] != "ctc"
+        )
+        assert values.shape == counts.shape
+        numpy.testing.assert_allclose((values * counts).sum(), sums, rtol=1e-4)
+
+
 def test_parameters_of_a_layer():
     with make_scope() as session:
         network = make_network(LINEAR)

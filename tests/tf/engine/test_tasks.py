@@ -371,6 +371,21 @@ def test_scores_of_each_sequence_as_lines_for_each_data_set(tmp_path):
             assert float(perplexity) > 1
 
 
+def test_scores_of_each_sequence_by_a_loss_over_whole_sequences(tmp_path):
+    network = {**CTC, "output": {**CTC["output"], "loss_opts": {"beam_width": 1}}}
+    options = {"network": network, "dev": DATA_OF_CTC, "eval": None, "eval_output_file": str(tmp_path / "scores"),
+               "eval_output_file_per_seq": str(tmp_path / "seqs"), "output_per_seq_file_format": "py"}  # fmt: skip
+    tasks.evaluate(task_config(tmp_path, "eval", output_per_seq_format=["score", "error"], **options))
+    total = ast.literal_eval((tmp_path / "scores").read_text())
+    rows = ast.literal_eval((tmp_path / "seqs").read_text())
+    num_labels = {"seq-0": 2, "seq-1": 1}
+    for column in ("score", "error"):
+        mean = sum(row[column] * num_labels[tag] for tag, row in rows.items()) / 3
+        assert total[f"dev_{column}"] == pytest.approx(mean, rel=1e-4)
+    with pytest.raises(ConfigError, match="the loss 'output' has no 'pos_score'"):
+        tasks.evaluate(task_config(tmp_path, "eval", output_per_seq_format=["pos_score"], **options))
+
+
 def test_no_perplexity_of_a_loss_that_is_no_cross_entropy(tmp_path):
     layer = {"class": "linear", "n_out": 9, "from": "data", "target": "data", "loss": "mse"}
     options = {"network": {"output": layer}, "eval_output_file_per_seq": str(tmp_path / "seqs")}

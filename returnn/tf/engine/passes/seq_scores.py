@@ -56,6 +56,8 @@ class NetworkSeqScores(SeqScores):
             return
         is_error = column.endswith("error")
         if column.startswith("pos_"):
+            if not self._loss.loss.has_values_of_frames:
+                raise self._no_column(column)
             frames = self._loss.get_error_value_per_pos() if is_error else self._loss.get_loss_value_per_pos()
             self._fetch_frames(column, frames)
             return

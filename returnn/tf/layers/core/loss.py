@@ -30,6 +30,7 @@ class Loss:
 
     class_name: ClassVar[str | tuple[str, ...] | None] = None
     recurrent: ClassVar[bool] = False  # whether it is about sequences, not single frames
+    has_values_of_frames: ClassVar[bool] = True  # otherwise, a sequence has a single value
     need_target: ClassVar[bool] = True
     has_perplexity: ClassVar[bool] = False  # it is the negative log probability of the target
 
@@ -201,8 +202,8 @@ class Loss:
 
     def reduce(self, value: Tensor) -> Any:
         """:return: raw sum over all valid frames, or what `reduce_func` makes of them"""
-        if self._reduce_func == self.sum_of_sequences:
-            return self.sum_of_sequences(value)
+        if self._reduce_func in (self.sum_of_sequences, self.mean_of_sequences):
+            return self._reduce_func(value)
         if self._reduce_func is not None:
             raw = value.get_placeholder_flattened() if self.use_flatten_frames else value.raw_tensor
             return self._reduce_func(raw)
@@ -221,25 +222,33 @@ class Loss:
 
     def reduce_to_batch(self, loss: Tensor | Any, normalize: bool) -> Any:
         """
-        :param loss: one value per frame
-        :param normalize: mean over the frames of a sequence, instead of the sum
+        :param loss: one value per frame, as raw tensor; as `Tensor`, it can also be [B], or [B, T, ...]
+        :param normalize: the sum of a sequence is divided by the number of its frames
         :return: raw tensor (B,)
         """
         value = loss if isinstance(loss, Tensor) else self.unflattened(loss)
+        if value.dtype == "bool":
+            value = rf.cast(value, "float32")
         axes = [dim for dim in value.dims if not dim.is_batch_dim()]
-        if not axes:
-            return value.raw_tensor
-        mode = "mean" if normalize else "sum"
-        return rf.reduce(value, mode=mode, axis=axes, use_mask=_has_own_lengths(value)).raw_tensor
+        total = rf.reduce_sum(value, axis=axes, use_mask=_has_own_lengths(value)) if axes else value
+        if not normalize or not value.have_batch_axis():
+            return total.raw_tensor
+        num_frames = self.num_frames_of_sequences(value.get_batch_dim_tag())
+        return tf.math.divide_no_nan(total.raw_tensor, tf.cast(num_frames, total.raw_tensor.dtype))
 
     def sum_of_sequences(self, loss: Tensor | Any) -> Any:
         """
         :param loss: one value per frame
         :return: raw tensor (B,): the sum of each sequence. As `reduce_func`, it also gets values [B, T, ...]
         """
-        if isinstance(loss, Tensor) and loss.dtype == "bool":
-            loss = rf.cast(loss, "float32")
         return self.reduce_to_batch(loss, normalize=False)
+
+    def mean_of_sequences(self, loss: Tensor | Any) -> Any:
+        """
+        :param loss: one value per frame
+        :return: raw tensor (B,): the mean of each sequence. As `reduce_func`, it also gets values [B], or [B, T, ...]
+        """
+        return self.reduce_to_batch(loss, normalize=True)
 
     def get_normalization_factor(self) -> Any:
         """:return: raw scalar, by which the sum becomes a mean: 1 / number of valid frames"""
@@ -252,12 +261,9 @@ class Loss:
             inverse = self.custom_inv_norm_factor.output
             total = rf.reduce_sum(inverse, axis=inverse.dims) if inverse.dims else inverse
             return tf.math.reciprocal(tf.cast(total.raw_tensor, tf.float32))
-        dims = self.dims_of_frames()
+        dims = self._dims_that_count()
         if not dims:
             return 1.0
-        time_dim = self._with_frames().get_time_dim_tag() if self._with_frames().have_time_axis() else None
-        if time_dim is not None and time_dim not in dims:  # of fixed size
-            dims = [*dims, time_dim]
         count = rf.num_elements_of_shape(dims)
         count = count.raw_tensor if isinstance(count, Tensor) else count
         return tf.math.reciprocal(tf.maximum(tf.cast(count, tf.float32), 1.0))
@@ -268,9 +274,10 @@ class Loss:
         :return: raw (B,): the number of valid frames of each sequence; a scalar for all of them together, if the factor
             by which a sum becomes a mean is not about frames
         """
-        others = [dim for dim in self.dims_of_frames() if dim != batch]
+        dims = self._dims_that_count()
+        others = [dim for dim in dims if dim != batch]
         given = self.custom_norm_factor is not None or self.custom_inv_norm_factor is not None
-        if given or len(others) == len(self.dims_of_frames()):
+        if given or batch not in dims:
             return tf.math.reciprocal(tf.cast(self.get_normalization_factor(), tf.float32))
         ones = rf.ones([batch, *others], dtype="float32")
         return (rf.reduce_sum(ones, axis=others) if others else ones).raw_tensor
@@ -278,6 +285,13 @@ class Loss:
     def dims_of_frames(self) -> list[Dim]:
         """:return: the dims which count as frames: batch, and all with sequences of different lengths"""
         return [d for d in self._with_frames().dims if d.is_batch_dim() or d.is_beam_dim() or d.is_dynamic_seq_length()]
+
+    def _dims_that_count(self) -> list[Dim]:
+        """:return: the dims by whose frames a sum becomes a mean: those, and a time dim of fixed size"""
+        dims = self.dims_of_frames()
+        frames = self._with_frames()
+        time_dim = frames.get_time_dim_tag() if dims and frames.have_time_axis() else None
+        return dims if time_dim is None or time_dim in dims else [*dims, time_dim]
 
     def _with_frames(self) -> Tensor:
         """:return: the tensor whose frames count"""

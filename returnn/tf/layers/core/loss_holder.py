@@ -169,8 +169,7 @@ class LossHolder:
         return self._per_seq("error")
 
     def _per_seq(self, what: str) -> Any:
-        holder = self.with_reduce(lambda raw: self.loss.reduce_to_batch(raw, normalize=True))
-        return holder._values[what]
+        return self.with_reduce(self.loss.mean_of_sequences)._values[what]
 
     def num_frames_of_sequences(self, batch: Dim) -> Any:
         """:return: raw (B,) or scalar: the number of frames of each sequence that it is about"""

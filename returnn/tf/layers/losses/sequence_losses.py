@@ -30,6 +30,7 @@ class SequenceLoss(Loss):
     """Base class of losses with one value for each sequence of labels in the target."""
 
     recurrent = True
+    has_values_of_frames = False
 
     def _with_frames(self) -> Tensor:
         """:return: the target: what counts is the number of labels in it"""
