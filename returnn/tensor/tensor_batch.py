@@ -99,24 +99,33 @@ def batch_info_of_dim(dim: Dim) -> BatchInfo:
     known: BatchInfo | None = dim.get_same_base()._lookup("batch info")
     if known is not None:
         return known
-    info: BatchInfo | None = None
     parts = dim.axis_split_info()
-    for part in parts if len(parts) > 1 else [dim]:
-        if isinstance(part, int):
-            info = BatchInfo(info, FixedDim(part))
-        elif part.is_batch_dim():
-            size = part.get_dim_value() if part.dyn_size is not None else part.size
-            info = BatchInfo.make_global_batch_info(-1 if size is None else size)
-        elif part.is_beam_dim():
-            info = BatchInfo(info, BeamDim(SearchBeam.of_dim(part)))
-        else:
-            base = info or BatchInfo.make_global_broadcast_batch_info()
-            info = base.copy_extend_with_padded_or_fixed_dim_tag(part)
+    if len(parts) <= 1:
+        parts = [dim]
+    batch = next((i for i, part in enumerate(parts) if isinstance(part, Dim) and part.is_batch_dim()), 0)
+    info: BatchInfo | None = None
+    for part in parts[batch:]:
+        info = _extended(info, part, None)
+    for part in reversed(parts[:batch]):
+        info = _extended(info, part, 0)
     assert info is not None
     info.batch_dim_tag = dim
     if dim.dyn_size is not None:
         set_batch_info_of_dim(dim, info)
     return info
+
+
+def _extended(info: BatchInfo | None, part: Dim | int, index: int | None) -> BatchInfo:
+    """:return: with one more factor, the outermost one for index 0, otherwise the innermost one"""
+    if isinstance(part, int):
+        return BatchInfo(info, FixedDim(part), index)
+    if part.is_batch_dim():
+        size = part.get_dim_value() if part.dyn_size is not None else part.size
+        return BatchInfo.make_global_batch_info(-1 if size is None else size)
+    if part.is_beam_dim():
+        return BatchInfo(info, BeamDim(SearchBeam.of_dim(part)), index)
+    base = info or BatchInfo.make_global_broadcast_batch_info()
+    return base.copy_extend_with_padded_or_fixed_dim_tag(part, new_dim_idx=index)
 
 
 def set_batch_info_of_dim(dim: Dim, info: BatchInfo) -> None:

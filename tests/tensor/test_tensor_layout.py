@@ -174,6 +174,8 @@ def test_feature_and_time_go_with_their_axes_in_templates() -> None:
     assert (without_time.dims, without_time.time_dim_axis) == ((batch, other, feature), None)
     with_time = without_time.copy_template_adding_time_dim(time_dim_axis=0)
     assert (with_time.time_dim_axis, with_time.feature_dim_axis, with_time.batch_ndim) == (0, 3, 4)
+    time_last = without_time.copy_template_adding_time_dim(time_dim_axis=-1)
+    assert (time_last.time_dim_axis, time_last.feature_dim_axis, time_last.batch_ndim) == (3, 2, 4)
     assert x.copy_template_excluding_spatial_dim(1).dims == (batch, time, feature)
     new_feature = Dim(7, name="new", kind=Dim.Types.Feature)
     replaced = x.copy_template_replace_dim_tag(3, new_feature)

@@ -33,8 +33,9 @@ class TensorOldTemplates(TensorOldLayout):
     def copy_template_adding_time_dim(self, name: str | None = None, time_dim_axis: int = 0) -> Self:
         """:return: template of a sequence of what this is"""
         time_dim = Dim(None, name=f"{self.name}:time", kind=DimKind.Spatial)
-        new = self._insert_dim(time_dim, time_dim_axis, name)
-        new.time_dim_axis = time_dim_axis
+        axis = time_dim_axis if time_dim_axis >= 0 else time_dim_axis + len(self.dims) + 1
+        new = self._insert_dim(time_dim, axis, name)
+        new.time_dim_axis = axis
         return new
 
     def copy_template_replace_dim(self, axis: int, new_dim: int | None, new_size: Any = None) -> Self:

@@ -38,7 +38,7 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
     if not dims:
         return expand_dim(source, out_dim), out_dim
     backend = get_backend_of(source)
-    if not has_gaps(parts):
+    if not has_gaps(parts) or backend.name == "template":
         return backend.merge_dims(source, dims=dims, out_dim=out_dim)
     in_memory = product_dim([padded_dim(dim) for dim in dims])
     with_gaps, _ = backend.merge_dims(source, dims=dims, out_dim=in_memory)

@@ -55,6 +55,20 @@ def test_the_same_lengths_are_those_of_one_dim(session):
     assert like_fed.get_time_dim_tag() == fed.get_time_dim_tag()
 
 
+def test_frames_as_part_of_the_batch(session):
+    data = Data("data", shape=(None, 3), auto_create_placeholders=True)
+    feed = make_feed_dict([data], n_batch=2)
+    values = feed[data.placeholder]
+    for axes, order, key in [([0, 1], (0, 1, 2), ["batch", "time"]), ([1, 0], (1, 0, 2), ["time", "batch"])]:
+        merged = data.copy_merge_into_batch(axes)
+        parts = ["batch" if part.short_repr() == "B" else "time" for part in merged.batch.virtual_dims]
+        assert parts == key
+        expected = values.transpose(order).reshape((-1, 3))
+        numpy.testing.assert_array_equal(session.run(merged.placeholder, feed), expected)
+    template = Data("data", shape=(None, 3)).copy_merge_into_batch([0, 1])
+    assert template.batch_shape == (None, 3)
+
+
 def test_lengths_of_each_hypothesis(session):
     data = Data("data", shape=(None, 5), auto_create_placeholders=True)
     beam = data.copy_extend_with_beam(SearchBeam(beam_size=2))
