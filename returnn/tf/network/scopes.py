@@ -90,8 +90,7 @@ def compute_scope(net: Network, layer: LayerBase, suffix: str = "", *, loop: Cal
         if backend != "template":
             if backend != "tf":
                 stack.enter_context(rf.backend_ctx("tf"))
-            if net.is_training_objective:
-                allow_later_gradients()
+            allow_later_gradients()
             scope = f"{layer.cls_get_tf_scope_name(layer.get_absolute_name())}{'/' + suffix if suffix else ''}"
             stack.enter_context(tf.compat.v1.name_scope(f"{scope}/"))  # as it is: "b_1" would rename parameters
         stack.enter_context(naming_layer(layer.where(), lambda: {x.name: x.output for x in layer.sources}, loop=loop()))

@@ -103,6 +103,19 @@ def test_gradients_can_come_after_the_first_run(make):
         assert session.run(network.get_total_loss(), feed) < loss
 
 
+def test_gradients_of_a_network_that_does_not_train():
+    net_dict = {
+        "states": {"class": "rec", "unit": "zoneoutlstm", "n_out": 4, "from": "data"},
+        "output": {"class": "softmax", "from": "states", "loss": "ce", "target": "classes"},
+    }
+    with make_scope() as session:
+        network = make_network(net_dict, train_flag=False, eval_flag=True)
+        run_network(session, network, network.get_total_loss(), same_time=True)
+        gradients = tf1.gradients(network.get_total_loss(), network.get_trainable_params())
+        for value in session.run(gradients, make_feed_dict(network.extern_data, same_time=True)):
+            assert numpy.abs(value).max() > 0
+
+
 def test_parameters_of_a_loop_are_those_of_its_layers():
     with make_scope() as session:
         network = make_network(decoder(), train_flag=True)
