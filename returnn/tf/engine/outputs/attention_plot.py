@@ -23,6 +23,7 @@ from returnn.tf.engine.engine import Engine
 from returnn.tf.engine.feeding.batches import batches_of
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.session.network_session import NetworkSession
+from returnn.tf.layers.search.decide import decided_key
 from returnn.util.errors import ConfigError
 from returnn.util.texts.counted import counted
 
@@ -84,9 +85,16 @@ class _Pass:
                 f"option 'attention_plot', layer {plot.layer!r}: has {self.weights}.\n"
                 "  Expected attention weights: the batch, the steps of the loop and one other dim with lengths."
             )
-        steps = self.targets.get_time_dim_tag()
-        self.target_dim = steps if steps in dynamic else self.weights.get_time_dim_tag()
-        (self.source_dim,) = (dim for dim in dynamic if dim != self.target_dim)
+        steps = session.network.get_layer(plot.loop).output.get_time_dim_tag()
+        decided = session.network.get_layer(_WEIGHTS).new_dim(decided_key(steps))  # that of the labels is another one
+        is_target = [dim in (steps, decided) for dim in dynamic]
+        if sum(is_target) != 1:
+            raise ConfigError(
+                f"option 'attention_plot', layer {plot.layer!r}: has {self.weights}.\n"
+                f"  One of its dims has to be the steps of the loop {plot.loop!r}, {steps}."
+            )
+        self.target_dim = dynamic[is_target.index(True)]
+        self.source_dim = dynamic[is_target.index(False)]
         self.head_dims = [dim for dim in others if dim.size is not None]
 
     def draw(self, folder: str) -> list[str]:

@@ -233,10 +233,15 @@ def take_hypothesis(layer: LayerBase, source: Tensor, beam: Beam, index: Tensor)
         lengths = dim.dyn_size_ext if beam.dim in _length_dims(dim) else None
         if lengths is None:
             continue
-        new_dim = layer.new_dim(f"decided:{dim.name}")
+        new_dim = layer.new_dim(decided_key(dim))
         new_dim.dyn_size_ext = rf.gather(lengths, indices=index, axis=beam.dim)
         out = _with_time_dim(out, dim, new_dim)
     return out
+
+
+def decided_key(dim: Dim) -> str:
+    """:return: of the dim that a layer has in place of this one, when it has decided"""
+    return f"decided:{dim.name}"
 
 
 def _with_time_dim(x: Tensor, old: Dim, new: Dim) -> Tensor:

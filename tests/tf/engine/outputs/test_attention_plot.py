@@ -63,7 +63,7 @@ def config(folder, **plot):
                 "classes": {"dim": 4, "sparse": True, "available_for_inference": False},
             },
             "network": {
-                "encoder": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data"},
+                "encoder": {"class": "rec", "unit": "lstm", "n_out": 3, "from": "data"},  # the time of the weights
                 "output": {"class": "rec", "from": [], "target": "classes", "max_seq_len": 5, "unit": UNIT},
             },
             "model": str(folder / "net"),
