@@ -16,6 +16,7 @@ from returnn.tf.frontend_low_level.outermost_graph import graph_around, is_compu
 from returnn.tf.frontend_low_level.products import loop_products
 from returnn.tf.frontend_low_level.products.attention_energies import attention_energies
 from returnn.tf.frontend_low_level.products.outer_product import is_outer_product, outer_product
+from returnn.tf.frontend_low_level.products.outside import transposed
 from returnn.tf.frontend_low_level.scope import is_visible
 
 _COMPARE: dict[str, Callable[..., Any]] = {
@@ -181,7 +182,7 @@ class RawTFOps:
     @staticmethod
     def transpose_raw(raw_tensor: tf.Tensor, perm: Sequence[int]) -> tf.Tensor:
         """:return: transposed tensor"""
-        return tf.transpose(raw_tensor, list(perm))
+        return transposed(raw_tensor, perm)
 
     @staticmethod
     def expand_dims_raw(raw_tensor: tf.Tensor, axis: int) -> tf.Tensor:
@@ -320,10 +321,10 @@ class RawTFOps:
 
 def _is_bias(a: tf.Tensor, b: tf.Tensor) -> bool:
     """
-    :return: whether b is added to the last axis of a. Where TensorFlow knows it as bias, its gradient takes a tenth of the
-        time of that of a sum which broadcasts. Besides, inside of loops and branches, TensorFlow 2.21 breaks graphs with
-        `matmul + bias` which is added to itself, also by code of a user ("Retval[0] does not have value"); it does not
-        look for that where the bias is known
+    :return: whether b is added to the last axis of a. Where TensorFlow knows it as bias, its gradient takes a tenth of
+        the time of that of a sum which broadcasts. Besides, inside of loops and branches, TensorFlow 2.21 breaks graphs
+        with `matmul + bias` which is added to itself, also by code of a user ("Retval[0] does not have value"); it does
+        not look for that where the bias is known
     """
     is_vector = a.dtype.is_floating and b.shape.rank == 1 and (a.shape.rank or 0) > 1
     return is_vector and b.shape[0] is not None and a.shape[-1] == b.shape[0]

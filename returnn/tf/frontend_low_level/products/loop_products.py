@@ -106,7 +106,7 @@ class GradientCollector:
         with body.gradient_override_map({**overridden, "IdentityN": _OF_MATRIX}):
             packed = packed_matrix(found.matrix) if can_be_packed else None
             if packed is None:
-                product = tf.matmul(x, matrix, transpose_b=found.is_transposed)
+                product = tf.matmul(x, found.matrix, transpose_b=found.is_transposed)
             else:
                 product = get_operations().call("packed_product", {"x": x, "packed": packed})["product"]
             if can_be_packed:

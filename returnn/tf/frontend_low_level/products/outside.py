@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -61,6 +61,20 @@ def _made(x: Any, is_there: Callable[[tf.Tensor], bool]) -> tf.Tensor | None:
     attributes = {name: op.node_def.attr[name] for name in op.node_def.attr}
     new = tf.compat.v1.get_default_graph().create_op(op.type, inputs, [y.dtype for y in op.outputs], attrs=attributes)
     return new.outputs[x.value_index]
+
+
+def transposed(x: Any, perm: Sequence[int]) -> tf.Tensor:
+    """
+    Like `tf.transpose`. In a loop, what is the same in all frames is transposed outside of it.
+
+    :param x: any tensor
+    :param perm: axes of x
+    """
+    body = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    value = outside(x, body) if type(body).__name__ == "WhileBodyFuncGraph" else None
+    if value is None:
+        return tf.transpose(x, list(perm))
+    return computed_with(value, lambda y: transposed(y, perm))
 
 
 def is_outermost(x: tf.Tensor) -> bool:
