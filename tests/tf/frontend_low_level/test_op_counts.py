@@ -49,7 +49,7 @@ OPERATIONS: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
         lambda: rf.matmul(x(batch, time, feature), x(batch, time), reduce=time),
         {"BatchMatMulV2": 1, "Reshape": 2, "SelectV2": 2, "ExpandDims": 1, "Pack": 1},
     ),
-    "x + bias": (lambda: x(time, batch, feature) + x(feature), {"AddV2": 1}),
+    "x + bias": (lambda: x(time, batch, feature) + x(feature), {"BiasAdd": 1}),
     "x + y": (lambda: x(time, batch, feature) + x(time, batch, feature), {"AddV2": 1}),
     "x + y per sequence, batch major": (
         lambda: x(batch, time, feature) + x(batch, feature),
