@@ -61,12 +61,14 @@ _SEARCH = """    returnn train.config ++task search   # decodes `dev`, into mode
 """
 _PLOT = "    returnn train.config ++task plot_attention   # draws what the decoder attends to, into model/attention\n"
 _DEFAULT_SAMPLE_RATE = 16000  # in Hz
+_SUBWORDS = "With `bpe` in place of `words`, these are subwords, and `.codes` beside the vocabulary belongs to it."
 _SPEECH = """- `train.hdf` and `dev.hdf`, with "data", features of frames, and "classes", labels{labels}.
   Names of labels are those in the file. `returnn tool hdf-dump` writes any data set as such a file."""
-_RECORDINGS = """
+_RECORDINGS = f"""
 - Or recordings and their texts: `train.zip` and `dev.zip`, and `words.vocab`, the words, of which the first one is
   `</s>` and the second one `<unk>`. `returnn tool make-ogg-zip WAVS TEXTS FOLDER/train.zip` makes an archive of
-  a folder with audio, and `returnn tool make-vocab words FOLDER/words --dataset FOLDER/train.zip` the vocabulary."""
+  a folder with audio, and `returnn tool make-vocab words FOLDER/words --dataset FOLDER/train.zip` the vocabulary.
+  {_SUBWORDS}"""
 _FILES_OF_DATA = {  # what README.md says of them
     "hybrid": _SPEECH.format(labels=", one for each frame"),
     "ctc": _SPEECH.format(labels="") + _RECORDINGS,
@@ -74,13 +76,15 @@ _FILES_OF_DATA = {  # what README.md says of them
     "attention": _SPEECH.format(labels="; the first label is the end of a sequence, and each sequence ends with it")
     + _RECORDINGS,
     "transducer": _SPEECH.format(labels="") + _RECORDINGS,
-    "lm": """- `train.txt` and `dev.txt`, or `train.txt.gz` and `dev.txt.gz`, a sentence per line,
+    "lm": f"""- `train.txt` and `dev.txt`, or `train.txt.gz` and `dev.txt.gz`, a sentence per line,
 - `words.vocab`, the words, of which the first one is `</s>`, the end of a sentence, and the second one `<unk>`.
-  `returnn tool make-vocab words FOLDER/words --text FOLDER/train.txt` makes it.""",
-    "translation": """- `source.train`, `target.train`, `source.dev`, `target.dev`, or these with `.gz`, a sentence
+  `returnn tool make-vocab words FOLDER/words --text FOLDER/train.txt` makes it.
+  {_SUBWORDS}""",
+    "translation": f"""- `source.train`, `target.train`, `source.dev`, `target.dev`, or these with `.gz`, a sentence
   per line,
 - `source.vocab` and `target.vocab`, the words, in that of the target `</s>` as the first one.
-  `returnn tool make-vocab words FOLDER/source --text FOLDER/source.train` makes that of the source.""",
+  `returnn tool make-vocab words FOLDER/source --text FOLDER/source.train` makes that of the source.
+  {_SUBWORDS}""",
 }
 _NEEDED = {
     "lm": ("train.txt", "dev.txt", "words.vocab"),

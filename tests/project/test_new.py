@@ -16,6 +16,7 @@ import returnn
 import returnn.__main__ as rnn
 from returnn.config.current import current_config
 from returnn.datasets import init_dataset
+from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.engine.run.loaded_model import load_model
 from returnn.project.new import KINDS, new_project
 from returnn.util.backend_engine import BackendEngine
@@ -79,9 +80,9 @@ def test_what_is_wrong(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err.startswith("error: 'a' exists already.\n")
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(("labels", "suffix"), [("words", ""), ("words", ".gz"), ("bpe", "")])
 @pytest.mark.parametrize("kind", ["lm", "translation"])
-def test_texts_of_a_user(kind, suffix, tmp_path, monkeypatch, without_module, capfd):
+def test_texts_of_a_user(kind, labels, suffix, tmp_path, monkeypatch, without_module, capfd):
     monkeypatch.chdir(tmp_path)
     names = {"lm": {"words": ["train.txt", "dev.txt"]}}.get(
         kind, {side: [f"{side}.train", f"{side}.dev"] for side in ("source", "target")}
@@ -90,15 +91,22 @@ def test_texts_of_a_user(kind, suffix, tmp_path, monkeypatch, without_module, ca
         for name, text in ((train, "a few words\na few more words\n"), (dev, "a few other words\n")):  # one is unknown
             with gzip.open(name + suffix, "wt") if suffix else open(name, "w") as file:
                 file.write(text)
-        assert rnn.main(["returnn", "tool", "make-vocab", "words", vocab, "--text", train + suffix]) == 0
+        size = ["--size", "24"] if labels == "bpe" else []
+        assert rnn.main(["returnn", "tool", "make-vocab", labels, vocab, "--text", train + suffix, *size]) == 0
     assert rnn.main(["returnn", "new", "mine", "--kind", kind, "--data", "."]) == 0
     monkeypatch.chdir("mine")
     monkeypatch.syspath_prepend(str(tmp_path / "mine"))
     assert "make-vocab" in (tmp_path / "mine" / "README.md").read_text()
     assert rnn.main(["rnn.py", "train.config", "++task", "check"]) == 0, capfd.readouterr()
-    assert "of 6 labels" in capfd.readouterr().out
+    assert labels == "bpe" or "of 6 labels" in capfd.readouterr().out
     inputs = current_config().typed_dict["extern_data"]  # with them, a server takes texts
-    assert all("vocab" in description for description in inputs.values())
+    classes = {description["vocab"]["class"] for description in inputs.values()}
+    assert classes == {"BytePairEncoding" if labels == "bpe" else "Vocabulary"}
+    data = init_dataset(current_config().typed_value("train")())
+    data.init_seq_order(epoch=1)
+    data.load_seqs(0, 2)
+    unknown = Vocabulary.create_vocab(**inputs["data"]["vocab"]).unknown_label_id
+    assert not any(unknown in data.get_data(i, key) for i in range(2) for key in inputs)
 
 
 @pytest.mark.parametrize("kind", ["ctc", "attention"])
