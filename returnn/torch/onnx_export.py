@@ -277,7 +277,7 @@ def _largest_difference(
     except ImportError:
         return None
     options = runtime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what fails is said below
     try:
         session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as exc:
@@ -286,7 +286,16 @@ def _largest_difference(
     largest = 0.0
     for batch, values in zip(batches, wanted, strict=True):
         feed = {name: value.numpy() for name, value in zip(inputs, batch, strict=True) if name in used}
-        for found, value in zip(session.run(list(outputs), feed), values, strict=True):
+        try:
+            computed = session.run(list(outputs), feed)
+        except Exception as exc:
+            text = str(exc).strip()
+            raise ConfigError(
+                f"the step cannot be exported to ONNX: onnxruntime fails on a batch of another size: {text}\n"
+                "  Sizes that depend on values, as of rf.masked_select, are fixed there. '--output_names' says which "
+                "outputs are exported."
+            ) from exc
+        for found, value in zip(computed, values, strict=True):
             expected = value.detach().cpu().numpy().astype("float64")
             if found.shape != expected.shape:
                 return float("inf")

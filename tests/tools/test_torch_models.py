@@ -46,6 +46,15 @@ def bad_step(*, model, extern_data, **kwargs):
     rf.get_run_ctx().mark_as_output(x, "x")
 
 
+def select_step(*, model, extern_data, **kwargs):
+    x = extern_data["data"]
+    best = rf.reduce_argmax(x, axis=x.feature_dim)
+    mask = (best != 4) & (best != rf.shift_right(best, axis=time_dim, pad_value=4))
+    labels, dim = rf.masked_select(best, mask=mask, dims=[time_dim])
+    rf.get_run_ctx().mark_as_output(labels, "labels", dims=[batch_dim, dim])
+    rf.get_run_ctx().mark_as_output(best, "best", dims=[batch_dim, time_dim])
+
+
 from returnn.tensor import single_step_dim
 """
 
@@ -141,6 +150,12 @@ def test_what_cannot_be_exported(tool, model, tmp_path):
     file = tmp_path / "model.onnx"
     error = tool("torch_export_to_onnx", *model, file, "--forward_step", "bad_step", "--verbosity", 1)[2]
     assert "Loops and conditions over values are not possible; export one step of a decoder with its state." in error
+    assert not file.exists()
+    error = tool("torch_export_to_onnx", *model, file, "--forward_step", "select_step", "--verbosity", 1)[2]
+    assert error.startswith(
+        "error: the step cannot be exported to ONNX: onnxruntime fails on a batch of another size: "
+    )
+    assert "\n  Sizes that depend on values, as of rf.masked_select, are fixed there. '--output_names' says" in error
     assert not file.exists()
     error = tool("torch_export_to_onnx", *model, file, "--forward_step", "no_step", "--verbosity", 1)[2]
     assert error == "error: option 'no_step': there is no function of this name in the config.\n"

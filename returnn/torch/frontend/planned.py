@@ -72,7 +72,8 @@ class PlannedTorchOps(SoftmaxOps, MatmulOps):
         if planned is not None:
             return planned
         out: Tensor = super().where(cond, true_, false_, allow_broadcast_all_sources=allow_broadcast_all_sources)
-        if out._dims and (isinstance(true_, Tensor) or isinstance(false_, Tensor)):
+        is_planned = out.dtype != "bool"  # see `where_raw`
+        if out._dims and (isinstance(true_, Tensor) or isinstance(false_, Tensor)) and is_planned:
             main = main_operand(true_, false_, cond)
             add_plan("where", operands, lambda: elementwise_plan(operands[:3], out, torch.where, main=main))
         return out

@@ -248,6 +248,9 @@ class RawTorchOps:
     @staticmethod
     def where_raw(cond: torch.Tensor, true_: torch.Tensor, false_: torch.Tensor) -> torch.Tensor:
         """:return: elementwise choice"""
+        if all(isinstance(x, torch.Tensor) and x.dtype == torch.bool for x in (true_, false_)):
+            # No runtime of ONNX chooses from these.
+            return (cond & true_) | (~cond & false_)
         return torch.where(cond, true_, false_)
 
     @classmethod

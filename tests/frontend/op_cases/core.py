@@ -207,6 +207,9 @@ def where(inputs: Inputs) -> list[Tensor]:
         rf.where(cond, a, 0.0),
         rf.where(a > 0, 1.0, a),
         rf.where(cond, 1, 2),
+        rf.where(cond, a > 0, b > 0),
+        rf.where(cond, a > 0, False),
+        rf.where(a > 0, True, b > 0),
     ]
 
 
