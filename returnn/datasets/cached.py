@@ -103,9 +103,13 @@ class CachedDataset(CachedDataset2):
     # Data.
 
     def initialize(self) -> None:
+        """What is loaded before `init_seq_order` has the order of the corpus."""
         super().initialize()
-        if not self.get_total_num_seqs():
+        num_seqs = self.get_total_num_seqs()
+        if not num_seqs:
             raise DataError("there are no sequences", dataset=self.description)
+        self._seq_order = range(num_seqs)
+        self._num_seqs = num_seqs
 
     def _collect_single_seq(self, seq_idx: int) -> DatasetSeq:
         seq = self._read_cached(self.get_corpus_seq_idx(seq_idx))

@@ -515,3 +515,15 @@ def test_file_that_cannot_be_written_is_named(tmp_path):
         SimpleHDFWriter(str(tmp_path / "file" / "x.hdf"), dim=3, ndim=2)
     with pytest.raises(UserError, match=r"cannot write the file '/proc/x.hdf': "):
         SimpleHDFWriter("/proc/x.hdf", dim=3, ndim=2)
+
+
+def test_what_is_loaded_before_an_epoch_begins_has_the_order_of_the_file(tmp_path):
+    write_old_file(tmp_path / "a.hdf", [2, 3, 1], targets=False)
+    dataset = HDFDataset([str(tmp_path / "a.hdf")], seq_ordering="sorted")
+    dataset.initialize()
+    assert dataset.num_seqs == 3
+    dataset.load_seqs(0, 3)
+    assert [len(dataset.get_data(i, "data")) for i in range(3)] == [2, 3, 1]
+    dataset.init_seq_order(1)
+    dataset.load_seqs(0, 3)
+    assert [len(dataset.get_data(i, "data")) for i in range(3)] == [1, 2, 3]

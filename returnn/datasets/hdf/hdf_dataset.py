@@ -95,6 +95,7 @@ class HDFDataset(CachedDataset):
             raise ConfigError(f"{self.description}: option 'files' is missing or empty.")
         if not self.get_total_num_seqs():
             raise DataError("there are no sequences", dataset=self.description, file=", ".join(self.files[:3]))
+        super().initialize()
 
     # Corpus.
 
