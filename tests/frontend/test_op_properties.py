@@ -28,6 +28,7 @@ TESTED_ELSEWHERE = {  # what computes no tensor from tensors
     "format_graph_output": "test_raw_operations.py",
     "get_random_state": "test_random_state.py",
     "graph_of_value": "test_raw_operations.py",
+    "is_computed_from_constants": "test_raw_operations.py",
     "is_computed_from_own_input": "test_raw_operations.py",
     "is_valid_in_current_graph": "test_raw_operations.py",
     "raw_to_numpy": "test_raw_operations.py",

@@ -198,6 +198,8 @@ def test_what_is_computed_from_own_input() -> None:
         own = tf.compat.v1.placeholder(tf.float32, [None]) * 2.0
         with tf.name_scope("extern_data/placeholders"):
             fed = tf.compat.v1.placeholder(tf.float32, [None])
-        for raw, expected in ((own, True), (fed * 2.0, False)):
+        constant = tf.zeros([3]) + 1.0
+        for raw, expected in ((own, (True, False)), (fed * 2.0, (False, False)), (constant, (True, True))):
             x = Tensor("x", [batch], "float32", raw_tensor=raw)
-            assert rf.get_backend_by_tensor(x).is_computed_from_own_input(x) == expected
+            backend = rf.get_backend_by_tensor(x)
+            assert (backend.is_computed_from_own_input(x), backend.is_computed_from_constants(x)) == expected

@@ -65,6 +65,11 @@ class RawOps(RequiredOps[T]):
         return False
 
     @staticmethod
+    def is_computed_from_constants(tensor: Tensor) -> bool:
+        """:return: whether nothing has to be fed for the value. Eager code feeds nothing, and has no graphs."""
+        return False
+
+    @staticmethod
     def format_graph_output(raw_tensor: T, *, max_depth: int | None = None) -> str | None:
         """:return: the operations that the value is computed by, as text; None in eager code, which has no graphs"""
         return None

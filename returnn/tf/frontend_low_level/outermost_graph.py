@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -46,6 +46,15 @@ def _in_graph(graph: Any) -> Iterator[None]:
 
 def is_computed_from_own_input(tensor: tf.Tensor) -> bool:
     """:return: whether it is computed in the outermost graph, from constants and placeholders that are of no network"""
+    return _is_computed_without(lambda op: op.name.startswith(PLACEHOLDERS_SCOPE), tensor)
+
+
+def is_computed_from_constants(tensor: tf.Tensor) -> bool:
+    """:return: whether it is computed in the outermost graph, and nothing has to be fed for it"""
+    return _is_computed_without(lambda op: op.type in ("Placeholder", "PlaceholderWithDefault"), tensor)
+
+
+def _is_computed_without(is_one: Callable[[tf.Operation], bool], tensor: tf.Tensor) -> bool:
     if tf.executing_eagerly() or getattr(tensor.graph, "outer_graph", None) is not None:
         return False
     todo, seen = [tensor.op], set()
@@ -53,7 +62,7 @@ def is_computed_from_own_input(tensor: tf.Tensor) -> bool:
         op = todo.pop()
         if op.name in seen:
             continue
-        if op.name.startswith(PLACEHOLDERS_SCOPE) or op._get_control_flow_context() is not None:
+        if is_one(op) or op._get_control_flow_context() is not None:
             return False
         seen.add(op.name)
         todo.extend(x.op for x in op.inputs)

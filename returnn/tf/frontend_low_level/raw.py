@@ -12,7 +12,11 @@ import tensorflow as tf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.device import on_device
 from returnn.tf.frontend_low_level.graph_text import format_graph_output
-from returnn.tf.frontend_low_level.outermost_graph import graph_around, is_computed_from_own_input
+from returnn.tf.frontend_low_level.outermost_graph import (
+    graph_around,
+    is_computed_from_constants,
+    is_computed_from_own_input,
+)
 from returnn.tf.frontend_low_level.products import loop_products
 from returnn.tf.frontend_low_level.products.attention_energies import attention_energies
 from returnn.tf.frontend_low_level.products.outer_product import is_outer_product, outer_product
@@ -243,6 +247,12 @@ class RawTFOps:
     def is_computed_from_own_input(tensor: Tensor) -> bool:
         """:return: whether the value is computed in the outermost graph, and without placeholders of a network"""
         return tensor.raw_tensor is not None and is_computed_from_own_input(tensor.raw_tensor)
+
+    @staticmethod
+    def is_computed_from_constants(tensor: Tensor) -> bool:
+        """:return: whether the value is computed in the outermost graph, and nothing has to be fed for it"""
+        raw = tensor.raw_tensor
+        return raw is not None and (not tf.is_tensor(raw) or is_computed_from_constants(raw))
 
     @staticmethod
     def should_pickle_tensor(raw_tensor: tf.Tensor) -> bool:

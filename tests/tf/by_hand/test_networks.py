@@ -14,6 +14,7 @@ from returnn.tf.layers.basic import (
     LinearLayer,
     MergeDimsLayer,
     SourceLayer,
+    SplitDimsLayer,
     SubnetworkLayer,
     register_layer_class,
 )
@@ -36,6 +37,21 @@ def test_values_by_hand_beside_placeholders_that_are_never_fed():
         session.run(tf1.global_variables_initializer())
         value = session.run(layer.output.placeholder)
         numpy.testing.assert_allclose(value.mean(axis=(0, 1)), [0, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("is_of_network", [True, False])
+def test_values_by_hand_beside_placeholders_by_hand(is_of_network):
+    with make_scope() as session:
+        extern_data = ExternData()
+        data = Data("x", shape=(None, 3), auto_create_placeholders=True)
+        if is_of_network:
+            extern_data.register_data(data)
+        network = TFNetwork(config=Config(), extern_data=extern_data)
+        values = Data("y", shape=(None, 4), placeholder=tf.ones((2, 3, 4)), size_placeholder={0: tf.constant([3, 2])})
+        source = InternalLayer(name="source", network=network, output=values)
+        options = {"name": "split", "network": network, "sources": [source], "axis": "F", "dims": (2, -1)}
+        layer = SplitDimsLayer(output=SplitDimsLayer.get_out_data_from_opts(**options), **options)
+        assert session.run(layer.output.placeholder).shape == (2, 3, 2, 2)
 
 
 def test_sources_with_own_placeholders():
