@@ -41,6 +41,9 @@ class RawBackend(Protocol):
     def is_computed_from_own_input(self, tensor: Any, /) -> bool:
         """:return: whether the value follows from what is fed for this tensor, in a graph"""
 
+    def is_computed_from_constants(self, tensor: Any, /) -> bool:
+        """:return: whether nothing has to be fed for the value, in a graph"""
+
     def get_device(self, tensor: Any, /) -> str | None:
         """:return: where the value is"""
 
