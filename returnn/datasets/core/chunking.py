@@ -123,7 +123,8 @@ def _chunks_of_seq(
     # What is said once about a sequence, such as its speaker, holds for each of its chunks.
     cut = [key for key in cut if lengths[key] > 1 or (leading and lengths[key] == lengths[leading])]
     _check_same_number(dataset, seq_idx, {key: (int(lengths[key]), int(size[key]), int(step[key])) for key in cut})
-    num_chunks, minimum = 1, 0
+    num_chunks = 1
+    minimum: int | float = 0
     if leading is not None:
         num_chunks = max(-(-int(lengths[leading]) // int(step[leading])), 1)
         minimum = NumbersDict(dataset.min_chunk_size).get(leading) or 0

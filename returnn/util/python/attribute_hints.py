@@ -47,9 +47,11 @@ def _argument_hint(exc: TypeError) -> str:
     frames = [frame for frame, _ in traceback.walk_tb(exc.__traceback__)]
     spaces = (space for frame in reversed(frames) for space in _names_known_in(frame.f_globals))
     function = next((space[name] for space in spaces if callable(space.get(name))), None)
+    if function is None:
+        return ""
     try:
         known = [param.name for param in inspect.signature(function).parameters.values() if param.kind in _NAMED]
-    except (TypeError, ValueError):  # not found, or some function of C
+    except (TypeError, ValueError):  # some function of C
         return ""
     nearest = get_close_matches(argument, known)
     return f"Did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"Possible: {', '.join(known)}."
