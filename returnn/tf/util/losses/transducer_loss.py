@@ -13,6 +13,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from returnn.tf.frontend_low_level.kernels import alignments
+from returnn.util.errors import ConfigError
 
 
 def rnnt_loss(
@@ -25,9 +26,21 @@ def rnnt_loss(
     :param label_lengths: (B,), number of labels
     :param blank_label: index of the blank
     :return: (B,), natural log; infinite, with gradient 0, where there are no frames for the labels
+    :raises ConfigError: if blank is no class
     """
+    _check_blank(blank_label, acts)
     found = alignments.transducer_loss(acts, labels, input_lengths, label_lengths, blank=blank_label, monotonic=False)
     return _rnnt_loss_by_loop(acts, labels, input_lengths, label_lengths, blank_label) if found is None else found
+
+
+def _check_blank(blank_label: int, scores: tf.Tensor) -> None:
+    num_classes = scores.shape[-1]
+    if isinstance(blank_label, int) and num_classes is not None and not 0 <= blank_label < num_classes:
+        raise ConfigError(
+            f"transducer loss: 'blank_label' is {blank_label}, but there are {num_classes} classes, "
+            f"0 to {num_classes - 1}.\n"
+            "  Blank is a class of its own: a layer of labels and blank has one class more than there are labels."
+        )
 
 
 def _rnnt_loss_by_loop(
@@ -61,7 +74,9 @@ def rna_loss(
     :param label_lengths: (B,), number of labels
     :param blank_label: index of the blank
     :return: (B,), natural log; infinite, with gradient 0, where there are more labels than frames
+    :raises ConfigError: if blank is no class
     """
+    _check_blank(blank_label, log_probs)
     found = alignments.transducer_loss(
         log_probs, labels, input_lengths, label_lengths, blank=blank_label, monotonic=True
     )

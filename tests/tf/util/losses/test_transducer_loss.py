@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from returnn.extern.HawkAaronWarpTransducer import rnnt_loss
 from returnn.extern.WarpRna import rna_loss
+from returnn.util.errors import ConfigError
 
 tf1 = tf.compat.v1
 BLANK = 2
@@ -82,3 +83,13 @@ def test_without_any_way_the_loss_is_infinite_and_has_no_gradient(loss, num_fram
     assert is_possible or cost == numpy.inf
     assert gradient.any() == (is_possible and num_frames > 0)
     assert numpy.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("loss", [rnnt_loss, rna_loss])
+@pytest.mark.parametrize("blank", [4, -1])
+def test_blank_that_is_no_class(loss, blank):
+    with pytest.raises(ConfigError) as info:
+        loss(tf.zeros([1, 3, 2, 4]), tf.zeros([1, 1], tf.int32), tf.constant([3]), tf.constant([1]), blank_label=blank)
+    assert str(info.value).startswith(
+        f"transducer loss: 'blank_label' is {blank}, but there are 4 classes, 0 to 3.\n  Blank is a class of its own"
+    )
