@@ -3,7 +3,8 @@ The best hypotheses by all models together: `python demos/g2p/combine.py FOLDER`
 
 Hypotheses are compared by the mean of the log probabilities of the members of the ensemble, plus a scale times the log
 probability of the joint n-grams, plus a scale times the mean of those of the judges, if `attention-full.config` has
-judged them. Alignments of the same phonemes are added up. The scales are the best ones on dev.
+judged them. Alignments of the same phonemes are added up. The scales are the best ones on dev. If all models had a last
+pass with dev, these scales are for them, too.
 """
 
 from __future__ import annotations
@@ -91,10 +92,25 @@ def main(folder: str) -> None:
     for name, scales in kinds.items():
         rates = [*_error_rates(dev, "dev", scales), *_error_rates(test, "test", scales)]
         print(f"{name:20} {rates[0]:7.2%} {rates[1]:7.2%} {rates[2]:7.2%} {rates[3]:7.2%}")
+    final = os.path.join(folder, "test-with-dev.json")
+    if os.path.exists(final):
+        test = _after_last_pass(final, data, num_scores=test.num_scores)
+        rates = _error_rates(test, "test", kinds["all"])
+        print(f"{'all, with dev':20} {'':7} {'':7} {rates[0]:7.2%} {rates[1]:7.2%}")
     scales = kinds["all"][dev.num_scores - 1 - num_judges :]
     print(f"scale of the n-grams {scales[0]}, of the judges {sum(scales[1:]):.1f}")
     hypotheses = {word: " ".join(phonemes) for word, phonemes in test.best(kinds["all"]).items()}
     write_atomic(os.path.join(folder, "hypotheses.py"), repr(hypotheses))
+
+
+def _after_last_pass(filename: str, data: AlignedData, *, num_scores: int) -> Hypotheses:
+    """:return: hypotheses of the models which have seen dev, too, with n-grams that have"""
+    words = [*data.splits["train"], *data.splits["dev"]]
+    ngrams = JointNgrams([list(zip(word, chunks, strict=True)) for word, chunks in words])
+    found = Hypotheses(read_n_best(filename, ngrams))
+    if found.num_scores != num_scores:
+        raise ValueError(f"{filename} has {found.num_scores} scores, and test.json {num_scores}: judges are missing.")
+    return found
 
 
 def _kinds(dev: Hypotheses, num_judges: int) -> dict[str, Sequence[float]]:

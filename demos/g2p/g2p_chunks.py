@@ -12,7 +12,7 @@ import os
 
 import numpy
 from g2p_alignment import Chunk, Pair, align, learn
-from g2p_data import LETTERS, PHONEMES, pronunciations
+from g2p_data import LETTERS, PHONEMES, TIMES_DEV, pronunciations
 
 from returnn.util.files.atomic_file import write_atomic
 
@@ -35,16 +35,18 @@ class AlignedData:
         self.ids = {label: i for i, label in enumerate(self.labels)}
 
     def dataset(
-        self, split: str, *, backwards: bool, max_seqs: int | None = None, **options: object
+        self, split: str, *, with_dev: bool = False, backwards: bool, max_seqs: int | None = None, **options: object
     ) -> dict[str, object]:
         """
         :param split: "train" or "dev"; words with chunks that are rare in the training data are left out
+        :param with_dev: those of dev, too, several times
         :param backwards: from the last letter of each word to the first one
         :param max_seqs: so many of them, from all over the data
         :param options: of the data set
         :return: description of the data
         """
-        words = [(word, chunks) for word, chunks in self.splits[split] if all(chunk in self.ids for chunk in chunks)]
+        words = [*self.splits[split], *(self.splits["dev"] * TIMES_DEV if with_dev else [])]
+        words = [(word, chunks) for word, chunks in words if all(chunk in self.ids for chunk in chunks)]
         words = words[:: max(1, len(words) // max_seqs)][:max_seqs] if max_seqs else words
         step = -1 if backwards else 1
         seqs = [

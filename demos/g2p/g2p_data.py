@@ -31,6 +31,7 @@ EXTERN_DATA = {
     "classes": {"vocab": {"labels": PHONEMES, "unknown_label": None}, "available_for_inference": False},
 }
 FOLDER_VARIABLE = "G2P_DATA"
+TIMES_DEV = 4  # how often dev is in a last pass over train, whose words were seen several times before
 _LETTER_IDS = {letter: i for i, letter in enumerate(LETTERS)}
 _PHONEME_IDS = {phoneme: i for i, phoneme in enumerate(PHONEMES)}
 _NUM_HELD_OUT = {"dev": 10, "test": 100}  # of 1000 words
@@ -112,16 +113,19 @@ def sequence(word: str, phonemes: Sequence[str], tag: str, *, backwards: bool = 
 
 
 def dataset(
-    split: str, *, max_seqs: int | None = None, backwards: bool = False, **options: object
+    split: str, *, with_dev: bool = False, max_seqs: int | None = None, backwards: bool = False, **options: object
 ) -> dict[str, object]:
     """
     :param split: "train", "dev" or "test"
+    :param with_dev: those of dev, too, several times
     :param max_seqs: so many of them, from all over the data
     :param backwards: words and pronunciations begin with their end
     :param options: of the data set
     :return: description of the data, as the configs want it
     """
     data = seqs(split, backwards=backwards)
+    if with_dev:
+        data = [*data, *(seqs("dev", backwards=backwards) * TIMES_DEV)]
     return dataset_of(data[:: max(1, len(data) // max_seqs)][:max_seqs] if max_seqs else data, **options)
 
 

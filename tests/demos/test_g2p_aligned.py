@@ -105,11 +105,12 @@ def test_all_steps_of_the_command(demo, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "g2p-aligned").mkdir()
     options = ["++num_epochs", "1", "++parts", "1", "++beam_size", "2", "++use_tensorboard", "False"]
-    for _, commands in demo("run_aligned").steps(options, num_judges=3, judge_epochs=1):
+    for _, commands in demo("run_aligned").steps(options, num_judges=3, judge_epochs=1, with_dev=True):
         for _, script, *args in commands:
             name = os.path.splitext(os.path.basename(script))[0]
             assert (main([script, *args]) if name == "rnn" else demo(name).main(*args)) in (0, None)
     output = capsys.readouterr().out
     assert "judge 3" in output
     assert "members, judges" in output
+    assert "all, with dev" in output
     assert "1 words, PER " in output
