@@ -51,8 +51,7 @@ class NetDicts:
 
     def is_last_from(self, epoch: int) -> bool:
         """:return: whether all epochs from there on have the same network"""
-        is_pretrain = self.pretrain is not None and epoch <= self.pretrain.get_train_num_epochs()
-        return not is_pretrain and not callable(self.config.options.get_network)
+        return self.pretrain is None or epoch > self.pretrain.get_train_num_epochs()
 
 
 def _record_model(*, epoch: int, step: int | None) -> NetDict:

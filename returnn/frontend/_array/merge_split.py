@@ -38,12 +38,17 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
     if not dims:
         return expand_dim(source, out_dim), out_dim
     backend = get_backend_of(source)
-    if not has_gaps(parts) or backend.name == "template":
+    if not has_gaps(parts) or _is_without_lengths(backend.name, dims):
         return backend.merge_dims(source, dims=dims, out_dim=out_dim)
     in_memory = product_dim([padded_dim(dim) for dim in dims])
     with_gaps, _ = backend.merge_dims(source, dims=dims, out_dim=in_memory)
     position = _position_with_gaps(out_dim, parts)
     return get_backend_of(source, position).gather(with_gaps, indices=position, axis=in_memory), out_dim
+
+
+def _is_without_lengths(backend: str, dims: Sequence[Dim]) -> bool:
+    """:return: whether it is a template, without lengths of sequences, so that nothing can be left out"""
+    return backend == "template" and any(dim.size is None and dim.dyn_size_ext is None for dim in dims)
 
 
 def split_dims(

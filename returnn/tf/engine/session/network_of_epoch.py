@@ -105,10 +105,11 @@ class NetworkOfEpoch:
     def identity(self, epoch: int) -> NetworkIdentity | None:
         """
         :param epoch: from 1 on
-        :return: what its network computes, as far as it can be compared with that of another run
+        :return: what its network computes, as far as it can be compared with that of another run. Functions that make
+            networks are not called for it: they may do something else each time
         """
         options = self.net_dicts.config.options
-        if options.network is None and not callable(options.get_network):
+        if options.network is None or callable(options.get_network):
             return None
         return NetworkIdentity.of(
             self.net_dicts.of_epoch(epoch),
