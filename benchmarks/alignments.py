@@ -118,7 +118,7 @@ def beam_search_steps(batch: int, frames: int, classes: int, threads: int) -> di
     inputs = {"num_frames": numpy.full([batch], frames, "int32")}
 
     def step(num_frames: tf.Tensor) -> Any:
-        return best_prefix(tf.constant(logits), num_frames, beam_size=100, blank=classes - 1, num_classes=classes)
+        return best_prefix(tf.constant(logits), num_frames, beam_size=100, blank=classes - 1)
 
     return {
         "native" if native else "tf": graph_step(step, inputs, threads=threads, native=native)

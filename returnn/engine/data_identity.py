@@ -212,7 +212,8 @@ class KnownData:
         known: NetworkIdentity | None, network: NetworkIdentity | None, params: Collection[str] = ()
     ) -> None:
         for text in known.differences(network, params=params) if known and network else ():
-            log.print_warning(f"this model was trained with another network: {text}.")
+            effect = "So its outputs are not those of the training."
+            log.print_warning(f"this model was trained with another network: {text}. {effect}")
 
     def _read(self) -> _Content:
         try:

@@ -146,11 +146,11 @@ class Search {
 
   double score() const { return beam_[0].paths.total; }
 
-  int32_t write_best(int32_t *labels, int64_t stride) const {
+  int32_t write_best(int32_t *labels) const {
     int32_t num = 0;
     for (int32_t node = beam_[0].node; node != 0; node = prefixes_[node].parent) ++num;
     int32_t i = num;
-    for (int32_t node = beam_[0].node; node != 0; node = prefixes_[node].parent) labels[--i * stride] = prefixes_[node].label;
+    for (int32_t node = beam_[0].node; node != 0; node = prefixes_[node].parent) labels[--i] = prefixes_[node].label;
     return num;
   }
 
@@ -248,9 +248,7 @@ const char *search(const returnn_call *call) {
   const returnn_array &logits = call->inputs[0];
   const int32_t *num_frames = static_cast<const int32_t *>(call->inputs[1].data);
   const int64_t blank = static_cast<int64_t>(call->options[0]), beam_size = static_cast<int64_t>(call->options[1]);
-  const int time_axis = call->options[2] != 0 ? 0 : 1;
-  const int64_t num = call->inputs[1].sizes[0], max_frames = logits.sizes[time_axis], num_classes = logits.sizes[2];
-  if (logits.sizes[1 - time_axis] != num) return "logits and lengths have different numbers of sequences";
+  const int64_t num = logits.sizes[0], max_frames = logits.sizes[1], num_classes = logits.sizes[2];
   if (blank < 0 || blank >= num_classes) return "blank is not one of the classes";
   if (beam_size < 1) return "the beam has no place";
   for (int64_t n = 0; n < num; ++n) {
@@ -259,26 +257,24 @@ const char *search(const returnn_call *call) {
   }
   int32_t *labels = static_cast<int32_t *>(call->outputs[0].data), *lengths = static_cast<int32_t *>(call->outputs[1].data);
   T *scores = static_cast<T *>(call->outputs[2].data);
-  const int64_t stride = time_axis == 0 ? num : 1;
   with_team(call->threads, [&](Team &team) {
     for_each_part(team, static_cast<int>(num), [&](int n) {
       Search<T> search(num_frames[n], num_classes, blank, beam_size);
-      const T *frames = static_cast<const T *>(logits.data) + n * logits.strides[1 - time_axis];
-      for (int64_t t = 0; t < num_frames[n]; ++t) search.go_on(frames + t * logits.strides[time_axis]);
-      int32_t *to = labels + (time_axis == 0 ? n : n * max_frames);
-      for (int64_t t = 0; t < max_frames; ++t) to[t * stride] = 0;
-      lengths[n] = search.write_best(to, stride);
+      const T *frames = static_cast<const T *>(logits.data) + n * logits.strides[0];
+      for (int64_t t = 0; t < num_frames[n]; ++t) search.go_on(frames + t * logits.strides[1]);
+      int32_t *to = labels + n * max_frames;
+      std::memset(to, 0, max_frames * sizeof(int32_t));
+      lengths[n] = search.write_best(to);
       scores[n] = static_cast<T>(search.score());
     });
   });
   return nullptr;
 }
 
-// `logits` are (time, batch, classes) with `time_major`, or else (batch, time, classes), and so are `labels`, which are 0 behind
-// the ends. `score` is the log probability of all paths that stayed in the beam.
+// `labels` are 0 behind the ends. `score` is the log probability of all paths that stayed in the beam.
 RETURNN_KERNEL(ctc_beam_search,
-               "logits: real[M, N, C], num_frames: int32[B]; blank: int, beam_size: int, time_major: bool -> "
-               "labels: int32[M, N], lengths: int32[B], score: real[B]") {
+               "logits: real[B, T, C], num_frames: int32[B]; blank: int, beam_size: int -> "
+               "labels: int32[B, T], lengths: int32[B], score: real[B]") {
   return call->inputs[0].type == RETURNN_FLOAT64 ? search<double>(call) : search<float>(call);
 }
 

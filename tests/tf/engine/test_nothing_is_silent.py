@@ -79,10 +79,11 @@ def test_other_network_than_in_the_training(tmp_path, capsys):
     tasks.evaluate(config(tmp_path, task="eval", network=network, dev=DEV))
     warnings = [line for line in capsys.readouterr().out.splitlines() if "another network" in line]
     where = "WARNING: this model was trained with another network: layer"
+    effect = "So its outputs are not those of the training."
     assert warnings == [
-        f"{where} 'hidden' (class 'linear'): option 'activation': was 'tanh', and is 'relu'.",
+        f"{where} 'hidden' (class 'linear'): option 'activation': was 'tanh', and is 'relu'. {effect}",
         f"{where} 'output' (class 'softmax'): option 'from': was ['more'], and is ['hidden']. There is no layer 'more' "
-        "now, which has trained parameters.",
+        f"now, which has trained parameters. {effect}",
     ]
     forget_shown()
     tasks.train(config(tmp_path, network={**three, "hidden": network["hidden"]}, num_epochs=2))  # goes on

@@ -77,8 +77,8 @@ def ctc_beam_search(
     operations = get_operations(beside_gpu=True)
     if operations is None or logits.dtype not in (tf.float32, tf.float64):
         return None
-    options = {"blank": blank, "beam_size": beam_size, "time_major": False}
-    found = operations.call("ctc_beam_search", {"logits": logits, "num_frames": _int32(num_frames)}, **options)
+    inputs = {"logits": logits, "num_frames": _int32(num_frames)}
+    found = operations.call("ctc_beam_search", inputs, blank=blank, beam_size=beam_size)
     return found["labels"], found["lengths"]
 
 

@@ -91,10 +91,8 @@ class SequenceLoss(Loss):
         if beam_width == 1:
             labels, num_labels = best_path(raw, num_frames)
         else:
-            num_classes = logits.feature_dim.get_dim_value()
-            labels, num_labels = best_prefix(
-                raw, num_frames, beam_size=beam_width, blank=num_classes - 1, num_classes=num_classes
-            )
+            blank = logits.feature_dim.get_dim_value() - 1
+            labels, num_labels = best_prefix(raw, num_frames, beam_size=beam_width, blank=blank)
         found_dim = Dim(Tensor("num_labels", dims=[batch], dtype="int32", raw_tensor=num_labels), name="labels")
         found = Tensor("decoded", dims=[batch, found_dim], dtype="int32", raw_tensor=labels)
         distance = rf.edit_distance(found, found_dim, rf.cast(target, "int32"), self.time_dim_of(target))

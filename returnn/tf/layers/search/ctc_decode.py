@@ -113,7 +113,7 @@ class CtcDecodeLayer(LayerBase):
                 out.raw_tensor, lengths.raw_tensor = self._search(frames, num_frames, blank, labels, words)
             else:
                 out.raw_tensor, lengths.raw_tensor = best_prefix(
-                    frames, num_frames, beam_size=self.beam_size, blank=blank, num_classes=size
+                    frames, num_frames, beam_size=self.beam_size, blank=blank
                 )
         if out_dim.dyn_size is None:
             out_dim.dyn_size_ext = lengths

@@ -17,22 +17,19 @@ def best_path(logits: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.T
     return _dense(decoded, num_frames)
 
 
-def best_prefix(
-    logits: tf.Tensor, num_frames: tf.Tensor, *, beam_size: int, blank: int, num_classes: int
-) -> tuple[tf.Tensor, tf.Tensor]:
+def best_prefix(logits: tf.Tensor, num_frames: tf.Tensor, *, beam_size: int, blank: int) -> tuple[tf.Tensor, tf.Tensor]:
     """
     :param logits: (B, T, C)
     :param num_frames: (B,)
     :param beam_size: number of prefixes that stay in each frame
     :param blank: its class
-    :param num_classes: C
     :return: (B, S), int32: labels, 0 behind the ends; (B,), how many
     """
     found = alignments.ctc_beam_search(logits, num_frames, blank=blank, beam_size=beam_size)
     if found is not None:
         labels, num_labels = found
         return labels[:, : tf.reduce_max(tf.concat([num_labels, [0]], axis=0))], num_labels
-    order = [label for label in range(num_classes) if label != blank]  # the operation wants blank to be the last one
+    order = [label for label in range(logits.shape[-1]) if label != blank]  # before blank, which has to be the last one
     frames = tf.transpose(tf.gather(logits, [*order, blank], axis=-1), [1, 0, 2])
     (decoded,), _ = tf.nn.ctc_beam_search_decoder(frames, num_frames, beam_width=beam_size, top_paths=1)
     labels, num_labels = _dense(decoded, num_frames)
