@@ -128,6 +128,20 @@ def test_sequence_mask(raw: Raw, lengths: list[int]) -> None:
     assert raw.read(raw.backend.sequence_mask_raw(raw_lengths, batch_major=False)).tolist() == expected.T.tolist()
 
 
+def test_softmax_of_an_empty_sequence_is_zero(raw: Raw) -> None:
+    batch = Dim(3, name="batch", kind=Dim.Types.Batch)
+    lengths = raw.make(numpy.array([2, 0, 3], "int32"))
+    time = Dim(Tensor("lengths", [batch], "int32", raw_tensor=lengths), name="time")
+    values = raw.make(numpy.full([3, 3, 2], 0.5, "float32"))
+    x = Tensor("x", [batch, time, Dim(2, name="feature")], "float32", raw_tensor=values)
+    log = raw.backend.log_softmax(x, axis=time)
+    for out, expected in (
+        (raw.backend.softmax(x, axis=time), [[0.5, 0.5, 0.0], [0.0] * 3, [1 / 3] * 3]),
+        (raw.backend.activation(log, "exp"), [[0.5, 0.5, 0.0], [0.0] * 3, [1 / 3] * 3]),
+    ):
+        numpy.testing.assert_allclose(raw.read(out.raw_tensor)[..., 1], expected, rtol=1e-5)
+
+
 def test_order_and_names(raw: Raw) -> None:
     x = raw.make(VALUE)
     with raw.backend.name_scope_raw("inner"), raw.backend.control_dependencies_raw([x]):

@@ -90,8 +90,12 @@ class RawOps(RequiredOps[T]):
         return cls.constant_raw(value, dtype, other.device)
 
     @staticmethod
-    def log_of_softmax_raw(raw_tensor: Any) -> Any:
-        """:return: if it is known that this was computed by a softmax: the logarithm, without rounding; or else None"""
+    def log_of_softmax_raw(raw_tensor: Any, eps: float) -> Any:
+        """
+        :param raw_tensor: not negative
+        :param eps: what to take the logarithm of, where the softmax left something out
+        :return: if it is known that this was computed by a softmax: the logarithm, without rounding; or else None
+        """
         return None
 
     @staticmethod

@@ -1,4 +1,7 @@
-"""Softmax, its logarithm, and the cross entropy of it. Classes beyond the end of a dynamic dim get no probability."""
+"""
+Softmax, its logarithm, and the cross entropy of it. Classes beyond the end of a dynamic dim get no probability: also of
+a sequence without any, which has no softmax.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy
 
-from returnn.frontend._ops.layout import masked_raw
+from returnn.frontend._ops.layout import mask_over, raw_for_broadcast
 from returnn.frontend._ops.operands import (
     common_template,
     expand_for_mask,
@@ -41,9 +44,19 @@ class SoftmaxOps(ReduceOps):
             tensor = expand_for_mask(cls.expand_dim, tensor, [axis])
         out = tensor.copy_template(name)
         if cls.computes:
-            raw = masked_raw(tensor, [axis] if use_mask else [], -numpy.inf)
             function = cls.softmax_raw if name == "softmax" else cls.log_softmax_raw
-            out._raw_tensor = function(raw, tensor.get_axis_from_description(axis))
+            number = tensor.get_axis_from_description(axis)
+            mask = mask_over(tensor, [axis]) if use_mask else None
+            if mask is None:
+                out._raw_tensor = function(tensor._raw_tensor, number)
+            else:
+                raw_mask = raw_for_broadcast(mask, tensor._dims)
+                lowest, nothing = (
+                    cls.number_raw(value, tensor.dtype, tensor)
+                    for value in (-numpy.inf, 0.0 if name == "softmax" else -numpy.inf)
+                )
+                raw = function(cls.where_raw(raw_mask, tensor._raw_tensor, lowest), number)
+                out._raw_tensor = cls.where_raw(raw_mask, raw, nothing)  # where all are left out, it is not a number
         return out
 
     @classmethod
@@ -52,7 +65,7 @@ class SoftmaxOps(ReduceOps):
         require_float("safe_log", tensor)
         out = tensor.copy_template("safe_log")
         if cls.computes:
-            out._raw_tensor = cls.log_of_softmax_raw(tensor._raw_tensor)
+            out._raw_tensor = cls.log_of_softmax_raw(tensor._raw_tensor, eps)
             if out._raw_tensor is None:
                 out._raw_tensor = cls.activation_raw(cls.combine(tensor, "maximum", eps)._raw_tensor, "log")
         return out

@@ -17,7 +17,7 @@ def safe_log(x: tf.Tensor, eps: float = 1e-20, use_fake_grad: bool = True) -> tf
     :return: log(max(x, eps)); if x is a softmax, the exact `log_softmax` of its input
     """
     x = tf.convert_to_tensor(x)
-    log = SoftmaxTFOps.log_of_softmax_raw(x)
+    log = SoftmaxTFOps.log_of_softmax_raw(x, eps)
     if log is not None:
         return log
     bounded = tf.maximum(x, eps)

@@ -23,13 +23,12 @@ class SoftmaxReferenceOps:
     def log_softmax(tensor: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
         """:return: logarithm of the softmax"""
         out = TemplateBackend.log_softmax(tensor, axis=axis, use_mask=use_mask)
-        scores = numpy.where(
-            valid([axis] if use_mask else [], out.dims), aligned(tensor, out.dims), numpy.asarray(-numpy.inf, out.dtype)
-        )
+        mask, nothing = valid([axis] if use_mask else [], out.dims), numpy.asarray(-numpy.inf, out.dtype)
+        scores = numpy.where(mask, aligned(tensor, out.dims), nothing)
         position = out.get_axis_from_description(axis)
         with numpy.errstate(invalid="ignore"):
             normalization = numpy.logaddexp.reduce(scores, axis=position, keepdims=True)
-            out.raw_tensor = scores - normalization
+            out.raw_tensor = numpy.where(mask, scores - normalization, nothing)
         return out
 
     @staticmethod

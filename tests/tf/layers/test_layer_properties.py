@@ -140,6 +140,12 @@ class GradientNet:
         parts = [tf.reduce_sum(g * d) for g, d in zip(gradients, directions, strict=True) if g is not None]
         return tf.add_n(parts) if parts else tf.zeros((), total.dtype)
 
+    def in_a_batch_with_an_empty_sequence(self):
+        """:return: by layer: its output with the padding, and its gradient"""
+        self.net.fetches = {name: (self.net.outputs[name].raw_tensor, slope) for name, slope in self.slopes.items()}
+        lengths = (5, 0, 4)
+        return self.net.run({**self.batch, "sizes": self.batch["sizes"] * [[1], [0], [1]]}, lengths)
+
     def measure(self, epsilon=1e-6):
         self.net.fetches = self.slopes
         slopes = self.net.run(self.batch)
@@ -158,8 +164,13 @@ class GradientNet:
 
 
 @pytest.fixture(scope="module")
-def slopes():
-    return {kind: GradientNet(cases).measure() for kind, cases in NETS.items()}
+def gradient_nets():
+    return {kind: GradientNet(cases) for kind, cases in NETS.items()}
+
+
+@pytest.fixture(scope="module")
+def slopes(gradient_nets):
+    return {kind: net.measure() for kind, net in gradient_nets.items()}
 
 
 @pytest.mark.parametrize(("kind", "name"), [key for key in NAMES if key[1] not in OTHER_GRADIENT])
@@ -167,6 +178,18 @@ def test_gradient_is_the_derivative(slopes, kind, name):
     if name in slopes[kind]:
         gradient, differences = slopes[kind][name]
         numpy.testing.assert_allclose(gradient, differences, rtol=1e-5, atol=1e-6)
+
+
+# Minus infinity is what there is in place of the largest entries of nothing.
+OF_NOTHING = {"top_k", "top_k_two", "softmax_log"}
+
+
+@pytest.mark.parametrize("kind", NETS)
+def test_of_an_empty_sequence_all_is_finite(gradient_nets, kind):
+    found = gradient_nets[kind].in_a_batch_with_an_empty_sequence()
+    outputs = {name for name, (out, _) in found.items() if not numpy.isfinite(out).all()}
+    assert outputs - OF_NOTHING == set()
+    assert {name for name, (_, slope) in found.items() if not numpy.isfinite(slope)} == set()
 
 
 # Equal net dicts.

@@ -31,16 +31,19 @@ class SoftmaxTFOps:
         return _over_last_axis(tf.nn.log_softmax, raw_tensor, axis)
 
     @classmethod
-    def log_of_softmax_raw(cls, raw_tensor: tf.Tensor) -> tf.Tensor | None:
+    def log_of_softmax_raw(cls, raw_tensor: tf.Tensor, eps: float) -> tf.Tensor | None:
         """:return: looks for the softmax in the graph, also behind changes of the layout"""
         if tf.executing_eagerly() or not isinstance(raw_tensor, tf.Tensor):
             return None
         op = raw_tensor.op
         if op.type == "Softmax":
             return tf.nn.log_softmax(op.inputs[0])
+        if op.type == "SelectV2" and _is_zero(op.inputs[2]):  # of what is left out
+            log = cls.log_of_softmax_raw(op.inputs[1], eps)
+            return None if log is None else tf.where(op.inputs[0], log, tf.math.log(tf.cast(eps, log.dtype)))
         if op.type not in _KEEP_VALUES:
             return None
-        log = cls.log_of_softmax_raw(op.inputs[0])
+        log = cls.log_of_softmax_raw(op.inputs[0], eps)
         if log is None or op.type == "Identity":
             return log
         if op.type == "Squeeze":
@@ -57,6 +60,10 @@ class SoftmaxTFOps:
         if native is not None:
             return native
         return tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=targets)
+
+
+def _is_zero(x: tf.Tensor) -> bool:
+    return x.op.type == "Const" and x.shape.rank == 0 and not tf.get_static_value(x)
 
 
 def _softmax_of_second_axis(x: tf.Tensor) -> tf.Tensor:

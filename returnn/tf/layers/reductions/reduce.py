@@ -158,7 +158,7 @@ def _with_kept_dims(layer: _ConcatInputLayer, out: Tensor, source: Tensor, dims:
 
 def _norm(x: Tensor, p: float, dims: list[Dim]) -> Tensor:
     if p == float("inf"):
-        return rf.reduce_max(rf.abs(x), axis=dims)
+        return rf.maximum(rf.reduce_max(rf.abs(x), axis=dims), 0.0)  # of nothing, the maximum is the lowest number
     if p == 1:
         return rf.reduce_sum(rf.abs(x), axis=dims)
     if p == 2:

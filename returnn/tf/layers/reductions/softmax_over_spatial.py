@@ -69,7 +69,10 @@ class SoftmaxOverSpatialLayer(_ConcatInputLayer):
         if is_left_in is not None:
             source = rf.where(is_left_in, source, -float("inf"), allow_broadcast_all_sources=True)
         softmax = rf.log_softmax if self.log_space else rf.softmax
-        return softmax(source, axis=axis, use_mask=self.use_time_mask)
+        out = softmax(source, axis=axis, use_mask=self.use_time_mask)
+        if is_left_in is None:
+            return out
+        return rf.where(is_left_in, out, -float("inf") if self.log_space else 0.0)  # also where nothing is left in
 
 
 def other_sum_warning(layer: LayerBase, weights: LayerBase, reduce: Sequence[Dim]) -> str | None:
