@@ -230,6 +230,46 @@ register_layer_class(Sum)
     numpy.testing.assert_allclose(means, expected / numpy.array(LENGTHS)[:, None], rtol=1e-4)
 
 
+@pytest.mark.parametrize("n_out", [6, None])
+def test_state_of_own_class_in_the_frame_before(n_out):
+    state = {"class": "get_last_hidden_state", "key": "sum"}
+    if n_out is not None:
+        state["n_out"] = n_out
+    layers = {
+        "sum": {"class": "my_sum", "from": "data:source", "start": 1.0},
+        "output": {**state, "from": "prev:sum"},
+    }
+    out = net_of(SUM, network=in_loop(**layers)).run(values={"data": DATA})
+    assert_frames_close(out, 1 + numpy.cumsum(DATA, axis=1) - DATA)
+
+
+@pytest.mark.parametrize("n_out", [6, None])
+def test_own_class_that_depends_on_its_own_state_by_another_layer(n_out):
+    state = {"class": "get_last_hidden_state", "key": "sum", "from": "prev:output"}
+    if n_out is not None:
+        state["n_out"] = n_out
+    layers = {
+        "before": state,
+        "both": {"class": "combine", "kind": "add", "from": ["data:source", "before"]},
+        "output": {"class": "my_sum", "from": "both"},
+    }
+    out = net_of(SUM, network=in_loop(**layers)).run(values={"data": DATA})
+    expected, total = [], 0.0
+    for frame in DATA.swapaxes(0, 1):
+        total = total + (frame + total)
+        expected.append(total)
+    assert_frames_close(out, numpy.stack(expected, axis=1))
+
+
+def test_own_class_whose_state_nobody_can_know():
+    layers = {
+        "before": {"class": "get_last_hidden_state", "key": "sum", "from": "prev:output"},
+        "output": {"class": "my_sum", "from": "before", "n_out": 6},
+    }
+    with pytest.raises(ConfigError, match="layer 'output/output': what it needs of its own past is not known"):
+        net_of(SUM, network=in_loop(**layers))
+
+
 def test_layer_with_state_stays_in_the_loop():
     layers = {"sum": {"class": "my_sum", "from": "data:source"}, "output": {"class": "copy", "from": "sum"}}
     net = net_of(SUM, network=in_loop(**layers))
@@ -274,6 +314,17 @@ def test_state_follows_the_hypotheses_of_a_search():
     nets = [net_of(SUM, network=decoder(sum=layer), search_flag=True) for layer in (own, ours)]
     results = [net.run(values={"data": 3 * DATA}) for net in nets]
     assert results[0].shape == (9, 7)
+    numpy.testing.assert_array_equal(*results)
+
+
+def test_state_before_follows_the_hypotheses_of_a_search():
+    own = {"class": "my_sum", "from": "embedding"}
+    ours = {"class": "eval", "from": ["embedding", "prev:sum"], "eval": "source(0) + source(1)", "n_out": 4}
+    state = {"class": "get_last_hidden_state", "from": "prev:sum", "key": "sum", "n_out": 4}
+    prob = {"class": "softmax", "from": ["before", "data:source"], "n_out": 5}
+    before = {"class": "copy", "from": "prev:sum"}
+    dicts = [decoder(sum=own, before=state, prob=prob), decoder(sum=ours, before=before, prob=prob)]
+    results = [net_of(SUM, network=one, search_flag=True).run(values={"data": 3 * DATA}) for one in dicts]
     numpy.testing.assert_array_equal(*results)
 
 

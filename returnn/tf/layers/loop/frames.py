@@ -99,7 +99,11 @@ class SequenceFrame(Frame):
 
         names = tuple(name for name in states if layer.has_hidden_state() and name in layer.hidden_state_parts())
         return PrevLayer(
-            name=f"prev:{path}", network=self.network, output=output, state_names=names, state_before=state_before
+            name=f"prev:{path}",
+            network=self.network,
+            output=output,
+            find_state_names=lambda: names,
+            state_before=state_before,
         )
 
     def prev_output(self, path: str) -> Tensor:
@@ -207,12 +211,12 @@ class StepFrame(Frame):
         output.raw_tensor = self.variables.prev[path]
         owner = self.compiled.step.owner_of_state(path)
         states = self.compiled.inferred.states.get(owner, {})
-        names = hidden_state_names(self.compiled.step, path, states)
+        names = tuple(name for name in hidden_state_names(self.compiled.step, path, states) if name in states)
         return PrevLayer(
             name=name,
             network=self.network,
             output=output,
-            state_names=tuple(state for state in names if state in states),
+            find_state_names=lambda: names,
             state_before=lambda state: self.state_before(owner, state, output),
         )
 

@@ -32,6 +32,8 @@ _MAX_ROUNDS = 10
 
 
 MakeLayer = Callable[[Network, str, Tensor], "LayerBase"]  # from a network for one frame, a name, and a template
+FindStates = Callable[[str], Mapping[str, StateTemplate]]  # by the path of a layer, what it kept in the frame before
+MakePrevLayer = Callable[[Network, str, Tensor, FindStates], "LayerBase"]  # the same, for the frame before
 
 
 @dataclass(frozen=True)
@@ -48,23 +50,24 @@ class InferredLoop:
 
 
 def infer(
-    inputs: LoopInputs, step: TimeStep, make_prev_layer: MakeLayer, make_stand_in_layer: MakeLayer
+    inputs: LoopInputs, step: TimeStep, make_prev_layer: MakePrevLayer, make_stand_in_layer: MakeLayer
 ) -> InferredLoop:
     """
     :param inputs: the loop
     :param step: its layers, of which those that are wanted, and all that they need, are looked at
-    :param make_prev_layer: function of a network for one frame, the path of a layer, and what it looked like in the
-        frame before: the layer that "prev:" means
+    :param make_prev_layer: function of a network for one frame, the path of a layer, what it looked like in the frame
+        before, and a function that gives what a layer kept there: the layer that "prev:" means
     :param make_stand_in_layer: function of a network, a name, and a template: a layer of this name that looks like it
     :raises ConfigError: if the templates contradict each other, or the layer "end" is no condition
     """
     prev: Mapping[str, Tensor] = {}
+    states: Mapping[str, Mapping[str, StateTemplate]] = {}
     prev_beam: Dim | None = None
     around: Dim | None = None
     guesses_by_sources = False
     for _ in range(_MAX_ROUNDS):
         frame = _TemplateFrame(
-            inputs, step, prev, prev_beam, make_prev_layer, make_stand_in_layer if guesses_by_sources else None
+            inputs, step, prev, states, prev_beam, make_prev_layer, make_stand_in_layer if guesses_by_sources else None
         )
         frame.declare_beam_before(around)
         try:
@@ -90,7 +93,8 @@ def infer(
             if step.has_end:
                 _check_end(inputs, inferred.layers["end"].output)
             return inferred
-        last, prev, prev_beam, around = prev, inferred.prev, inferred.prev_beam, inferred.beam_around
+        last, prev, states = prev, inferred.prev, inferred.states
+        prev_beam, around = inferred.prev_beam, inferred.beam_around
     path = next((path for path in prev if not _is_same(prev[path], last.get(path))), "output")
     raise ConfigError(
         f"layer {inputs.prefix + path!r}: its dims contradict those of its own past.\n"
@@ -199,12 +203,14 @@ class _TemplateFrame(Frame):
         inputs: LoopInputs,
         step: TimeStep,
         prev: Mapping[str, Tensor],
+        prev_states: Mapping[str, Mapping[str, StateTemplate]],
         prev_beam: Dim | None,
-        make_prev_layer: MakeLayer,
+        make_prev_layer: MakePrevLayer,
         make_stand_in_layer: MakeLayer | None,
     ) -> None:
         """
         :param prev: what layers looked like in the last round, by path: now they are those of the frame before
+        :param prev_states: what they kept, by path
         :param prev_beam: the beam of these
         :param make_prev_layer: see `infer`
         :param make_stand_in_layer: see `infer`. With it, a layer is taken to look like its sources, or as its options
@@ -215,6 +221,7 @@ class _TemplateFrame(Frame):
         self.time_dim = inputs.time_dim
         self.descriptions = step.descriptions
         self.prev = prev
+        self.prev_states = prev_states
         self.prev_beam = prev_beam
         self.make_prev_layer = make_prev_layer
         self.make_stand_in_layer = make_stand_in_layer
@@ -339,7 +346,22 @@ class _TemplateFrame(Frame):
         if template is None:
             self.has_undefined = True
             template = self._guess(path)
-        return self.make_prev_layer(self.network, path, template)
+        return self.make_prev_layer(self.network, path, template, self._states_before)
+
+    def _states_before(self, path: str) -> Mapping[str, StateTemplate]:
+        """
+        :param path: of a layer
+        :return: what it kept in the frame before, by name
+        :raises UndefinedSource: if this is not known yet
+        """
+        if path in self.prev_states:
+            return self.prev_states[path]
+        self.has_undefined = True
+        if path not in self.layers and not self.is_under_construction(path):
+            self._guess_by_construction(path)
+        if path not in self.layers:
+            raise self._unknown_past(path)
+        return self._states_of(self.layers[path], self.prev_beam)
 
     def make_stand_in(self, network: Network, name: str) -> LayerBase | None:
         """:return: layer that looks as the options of this one say, whatever it uses, if nothing else helps"""
@@ -375,7 +397,15 @@ class _TemplateFrame(Frame):
         if path not in self.layers:
             with backend_ctx("template"):
                 self._construct(path)
+        if path not in self.layers:  # there is what stands in for it
+            raise self._unknown_past(path)
         return self.layers[path].output
+
+    def _unknown_past(self, path: str) -> UndefinedSource:
+        return UndefinedSource(
+            f"layer {self.prefix + path!r}: what it needs of its own past is not known before the layer itself.\n"
+            "  Give 'n_out' or 'out_type' of the layers that it uses."
+        )
 
     def _guess(self, path: str) -> Tensor:
         """:return: what the layer may look like, in the first round"""
