@@ -21,14 +21,17 @@ LEARNING_RATE = 0.5
 class OneStep:
     """Values before and after a step of training."""
 
-    def __init__(self, net_dict, fetch, *, values=None, lengths=LENGTHS, **options):
+    def __init__(self, net_dict, fetch, *, values=None, lengths=LENGTHS, batch=None, set_params=False, **options):
         """
         :param net_dict: the layers
         :param fetch: layers whose output of the step is wanted
         :param values: function of the network that makes further tensors whose values are wanted
         :param lengths: of the sequences
+        :param batch: default: with zeros as padding
+        :param set_params: give the parameters values which do not depend on what else is in the graph
         :param options: of the updater
         """
+        batch = BATCH if batch is None else batch
         net = LayerNet(net_dict, fetch=fetch, train_flag=True)
         with net.graph.as_default():
             self.updater = Updater(Config(options), net.net, LEARNING_RATE)
@@ -39,13 +42,17 @@ class OneStep:
             net.session = tf1.Session(graph=net.graph)
             net.session.run(tf1.global_variables_initializer())
             self.updater.init_optimizer_vars(net.session)
+            if set_params:
+                for param in net.net.get_params_list():
+                    count = param.shape.num_elements()
+                    param.load(numpy.sin(numpy.arange(count)).reshape(param.shape) * 0.5, net.session)
         self.before = net.session.run(params)
         outputs = net.fetches
         net.fetches = {"outputs": outputs, "further": further}
-        result = net.run(BATCH, lengths)
+        result = net.run(batch, lengths)
         self.outputs, self.further = result["outputs"], result["further"]
         net.fetches = {"op": op}
-        net.run(BATCH, lengths)
+        net.run(batch, lengths)
         self.after = net.session.run(params)
 
     def change(self, name):
@@ -222,6 +229,30 @@ def test_losses_on_gradients_are_the_same_in_loops_and_conditions(top, kind):
         same = next(other for other in inside.before if other.endswith(name))
         assert outside.change(name).any()
         numpy.testing.assert_allclose(inside.change(same), outside.change(name), rtol=1e-3, atol=1e-5)
+
+
+RECURRENT = {
+    "frames": {"class": "linear", "n_out": 4, "activation": "tanh", "from": "data:source"},
+    "loop": {"class": "linear", "n_out": 4, "activation": "tanh", "from": ["data:source", "prev:h"]},
+    "unit": {"class": "rec", "unit": "gru", "n_out": 4, "from": "data:source"},
+}
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_padded_frames_of_a_loop_get_no_predicted_gradient(kind):
+    prediction = {**PREDICTION, "from": "data:source"}
+    unit = {"h": RECURRENT[kind], "prediction": prediction, "c": SYNTHETIC, "output": {"class": "copy", "from": "c"}}
+    steps = []
+    for optimize in (True, False):
+        net_dict = in_loop(**unit)
+        net_dict["loop"]["optimize_move_layers_out"] = optimize
+        for padding in (0.0, 3.0):
+            batch = batch_of(padding={"float32": padding, "int32": 0})
+            steps.append(OneStep(net_dict, fetch=(), batch=batch, set_params=True))
+    for name in steps[0].before:
+        for step in steps[1:]:
+            numpy.testing.assert_allclose(step.change(name), steps[0].change(name), rtol=1e-3, atol=1e-5)
+    assert any("/h/" in name and steps[0].change(name).any() for name in steps[0].before)
 
 
 def test_no_prediction_of_gradients_is_trained_in_a_condition_in_a_loop():

@@ -124,7 +124,8 @@ class SyntheticGradientLayer(_ConcatInputLayer):
     """
     The source; its gradient is what another layer predicts (Jaderberg et al. 2016, "Decoupled neural interfaces").
 
-    The other layer learns to predict the gradient, by the mean of the squared difference to the real one.
+    The other layer learns to predict the gradient, by the mean of the squared difference to the real one. Frames beyond
+    the end of a sequence do not count; in a loop, or moved out of it, they have no gradient.
     """
 
     layer_class = "synthetic_gradient"
@@ -152,6 +153,7 @@ class SyntheticGradientLayer(_ConcatInputLayer):
                 loss_name=f"{self.get_absolute_name()}_synthetic_gradient",
                 loss_source=self,
                 weights=_weights(self, source),
+                only_valid=self.network.step.innermost_frame() is not None,  # recorded: outside of loops, all count
             )
         return output
 

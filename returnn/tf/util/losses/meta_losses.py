@@ -127,6 +127,7 @@ class MetaLosses:
         loss_name: str | None = None,
         loss_source: Any = None,
         weights: tf.Tensor | None = None,
+        only_valid: bool = False,
     ) -> tf.Tensor:
         """
         :param x: (...)
@@ -134,7 +135,8 @@ class MetaLosses:
         :param loss_scale: scale of the loss, the mean of the squared difference to the real gradient
         :param loss_name: for people
         :param loss_source: the layer
-        :param weights: (...), 0 for the entries of x that do not count, otherwise 1
+        :param weights: (...), 0 for the entries of x that do not count in the loss, otherwise 1
+        :param only_valid: the gradient of entries that do not count is 0
         :return: x; its gradient is the prediction
         """
 
@@ -149,7 +151,8 @@ class MetaLosses:
                     "  Move the layer behind the 'cond', or the 'cond' out of the loop."
                 )
             difference = tf.math.squared_difference(prediction, tf.stop_gradient(real))
-            return tf.stop_gradient(prediction), None, difference
+            replaced = tf.where(weights > 0, prediction, 0) if only_valid and weights is not None else prediction
+            return tf.stop_gradient(replaced), None, difference
 
         name = loss_name or "synthetic_gradient"
         return cls._identity_with_loss(x, synthetic_grad_x, gradient_of, weights, loss_scale, name, loss_source)
