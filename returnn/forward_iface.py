@@ -20,7 +20,8 @@ class ForwardCallbackIface:
 
     def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
         """
-        Called for each sequence, in the order of the data set.
+        Called for each sequence, in the order of the batches: data for evaluation is sorted by length, unless the
+        data set's `seq_ordering` says otherwise.
 
         :param seq_tag: of the sequence
         :param outputs: of this sequence alone, without batch dim and padding; the values are numpy arrays

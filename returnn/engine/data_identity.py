@@ -28,6 +28,7 @@ from returnn.engine.run.known_network import NetworkIdentity
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.files.checkpoint_names import get_checkpoint_filepattern
 from returnn.util.texts.counted import counted
 
 _TRAINING_DATA = "train"
@@ -139,8 +140,8 @@ class KnownData:
 
     @classmethod
     def of_checkpoint(cls, filename: str) -> KnownData:
-        """:param filename: of a model of some epoch, without suffix"""
-        return cls(re.sub(r"(\.pretrain)?\.\d+$", "", filename))
+        """:param filename: of a model of some epoch"""
+        return cls(re.sub(r"(\.pretrain)?\.\d+$", "", get_checkpoint_filepattern(filename)))
 
     def compare(
         self,

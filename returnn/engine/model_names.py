@@ -7,7 +7,12 @@ import os
 from returnn.config import Config
 from returnn.engine.epochs import Epochs
 from returnn.util.errors import ConfigError
-from returnn.util.files.checkpoint_names import get_checkpoint_filepattern, is_missing, model_epoch_from_filename
+from returnn.util.files.checkpoint_names import (
+    checkpoint_of_file,
+    get_checkpoint_filepattern,
+    is_missing,
+    model_epoch_from_filename,
+)
 
 _SUFFIXES = (".index", ".pt", ".safetensors")  # of the files by which a model exists
 
@@ -75,7 +80,7 @@ def model_of_task(config: Config) -> tuple[int | None, str | None]:
     load = config.options.load
     if load:
         check_is_there(load, option="load")
-        load = get_checkpoint_filepattern(load)
+        load = checkpoint_of_file(load)
         given = [epoch for epoch in (config.options.load_epoch, config.options.epoch) if epoch > 0]
         return given[0] if given else _epoch_of(load), load
     epoch = config.options.load_epoch

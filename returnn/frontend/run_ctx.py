@@ -159,6 +159,8 @@ class RunCtx:
         custom_inv_norm_factor: Tensor | None = None,
     ) -> None:
         """
+        Adds a loss to the objective, by its sum over all valid frames; what is shown of it is the mean.
+
         :param loss: one value per frame, or per sequence, or a scalar; also a raw tensor
         :param name: of the loss
         :param dims: of a raw tensor
@@ -188,6 +190,8 @@ class RunCtx:
 
     def mark_as_output(self, tensor: Tensor | Any, name: str, *, dims: Sequence[Dim] | None = None) -> None:
         """
+        Adds an output, for `forward_callback`, an HDF file, or hypotheses.
+
         :param tensor: an output; also a raw tensor
         :param name: of the output
         :param dims: order of its axes
@@ -261,7 +265,11 @@ def init_forward_step_run_ctx(
 
 
 def get_run_ctx() -> RunCtx:
-    """:return: the context; a new one for making a model if there is none"""
+    """
+    What a step asks and tells: `mark_as_loss`, `mark_as_output`, `train_flag`, `step`, `epoch`; see `RunCtx`.
+
+    :return: the context; a new one for making a model if there is none
+    """
     global _run_ctx
     if _run_ctx is None:
         _run_ctx = RunCtx(stage="init")

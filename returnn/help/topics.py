@@ -13,7 +13,7 @@ from returnn.datasets.util import vocabulary
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.engine.learning_rate_control import learning_rate_control_names, learning_rate_control_type
 from returnn.help.class_text import Kind, public_options, rows_text
-from returnn.help.mentioned import mentioned_text
+from returnn.help.mentioned import mentioned_text, method_text
 from returnn.help.network_classes import (
     COMMON,
     NETWORK_KINDS,
@@ -79,8 +79,9 @@ def help_text(name: str, *, width: int) -> str:
 
 def _text_of_other_names(name: str, width: int) -> str | None:
     """:return: about what has that name, beyond what a config names; plain words in the code would help nobody"""
-    mentioned = None if _PLAIN_WORDS.fullmatch(name) else mentioned_text(name, width)
-    return mentioned or _text_of_option_in_dicts(name, width)
+    is_code = not _PLAIN_WORDS.fullmatch(name)
+    mentioned = mentioned_text(name, width) if is_code else None
+    return mentioned or _text_of_option_in_dicts(name, width) or (method_text(name) if is_code else None)
 
 
 def _task_text(name: str) -> str | None:

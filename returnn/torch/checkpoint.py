@@ -30,6 +30,7 @@ from returnn.util.files.checkpoint_files import (
     existing_checkpoints_with_suffix,
     newest_intact,
 )
+from returnn.util.files.checkpoint_names import get_checkpoint_filepattern
 from returnn.util.python.optional_import import import_optional
 
 MODEL_SUFFIXES = (".pt", ".safetensors")
@@ -203,7 +204,7 @@ def load_model_file(checkpoint: str, *, device: str = "cpu") -> dict[str, Any]:
 
 def load_optimizer_file(checkpoint: str, *, device: str = "cpu") -> dict[str, Any] | None:
     """:return: state of the optimizer; None if the checkpoint has none"""
-    filename = f"{checkpoint}{OPTIMIZER_SUFFIX}"
+    filename = f"{get_checkpoint_filepattern(checkpoint)}{OPTIMIZER_SUFFIX}"
     if not os.path.exists(filename):
         return None
     try:

@@ -89,6 +89,15 @@ def test_things_that_help_refers_to():
     assert help_text("returnn.datasets.util.vocab_file", width=100) == help_text("vocab_file", width=100)
 
 
+def test_what_models_in_python_use():
+    assert "\n\nmark_as_loss(loss, name, *, dims=None, scale=1.0," in help_text("mark_as_loss", width=100)
+    assert help_text("RunCtx.mark_as_loss", width=100) == help_text("mark_as_loss", width=100)
+    text = help_text("ForwardCallbackIface", width=100)
+    assert "\n\nprocess_seq(*, seq_tag, outputs)\n  Called for each sequence" in text
+    assert "no options" not in text
+    assert "\n\ncross_entropy(*, estimated, target, axis, estimated_type)\n" in help_text("rf.cross_entropy", width=100)
+
+
 def test_options_without_a_reader():
     assert help_text("train_in_eval", width=100) == (
         f"option 'train_in_eval' is not supported: {UNSUPPORTED['train_in_eval']}."

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from returnn.engine.run.non_finite import NonFiniteError
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.tensor import Dim, batch_dim
+from returnn.torch import checkpoint as checkpoints
 from returnn.torch.engine import Engine
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError, UserError
@@ -116,6 +118,21 @@ def test_how_data_comes_and_models_are_kept_changes_nothing(options, trained, tm
     engine = Engine(config(tmp_path, num_epochs=2, task="eval"))
     engine.init_network_from_config()
     assert_same(parameters(trained / "net.002"), dict(engine.runner.parameters))
+
+
+def test_the_file_that_is_named_is_loaded_also_beside_one_of_another_format(trained, tmp_path):
+    checkpoints.save_checkpoint(
+        str(tmp_path / "mean"),
+        parameters=parameters(trained / "net.002"),
+        info={},
+        optimizer=None,
+        file_format="safetensors",
+    )
+    shutil.copy(trained / "net.001.pt", tmp_path / "mean.pt")
+    for name, wanted in (("mean.safetensors", "net.002"), ("mean.pt", "net.001")):
+        engine = Engine(config(tmp_path, task="eval", load=str(tmp_path / name)))
+        engine.init_network_from_config()
+        assert_same(parameters(trained / wanted), dict(engine.runner.parameters))
 
 
 def test_a_killed_training_ends_with_the_same_parameters(tmp_path):

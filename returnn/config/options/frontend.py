@@ -12,8 +12,12 @@ class ModelOptions(OptionTable):
     """Models in Python, `backend = "torch"` or "tensorflow"."""
 
     get_model = function("Makes the model: `get_model(*, epoch, step, **)` returns a module.")
-    train_step = function("Marks the losses: `train_step(*, model, extern_data, **)`, with `rf.get_run_ctx()`.")
-    forward_step = function("Marks the outputs: `forward_step(*, model, extern_data, **)`, with `rf.get_run_ctx()`.")
+    train_step = function(
+        "Marks the losses: `train_step(*, model, extern_data, **)`, with `rf.get_run_ctx().mark_as_loss`."
+    )
+    forward_step = function(
+        "Marks the outputs: `forward_step(*, model, extern_data, **)`, with `rf.get_run_ctx().mark_as_output`."
+    )
     model_outputs: Option[Any] = Option(
         kinds.ANYTHING, None, "The outputs that `forward_step` has to mark: name -> options of the template."
     )

@@ -17,6 +17,18 @@ def get_checkpoint_filepattern(filepath: str) -> str:
     return _SUFFIX.sub("", filepath)
 
 
+def checkpoint_of_file(filepath: str) -> str:
+    """
+    :param filepath: name of a checkpoint, or one of its files
+    :return: the name of the checkpoint. If it has its parameters in files of two formats, the file itself, where it
+        has them, too
+    """
+    name = get_checkpoint_filepattern(filepath)
+    with_parameters = [f"{name}{suffix}" for suffix in _EXISTS_BY if suffix and os.path.isfile(f"{name}{suffix}")]
+    is_one_of_them = filepath in with_parameters and not filepath.endswith(".index")
+    return filepath if is_one_of_them and len(with_parameters) > 1 else name
+
+
 def is_missing(checkpoint: str) -> bool:
     """:return: whether there is no checkpoint of that name, of no format. What cannot be read may be there"""
     names = {

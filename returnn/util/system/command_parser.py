@@ -22,8 +22,14 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """:return: the values; an option that there is not ends the process, with the name that may be meant"""
-        values, unknown = self.parse_known_args(args, namespace)
+        """
+        :return: the values; an option that there is not ends the process, with the name that may be meant.
+            Options can be anywhere between the arguments, as `config --epoch 3 output`, also where an argument may be
+            left out: `argparse` takes those that are there up to the first option for all
+        """
+        takes_the_rest = any(action.nargs in (argparse.REMAINDER, argparse.PARSER) for action in self._actions)
+        parse = self.parse_known_args if takes_the_rest else self.parse_known_intermixed_args
+        values, unknown = parse(args, namespace)
         if unknown:
             option = next((text for text in unknown if text.startswith("-")), unknown[0]).partition("=")[0]
             hint = self._nearest(option) if option.startswith("-") else ""

@@ -22,6 +22,17 @@ def test_what_is_right(parser):
     assert vars(parser.parse_args(["--num_seqs", "2", "x"])) == {"file": "x", "num_seqs": 2, "end": None, "kind": None}
 
 
+def test_options_are_between_arguments_of_which_one_may_be_left_out():
+    parser = CommandParser(prog="tool")
+    parser.add_argument("config", nargs="?")
+    parser.add_argument("output")
+    parser.add_argument("--epoch", type=int)
+    wanted = {"config": "a.config", "output": "b", "epoch": 3}
+    for args in ("a.config --epoch 3 b", "--epoch 3 a.config b", "a.config b --epoch 3"):
+        assert vars(parser.parse_args(args.split())) == wanted
+    assert vars(parser.parse_args(["--epoch", "3", "b"])) == {**wanted, "config": None}
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
