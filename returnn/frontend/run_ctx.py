@@ -174,10 +174,18 @@ class RunCtx:
         """
         if self._stage != "train_step":
             raise UserError(f"mark_as_loss {name!r}: only possible in a training step, but this is {self._stage!r}.")
+        if not isinstance(name, str):
+            raise UserError(f"mark_as_loss: the arguments are (loss, name); got {loss!r} and {_kind_of(name)}.")
         if name in self.losses:
             raise UserError(f"mark_as_loss: there is a loss {name!r} already. Give each its own name.")
-        if not isinstance(loss, Tensor):
-            loss = convert_to_tensor(loss, dims=dims or ())
+        loss = _marked_tensor(loss, dims or (), where=f"mark_as_loss {name!r}", may_be_longer=False)
+        if not loss.dtype.startswith(("float", "bfloat")):
+            if not as_error:
+                raise UserError(
+                    f"mark_as_loss {name!r}: a loss has to be float, got {loss.dtype}.\n"
+                    "  rf.cast(loss, 'float32') makes it; as_error=True only shows it."
+                )
+            loss = cast(loss, "float32")
         self.losses[name] = Loss(
             loss,
             name,
@@ -199,8 +207,9 @@ class RunCtx:
         """
         if self._stage == "init":
             raise UserError(f"mark_as_output {name!r}: only possible in a step, not while the model is made.")
-        if not isinstance(tensor, Tensor):
-            tensor = convert_to_tensor(tensor, dims=dims)
+        if not isinstance(name, str):
+            raise UserError(f"mark_as_output: the arguments are (tensor, name); got {tensor!r} and {_kind_of(name)}.")
+        tensor = _marked_tensor(tensor, dims, where=f"mark_as_output {name!r}", may_be_longer=True)
         expected = self.expected_outputs
         if expected is not None and name not in expected:
             raise UserError(f"mark_as_output {name!r}: is not expected.\n  {nearest_hint(name, expected.data)}")
@@ -240,6 +249,40 @@ class RunCtx:
                 part = part if isinstance(factor, float) and factor == 1.0 else part * factor
                 total = part if isinstance(total, float) and total == 0 else total + part
         return total
+
+
+def _marked_tensor(value: Any, dims: Sequence[Dim] | None, *, where: str, may_be_longer: bool) -> Tensor:
+    """
+    :param value: tensor, or a raw one, or a number
+    :param dims: of a raw tensor; None: made from its shape
+    :param where: for messages
+    :param may_be_longer: whether an axis may go on behind the longest sequence, as that is cut off
+    :return: the tensor
+    :raises UserError: if it does not have these dims
+    """
+    if isinstance(value, Tensor):
+        return value
+    if value is None or isinstance(value, (str, Mapping)):
+        raise UserError(f"{where}: expected a tensor, got {_kind_of(value)}.")
+    shape = getattr(value, "shape", None)
+    sizes = list(shape) if getattr(shape, "rank", 0) is not None and shape is not None else []
+    if dims is not None and sizes:
+        if len(sizes) != len(dims):
+            raise UserError(
+                f"{where}: the tensor has the shape {sizes}, and dims={list(dims)}.\n"
+                "  A raw tensor needs `dims=[...]`, a dim for each axis."
+            )
+        for axis, (size, dim) in enumerate(zip(sizes, dims, strict=True)):
+            wanted = dim.get_dim_value() if dim.is_dim_known() else None
+            if not isinstance(size, int) or not isinstance(wanted, int) or size == wanted:
+                continue  # not known before the graph runs, or fine
+            if not (may_be_longer and size > wanted and dim.size is None):
+                raise UserError(f"{where}: axis {axis} of {sizes} has {size} entries, the dim {dim} has {wanted}.")
+    return convert_to_tensor(value, dims=dims)
+
+
+def _kind_of(value: Any) -> str:
+    return repr(value) if value is None or isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def reset_run_ctx() -> None:

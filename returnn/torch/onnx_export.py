@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +30,7 @@ from returnn.engine.frontend.outputs import output_tensors
 from returnn.log import log
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.torch.engine.runner import TorchRunner
+from returnn.torch.traceable_attention import traceable_attention, without_fast_path
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.onnx_export import onnx_export
@@ -37,6 +40,8 @@ _OPSET = 17
 _BATCHES = ((3, 23), (1, 31), (5, 17))  # sequences, frames of the longest one; the first is the example
 _TOLERANCE = 1e-4
 _HINT = "  Loops and conditions over values are not possible; export one step of a decoder with its state."
+_HINT_OPERATION = "  ONNX has no such operation. Others of PyTorch or rf may compute the same."
+_STDOUT = 1
 _NEEDED_FOR = "the export to ONNX"
 
 
@@ -202,8 +207,10 @@ def export_to_onnx(
     step = _Step(runner, function, inputs, output_names).eval()
     rng = numpy.random.RandomState(1)
     batches = [inputs.example(*sizes, rng) for sizes in _BATCHES]
-    wanted = [step(*batch) for batch in batches]
-    content = _trace(step, batches[0], inputs)
+    with without_fast_path():
+        wanted = [step(*batch) for batch in batches]
+        with traceable_attention():
+            content = _trace(step, batches[0], inputs)
     outputs = list(step.output_names)
     difference = _largest_difference(content, inputs.names, outputs, batches, wanted)
     if difference is not None and not difference < _TOLERANCE:
@@ -216,6 +223,7 @@ def export_to_onnx(
 
 
 def _inputs(config: Config, extern_data: str, names: Sequence[str]) -> _StepInputs:
+    described: Any = None
     if extern_data != "extern_data":
         described = config.opt_typed_value(extern_data, None)
         if not isinstance(described, dict):
@@ -223,6 +231,8 @@ def _inputs(config: Config, extern_data: str, names: Sequence[str]) -> _StepInpu
         config = Config({**config.typed_dict, "extern_data": described})
     templates = extern_data_of_config(config)
     keys = [key for key, template in templates.data.items() if template.available_for_inference]
+    if described is not None:  # all of it is there to be inputs of the step, unless it says otherwise
+        keys = [key for key in templates.data if dict(described[key]).get("available_for_inference", True)]
     wanted = [name for name in names if ":size" not in name]
     for name in wanted:
         check_known("data key", name, templates.data, where="option '--input_names'")
@@ -247,21 +257,35 @@ def _trace(step: _Step, example: tuple[torch.Tensor, ...], inputs: _StepInputs) 
             )
         except UserError as exc:
             raise ConfigError(f"the step cannot be exported to ONNX: {exc}\n{_HINT}") from exc
+        except torch.onnx.errors.UnsupportedOperatorError as exc:
+            raise ConfigError(f"the step cannot be exported to ONNX: {_reason(exc)}\n{_HINT_OPERATION}") from exc
         except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError, AttributeError) as exc:
-            reason = str(exc).split("\n")[0][:300]
-            raise ConfigError(f"the step cannot be exported to ONNX: {type(exc).__name__}: {reason}\n{_HINT}") from exc
-    for warning in caught:
-        if issubclass(warning.category, torch.jit.TracerWarning) and "Converting a tensor" in str(warning.message):
-            place = f"{warning.filename}:{warning.lineno}"
-            print(f"note: {place}: a value is used in Python, and holds for good", file=log.v3)
+            raise ConfigError(
+                f"the step cannot be exported to ONNX: {type(exc).__name__}: {_reason(exc)}\n{_HINT}"
+            ) from exc
+    traced = (warning for warning in caught if issubclass(warning.category, torch.jit.TracerWarning))
+    places = (f"{entry.filename}:{entry.lineno}" for entry in traced if "Converting a tensor" in str(entry.message))
+    for place in dict.fromkeys(places):
+        print(f"note: {place}: a value is used in Python, and holds for good", file=log.v3)
     return buffer.getvalue()
+
+
+def _reason(exc: Exception) -> str:
+    return str(exc).split("\n")[0][:300]
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter prints about the graph when it fails."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield
+    """Without what the exporter prints about the graph when it fails, in Python or in C++."""
+    sys.stdout.flush()
+    kept = os.dup(_STDOUT)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), _STDOUT)
+            yield
+    finally:
+        os.dup2(kept, _STDOUT)
+        os.close(kept)
 
 
 def _largest_difference(

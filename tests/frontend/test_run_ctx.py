@@ -92,3 +92,23 @@ def test_errors() -> None:
     rf.get_run_ctx().mark_as_loss(loss(), "ce")
     with pytest.raises(UserError, match="there is a loss 'ce' already"):
         rf.get_run_ctx().mark_as_loss(loss(), "ce")
+
+
+def test_what_cannot_be_marked():
+    frames, features = Dim(3, name="frames"), Dim(2, name="features")
+    raw = numpy.zeros((3, 2), "float32")
+    rf.init_train_step_run_ctx()
+    ctx = rf.get_run_ctx()
+    wrong = [
+        (lambda: ctx.mark_as_loss("ce", raw), r"the arguments are \(loss, name\); got 'ce' and a ndarray"),
+        (lambda: ctx.mark_as_loss(None, "ce"), "mark_as_loss 'ce': expected a tensor, got None"),
+        (lambda: ctx.mark_as_loss(raw, "ce"), r"the shape \[3, 2\], and dims=\[\].\n .* a dim for each axis"),
+        (lambda: ctx.mark_as_loss(raw, "ce", dims=[features, frames]), "axis 0 of .* 3 entries, the dim features.* 2"),
+        (lambda: ctx.mark_as_loss(raw.astype("int32"), "ce", dims=[frames, features]), "has to be float, got int32"),
+        (lambda: ctx.mark_as_output(raw, "x", dims=[frames]), "mark_as_output 'x': the tensor has the shape"),
+    ]
+    for call, message in wrong:
+        with pytest.raises(UserError, match=message):
+            call()
+    ctx.mark_as_loss(numpy.array([1, 0, 0]), "error", dims=[frames], as_error=True)
+    assert abs(float(ctx.losses["error"].get_mean_loss().raw_tensor) - 1 / 3) < 1e-6

@@ -46,6 +46,12 @@ def bad_step(*, model, extern_data, **kwargs):
     rf.get_run_ctx().mark_as_output(x, "x")
 
 
+def step_of_no_format(*, model, extern_data, **kwargs):
+    x = extern_data["data"].raw_tensor
+    x = rf.convert_to_tensor(torch.linalg.eigvals(x[:, :, None] * x[..., None]).real, dims=extern_data["data"].dims)
+    rf.get_run_ctx().mark_as_output(x, "x")
+
+
 def select_step(*, model, extern_data, **kwargs):
     x = extern_data["data"]
     best = rf.reduce_argmax(x, axis=x.feature_dim)
@@ -55,6 +61,7 @@ def select_step(*, model, extern_data, **kwargs):
     rf.get_run_ctx().mark_as_output(best, "best", dims=[batch_dim, time_dim])
 
 
+import torch
 from returnn.tensor import single_step_dim
 """
 
@@ -124,7 +131,7 @@ def test_onnx_of_one_step_of_a_decoder(tool, model, tmp_path):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     file = tmp_path / "step.onnx"
-    options = ["--forward_step", "one_step", "--extern_data", "step_data", "--input_names", "h,c,encoder"]
+    options = ["--forward_step", "one_step", "--extern_data", "step_data"]
     status, _, err = tool("torch_export_to_onnx", *model, file, *options, "--verbosity", 1)
     assert (status, err) == (0, "")
     session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
@@ -157,10 +164,80 @@ def test_what_cannot_be_exported(tool, model, tmp_path):
     )
     assert "\n  Sizes that depend on values, as of rf.masked_select, are fixed there. '--output_names' says" in error
     assert not file.exists()
+    _, out, error = tool("torch_export_to_onnx", *model, file, "--forward_step", "step_of_no_format", "--verbosity", 1)
+    assert "'aten::linalg_eigvals'" in error
+    assert error.endswith("\n  ONNX has no such operation. Others of PyTorch or rf may compute the same.\n")
+    assert out == ""
     error = tool("torch_export_to_onnx", *model, file, "--forward_step", "no_step", "--verbosity", 1)[2]
     assert error == "error: option 'no_step': there is no function of this name in the config.\n"
     error = tool("torch_export_to_onnx", *model, file, "--output_names", "outputs", "--verbosity", 1)[2]
     assert error.startswith("error: option '--output_names': there is no output 'outputs'.\n  Did you mean 'output'")
+
+
+TRANSFORMER = """#!rnn.py
+import returnn.frontend as rf
+import torch
+from returnn.tensor import Dim, batch_dim
+
+backend = "torch"
+behavior_version = 30
+task = "initialize_model"
+model = {model!r}
+time_dim, target_time, feature_dim = Dim(None, name="time"), Dim(None, name="target"), Dim(8, name="feature")
+extern_data = {{
+    "data": {{"dims": [batch_dim, time_dim, feature_dim], "feature_dim": feature_dim}},
+    "before": {{"dims": [batch_dim, target_time, feature_dim], "available_for_inference": True}},
+}}
+
+
+def get_model(**kwargs):
+    options = {{"dim_feedforward": 16, "batch_first": True, "norm_first": {norm_first}}}
+    layer = torch.nn.TransformerEncoderLayer(8, 2, **options)
+    encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=not {norm_first})
+    return torch.nn.Transformer(8, 2, 2, 2, custom_encoder=encoder, **options)
+
+
+def forward_step(*, model, extern_data, **kwargs):
+    data, before = extern_data["data"].raw_tensor, extern_data["before"].raw_tensor
+    padded = torch.arange(data.shape[1])[None] >= time_dim.dyn_size_ext.raw_tensor[:, None]
+    mask = torch.triu(torch.ones(before.shape[1], before.shape[1], dtype=torch.bool), diagonal=1)
+    out = model(data, before, tgt_mask=mask, src_key_padding_mask=padded, memory_key_padding_mask=padded)
+    rf.get_run_ctx().mark_as_output(out, "out", dims=[batch_dim, target_time, feature_dim])
+"""
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_onnx_of_a_transformer_of_pytorch(norm_first, tool, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    path, file = tmp_path / "transformer.config", tmp_path / "model.onnx"
+    path.write_text(TRANSFORMER.format(model=str(tmp_path / "net"), norm_first=norm_first), encoding="utf8")
+    made = Config()
+    made.load_file(str(path))
+    set_global_config(made)
+    before = BackendEngine.selected_engine
+    BackendEngine.select_engine(config=made)
+    tasks.initialize_model(made)
+    BackendEngine.selected_engine = before
+    set_global_config(None)
+    status, _, err = tool("torch_export_to_onnx", path, tmp_path / "net.000.pt", file, "--verbosity", 1)
+    assert (status, err) == (0, "")
+    session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    rng = numpy.random.RandomState(1)
+    data, labels = (rng.normal(size=(2, size, 8)).astype("float32") for size in (6, 5))
+
+    def run(rows, frames):
+        sizes = numpy.asarray([6, 3], "int32")[rows]
+        feed = {
+            "data": data[rows][:, :frames],
+            "data:size1": sizes,
+            "before": labels[rows],
+            "before:size1": sizes * 0 + 5,
+        }
+        used = {node.name for node in session.get_inputs()}
+        return session.run(["out"], {name: value for name, value in feed.items() if name in used})[0]
+
+    numpy.testing.assert_allclose(run([1], 3)[0], run([0, 1], 6)[1], atol=1e-5)
 
 
 CONFORMER = """#!rnn.py

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
+from returnn.engine.frontend.references import References
 from returnn.engine.hypothesis_files import Hypotheses
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.frontend.search.result import NEVER
@@ -184,18 +185,24 @@ class HypothesesOutput(ForwardCallbackIface):
     (or `score`), a number for each entry of the beam. Places of the beam that a search found nothing for are left out.
     """
 
-    def __init__(self, name: str) -> None:
-        """:param name: of the output with the labels"""
+    def __init__(self, name: str, references: References | None = None) -> None:
+        """
+        :param name: of the output with the labels
+        :param references: what they will be compared with
+        """
         self.name = name
         self.results: dict[str, Hypotheses] = {}
+        self._references = references
 
     def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
         """Adds a sequence."""
         check_known("output", self.name, outputs.data, where="option 'search_output_layer'")
         labels = outputs[self.name]
         check_hypotheses(labels)
+        if self._references is not None and not self.results:
+            self._references.check_are_of(labels)
         if len(labels.dims) == 1:
-            self.results[seq_tag] = _text(labels, labels.raw_tensor)
+            self.results[seq_tag] = _text(labels, labels.raw_tensor, seq_tag)
             return
         frames = next((dim for dim in labels.dims if dim.size is None or dim.is_spatial_dim()), labels.dims[-1])
         (beam,) = [dim for dim in labels.dims if dim != frames]
@@ -204,11 +211,13 @@ class HypothesesOutput(ForwardCallbackIface):
             raise ConfigError(
                 f"task 'search': the output {labels} has a beam, so an output 'scores' with the dim {beam} is needed."
             )
+        if numpy.isnan(scores.raw_tensor).any():
+            raise ConfigError(f"task 'search': the output {scores.name!r} is nan in sequence {seq_tag!r}.")
         lengths = frames.dyn_size_ext
         rows = numpy.asarray(labels.copy_transpose([beam, frames]).raw_tensor)
         sizes = [rows.shape[1]] * len(rows) if lengths is None else numpy.broadcast_to(lengths.raw_tensor, len(rows))
         hypotheses = [
-            (float(score), _text(labels, row[: int(size)]))
+            (float(score), _text(labels, row[: int(size)], seq_tag))
             for score, row, size in zip(scores.raw_tensor, rows, sizes, strict=True)
         ]
         best, *others = sorted(hypotheses, key=lambda pair: -pair[0])
@@ -231,9 +240,15 @@ def check_hypotheses(output: Tensor) -> None:
         )
 
 
-def _text(template: Tensor, labels: Any) -> str:
+def _text(template: Tensor, labels: Any, seq_tag: str) -> str:
+    numbers = [int(label) for label in labels]
     vocab = template.vocab
     if vocab is None:
-        return " ".join(str(int(label)) for label in labels)
+        return " ".join(map(str, numbers))
+    if wrong := [number for number in numbers if not vocab.is_id_valid(number)]:
+        raise ConfigError(
+            f"task 'search': the output {template.name!r} has the label {wrong[0]} in sequence {seq_tag!r}.\n"
+            f"  Its dim {template.sparse_dim} has the labels 0 to {vocab.num_labels - 1}."
+        )
     get_text: Callable[[Any], str] = vocab.get_seq_labels
-    return get_text([int(label) for label in labels])
+    return get_text(numbers)

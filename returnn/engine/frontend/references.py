@@ -6,8 +6,9 @@ from typing import Any
 
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.frontend.batch_arrays import ArrayBatch
-from returnn.tensor import TensorDict
+from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.system.warn_once import warn_once
 
 
 class References:
@@ -40,6 +41,23 @@ class References:
     def end_label(self) -> str | None:
         """At the end of each one; None if it is not known."""
         return None if self._vocab is None else self._vocab.end_label
+
+    def check_are_of(self, labels: Tensor) -> None:
+        """
+        :param labels: what was found, of any sequence
+        :raises ConfigError: if these are numbers, and the references are texts
+        """
+        if labels.vocab is None:
+            raise ConfigError(
+                f"option 'search_metrics': the labels of the output {labels.name!r} have no names, so they cannot be "
+                f"compared with the data {self._key!r}.\n  Their dim is {labels.sparse_dim}; mark_as_output needs a "
+                "tensor whose sparse_dim is that of the data, or has a vocab."
+            )
+        if self._vocab is not None and labels.vocab is not self._vocab and labels.vocab.labels != self._vocab.labels:
+            warn_once(
+                f"the labels of the output {labels.name!r} are those of {labels.sparse_dim}, not those of the data "
+                f"{self._key!r}; they are compared as texts"
+            )
 
     def add(self, batch: ArrayBatch) -> None:
         """Notes the labels of the sequences."""

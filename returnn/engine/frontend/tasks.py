@@ -87,9 +87,9 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
     :return: hypotheses by tag
     """
     metrics, filename = config.options.search_metrics, config.options.search_output_file
-    callback = HypothesesOutput(name)
     order = CorpusOrder(data)
     references = References(model.runner.templates, config.options.target, data) if metrics else None
+    callback = HypothesesOutput(name, references)
 
     def note(batch: ArrayBatch) -> None:
         check_new_tags(batch.seq_tags, callback.results, task="search", results="hypotheses")

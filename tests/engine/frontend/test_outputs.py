@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import numpy
+import pytest
 
 import returnn.frontend as rf
+from returnn.datasets import init_dataset
+from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.engine.frontend.outputs import HypothesesOutput
+from returnn.engine.frontend.references import References
 from returnn.tensor import Dim, Tensor, TensorDict
+from returnn.util.errors import ConfigError
+from returnn.util.system.warn_once import forget_shown
 
 LABELS, BEAM, FRAMES = Dim(5, name="labels"), Dim(3, name="beam"), Dim(2, name="frames")
 
@@ -26,3 +32,39 @@ def test_places_of_the_beam_without_hypothesis_are_left_out() -> None:
         outputs["scores"].raw_tensor = numpy.full(3, -1e30, "float32")
         found.process_seq(seq_tag="none", outputs=outputs)
         assert len(found.results["none"]) == 1
+
+
+def _labels(numbers: list[int], names: str) -> TensorDict:
+    dim = Dim(max(len(names), 1), name="labels")
+    dim.vocab = Vocabulary(None, labels=list(names), unknown_label=None) if names else None
+    raw = numpy.array(numbers, "int32")
+    frames = Dim(len(numbers), name="frames")
+    return TensorDict({"output": Tensor("output", [frames], "int32", sparse_dim=dim, raw_tensor=raw)})
+
+
+def test_a_label_that_is_none() -> None:
+    with pytest.raises(ConfigError, match=r"the output 'output' has the label 3 in sequence 'seq'.\n .* labels 0 to 2"):
+        HypothesesOutput("output").process_seq(seq_tag="seq", outputs=_labels([0, 3], "abc"))
+
+
+def test_scores_that_are_no_numbers() -> None:
+    raw = numpy.zeros((3, 2), "int32")
+    outputs = TensorDict({"output": Tensor("output", [BEAM, FRAMES], "int32", sparse_dim=LABELS, raw_tensor=raw)})
+    scores = numpy.array([0, numpy.nan, 0], "float32")
+    outputs.data["scores"] = Tensor("scores", [BEAM], "float32", raw_tensor=scores)
+    with pytest.raises(ConfigError, match="the output 'scores' is nan in sequence 'seq'"):
+        HypothesesOutput("output").process_seq(seq_tag="seq", outputs=outputs)
+
+
+def test_labels_are_those_of_the_references(caplog: pytest.LogCaptureFixture) -> None:
+    templates = TensorDict({"classes": _labels([0], "abc")["output"]})
+    seqs = [{"classes": numpy.zeros(1, "int32")}]
+    data = init_dataset({"class": "StaticDataset", "data": seqs, "output_dim": {"classes": (3, 1)}})
+    references = References(templates, "classes", data)
+    with pytest.raises(ConfigError, match=r"labels of the output 'output' have no names.* with the data 'classes'"):
+        HypothesesOutput("output", references).process_seq(seq_tag="seq", outputs=_labels([0], ""))
+    forget_shown()
+    HypothesesOutput("output", references).process_seq(seq_tag="seq", outputs=_labels([0], "abc"))
+    assert caplog.text == ""
+    HypothesesOutput("output", references).process_seq(seq_tag="seq", outputs=_labels([0], "xyz"))
+    assert "not those of the data 'classes'; they are compared as texts" in caplog.text
