@@ -47,16 +47,18 @@ class SoftmaxOps(ReduceOps):
             function = cls.softmax_raw if name == "softmax" else cls.log_softmax_raw
             number = tensor.get_axis_from_description(axis)
             mask = mask_over(tensor, [axis]) if use_mask else None
+            raw = tensor._raw_tensor
             if mask is None:
-                out._raw_tensor = function(tensor._raw_tensor, number)
+                raw = function(raw, number)
             else:
                 raw_mask = raw_for_broadcast(mask, tensor._dims)
                 lowest, nothing = (
                     cls.number_raw(value, tensor.dtype, tensor)
                     for value in (-numpy.inf, 0.0 if name == "softmax" else -numpy.inf)
                 )
-                raw = function(cls.where_raw(raw_mask, tensor._raw_tensor, lowest), number)
-                out._raw_tensor = cls.where_raw(raw_mask, raw, nothing)  # where all are left out, it is not a number
+                raw = function(cls.where_raw(raw_mask, raw, lowest), number)
+                raw = cls.where_raw(raw_mask, raw, nothing)  # where all are left out, it is not a number
+            out._raw_tensor = raw
         return out
 
     @classmethod
