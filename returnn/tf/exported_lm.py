@@ -8,7 +8,9 @@ from typing import Any
 import numpy
 import tensorflow as tf
 
+from returnn.tf.model_export import without_advice
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import counted
 
 tf1 = tf.compat.v1
 _SIGNATURE = "serving_default"
@@ -23,7 +25,15 @@ class ExportedLanguageModel:
     """
 
     def __init__(
-        self, path: str, vocab: Mapping[str, int], *, data: str, output: str, begin: str | None, unknown: str | None
+        self,
+        path: str,
+        vocab: Mapping[str, int],
+        *,
+        data: str,
+        output: str,
+        begin: str | None,
+        end: str,
+        unknown: str | None,
     ) -> None:
         """
         :param path: folder of the SavedModel
@@ -31,14 +41,21 @@ class ExportedLanguageModel:
         :param data: data key of the input
         :param output: name of the layer of the output
         :param begin: the word that each input begins with; None: the network shifts its input itself
+        :param end: the word that follows the last one
         :param unknown: the word that stands for those which are not in the vocabulary; None: they are an error
-        :raises UserError: if the model has no such input or output
+        :raises UserError: if the model has no such input or output, or another number of labels; or if one of the
+            three words is not in the vocabulary: as the unknown word, the end would have a wrong score in all sentences
         """
         self.vocab, self.begin, self.unknown = vocab, begin, unknown
+        self._path, self._output_name = path, output
+        for option, word in (("--begin", begin), ("--end", end), ("--unknown", unknown)):
+            if word is not None and word not in vocab:
+                raise UserError(f"option {option!r}: {word!r} is not in the vocabulary.")
         self._session = tf1.Session(graph=tf.Graph())
         with self._session.graph.as_default():
             try:
-                signature = tf1.saved_model.load(self._session, ["serve"], path).signature_def[_SIGNATURE]
+                with without_advice():
+                    signature = tf1.saved_model.load(self._session, ["serve"], path).signature_def[_SIGNATURE]
             except (OSError, KeyError) as exc:
                 raise UserError(f"{path!r} is no SavedModel with the signature {_SIGNATURE!r}: {exc}") from exc
         self._lengths = signature.inputs.get(f"{data}:size1")
@@ -49,6 +66,19 @@ class ExportedLanguageModel:
             )
         self._has_frames_first = f"{output}:size0" in signature.outputs
         self._data, self._output = signature.inputs[data].name, signature.outputs[output].name
+        self._num_labels = max(vocab.values()) + 1  # several words can share one
+        self._check_num_outputs(self._session.graph.get_tensor_by_name(self._output).shape[-1])
+
+    def _check_num_outputs(self, number: int | None) -> None:
+        """
+        :param number: None: it is known when the model has run
+        :raises UserError: if it is another one than that of the labels
+        """
+        if number not in (None, self._num_labels):
+            raise UserError(
+                f"the layer {self._output_name!r} of {self._path!r} has {counted(number, 'output')}, but the vocabulary"
+                f" has {counted(self._num_labels, 'label')}.\n  It has to be the one that the model was trained with."
+            )
 
     def label(self, word: str) -> int:
         """
@@ -57,7 +87,7 @@ class ExportedLanguageModel:
         """
         if word in self.vocab:
             return self.vocab[word]
-        if self.unknown is None or self.unknown not in self.vocab:
+        if self.unknown is None:
             raise UserError(
                 f"word {word!r} is not in the vocabulary.\n  '--unknown' names the word that stands for such."
             )
@@ -82,6 +112,7 @@ class ExportedLanguageModel:
         probs = self._session.run(self._output, feed)
         if self._has_frames_first:
             probs = probs.swapaxes(0, 1)
+        self._check_num_outputs(probs.shape[-1])
         with numpy.errstate(divide="ignore"):
             logs = numpy.log(probs[numpy.arange(len(rows)), lengths - 1])
         return [[float(row[self.label(word)]) for word in words] for row, words in zip(logs, following, strict=True)]

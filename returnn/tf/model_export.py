@@ -72,7 +72,7 @@ def freeze(config: Config, checkpoint: str, mode: GraphMode, *, epoch: int = 1) 
             session.run(tf.raw_ops.AssignVariableOp(resource=variable.outputs[0], value=values[name]))
         output_ops = [tensor.partition(":")[0] for tensor in exported.outputs.values()]
         graph_def = exported.graph.as_graph_def()
-        with _without_advice():
+        with without_advice():
             constant = tf1.graph_util.convert_variables_to_constants(session, graph_def, output_ops)
     _check_parameters_are_used(exported, constant)
     return _with_own_batch_size(exported, constant)
@@ -146,7 +146,7 @@ def _without_kernels() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_advice() -> Iterator[None]:
+def without_advice() -> Iterator[None]:
     """Functions of graphs are deprecated in TensorFlow 2, of which a user of this toolkit need not hear."""
     logger = tf.get_logger()
     before = logger.level
@@ -181,7 +181,7 @@ def _write_tflite(model: FrozenModel, path: str) -> None:
 def _write_saved_model(model: FrozenModel, path: str) -> None:
     aside = f"{path}.{os.getpid()}.tmp"
     try:
-        with _session(model) as (session, inputs, outputs), _without_advice():
+        with _session(model) as (session, inputs, outputs), without_advice():
             tf1.saved_model.simple_save(session, aside, inputs, outputs)
         os.rename(aside, path)
     except (tf.errors.OpError, OSError) as exc:

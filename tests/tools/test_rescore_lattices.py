@@ -133,3 +133,10 @@ def test_with_an_exported_model(tool, tmp_path):
     wanted = {"a c": -3.8, "b c": -3.8, "a a c": -4.4}
     assert {text: round(score - (len(text.split()) + 1) * math.log(1 / 4), 3) for score, text in found} == wanted
     assert [score for score, _ in found] == sorted((score for score, _ in found), reverse=True)
+    for option, word in (("--end", "<s>"), ("--begin", "<s>"), ("--unknown", "<UNK>")):
+        err = tool("rescore_lattices", *args, "--unknown", "<unk>", option, word)[2]
+        assert err == f"error: option '{option}': '{word}' is not in the vocabulary.\n"
+    for labels, number in (("</s>\na\nb\n", "3 labels"), ("</s>\na\nb\n<unk>\nc\n", "5 labels")):
+        (tmp_path / "words.vocab").write_text(labels)
+        err = tool("rescore_lattices", *args)[2]
+        assert f"the layer 'output' of '{model}' has 4 outputs, but the vocabulary has {number}" in err

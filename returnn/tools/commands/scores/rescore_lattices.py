@@ -50,6 +50,7 @@ def main(args: argparse.Namespace) -> None:
         data=args.data,
         output=args.output_layer,
         begin=args.begin,
+        end=args.end,
         unknown=args.unknown,
     )
     scales = Scales(args.am_scale, args.lm_scale, args.old_lm_scale, args.word_penalty)
