@@ -95,8 +95,9 @@ def init_config(
     names = [config_filename] if isinstance(config_filename, (str, os.PathLike)) else list(config_filename or ())
     more_names, options = _split_args(command_line_options)
     _check_are_files(names + more_names)
-    # A config may ask for an option of the command line while it runs, `config.bool("debug", False)`.
+    # A config may ask for an option of the command line or of code while it runs, `config.bool("debug", False)`.
     config.update({key: parse_value(text) for key, text in parse_args(options) if key != "load_config"})
+    config.update(extra_updates or {})
     for name in [*names, *more_names]:
         config.load_file(name)
     check_is_config(config)

@@ -16,7 +16,8 @@ def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = 
     """
     :param config: file of a config, or several, of which later ones win
     :param epoch: of the model; default: as the config says, or the last one
-    :param options: of the config, which win; such as `log_verbosity=4`, which is 0 otherwise
+    :param options: of the config, as `++option value`: they win, and the config can ask for them while it runs
+        (`config.float("lm_scale", 0.6)`). Such as `log_verbosity=4`, which is 0 otherwise
     :return: the model, see `returnn.tf.engine.model.Model`; with `get_model`, see `returnn.engine.frontend.model.Model`
     :raises UserError: if the config is wrong, or there is no such model
     """

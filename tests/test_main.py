@@ -69,6 +69,17 @@ def test_functions_of_the_config_are_tasks(config_file, capsys):
     )
 
 
+def test_options_by_code_are_there_while_the_config_runs(config_file):
+    name = config_file("scale = 2 * config.float('lm_scale', 0.5)\nnum_epochs = 3\n")
+    for by_code, by_command_line in (
+        ({"lm_scale": 4.0, "num_epochs": 5}, []),
+        ({}, ["++lm_scale", "4.0", "++num_epochs", "5"]),
+    ):
+        rnn.init_config(name, by_command_line, extra_updates=by_code)
+        config = get_global_config()
+        assert (config.float("scale", 0.0), config.options.num_epochs) == (8.0, 5)
+
+
 @pytest.mark.parametrize(
     ("text", "args", "message"),
     [

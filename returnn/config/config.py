@@ -36,7 +36,8 @@ class Config(OptionAccess):
         self.options_read: set[str] = set()
         self.command_line_options: set[str] = set()
         self.sources: list[files.ConfigSource] = []
-        self._loaded: builtins.dict[str, Any] = {}  # `typed_dict` after the last file was loaded
+        self._before_files: builtins.dict[str, Any] = {}  # `typed_dict` when the first file was loaded
+        self._loaded: builtins.dict[str, Any] = {}  # the same after the last one
         self.update(items or {})
 
     def __repr__(self) -> str:
@@ -99,6 +100,8 @@ class Config(OptionAccess):
                 self.typed_dict[key] = command_line.parse_value(text, current=self.typed_dict.get(key))
 
     def _load(self, source: files.ConfigSource) -> None:
+        if not self.sources:
+            self._before_files = dict(self.typed_dict)
         self.files.append(source.filename)
         self.sources.append(source)
         if source.type == "py":
@@ -143,10 +146,12 @@ class Config(OptionAccess):
             for key, value in self.typed_dict.items()
             if key not in _NOT_OPTIONS and not (key in self._loaded and self._loaded[key] is value)
         }
-        for key, value in changed.items():
+        before = {key: value for key, value in self._before_files.items() if key not in _NOT_OPTIONS}
+        for key, value in [*before.items(), *changed.items()]:
             _check_pickle(key, value)
         return {
             "sources": self.sources,
+            "before": before,
             "changed": changed,
             "removed": [key for key in self._loaded if key not in self.typed_dict],
             "dict": self.dict,
@@ -155,7 +160,7 @@ class Config(OptionAccess):
         }
 
     def __setstate__(self, state: builtins.dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc]
+        self.__init__(state["before"])  # type: ignore[misc]
         for source in state["sources"]:
             if source.type != "txt":  # its options come with `dict`; its includes are sources of their own
                 self._load(source)

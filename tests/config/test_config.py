@@ -278,6 +278,13 @@ def test_pickle_keeps_everything_that_a_config_defines(load):
     assert other.typed_dict["config"] is other
 
 
+def test_pickle_of_what_was_set_before_the_files(load):
+    config = load("#!rnn.py\nscale = config.float('lm_scale', 0.5) * 2\n", config=Config({"lm_scale": 3, "name": "a"}))
+    config.set("name", "b")
+    other = pickle.loads(pickle.dumps(config))
+    assert (other.float("lm_scale", 0.0), other.float("scale", 0.0), other.value("name", "")) == (3.0, 6.0, "b")
+
+
 def test_pickle_of_text_and_json(load):
     config = load("num_epochs 5\n")
     load('{"a": 1}', name="my.json", config=config)

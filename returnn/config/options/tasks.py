@@ -55,7 +55,9 @@ class SearchOptions(OptionTable):
 class ForwardOptions(OptionTable):
     """The tasks 'forward' and 'compute_priors'."""
 
-    forward_output_layer = text("output", "The layer whose output is written.")
+    forward_output_layer = text(
+        "output", "The layer whose output is written. What has no frames, [B, F] or [B], is one frame per sequence."
+    )
     forward_callback: Option[Any] = Option(
         kinds.ANYTHING, None, "A `ForwardCallbackIface`, or a function that makes one; it gets the outputs."
     )

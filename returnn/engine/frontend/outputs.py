@@ -14,7 +14,7 @@ from returnn.engine.hypothesis_files import Hypotheses
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.frontend.search.result import NEVER
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
-from returnn.util.errors import ConfigError, check_known
+from returnn.util.errors import ConfigError, UserError, check_known
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,11 @@ def each_seq(arrays: Mapping[str, OutputArray], num_seqs: int) -> Iterator[Tenso
 
 
 class HdfOutput(ForwardCallbackIface):
-    """Writes one of the outputs into an HDF file, in the layout of `HDFDataset`."""
+    """
+    Writes one of the outputs into an HDF file, in the layout of `HDFDataset`.
+
+    What has no frames, [B, F] or [B], is one frame of each sequence.
+    """
 
     def __init__(self, filename: str, name: str) -> None:
         """
@@ -128,17 +132,19 @@ class HdfOutput(ForwardCallbackIface):
         check_known("output", self.name, outputs.data, where="option 'forward_output_layer'")
         output = outputs[self.name]
         value = numpy.asarray(output.raw_tensor)
+        has_frames = any(dim != output.feature_dim for dim in output.dims)
+        value = value if has_frames else value[None]  # each sequence of an HDF file has frames
         if self._writer is None:
             labels = output.vocab.labels if output.vocab is not None else None
             self._writer = SimpleHDFWriter(
                 self.filename, dim=output.dim, ndim=value.ndim, labels=labels, replace_existing_file=True
             )
-        lengths = {
-            axis: numpy.asarray([size])
-            for axis, size in enumerate(value.shape)
-            if output.feature_dim is None or axis != output.feature_dim_axis
-        }
-        self._writer.insert_batch(value[None], lengths, [seq_tag])
+        feature_axis = None if output.feature_dim is None else output.feature_dim_axis + (not has_frames)
+        lengths = {axis: numpy.asarray([size]) for axis, size in enumerate(value.shape) if axis != feature_axis}
+        try:
+            self._writer.insert_batch(value[None], lengths, [seq_tag])
+        except UserError as exc:
+            raise UserError(f"forward: output {self.name!r}: {exc}") from exc
 
     def finish(self) -> None:
         """Ends the file."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy
 import pytest
 
 import returnn.frontend as rf
 from returnn.datasets import init_dataset
+from returnn.datasets.hdf import HDFDataset
 from returnn.datasets.util.vocabulary import Vocabulary
-from returnn.engine.frontend.outputs import HypothesesOutput
+from returnn.engine.frontend.outputs import HdfOutput, HypothesesOutput
 from returnn.engine.frontend.references import References
 from returnn.tensor import Dim, Tensor, TensorDict
 from returnn.util.errors import ConfigError
@@ -68,3 +71,22 @@ def test_labels_are_those_of_the_references(caplog: pytest.LogCaptureFixture) ->
     assert caplog.text == ""
     HypothesesOutput("output", references).process_seq(seq_tag="seq", outputs=_labels([0], "xyz"))
     assert "not those of the data 'classes'; they are compared as texts" in caplog.text
+
+
+@pytest.mark.parametrize(("dims", "shape"), [([], (1,)), ([LABELS], (1, 5)), ([FRAMES, LABELS], (2, 5))])
+def test_what_has_no_frames_is_one_frame_of_an_hdf_file(
+    dims: list[Dim], shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    values = numpy.arange(10.0, dtype="float32")[: numpy.prod(shape)].reshape([dim.dimension for dim in dims])
+    with rf.backend_ctx("numpy"):
+        output = Tensor("output", dims, "float32", feature_dim=LABELS if dims else None, raw_tensor=values)
+        hdf = HdfOutput(str(tmp_path / "out.hdf"), "output")
+        hdf.process_seq(seq_tag="seq", outputs=TensorDict({"output": output}))
+        hdf.finish()
+    dataset = HDFDataset([str(tmp_path / "out.hdf")])
+    dataset.initialize()
+    dataset.init_seq_order(epoch=1)
+    dataset.load_seqs(0, 1)
+    found = dataset.get_data(0, "data")
+    assert found.shape == shape
+    numpy.testing.assert_array_equal(found.reshape(values.shape), values)

@@ -392,3 +392,29 @@ def test_data_that_the_config_leaves_to_the_data_set(options, tmp_path):
     del left_out.typed_dict["extern_data"]
     tasks.train(left_out)
     assert_same(parameters(tmp_path / "one" / "net.001"), parameters(tmp_path / "two" / "net.001"))
+
+
+def test_forward_writes_what_has_no_frames_as_one_frame(tmp_path):
+    reduced = {"class": "reduce", "mode": "mean", "is_output_layer": True}
+    network = {
+        "output": {"class": "softmax", "from": "data", "target": "classes", "loss": "ce"},
+        "embedding": {**reduced, "axis": "T", "from": "output"},
+        "scalar": {**reduced, "axis": "F", "from": "embedding"},
+        "label": {**reduced, "mode": "argmax", "axis": "F", "from": "embedding"},
+        "number": {"class": "eval", "from": "label", "eval": "source(0) + 7", "is_output_layer": True},
+    }
+    shapes = {"embedding": (1, 2), "scalar": (1,), "label": (1,)}
+    options = {"forward_data": DEV, "task": "forward", "network": network, "allow_random_model_init": True}
+    for layer, shape in shapes.items():
+        output_file = str(tmp_path / f"{layer}.hdf")
+        tasks.forward(config(tmp_path, **options, output_file=output_file, forward_output_layer=layer))
+        dataset = HDFDataset([output_file])
+        dataset.initialize()
+        dataset.init_seq_order(epoch=1)
+        dataset.load_seqs(0, 5)
+        assert [dataset.get_data(i, "data").shape for i in range(5)] == [shape] * 5
+        assert dataset.is_data_sparse("data") == (layer == "label")
+        assert dataset.get_data_dim("data") == {"embedding": 2, "scalar": 1, "label": 2}[layer]
+    wrong = config(tmp_path, **options, output_file=str(tmp_path / "number.hdf"), forward_output_layer="number")
+    with pytest.raises(UserError, match=r"forward: layer 'number': .*: the label [78], but by its dim they are 0 to 1"):
+        tasks.forward(wrong)

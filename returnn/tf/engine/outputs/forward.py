@@ -10,10 +10,11 @@ import numpy
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
 from returnn.log import log
+from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.engine.feeding.batches import forward_batches
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.session.network_session import NetworkSession
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.texts.counted import counted
 
 
@@ -24,13 +25,14 @@ def forward_to_hdf(
     :param session: with a network
     :param dataset: what goes in
     :param output_file: HDF file, in the layout of `HDFDataset`
-    :param output_layer: default: `forward_output_layer` of the config, or the output of the network
+    :param output_layer: default: `forward_output_layer` of the config, or the output of the network. What has no
+        frames, [B, F] or [B], is one frame of each sequence
     :param batch_size: 0: that of the config
     :raises ConfigError: if the file exists, without `forward_override_hdf_output`
     """
     config = session.config
     name = output_layer or config.options.forward_output_layer
-    output = session.network.get_layer(name).output.copy_as_batch_major()
+    output = _with_frames(session.network.get_layer(name).output.copy_as_batch_major())
     if os.path.exists(output_file) and not config.options.forward_override_hdf_output:
         raise ConfigError(f"{output_file!r} exists.\n  Set 'output_file', or 'forward_override_hdf_output'.")
     axes = {axis - 1: dim for axis, dim in enumerate(output.dims) if axis and dim.size is None}
@@ -45,7 +47,10 @@ def forward_to_hdf(
         def collect(**values: Any) -> None:
             raw = values["output"]
             lengths = {axis: numpy.broadcast_to(values[f"lengths/{axis}"], (len(raw),)) for axis in axes}
-            writer.insert_batch(raw, lengths, data_pass.current_tags)
+            try:
+                writer.insert_batch(raw, lengths, data_pass.current_tags)
+            except UserError as exc:
+                raise UserError(f"forward: layer {name!r}: {exc}") from exc
 
         data_pass = DataPass(
             session,
@@ -58,3 +63,10 @@ def forward_to_hdf(
         )
         data_pass.run("forward", raise_exception=True)
     print(f"forward: {counted(data_pass.num_seqs, 'sequence')}, wrote {output_file!r}", file=log.v1)
+
+
+def _with_frames(output: Tensor) -> Tensor:
+    """:return: with an axis of frames, of which each sequence of an HDF file has one; of one frame if there is none"""
+    if any(dim not in (batch_dim, output.feature_dim) for dim in output.dims):
+        return output
+    return output.copy_add_dim_by_tag(Dim(1, name="frame"), unbroadcast=True, axis=1)

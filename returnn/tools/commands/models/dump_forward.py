@@ -22,7 +22,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
-    config = init_config(args, verbosity=1, is_required=True)
+    config = init_config(args, verbosity=1, is_required=True, task="forward", load_epoch=args.epoch)
     layer = config.options.forward_output_layer
     end = args.endseq if args.endseq >= 0 else None
     dataset = seq_range(open_dataset(config, args.dataset), epoch=args.epoch, start=args.startseq, end=end)
@@ -32,4 +32,4 @@ def main(args: argparse.Namespace) -> None:
         with numpy.printoptions(threshold=1000, linewidth=120, precision=5):
             print(f"{tag}: {layer} {value.dtype}{list(value.shape)}\n{value}")
 
-    layer_outputs(config, dataset, [layer], show, epoch=args.epoch)
+    layer_outputs(config, dataset, [layer], show)

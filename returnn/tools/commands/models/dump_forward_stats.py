@@ -33,8 +33,8 @@ def main(args: argparse.Namespace) -> None:
         raise UserError("option '--reset_epoch_wise_filter': only None is possible.")
     if not (args.stats or args.dump_stats):
         raise UserError("one of the options '--stats' and '--dump_stats' is required.")
-    more = {"load": args.load, "load_epoch": args.epoch} if args.load else {}
-    config = init_config(args, verbosity=1, is_required=True, **more)
+    more = {"load": args.load} if args.load else {}
+    config = init_config(args, verbosity=1, is_required=True, task="forward", load_epoch=args.epoch, **more)
     dataset = open_dataset(config, args.dataset)
     reset_seq_order(dataset, partition_epoch=args.reset_partition_epoch, seq_ordering=args.reset_seq_ordering)
     stats = Stats()
@@ -43,5 +43,5 @@ def main(args: argparse.Namespace) -> None:
         value = outputs[args.layer]
         stats.collect(value if value.ndim else numpy.expand_dims(value, 0))
 
-    layer_outputs(config, dataset, [args.layer], collect, epoch=None if args.load else args.epoch)
+    layer_outputs(config, dataset, [args.layer], collect)
     stats.dump(output_file_prefix=args.dump_stats, stream_prefix=f"{args.layer}: ")

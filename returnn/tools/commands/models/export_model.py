@@ -33,16 +33,15 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"the new file or folder is missing: returnn tool export-model {args.output} NAME.")
     required_file_of(args, "--config", what="a config")
     kind = args.format or _format_of(args.output)
-    config = init_config(args, verbosity=args.verbosity, task="search" if args.search else "forward")
+    if args.epoch is not None and args.checkpoint:
+        raise UserError("give either the option '--epoch' or '--checkpoint'.")
+    options = {} if args.epoch is None else {"load_epoch": args.epoch}
+    config = init_config(args, verbosity=args.verbosity, task="search" if args.search else "forward", **options)
     if config.options.backend == "torch":
         raise UserError(
             "the model is one of PyTorch (option 'backend'), of which 'returnn tool torch-export-to-onnx' makes ONNX.\n"
             f"  Those of TensorFlow become {_formats()}."
         )
-    if args.epoch is not None:
-        if args.checkpoint:
-            raise UserError("give either the option '--epoch' or '--checkpoint'.")
-        config.set("load_epoch", args.epoch)
     epoch, newest = model_of_task(config)
     checkpoint = args.checkpoint or newest
     if checkpoint is None:
