@@ -8,8 +8,9 @@ import returnn.frontend as rf
 from returnn.tf.inspection.found_layers import FoundLayer
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
-from returnn.tf.layers.losses.frame_losses import CrossEntropyLoss
+from returnn.tf.layers.losses.frame_losses import INPUT_TYPES, CrossEntropyLoss
 from returnn.tf.layers.losses.sequence_losses import SequenceLoss
+from returnn.tf.layers.options.input_type import wrong_input_type
 from returnn.util.errors import ConfigError
 from returnn.util.texts.counted import counted
 
@@ -28,6 +29,9 @@ def check_loss(layer: LayerBase) -> None:
             return
         loss.init_by_layer(layer)
         _check_sizes(loss)
+        if isinstance(loss, CrossEntropyLoss) and not layer.warning:
+            wrong = wrong_input_type(layer, loss.input_type, INPUT_TYPES)
+            layer.warning = f"{loss.where()}: {wrong}" if wrong else None
         if type(loss).value_per_frame is not Loss.value_per_frame:
             loss.value_per_frame()
 

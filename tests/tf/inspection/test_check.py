@@ -254,6 +254,55 @@ def test_loss_on_what_is_no_probability_is_a_warning(loss):
     assert not check_config(Config(options(network=network, check_data=False))).warnings
 
 
+SCORES = {"prob": "softmax", "log_prob": "log_softmax", "logits": None}
+FITTING = {(kind, kind) for kind in SCORES} | {("logits", "log_prob")}
+
+
+@pytest.mark.parametrize("reader", ["choice", "ctc_decode", "fast_bw", "forced_align", "ce"])
+def test_scores_that_input_type_does_not_name_are_a_warning(reader):
+    possible = [kind for kind in SCORES if kind != "logits" or reader not in ("fast_bw", "forced_align")]
+    for input_type in possible:
+        for kind, activation in SCORES.items():
+            scores = {"class": "linear", "activation": activation, "n_out": 3, "from": "data"}
+            classes, target = {"dim": 2 if reader == "ctc_decode" else 3, "sparse": True}, {"target": "classes"}
+            network = {"scores": scores, "same": {"class": "copy", "from": "scores"}}
+            layer = {"class": reader, "from": "same", "input_type": input_type, "is_output_layer": True}
+            if reader == "choice":
+                choice = {**layer, **target, "beam_size": 2, "initial_output": 0}
+                unit = {
+                    "scores": {**scores, "from": "prev:output"}, "same": network["same"], "output": choice,
+                    "end": {"class": "compare", "from": "output", "value": 0},
+                }  # fmt: skip
+                network = {"output": {"class": "rec", "from": [], **target, "unit": unit, "max_seq_len": 9}}
+            elif reader == "ce":
+                network = {"output": {**scores, **target, "loss": "ce", "loss_opts": {"input_type": input_type}}}
+            else:
+                more = {
+                    "ctc_decode": target,
+                    "fast_bw": {"align_target": "ctc", "align_target_key": "classes"},
+                    "forced_align": {"align_target": "data:classes", "topology": "ctc", "blank_included": True},
+                }
+                network["output"] = {**layer, **more[reader]}
+            extern_data = {"data": {"dim": 9}, "classes": classes}
+            report = check_config(Config(options(network=network, extern_data=extern_data, check_data=False)))
+            warnings = [text for text in report.warnings if "input_type" in text or "probabilities" in text]
+            assert len(warnings) == ((input_type, kind) not in FITTING), (input_type, kind, report.warnings)
+            if warnings and (reader, input_type, kind) != ("ce", "prob", "logits"):
+                assert f"option 'input_type' is {input_type!r}, but" in warnings[0]
+                assert f"'activation' is {activation!r}. " in warnings[0]
+                assert f"{kind!r}." in warnings[0] or "Possible: 'log_prob', 'prob'" in warnings[0]
+
+
+def test_a_choice_among_other_labels_than_those_of_its_target():
+    config = options(check_data=False)
+    config["network"]["output"]["unit"]["output"]["from"] = "s"
+    (error,) = errors_of(**config)
+    assert error.startswith(
+        "in search: layer 'output/output' (class 'choice'): the source 's' has scores of 6 labels, but the target "
+        "'classes' has 2 labels.\n"
+    )
+
+
 def aligned(num_labels, *, same_dim=False, downsampled=False, **more):
     """:return: errors of a config whose third sequence has 6 frames and so many labels; others fit"""
     lengths = {(4, 4): 0, (5, 5): 1, (6, num_labels): 2, (7, 7): 3}

@@ -16,6 +16,8 @@ from returnn.tf.util.safe_math import safe_log
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.texts.counted import counted
 
+INPUT_TYPES = ("prob", "log_prob", "logits")  # of cross entropy
+
 
 class CrossEntropyLoss(Loss):
     """
@@ -51,7 +53,7 @@ class CrossEntropyLoss(Loss):
         :param fake_upper_bound: the value is cut at this, the gradient is not
         """
         super().__init__(**kwargs)
-        check_known("input_type", input_type, ("prob", "log_prob", "logits"), where="loss 'ce'")
+        check_known("input_type", input_type, INPUT_TYPES, where="loss 'ce'")
         self.focal_loss_factor = focal_loss_factor
         self.label_smoothing = label_smoothing
         self.label_smoothing_gaussian = label_smoothing_gaussian

@@ -9,6 +9,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.options.input_type import input_type_warning
 from returnn.tf.layers.search.beam import Beam, score_dtype
 from returnn.tf.layers.search.choice_candidates import candidates_of, check_sources
 from returnn.tf.layers.search.choice_scores import (
@@ -25,6 +26,7 @@ from returnn.tf.layers.structure.unavailable_data import check_value_of_target
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.not_specified import NotSpecified
+from returnn.util.texts.counted import counted
 
 _INPUT_TYPES = ("prob", "log_prob", "logits", "regression")
 
@@ -219,6 +221,8 @@ class ChoiceLayer(BaseChoiceLayer):
         if frame is None:
             raise ConfigError(f"{self.where()}: can only search inside of a loop.")
         check_sources(self)
+        if self.search:
+            self.warning = input_type_warning(self, self.input_type, _INPUT_TYPES[:-1])
         beams = self.network.beams
         given = self.explicit_search_sources or ()
         explicit = [layer.output for layer in (given.values() if isinstance(given, Mapping) else given)]
@@ -278,8 +282,18 @@ class ChoiceLayer(BaseChoiceLayer):
         labels = labels.copy_with_roles(feature_dim=None)
         target = self.get_target_value(self.targets[index]) if self.targets else None
         if target is not None and target.sparse_dim is not None:
+            self._check_size(labels.sparse_dim, target.sparse_dim, index)
             labels = labels.copy_with_roles(sparse_dim=target.sparse_dim)
         return labels
+
+    def _check_size(self, of_source: Dim | None, of_target: Dim, index: int) -> None:
+        if of_source is None or None in (of_source.size, of_target.size) or of_source.size == of_target.size:
+            return
+        raise ConfigError(
+            f"{self.where()}: the source {self.sources[index].name!r} has scores of {counted(of_source.size, 'label')},"
+            f" but the target {self.targets[index]!r} has {counted(of_target.size, 'label')}.\n"
+            "  Option 'from': the layer with a score for each label, such as a 'softmax' with this target."
+        )
 
     # The labels of several sources.
 

@@ -14,6 +14,7 @@ from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.options.blank_class import blank_class
+from returnn.tf.layers.options.input_type import input_type_warning
 from returnn.tf.layers.search.choice_scores import log_scores
 from returnn.tf.util import ken_lm
 from returnn.tf.util.losses.ctc_search import best_prefix
@@ -88,6 +89,7 @@ class CtcDecodeLayer(LayerBase):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, labels]"""
+        self.warning = input_type_warning(self, self.input_type, _INPUT_TYPES)
         scores = log_scores(self, 0, source)  # type: ignore[arg-type]  # of a choice, it is about `input_type` alone
         time_dim, classes = source.get_time_dim_tag(), source.feature_dim
         size = classes.dimension or 0

@@ -12,6 +12,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.options.blank_class import blank_class
+from returnn.tf.layers.options.input_type import input_type_warning
 from returnn.tf.layers.values.length import raw_lengths
 from returnn.tf.sprint import get_sprint_automata_for_batch_op
 from returnn.tf.util.losses.fsa import Fsa, best_paths, ctc_fsa, fsa_of_edges, posteriors, staircase_fsa
@@ -19,6 +20,7 @@ from returnn.tf.util.safe_math import safe_log
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.texts.counted import counted
 
+_INPUT_TYPES = ("log_prob", "prob")
 _CTC_OPTS = {"blank_idx": int, "label_loop": bool}
 
 
@@ -62,7 +64,7 @@ class FastBaumWelchLayer(_ConcatInputLayer):
         """
         super().__init__(**kwargs)
         check_known("align_target", align_target, ("ctc", "sprint", "staircase"), where=self.where())
-        check_known("input_type", input_type, ("log_prob", "prob"), where=self.where())
+        check_known("input_type", input_type, _INPUT_TYPES, where=self.where())
         for option in ctc_opts or {}:
             check_known("option of 'ctc_opts'", option, _CTC_OPTS, where=self.where())
             check_type(option, ctc_opts[option], _CTC_OPTS[option], where=f"{self.where()}: option 'ctc_opts'")
@@ -85,6 +87,7 @@ class FastBaumWelchLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [T, B, F]"""
         frames = _Frames.of(self, source)
+        self.warning = input_type_warning(self, self.input_type, _INPUT_TYPES)
         output = Tensor(self.name, dims=frames.dims, dtype=source.dtype, feature_dim=frames.classes)
         labels, blank = self._labels(frames), self._blank(frames)
         self.output_loss = Tensor("loss", dims=[frames.batch], dtype=source.dtype)
@@ -154,7 +157,7 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
         """
         super().__init__(**kwargs)
         check_known("topology", topology, ("ctc", "rna"), where=self.where())
-        check_known("input_type", input_type, ("log_prob", "prob"), where=self.where())
+        check_known("input_type", input_type, _INPUT_TYPES, where=self.where())
         self.align_target = align_target
         self.topology = topology
         self.input_type = input_type
@@ -165,6 +168,7 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: [T, B]"""
         frames = _Frames.of(self, source)
+        self.warning = input_type_warning(self, self.input_type, _INPUT_TYPES)
         labels = self.align_target.output
         _check_labels(self, labels, option="align_target")
         blank = frames.blank(self.blank_idx, option="blank_idx", where=self.where())
