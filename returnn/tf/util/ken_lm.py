@@ -59,6 +59,10 @@ class KenLm:
             self._known[path[: i + 1]] = (state, score)
         return score
 
+    def has(self, word: str) -> bool:
+        """:return: whether the word is not an unknown one"""
+        return word in self._model
+
     def _quiet_config(self) -> Any:
         config = self._kenlm.Config()
         config.show_progress = False

@@ -20,10 +20,12 @@ import numpy.typing
 
 from returnn.util.errors import UserError, nearest_hint
 from returnn.util.files.text_file import iter_lines
+from returnn.util.system.warn_once import warn_once
 
 LogProbs: TypeAlias = numpy.typing.NDArray[numpy.floating]
 LmScore: TypeAlias = "Callable[[tuple[int, ...], bool], float]"  # of outputs, natural log; and whether they are all
 _NO_LABEL = -1
+_SPACE = "<space>"  # in a lexicon, whose lines are split at spaces
 _IMPOSSIBLE = -math.inf
 
 
@@ -53,11 +55,14 @@ class SpelledWords:
     @classmethod
     def from_file(cls, filename: str, labels: Sequence[str]) -> SpelledWords:
         """
-        :param filename: lines `WORD LABEL LABEL ...`, can be gzipped
-        :param labels: names of the labels
+        :param filename: lines `WORD LABEL LABEL ...`, can be gzipped. The label " " is written `<space>`
+        :param labels: names of the labels. If one of them is " ", and no word has it, there is a warning: frames of it
+            would have to be something else
         :raises UserError: if it cannot be read, or has other labels
         """
         ids = {label: i for i, label in enumerate(labels)}
+        if " " in ids:
+            ids.setdefault(_SPACE, ids[" "])
         spellings = []
         for line_nr, line in enumerate(iter_lines(filename), start=1):
             word, *spelling = line.split() or [""]
@@ -72,6 +77,11 @@ class SpelledWords:
             spellings.append((word, [ids[label] for label in spelling]))
         if not spellings:
             raise UserError(f"lexicon {filename!r}: has no words.\n  Expected lines 'WORD LABEL LABEL ...'.")
+        if " " in ids and not any(ids[" "] in spelling for _, spelling in spellings):
+            warn_once(
+                f"lexicon {filename!r}: the space between words, ' ', is a label, but no word is spelled with it."
+                f" It is written {_SPACE!r}, behind each word; those that can be the last one also stand without it."
+            )
         return cls(spellings)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from returnn.util.errors import UserError
 from returnn.util.numbers.ctc_search import CtcSearch, SpelledWords
+from returnn.util.system.warn_once import forget_shown
 
 
 def log_probs(seed, frames, classes, alpha=0.7):
@@ -90,6 +91,26 @@ def test_file_of_a_lexicon(tmp_path):
     lexicon = SpelledWords.from_file(str(file), ["Y", "EH", "S", "N", "OW", "E"])
     assert lexicon.words == ["yes", "no"]
     assert set(lexicon.root.children) == {0, 3}
+
+
+def test_space_in_a_lexicon(tmp_path, caplog):
+    file = tmp_path / "lexicon"
+    file.write_text("a a\na a <space>\n")
+    forget_shown()
+    lexicon = SpelledWords.from_file(str(file), [" ", "a"])
+    assert [(search_words(lexicon, labels)) for labels in ([1, 0, 1], [1, 1], [1, 0])] == [[0, 0], [0, 0], [0]]
+    assert caplog.text == ""
+    file.write_text("a a\n")
+    SpelledWords.from_file(str(file), [" ", "a"])
+    assert "is a label, but no word is spelled with it. It is written '<space>'" in caplog.text
+
+
+def search_words(lexicon, labels):
+    """:return: the words of these labels, each certain"""
+    frames = [frame for label in labels for frame in (label, 2)]
+    path = numpy.full((len(frames), 3), -50.0)
+    path[numpy.arange(len(frames)), frames] = 0.0
+    return list(CtcSearch(10, 2, lexicon).best(path)[0][0])
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from returnn.tf.util.losses.ctc_search import best_prefix
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.near_files import check_file
 from returnn.util.numbers.ctc_search import CtcSearch, LmScore, SpelledWords
+from returnn.util.system.warn_once import warn_once
 from returnn.util.texts.counted import counted
 
 _INPUT_TYPES = ("prob", "log_prob", "logits")
@@ -55,8 +56,10 @@ class CtcDecodeLayer(LayerBase):
         :param input_type: what the source has: "prob", "log_prob" or "logits"
         :param blank_index: the class of blank; negative: counted from the end
         :param lexicon: file with lines `WORD LABEL LABEL ...`: only these words can be said, and the output has words.
-            A label between words, such as a space, is part of their spelling
-        :param lm_file: language model of KenLM, ARPA or binary: about words with a lexicon, otherwise about labels
+            A label between words is part of their spelling; a space is written `<space>`: `tea t e a <space>`, and
+            `tea t e a` for the last word
+        :param lm_file: language model of KenLM, ARPA or binary: about words with a lexicon, otherwise about labels.
+            What it does not have is `<unk>` there, as the label of a space
         :param lm_scale: factor of its scores
         :param insertion_score: is added for each word, or each label without a lexicon
         """
@@ -82,6 +85,8 @@ class CtcDecodeLayer(LayerBase):
             check_file(filename, where=f"{self.where()}: option {option!r}")
         if lm_file:
             ken_lm.check_package()
+        elif lm_scale != 1.0:
+            warn_once(f"{self.where()}: option 'lm_scale' does nothing without 'lm_file'.")
 
     def _asks_python(self) -> bool:
         """:return: whether there are more scores than those of the frames"""
@@ -173,6 +178,8 @@ class CtcDecodeLayer(LayerBase):
 
     def _lm_score(self, names: Sequence[str]) -> LmScore:
         model = ken_lm.ken_lm_load(self.lm_file) if self.lm_file else None
+        if model is not None:
+            self._warn_of_unknown(model, names)
 
         def score(outputs: tuple[int, ...], is_end: bool) -> float:
             total = self.insertion_score * len(outputs)
@@ -182,3 +189,14 @@ class CtcDecodeLayer(LayerBase):
             return total
 
         return score
+
+    def _warn_of_unknown(self, model: ken_lm.KenLm, names: Sequence[str]) -> None:
+        """Otherwise nobody would know why a search with the model finds no space, or other words."""
+        unknown = [name for name in names if not model.has(name)]
+        if unknown:
+            shown = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
+            what = "word" if self.lexicon else "label"
+            warn_once(
+                f"{self.where()}: option 'lm_file': {self.lm_file!r} has {len(names) - len(unknown)} of"
+                f" {counted(len(names), what)}; the others are scored as '<unk>': {shown}"
+            )

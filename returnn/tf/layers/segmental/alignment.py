@@ -133,8 +133,8 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
     """
     The class in each frame on the best path through the labels, by the Viterbi algorithm.
 
-    Source [B, T, F] with scores of the labels and blank, output [B, T], sparse. `output_loss`, also the sub layer
-    "scores", is [B], the negative log probability of the path. There is no gradient.
+    Source [B, T, F] with scores of the labels and blank, output [B, T], sparse. The sub layer "scores" is [B], the log
+    probability of the path, and `output_loss` its negative. There is no gradient.
     """
 
     layer_class = "forced_align"

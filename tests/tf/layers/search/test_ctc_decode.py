@@ -13,6 +13,7 @@ from returnn.config import Config
 from returnn.tf.network import TFNetwork
 from returnn.util.errors import ConfigError
 from returnn.util.numbers.ctc_search import CtcSearch
+from returnn.util.system.warn_once import forget_shown
 
 tf1 = tf.compat.v1
 ARPA = """
@@ -111,7 +112,8 @@ def test_language_model_without_its_package(tmp_path, monkeypatch):
         decode(numpy.zeros((1, 7, 4), "float32"), beam_size=10, lm_file=str(tmp_path / "lm"))
 
 
-def test_language_model(tmp_path):
+def test_language_model(tmp_path, caplog):
+    forget_shown()
     pytest.importorskip("kenlm")
     (tmp_path / "lm").write_text(ARPA)
     values = numpy.log(numpy.array([[[0.3, 0.4, 0.1, 0.2]] * 7] * 3, "float32"))
@@ -121,6 +123,13 @@ def test_language_model(tmp_path):
     assert strong[2] == [0]
     weak, _ = decode(values, beam_size=10, lm_file=str(tmp_path / "lm"), lm_scale=1e-6)
     assert weak[2] == [1]
+    assert "lm' has 2 of 3 labels; the others are scored as '<unk>': 'c'\n" in caplog.text
+
+
+def test_scale_of_no_language_model(caplog):
+    forget_shown()
+    decode(frames(), lm_scale=2.0)
+    assert "option 'lm_scale' does nothing without 'lm_file'." in caplog.text
 
 
 @pytest.mark.parametrize(
