@@ -18,7 +18,7 @@ from returnn.config import Config
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file, write_learning_rate_file
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.log import log
-from returnn.util.errors import UserError, check_known
+from returnn.util.errors import ConfigError, UserError, check_known
 
 LearningRateChange = float | Callable[[float], float]  # a factor, or the new learning rate by the old one
 
@@ -451,15 +451,27 @@ def load_learning_rate_control_from_config(config: Config) -> LearningRateContro
 
 
 def unset_learning_rate_text(config: Config) -> str | None:
-    """:return: a warning where nobody has said how large steps are, which are too large then for most optimizers"""
+    """
+    :return: a warning where nobody has said how large steps are, in all epochs or from one on, which are too large then
+        for most optimizers
+    """
     optimizer = config.opt_typed_value("optimizer")
     own = optimizer if isinstance(optimizer, Mapping) else {}
     takes_one = "adadelta" in str(own.get("class", optimizer)).lower() or config.options.adadelta
     names = ("learning_rate", "learning_rates", "dynamic_learning_rate")
-    if takes_one or "learning_rate" in own or any(config.has(name) for name in names):
+    if takes_one or "learning_rate" in own:
         return None
     default = f"{config.options.learning_rate:g}"
-    return f"the option 'learning_rate' is not set, so it is {default}; with Adam, 0.001 is usual."
+    if not any(config.has(name) for name in names):
+        return f"the option 'learning_rate' is not set, so it is {default}; with Adam, 0.001 is usual."
+    of_epochs = _by_epoch(config.options.learning_rates)
+    epochs = range(1, config.options.num_epochs + 1)
+    without = next((epoch for epoch in epochs if epoch not in of_epochs), None)
+    takes_the_last = config.options.learning_rate_control != "constant"  # as all others look at the epoch before
+    if without is None or not of_epochs or config.has("learning_rate") or (takes_the_last and without > 1):
+        return None
+    there = f"and 'learning_rate' is not set, so it is {default} there."
+    return f"the option 'learning_rates' has none for epoch {without}, {there}"
 
 
 def demo() -> None:
@@ -512,6 +524,10 @@ def pretrain_learning_rate(config: Config, control: LearningRateControl) -> floa
 
 def _by_epoch(learning_rates: Mapping[int, float] | Sequence[float] | None) -> dict[int, float]:
     if isinstance(learning_rates, Mapping):
+        if wrong := [epoch for epoch in learning_rates if not isinstance(epoch, int) or epoch < 1]:
+            raise ConfigError(
+                f"option 'learning_rates': {wrong[0]!r} is no epoch.\n  Its keys are numbers of epochs, from 1 on."
+            )
         return dict(learning_rates)
     return dict(enumerate(learning_rates or (), start=1))
 

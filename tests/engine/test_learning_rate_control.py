@@ -101,7 +101,7 @@ def test_newbob_multi_epoch():
 
 
 @pytest.mark.parametrize("options", [
-    {"learning_rate": 1.0}, {"learning_rates": [0.1]}, {"optimizer": {"class": "adam", "learning_rate": 0.1}},
+    {"learning_rate": 1.0}, {"learning_rates": [0.1] * 5}, {"optimizer": {"class": "adam", "learning_rate": 0.1}},
     {"dynamic_learning_rate": {"interval": 2, "decay": 0.5}}, {"optimizer": {"class": "adadelta"}}, {"adadelta": True},
 ])  # fmt: skip
 def test_learning_rate_that_nobody_has_set_is_told(options):
@@ -109,6 +109,24 @@ def test_learning_rate_that_nobody_has_set_is_told(options):
     for without in ({}, {"optimizer": {"class": "adam"}}, {"optimizer": "adam"}):
         text = unset_learning_rate_text(Config(without))
         assert text == "the option 'learning_rate' is not set, so it is 1; with Adam, 0.001 is usual."
+
+
+def test_learning_rates_that_end_before_the_training():
+    for options, epoch in (
+        ({"learning_rates": [0.1] * 8, "num_epochs": 9}, 9),
+        ({"learning_rates": {1: 0.1, 3: 0.01}, "num_epochs": 3}, 2),
+        ({"learning_rates": {2: 0.1}, "learning_rate_control": "newbob"}, 1),
+    ):
+        text = unset_learning_rate_text(Config(options))
+        assert text.startswith(
+            f"the option 'learning_rates' has none for epoch {epoch}, and 'learning_rate' is not set"
+        )
+        assert unset_learning_rate_text(Config({**options, "learning_rate": 0.1})) is None
+    newbob = {"learning_rates": [0.1, 0.2], "learning_rate_control": "newbob", "num_epochs": 9}
+    assert unset_learning_rate_text(Config(newbob)) is None
+    for wrong in (0, -1, "1"):
+        with pytest.raises(ConfigError, match="is no epoch"):
+            _control(learning_rates={wrong: 0.1})
 
 
 def test_growth():

@@ -56,16 +56,22 @@ class UpdaterOptions(OptionTable):
     )
     optimizer_epsilon = number(1e-16, "The `epsilon` of an optimizer that does not say another one.")
     optimizer_use_locking = boolean(False, "Variables are locked while they are updated.")
-    accum_grad_multiple_step = integer(0, "An update comes after so many steps, with the sum of their gradients.")
-    gradient_clip = number(0.0, "The largest absolute value of an entry of a gradient.")
-    gradient_clip_norm = number(0.0, "The largest L2 norm of the gradient of a parameter.")
-    gradient_clip_avg_norm = number(0.0, "The largest L2 norm, divided by the number of entries, of a gradient.")
-    gradient_clip_global_norm = number(0.0, "The largest L2 norm of all gradients together.")
+    accum_grad_multiple_step = integer(
+        0, "An update comes after so many steps, with the sum of their gradients.", minimum=0
+    )
+    gradient_clip = number(
+        0.0, "The largest absolute value of an entry of a gradient; 0 is no limit, as below.", minimum=0
+    )
+    gradient_clip_norm = number(0.0, "The largest L2 norm of the gradient of a parameter.", minimum=0)
+    gradient_clip_avg_norm = number(
+        0.0, "The largest L2 norm, divided by the number of entries, of a gradient.", minimum=0
+    )
+    gradient_clip_global_norm = number(0.0, "The largest L2 norm of all gradients together.", minimum=0)
     global_norm_tag = text(None, "Norms over all gradients are those of parameters with this tag alone.")
     gradient_clip_global_norm_tag = same_as(global_norm_tag, "The same, for `gradient_clip_global_norm` alone.")
-    gradient_noise = number(0.0, "Standard deviation of the noise that is added to gradients.")
+    gradient_noise = number(0.0, "Standard deviation of the noise that is added to gradients.", minimum=0)
     gradient_nan_inf_filter = boolean(False, "Entries of gradients that are not finite become 0.")
-    grad_norm_to_clip_to_zero = number(0.0, "Gradients are 0 in a step where their L2 norm is above.")
+    grad_norm_to_clip_to_zero = number(0.0, "Gradients are 0 in a step where their L2 norm is above.", minimum=0)
     maximize_grad_norm = number(0.0, "Weight of the norm of the gradient, which is maximized beside the objective.")
     decouple_constraints = boolean(False, "L2 is an update of its own (weight decay), no part of the objective.")
     decouple_constraints_factor = number(0.025, "With `decouple_constraints`: the learning rate of that update.")

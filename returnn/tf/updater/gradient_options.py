@@ -60,13 +60,10 @@ class GradientOptions:
     debug_grad_summaries: bool = False
 
     @classmethod
-    def from_config(
-        cls, config: Config, base: GradientOptions | None = None, *, where: str = "config"
-    ) -> GradientOptions:
+    def from_config(cls, config: Config, base: GradientOptions | None = None) -> GradientOptions:
         """
         :param config: options by name
         :param base: holds where the config has nothing
-        :param where: for error messages
         :raises ConfigError: if a number is below 0
         """
         given = {
@@ -76,14 +73,7 @@ class GradientOptions:
         }
         if "global_norm_tag" in given and base is not None and not base.gradient_clip_global_norm_tag:
             given["gradient_clip_global_norm_tag"] = config.options.gradient_clip_global_norm_tag
-        options = replace(base or cls(), **given)
-        options._check(where)
-        return options
-
-    def _check(self, where: str) -> None:
-        for name, value in vars(self).items():
-            if isinstance(value, (int, float)) and value < 0 and name != "maximize_grad_norm":
-                raise ConfigError(f"{where}: option {name!r} is {value!r}.\n  It has to be at least 0, which is off.")
+        return replace(base or cls(), **given)
 
     def num_accum_steps(self) -> int:
         """:return: at least 1"""
@@ -110,10 +100,13 @@ def options_of_layer(updater_opts: Mapping[str, object], base: GradientOptions, 
     where = f"layer {layer!r}: updater_opts"
     for name in updater_opts:
         check_known("option", name, LAYER_UPDATER_OPTIONS, where=where)
-    config = Config(updater_opts)
+    try:
+        gradient = GradientOptions.from_config(Config(updater_opts), base)
+    except ConfigError as exc:
+        raise ConfigError(f"{where}: {exc}") from exc
     tags = updater_opts.get("tags", ())
     return VariableOptions(
-        gradient=GradientOptions.from_config(config, base, where=where),
+        gradient=gradient,
         optimizer=updater_opts.get("optimizer"),
         tags=(tags,) if isinstance(tags, str) else tuple(tags),
         where=where,

@@ -349,7 +349,14 @@ def test_no_parameter_matters():
         (
             {"gradient_clip": -1.0},
             {},
-            "config: option 'gradient_clip' is -1.0.\n  It has to be at least 0, which is off.",
+            "option 'gradient_clip': got -1.0, but expected a number of at least 0.\n"
+            "  The largest absolute value of an entry of a gradient; 0 is no limit, as below. Default: 0.0.",
+        ),
+        (
+            {},
+            {"output": {"updater_opts": {"accum_grad_multiple_step": -2}}},
+            "layer 'output': updater_opts: option 'accum_grad_multiple_step': got -2, but expected an integer from 0.\n"
+            "  An update comes after so many steps, with the sum of their gradients. Default: 0.",
         ),
         (
             {},
