@@ -86,9 +86,9 @@ def model_of_task(config: Config) -> tuple[int | None, str | None]:
     epoch = config.options.load_epoch
     if epoch < 0:
         epoch = config.options.epoch
+    if epoch < 0:  # 0 has to be given: it is the model of the task `initialize_model`, which nobody has trained
+        epoch = max(existing, default=0) or -1
     if epoch < 0:
-        epoch = max(existing, default=0)
-    if not epoch:
         return None, None
     if epoch not in existing:
         have = ", ".join(map(str, existing)) or "none"
@@ -109,6 +109,8 @@ def check_has_model(config: Config) -> None:
 def no_model_error(config: Config) -> ConfigError:
     """:return: for a task that needs a model: there is none, or it is in the folder of the config"""
     model = config.options.model
+    if model and 0 in _models_named(model):
+        return ConfigError(f"the model {model!r} is not trained.\n  'load_epoch = 0' works on it as it is.")
     text = f"there is no model to work on: {model!r} has no checkpoint.\n"
     for folder in dict.fromkeys(map(os.path.dirname, config.files)):
         if model and folder and not os.path.isabs(model) and _models_named(os.path.join(folder, model)):

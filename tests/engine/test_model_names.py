@@ -4,7 +4,7 @@ import pytest
 
 import returnn
 from returnn.config import Config
-from returnn.engine.model_names import check_has_model, no_model_error
+from returnn.engine.model_names import check_has_model, model_of_task, no_model_error
 from returnn.engine.search_results import check_output_options
 from returnn.util.errors import ConfigError, UserError
 
@@ -26,6 +26,18 @@ def test_nothing_was_trained(config):
         check_has_model(config)
     config.set("allow_random_model_init", True)
     check_has_model(config)
+
+
+def test_a_model_that_is_initialized_alone(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path / "project")
+    (tmp_path / "project" / "model" / "net.000.index").write_text("")
+    with pytest.raises(ConfigError, match="the model 'model/net' is not trained.\n  'load_epoch = 0' works on it as it"):
+        check_has_model(config)
+    config.set("load_epoch", 0)
+    assert model_of_task(config) == (0, "model/net.000")
+    (tmp_path / "project" / "model" / "net.003.index").write_text("")
+    config.set("load_epoch", -1)
+    assert model_of_task(config) == (3, "model/net.003")
 
 
 def test_the_model_is_below_the_folder_of_the_config(config, tmp_path, monkeypatch):
