@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.engine.data import dataset_option
 from returnn.forward_iface import ForwardCallbackIface
+from returnn.log import log
 from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.near_files import hint_for_missing_file
@@ -49,8 +51,10 @@ class ModelInputs:
         arrays, dims = {}, {}
         for key, items in by_key.items():
             check_known("data key", key, self._templates, where="the inputs")
-            if not isinstance(items, (Sequence, numpy.ndarray)) or isinstance(items, (str, bytes)) or not len(items):
+            if not isinstance(items, (Sequence, numpy.ndarray)) or isinstance(items, (str, bytes)):
                 raise UserError("decode and forward: expected a list of inputs, such as ['a.wav'].")
+            if not len(items):
+                raise UserError("decode and forward: the list of inputs is empty.")
             template = self._templates[key]
             arrays[key] = [self._array_of_list(i, item, template) for i, item in enumerate(items)]
             dims[key] = (template.dim or 0, 1 if template.sparse else 2)
@@ -85,14 +89,14 @@ class ModelInputs:
         }
 
     def _array_of_list(self, index: int, item: Input, template: Tensor) -> numpy.ndarray:
+        file = f" ({os.fspath(item)[:60]!r})" if isinstance(item, (str, os.PathLike)) else ""
+        name = f"input {index}{file}"  # of many inputs, which one it is
         try:
-            array = self._array(self._content_of_file(item), template)
+            array = self._array(self._content_of_file(item), template, name=name)
             _check_values(array, template)
             return array
-        except UserError as exc:  # of many inputs, which one it was
-            name = f" ({os.fspath(item)[:60]!r})" if isinstance(item, (str, os.PathLike)) else ""
-            problem = str(exc).removeprefix("the input: ")
-            raise UserError(f"input {index}{name}: {problem}") from exc
+        except UserError as exc:
+            raise UserError(f"{name}: {str(exc).removeprefix(f'{name}: ')}") from exc
 
     def _content_of_file(self, item: Input) -> Input:
         """:return: content, if it is the name of an audio file"""
@@ -104,11 +108,13 @@ class ModelInputs:
         with open(name, "rb") as file:
             return file.read()
 
-    def _array(self, item: Input, template: Tensor, *, max_audio_s: float = math.inf) -> numpy.ndarray:
+    def _array(
+        self, item: Input, template: Tensor, *, max_audio_s: float = math.inf, name: str = "the input"
+    ) -> numpy.ndarray:
         if isinstance(item, str):
             item = self._of_text(item, template)
         elif isinstance(item, bytes):
-            item = self._of_audio(item, template, max_s=max_audio_s)
+            item = self._of_audio(item, template, max_s=max_audio_s, name=name)
         array = _as_array(item, template)
         if array.ndim != len(template.dims) - 1 or (array.ndim > 1 and array.shape[-1] != template.dim):
             raise UserError(f"the input has the shape {list(array.shape)}, but the model expects {template}.")
@@ -122,7 +128,7 @@ class ModelInputs:
             )
         return template.vocab.get_seq(text)
 
-    def _of_audio(self, content: bytes, template: Tensor, *, max_s: float) -> numpy.ndarray:
+    def _of_audio(self, content: bytes, template: Tensor, *, max_s: float, name: str) -> numpy.ndarray:
         if template.sparse:
             raise UserError(f"the input cannot be audio, as the model expects {template}.")
         options = self._audio_options()
@@ -132,7 +138,7 @@ class ModelInputs:
                 "  Give arrays of features in place of files."
             )
         features = ExtractAudioFeatures(**{key: value for key, value in options.items() if key != "random_permute"})
-        return features.get_audio_features(*decode_audio(content, name="the input", max_s=max_s))
+        return features.get_audio_features(*decode_audio(content, name=name, max_s=max_s, warn=_warn))
 
     def _audio_options(self) -> Mapping[str, Any] | None:
         """:return: of the features, as the data sets of the config have them"""
@@ -143,6 +149,13 @@ class ModelInputs:
             if isinstance(audio, Mapping):
                 return audio
         return None
+
+
+def _warn(text: str) -> None:
+    """Also who has a model in Python, where the log is off, has to know it."""
+    log.print_warning(text)
+    if not log.verbose[2]:
+        warnings.warn(text, stacklevel=2)
 
 
 def _as_array(item: Any, template: Tensor) -> numpy.ndarray:

@@ -25,6 +25,7 @@ from returnn.tools.bliss_segments import duration_of, recording_of
 from returnn.tools.transcripts import read_transcripts
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import open_atomic
+from returnn.util.files.text_file import iter_lines
 from returnn.util.python.optional_import import import_optional
 from returnn.util.texts.counted import counted
 
@@ -121,7 +122,8 @@ def write_ogg_zip(
 
 def segments_of_folder(folder: str, text: str) -> list[BlissSegment]:
     """
-    :param folder: with audio files, also in folders below it
+    :param folder: with audio files, also in folders below it; or a file that lists them, as `wav.scp` of Kaldi does, by
+        lines `NAME FILE`
     :param text: file with the texts of the recordings that are wanted, see `transcripts`
     :return: whole files, in the order of the text
     :raises UserError: if a text has no file, or several
@@ -134,6 +136,8 @@ def segments_of_folder(folder: str, text: str) -> list[BlissSegment]:
         if len(found) != 1:
             several = f"has several files: {', '.join(found)}."
             none = f"has no audio file.\n  There are {len(files)} in {folder!r}, such as that of {next(iter(files))!r}."
+            if os.path.exists(os.path.join(os.path.dirname(text), "wav.scp")) and os.path.isdir(folder):
+                none += " As the first argument, the list 'wav.scp' beside the text says which file is which recording."
             raise UserError(f"{transcript.where}: the recording {transcript.name!r} {several if found else none}")
         if name in wheres:
             raise UserError(f"{transcript.where}: the recording {name!r} has a text already: {wheres[name]}.")
@@ -155,6 +159,8 @@ def files_without_text(folder: str, segments: Iterable[BlissSegment]) -> list[st
 
 
 def _files_by_name(folder: str) -> dict[str, list[str]]:
+    if os.path.isfile(folder):
+        return _listed_files(folder)
     if not os.path.isdir(folder):
         raise UserError(f"there is no folder {folder!r}.")
     files: dict[str, list[str]] = {}
@@ -162,6 +168,28 @@ def _files_by_name(folder: str) -> dict[str, list[str]]:
         files.setdefault(_recording_name(path.relative_to(folder)), []).append(str(path))
     if not files:
         raise UserError(f"there is no audio file ({', '.join(AUDIO_SUFFIXES)}) in {folder!r}.")
+    return files
+
+
+def _listed_files(filename: str) -> dict[str, list[str]]:
+    """:return: by name; those of a list are named as in Kaldi, from where it runs, or from the list itself"""
+    files: dict[str, list[str]] = {}
+    for line_nr, line in enumerate(iter_lines(filename), start=1):
+        name, file = [*line.split(maxsplit=1), "", ""][:2]
+        file = file.strip()
+        where = f"{filename}, line {line_nr}"
+        if not name:
+            continue
+        if not file or file.endswith("|"):
+            problem = "is a command, whose output" if file else "has no file, which"
+            raise UserError(f"{where}: the recording {name!r} {problem} would be the audio.\n  Expected 'NAME FILE'.")
+        candidates = [file, os.path.join(os.path.dirname(filename), file)]
+        found = next((path for path in candidates if os.path.isfile(path)), None)
+        if found is None:
+            raise UserError(f"{where}: the recording {name!r}: there is no file {file!r}.")
+        files.setdefault(name, []).append(found)
+    if not files:
+        raise UserError(f"{filename}: there is no line 'NAME FILE' in it, which would be a recording.")
     return files
 
 
@@ -178,6 +206,8 @@ def _files_of_recording(
     :param files: by name of the recording
     :return: name of the recording, its files
     """
+    if given in files:  # as it is in a list
+        return given, files[given]
     for start in (folder, os.path.dirname(text), ""):
         path = Path(os.path.relpath(os.path.join(start, given), folder)) if given else Path()
         found = files.get(_recording_name(path), [])

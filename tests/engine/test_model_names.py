@@ -31,7 +31,7 @@ def test_nothing_was_trained(config):
 def test_a_model_that_is_initialized_alone(config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "project")
     (tmp_path / "project" / "model" / "net.000.index").write_text("")
-    with pytest.raises(ConfigError, match="the model 'model/net' is not trained.\n  'load_epoch = 0' works on it as it"):
+    with pytest.raises(ConfigError, match=r"the model 'model/net' is not trained\.\n  'load_epoch = 0' works on it"):
         check_has_model(config)
     config.set("load_epoch", 0)
     assert model_of_task(config) == (0, "model/net.000")

@@ -203,6 +203,34 @@ def test_folder_of_files(tool, tmp_path):
     numpy.testing.assert_allclose(audio["sub/2"], louder(0.25), atol=1e-4)
 
 
+def test_list_of_files_as_in_kaldi(tool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wavs").mkdir()
+    (tmp_path / "kaldi").mkdir()
+    for name in ("x", "y"):
+        (tmp_path / "wavs" / f"{name}.wav").write_bytes(wav_bytes(louder(0.25)))
+    scp, text = tmp_path / "kaldi" / "wav.scp", tmp_path / "kaldi" / "text"
+    scp.write_text("spk-1 wavs/x.wav\nspk-2 ../wavs/y.wav\n")  # from here, or from the list
+    text.write_text("spk-2 hello\nspk-1 it's new\n")
+    assert tool("make-ogg-zip", scp, text, "train.zip") == (0, "wrote train.zip: 2 recordings, 0.000 hours\n", "")
+    assert [(entry["seq_name"], entry["file"]) for entry in entries(tmp_path / "train.zip")] == [
+        ("spk-2", "spk-2.wav"),
+        ("spk-1", "spk-1.wav"),
+    ]
+    assert sorted(audio_of(tmp_path / "train.zip")) == ["spk-1", "spk-2"]
+    assert "the list 'wav.scp' beside the text says which" in tool("make-ogg-zip", "wavs", text, "x.zip")[2]
+    for line, message in {
+        "spk-1 sox wavs/x.wav -t wav - |": "wav.scp, line 1: the recording 'spk-1' is a command, whose output would be",
+        "spk-1": "wav.scp, line 1: the recording 'spk-1' has no file, which would be the audio.",
+        "spk-1 z.wav": "wav.scp, line 1: the recording 'spk-1': there is no file 'z.wav'.",
+        "": "wav.scp: there is no line 'NAME FILE' in it",
+        "spk-1 wavs/x.wav": "text, line 1: the recording 'spk-2' has no audio file.",
+    }.items():
+        scp.write_text(f"{line}\n")
+        assert message in tool("make-ogg-zip", scp, text, "x.zip")[2]
+    assert "is a zip file, so its name ends in '.zip'" in tool("make-ogg-zip", "wavs", text, "x.tar")[2]
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -277,7 +305,9 @@ def test_wrong_texts_of_a_folder(tool, tmp_path, text, message):
     (tmp_path / "wavs" / "1.wav").write_bytes(wav_bytes(louder(0.25)))
     assert message in tool("make-ogg-zip", *arguments)[2]
     (tmp_path / "empty").write_text("")
-    assert "empty: there is no line 'NAME TEXT'" in tool("make-ogg-zip", tmp_path / "wavs", tmp_path / "empty", "x")[2]
+    assert (
+        "empty: there is no line 'NAME TEXT'" in tool("make-ogg-zip", tmp_path / "wavs", tmp_path / "empty", "x.zip")[2]
+    )
     (tmp_path / "wavs" / "1.flac").write_bytes(b"")
     assert "the recording '1' has several files: " in tool("make-ogg-zip", *arguments)[2]
     assert not (tmp_path / "x.zip").exists()
@@ -308,4 +338,4 @@ def test_what_is_seldom_wanted_is_said(tool, tmp_path):
     missing = tmp_path / "missing"
     err = tool("make-ogg-zip", tmp_path, tmp_path / "text", missing / "x.zip")[2]
     assert err == f"error: cannot write the file '{missing}/x.zip': there is no folder '{missing}'.\n"
-    assert tool("make-ogg-zip", missing, tmp_path / "text", "x")[2] == f"error: there is no folder '{missing}'.\n"
+    assert tool("make-ogg-zip", missing, tmp_path / "text", "x.zip")[2] == f"error: there is no folder '{missing}'.\n"

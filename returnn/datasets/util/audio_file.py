@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import wave
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy
@@ -21,17 +22,20 @@ _NUM_SHOWN_BYTES = 20
 _MAX_KNOWN_BYTES = 0x7FFF0000  # programs that write into a pipe know no length, and say so much or more
 
 
-def decode_audio(content: bytes, *, name: str, max_s: float = math.inf) -> tuple[Audio, int]:
+def decode_audio(
+    content: bytes, *, name: str, max_s: float = math.inf, warn: Callable[[str], None] = log.print_warning
+) -> tuple[Audio, int]:
     """
     :param content: of the file
     :param name: for errors
     :param max_s: more seconds than that are an error, and are not decoded
+    :param warn: is told if the file is shorter than its header says
     :return: (samples,) for one channel, otherwise (samples, channels), within -1 and 1; and the sample rate in Hz
     :raises UserError: if it is no audio, has no samples, or is too long
     """
     if not content:
         raise UserError(f"{name}: the audio file is empty.")
-    audio, sample_rate = _decode_wav(content, name) or _decode_any(content, name, max_s)
+    audio, sample_rate = _decode_wav(content, name, warn) or _decode_any(content, name, max_s)
     if not sample_rate:
         raise UserError(f"{name}: the audio has a sample rate of 0 Hz.")
     if len(audio) > max_s * sample_rate:
@@ -43,22 +47,32 @@ def decode_audio(content: bytes, *, name: str, max_s: float = math.inf) -> tuple
     return (audio[:, 0] if audio.ndim == 2 and audio.shape[1] == 1 else audio), sample_rate
 
 
-def _decode_wav(content: bytes, name: str) -> tuple[Audio, int] | None:
-    """:return: None if it is no wav, or is one with a coding other than integers"""
+def _decode_wav(content: bytes, name: str, warn: Callable[[str], None]) -> tuple[Audio, int] | None:
+    """
+    :return: None if it is no wav, or is one with a coding other than integers
+    :raises UserError: if its header ends too early, or makes no sense
+    """
     if not content.startswith(b"RIFF"):
         return None
     try:
         with wave.open(io.BytesIO(content)) as file:
-            samples = _integers(file.readframes(file.getnframes()), file.getsampwidth())
+            frame_bytes = file.getsampwidth() * file.getnchannels()
+            found = file.readframes(file.getnframes())
+            samples = _integers(found[: len(found) // frame_bytes * frame_bytes], file.getsampwidth())
             audio = samples.reshape(-1, file.getnchannels())
-            if len(audio) + 1 < file.getnframes() < _MAX_KNOWN_BYTES // (file.getsampwidth() * file.getnchannels()):
-                log.print_warning(
+            if len(audio) + 1 < file.getnframes() < _MAX_KNOWN_BYTES // frame_bytes:
+                warn(
                     f"{name}: the audio file says that it has {counted(file.getnframes(), 'sample', ',')}, and has "
                     f"{len(audio):,}. Was it written to its end?"
                 )
             return audio, file.getframerate()
-    except (wave.Error, EOFError, ValueError):
-        return None
+    except (wave.Error, EOFError) as exc:
+        if content[8:12] != b"WAVE" or "format" in str(exc):
+            return None
+        problem = str(exc) or "its header ends too early"
+        raise UserError(
+            f"{name}: the wav file is broken: {problem}. It has {counted(len(content), 'byte', ',')}."
+        ) from exc
 
 
 def _integers(content: bytes, width: int) -> Audio:

@@ -7,8 +7,12 @@ import wave
 import numpy
 import pytest
 
+from returnn.config import Config
 from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
+from returnn.engine.model_inputs import ModelInputs
+from returnn.log import log
+from returnn.tensor import Tensor
 from returnn.util.errors import ConfigError, UserError
 
 RATE = 8000
@@ -210,6 +214,29 @@ def test_what_is_no_audio_is_said_by_its_first_bytes(monkeypatch):
     assert error(page).startswith(f"seq1: is no wav. It begins with the bytes {page[:20]!r}, as no usual audio does.")
     assert "pip install soundfile" in error(page)
     assert error(b"OggS 123").startswith("The package 'soundfile' is needed for audio other than plain wav (seq1)")
+
+
+@pytest.mark.parametrize("with_soundfile", [False, True])
+def test_wav_with_a_broken_header_needs_no_package(with_soundfile, monkeypatch):
+    if not with_soundfile:
+        monkeypatch.setitem(sys.modules, "soundfile", None)  # as if it was not installed
+    content = wav_bytes(sawtooth())
+    for size, problem in ((12, "fmt chunk and/or data chunk missing"), (30, "its header ends too early")):
+        with pytest.raises(UserError) as info:
+            decode_audio(content[:size], name="seq1")
+        assert str(info.value) == f"seq1: the wav file is broken: {problem}. It has {size} bytes."
+    audio, _ = decode_audio(content[:47], name="seq1")  # inside of the second sample
+    assert len(audio) == 1
+
+
+def test_audio_of_a_quiet_model_that_was_not_written_to_its_end(monkeypatch):
+    monkeypatch.setattr(log, "verbose", [True] + [False] * 5)
+    config = Config(
+        {"dev": {"class": "OggZipDataset", "audio": {"num_feature_filters": 4, "features": "log_mel_filterbank"}}}
+    )
+    inputs = ModelInputs(config, "data", {"data": Tensor("data", dim=4, batch=None, dtype="float32")})
+    with pytest.warns(UserWarning, match=r"^input 0: the audio file says that it has"):
+        inputs.dataset([wav_bytes(sawtooth())[: 44 + 2 * 1000]])
 
 
 def test_wav_that_was_not_written_to_its_end_is_said(capsys):

@@ -146,7 +146,7 @@ def test_misspelt_options(folder):
     ("inputs", "message"),
     [
         ("a.wav", r"expected a list of inputs, such as \['a.wav'\]"),
-        ([], "expected a list of inputs"),
+        ([], "the list of inputs is empty"),
         ({"dat": ["a.wav"]}, r"the inputs: there is no data key 'dat'\.\n  Did you mean 'data'"),
         ({"data": ["a.wav"], "classes": ["ab", "ba"]}, r"needed, got \{'data': 1, 'classes': 2\}\."),
         (["c.wav"], r"there is no file 'c.wav'\."),

@@ -5,6 +5,7 @@ import sys
 
 from returnn.tools.ogg_zip import files_without_text, segments_of_folder, write_ogg_zip
 from returnn.tools.transcripts import FILE_COLUMNS, TEXT_COLUMNS
+from returnn.util.errors import UserError
 from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.counted import counted
 
@@ -16,7 +17,11 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="The files are put into the archive as they are. `OggZipDataset` reads wav without further packages, and"
         " Ogg, FLAC and others with the package soundfile. For parts of recordings, see bliss-to-ogg-zip.",
     )
-    parser.add_argument("folder", help="with the audio files, also in folders below it")
+    parser.add_argument(
+        "folder",
+        help="with the audio files, also in folders below it; or a file of lines NAME FILE, as wav.scp of Kaldi, whose"
+        " file text is TEXT then",
+    )
     parser.add_argument(
         "text",
         help="what is said: lines NAME TEXT, where NAME is the file, such as a/1 for a/1.wav; .csv or .tsv with columns"
@@ -30,6 +35,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
+    if not args.output.endswith(".zip"):
+        raise UserError(
+            f"the output {args.output!r}: an archive of this kind is a zip file, so its name ends in '.zip'."
+        )
     segments = segments_of_folder(args.folder, args.text)
     contents = write_ogg_zip(segments, args.output, make_audio=lambda segment, _path: str(segment.audio), folder="")
     print(f"wrote {args.output}: {counted(contents.num, 'recording')}, {contents.seconds / 3600:.3f} hours")
