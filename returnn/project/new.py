@@ -22,7 +22,7 @@ KINDS = {
     "conformer": "labels from frames, by a Conformer and CTC",
     "attention": "labels from frames, by an encoder and a decoder with attention",
     "transducer": "labels from frames, by LSTMs and the sum over all alignments",
-    "lm": "language model on words, by an LSTM",
+    "lm": "language model on words or subwords, by an LSTM",
     "translation": "one text from another, by an encoder and a decoder with attention",
 }
 _WITH_SEARCH = ("ctc", "conformer", "attention", "transducer", "translation")
@@ -33,7 +33,8 @@ _FORWARD = """    returnn train.config ++task forward  # probabilities of `dev`,
 _GENERATE = """
 ## Generate text
 
-The last row of the probabilities is about the word after those that are given:
+The last row of the probabilities is about the label (a word, or a subword) after those that are given, and the input
+ends with the label 0, whose frame it is:
 
 ```python
 import numpy
@@ -41,18 +42,19 @@ import project_data
 
 import returnn
 from returnn.datasets.util.vocabulary import Vocabulary
+from returnn.engine.hypothesis_files import words_of
 
 vocab = Vocabulary.create_vocab(**project_data.vocab())
 model = returnn.load("train.config")
-words = []  # or the first ones
-while len(words) < 30:
-    (probabilities,) = model.forward([" ".join(words)])
+labels = []  # or those of the first words: list(vocab.get_seq("THE FIRST WORDS")[:-1])
+while len(labels) < 30:
+    (probabilities,) = model.forward([[*labels, 0]])
     following = probabilities[-1].astype("float64")
     label = numpy.random.choice(vocab.num_labels, p=following / following.sum())
     if label == 0:  # the end
         break
-    words.append(vocab.labels[label])
-print(" ".join(words))
+    labels.append(label)
+print(words_of(" ".join(vocab.labels[label] for label in labels)))
 ```
 """
 _PRIORS = "    returnn train.config ++task compute_priors ++output_file model/log_prior.txt    # for a decoder\n"

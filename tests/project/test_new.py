@@ -107,6 +107,15 @@ def test_texts_of_a_user(kind, labels, suffix, tmp_path, monkeypatch, without_mo
     data.load_seqs(0, 2)
     unknown = Vocabulary.create_vocab(**inputs["data"]["vocab"]).unknown_label_id
     assert not any(unknown in data.get_data(i, key) for i in range(2) for key in inputs)
+    if (kind, labels) == ("lm", "bpe"):
+        assert rnn.main(["rnn.py", "train.config", "++num_epochs", "1"]) == 0
+        code = re.split(r"```python\n|```", Path("README.md").read_text())[1]
+        first = 'list(vocab.get_seq("THE FIRST WORDS")[:-1])'
+        assert first in code
+        exec(code.replace("labels = []", f"labels = {first.replace('THE FIRST WORDS', 'a few')}"), {})
+        text = capfd.readouterr().out.splitlines()[-1]
+        assert text.startswith("a few")
+        assert "@@" not in text
 
 
 @pytest.mark.parametrize("kind", ["ctc", "attention"])
@@ -253,7 +262,7 @@ def test_models_without_a_search_are_served_with_probabilities(
     model.close()
     if kind == "lm":
         before, code, _ = re.split(r"```python\n|```", readme)
-        assert before.endswith("after those that are given:\n\n")
+        assert before.endswith("input\nends with the label 0, whose frame it is:\n\n")
         monkeypatch.syspath_prepend(".")
         exec(code, {})
         known = Vocabulary.create_vocab(**current_config().typed_dict["extern_data"]["data"]["vocab"]).labels
