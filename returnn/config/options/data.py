@@ -89,8 +89,8 @@ class BatchOptions(OptionTable):
     max_seqs = number_by_key("At most so many sequences in a batch.")
     max_pad_size = number_by_key("At most so many padded frames in a batch.")
     max_total_num_seqs = number_by_key("At most so many sequences in an epoch.")
-    max_seq_length = number_by_key("Longer sequences are left out of training and `dev`.")
-    min_seq_length = number_by_key("Shorter sequences are left out of training and `dev`.")
+    max_seq_length = number_by_key("Longer sequences are left out of training and `dev`; the log says how many.")
+    min_seq_length = number_by_key("Shorter sequences are left out of training and `dev`; the log says how many.")
     inc_seq_length = number(0.0, "By how much `max_seq_length` grows with each epoch.")
     seq_drop: Option[Any] = Option(
         kinds.number_kind(0), None, "The probability with which a training sequence is left out."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
+from collections import Counter
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field
 
@@ -60,10 +61,13 @@ class BatchLimits:
 
     def accepts_seq(self, length: NumbersDict) -> bool:
         """:return: whether the sequence takes part at all"""
-        return not (
-            length.any_compare(self.max_seq_length, lambda frames, limit: frames > limit)
-            or length.any_compare(self.min_seq_length, lambda frames, limit: frames < limit)
-        )
+        return self.what_leaves_out(length) is None
+
+    def what_leaves_out(self, length: NumbersDict) -> str | None:
+        """:return: the option that leaves the sequence out because of its length; None: it takes part"""
+        if length.any_compare(self.max_seq_length, lambda frames, limit: frames > limit):
+            return "max_seq_length"
+        return "min_seq_length" if length.any_compare(self.min_seq_length, lambda n, limit: n < limit) else None
 
     def has_room(self, batch: Batch, length: NumbersDict) -> bool:
         """:return: whether one more sequence fits into a batch that has some already"""
@@ -98,12 +102,14 @@ def generate_batches(
     *,
     recurrent_net: bool = True,
     used_data_keys: Collection[str] | None = None,
+    left_out: Counter[str] | None = None,
 ) -> Iterator[Batch]:
     """
     :param dataset: after `init_seq_order`
     :param limits: of each batch. A sequence that is larger than a whole batch becomes a batch of its own.
     :param recurrent_net: False: frames need no neighbours, so batches are filled up with frames, without padding
     :param used_data_keys: whose lengths count; None: all
+    :param left_out: counts the sequences which are left out because of their length, by the option that does it
     """
     batch = Batch()
     num_seqs = 0
@@ -115,8 +121,11 @@ def generate_batches(
             if num_seqs >= limits.max_total_num_seqs:
                 break
             dropped = limits.seq_drop > 0 and drop_rng.random_sample() < limits.seq_drop
-            accepted = not dropped and limits.accepts_seq(_used(dataset.get_seq_length(seq_idx), used_data_keys))
+            reason = None if dropped else limits.what_leaves_out(_used(dataset.get_seq_length(seq_idx), used_data_keys))
+            accepted = not dropped and reason is None
             num_seqs += accepted
+            if reason is not None and left_out is not None:
+                left_out[reason] += 1
         if not accepted:
             continue
         start, end = _with_context(dataset, start, end, used_data_keys)
@@ -189,15 +198,18 @@ class BatchSetGenerator:
         generator: Iterator[Batch],
         shuffle_batches: bool = False,
         cache_whole_epoch: bool = True,
+        left_out: Counter[str] | None = None,
     ) -> None:
         """
         :param dataset: what the batches are of
         :param generator: yields the batches of the epoch once
         :param shuffle_batches: whether to go through them in random order, the same for each run of the epoch
         :param cache_whole_epoch: whether `reset` may be used to go through them again. Keeps positions, no data.
+        :param left_out: see `generate_batches`; it is complete when all batches are known
         """
         self.dataset = dataset
         self.generator = generator
+        self.left_out = Counter[str]() if left_out is None else left_out
         self.shuffle_batches = shuffle_batches
         self.cache_whole_epoch = cache_whole_epoch
         self.cache: list[Batch] = []

@@ -8,6 +8,7 @@ same data in each run, and can be entered at any sequence.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
 from typing import Any
@@ -517,12 +518,16 @@ class Dataset(OrderOfDataset):
             `max_total_num_seqs`, `seq_drop` (see `BatchLimits`)
         """
         limits = BatchLimits.of(**kwargs)  # type: ignore[arg-type]  # checked there
-        batches = generate_batches(self, limits, recurrent_net=recurrent_net, used_data_keys=used_data_keys)
+        left_out = Counter[str]()
+        batches = generate_batches(
+            self, limits, recurrent_net=recurrent_net, used_data_keys=used_data_keys, left_out=left_out
+        )
         return BatchSetGenerator(
             self,
             batches,
             shuffle_batches=shuffle_batches,
             cache_whole_epoch=self.batch_set_generator_cache_whole_epoch(),
+            left_out=left_out,
         )
 
     @classmethod

@@ -22,7 +22,6 @@ from returnn.engine.run.resumable_pass import ResumablePass
 from returnn.engine.run.unfinished import Wishes
 from returnn.engine.training_position import TrainingPosition
 from returnn.log import log
-from returnn.util.errors import UserError
 from returnn.util.texts.counted import counted
 
 _META = "meta:"
@@ -123,11 +122,7 @@ class ModelPass(ResumablePass):
         self.elapsed = self._elapsed_before + progress.elapsed
         self.data_wait_s = progress.data_wait_s
         self._sum_over_processes()
-        if not self.num_seqs:
-            raise UserError(
-                f"{self.dataset_name}: there is no sequence in this epoch.\n"
-                "  Look at max_seq_length, min_seq_length and the filters of the data set."
-            )
+        self._check_sequences(report_prefix, self.batches, dataset_name=self.dataset_name)
 
     def _batches_of_all(self, batches: Iterable[ArrayBatch]) -> Iterable[ArrayBatch]:
         """:return: batches to train on: a pass ends for all processes when the first one has no more data"""

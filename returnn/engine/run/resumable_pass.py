@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.engine.report.progress import Progress
 from returnn.engine.run.interrupts import InterruptedRun, Interrupts
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.unfinished import Wishes
 from returnn.engine.training_position import BatchPosition, TrainingPosition
+from returnn.log import log
+from returnn.util.errors import UserError
 from returnn.util.numbers.global_random import GlobalRandomState
+from returnn.util.texts.counted import counted
 
 
 class ResumablePass:
@@ -66,6 +70,26 @@ class ResumablePass:
         if agreed.end:
             interrupts.check(where=where)
             raise InterruptedRun.by_another_worker(where=where)
+
+    def _check_sequences(self, report_prefix: str, batches: BatchSetGenerator, *, dataset_name: str) -> None:
+        """
+        Says how many are left out: nothing else tells that scores are not those of all sequences.
+
+        :param report_prefix: for people: which pass it is
+        :param batches: all of the pass
+        :param dataset_name: for people
+        :raises UserError: if there was no sequence
+        """
+        if batches.left_out:
+            by_option = (
+                f"{counted(number, 'sequence')} by {name!r}" for name, number in sorted(batches.left_out.items())
+            )
+            print(f"{report_prefix}: left out {', '.join(by_option)}", file=log.v2)
+        if not self.num_seqs:
+            raise UserError(
+                f"{dataset_name}: there is no sequence in this epoch.\n"
+                "  Look at max_seq_length, min_seq_length and the filters of the data set."
+            )
 
     def _position(self, *, epoch: int, train_step: int) -> TrainingPosition:
         """

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from returnn.config import Config
+from returnn.datasets import init_dataset
 from returnn.log import log
 from returnn.tf.engine import tasks
 from returnn.tf.inspection.config_check import check_config
@@ -104,3 +105,25 @@ def test_hypotheses_are_in_the_order_of_the_corpus(seq_ordering, tmp_path, capsy
         assert f"search: wrote {str(files[-1])!r}, in the order of the corpus" in capsys.readouterr().out
     tags = [[line.split()[0] for line in file.read_text().splitlines()] for file in files]
     assert tags[0] == tags[1] == [f"seq-{i}" for i in range(25)]
+
+
+def test_sequences_that_are_left_out_are_counted(tmp_path, capsys):
+    data = {**DEV, "num_seqs": 25}
+    dataset = init_dataset(data)
+    dataset.init_seq_order(epoch=1)
+    lengths = [dataset.get_seq_length(i)["data"] for i in range(25) if dataset.is_less_than_num_seqs(i)]
+    low, high = sorted(lengths)[5], sorted(lengths)[15]
+    options = {"max_seq_length": {"data": high}, "min_seq_length": {"data": low}}
+    num_long, num_short = sum(n > high for n in lengths), sum(n < low for n in lengths)
+    assert min(num_long, num_short) > 1
+    text = f"left out {num_long} sequences by 'max_seq_length', {num_short} sequences by 'min_seq_length'"
+    tasks.train(config(tmp_path, train=data, dev=data, **options))
+    out = capsys.readouterr().out.splitlines()
+    assert sorted(line for line in out if "left out" in line) == [f"dev epoch 1: {text}", f"train epoch 1: {text}"]
+    tasks.evaluate(config(tmp_path, task="eval", dev=data, **options))
+    assert f"dev epoch 1: {text}\n" in capsys.readouterr().out
+    forward = {"task": "forward", "forward_data": data, "output_file": str(tmp_path / "out.hdf")}
+    tasks.forward(config(tmp_path, **forward, **options, allow_skipping_seqs_in_forward=True))
+    assert f"forward: {text}\n" in capsys.readouterr().out
+    tasks.forward(config(tmp_path, **forward, **options, forward_override_hdf_output=True))
+    assert "left out" not in capsys.readouterr().out

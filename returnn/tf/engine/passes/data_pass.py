@@ -182,11 +182,7 @@ class DataPass(ResumablePass):
         if self.train and self.session.shared is not None:
             self.session.shared.end_epoch()
         self._sum_over_workers()
-        if not self.num_seqs:
-            raise UserError(
-                f"{self.dataset_name}: there is no sequence in this epoch.\n"
-                "  Look at max_seq_length, min_seq_length and the filters of the data set."
-            )
+        self._check_sequences(report_prefix, self.batches, dataset_name=self.dataset_name)
 
     def _check_alone(self, interrupts: Interrupts, *, where: str) -> None:
         """While it waits for data. With other workers, all end after the same step."""
