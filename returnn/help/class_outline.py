@@ -63,7 +63,11 @@ def outline_of(module: str, name: str) -> Any:
     if "dataclass" in decorators:
         members.update(source.fields_in(node.body))
     outline = type(name, tuple(base for base in outlines if base is not None), members)
-    return dataclass(frozen="frozen=True" in decorators)(outline) if "dataclass" in decorators else outline
+    if "dataclass" not in decorators:
+        return outline
+    made: Any = dataclass(frozen="frozen=True" in decorators)(outline)
+    made.__init__.__doc__ = source.meanings_of_fields(node.body)
+    return made
 
 
 class _Source:
@@ -75,7 +79,9 @@ class _Source:
         self.imports: dict[str, tuple[str, str]] = {}
         path = _ROOT / name.replace(".", "/")
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        body = ast.parse(file.read_text(encoding="utf8")).body if file.exists() else []
+        text = file.read_text(encoding="utf8") if file.exists() else ""
+        body = ast.parse(text).body
+        self._lines = text.splitlines()
         for node in body:
             if isinstance(node, ast.ClassDef):
                 self.classes[node.name] = node
@@ -101,6 +107,16 @@ class _Source:
         defaults = {name: self.value(field.value) for name, field in fields.items() if field.value is not None}
         annotations = {name: ast.unparse(field.annotation) for name, field in fields.items()}
         return {**defaults, "__annotations__": annotations, "__module__": __name__}  # `dataclass` looks into the module
+
+    def meanings_of_fields(self, body: list[ast.stmt]) -> str:
+        """:return: the comments behind the fields of a dataclass, as the documentation of its arguments"""
+        found = []
+        for node in body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                behind = self._lines[(node.end_lineno or 1) - 1].encode()[node.end_col_offset :].decode()
+                meaning = behind.partition("#")[2].strip()
+                found += [f":param {node.target.id}: {meaning}"] if meaning else []
+        return "\n".join(found)
 
     def value(self, expression: ast.expr) -> Any:
         """:return: of a default of an argument; if it needs TensorFlow, something which is shown as the code"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import returnn
 from returnn.config.options import OPTIONS
 from returnn.help.class_text import Kind, first_sentence, rows_text
 from returnn.help.option_text import keys_text
-from returnn.project.new import KINDS
+from returnn.project.new import GENERATE_TEXT, KINDS
 from returnn.tasks import TASKS
 from returnn.tools.registry import purpose_of, tool_modules
 
@@ -44,7 +44,8 @@ class Entry:
 
 def found_by_words(words: str, kinds: Mapping[str, Kind], width: int, *, with_pages: bool = True) -> str | None:
     """
-    :param words: each of them has to be in a name or its description, at the beginning of a word
+    :param words: each of them has to be in a name or its description, at the beginning of a word. If they are together
+        nowhere, what has some of them
     :param kinds: of classes
     :param width: of the text, in characters
     :param with_pages: also in the documentation, where it was installed
@@ -58,7 +59,11 @@ def found_by_words(words: str, kinds: Mapping[str, Kind], width: int, *, with_pa
         *((kind.title, _classes(kind)) for kind in kinds.values()),
         ("page", _pages() if with_pages else ()),
     ]
-    rows = [(title, x.name, x.about) for title, entries in groups for x in _best(entries, patterns)] if patterns else []
+    listed = [(title, list(entries)) for title, entries in groups]
+    for needed in (all, any) if len(words.split()) > 1 else (all,):  # not of the parts of a name
+        rows = [(title, x.name, x.about) for title, entries in listed for x in _best(entries, patterns, needed)]
+        if rows:
+            break
     return rows_text(["what", "name", "about"], rows, width) if rows else None
 
 
@@ -66,12 +71,14 @@ def _stem(word: str) -> str:
     """:return: what several forms of a word begin with: "curves" and "curve", "exporting" and "export" """
     if len(word) < _MIN_LENGTH_OF_STEM:  # "wer" is not "were"
         return rf"{re.escape(word)}s?(?![^\W_])"
-    return re.escape(re.sub(r"(?<=\w{4})(ing|ed|es|s|e)$", "", word))
+    return re.escape(re.sub(r"(?<=\w{4})(ing|ion|ed|es|s|e)$", "", word))
 
 
-def _best(entries: Iterable[Entry], words: list[re.Pattern[str]]) -> list[Entry]:
-    """:return: those with all words; first those with most of them in the name, and then in the line about it"""
-    found = [entry for entry in entries if all(map(entry.holds, words))]
+def _best(
+    entries: Iterable[Entry], words: list[re.Pattern[str]], needed: Callable[[Iterable[bool]], bool]
+) -> list[Entry]:
+    """:return: those with all words, or any; first those with most of them in the name, then in the line about it"""
+    found = [entry for entry in entries if words and needed(map(entry.holds, words))]
     found.sort(key=lambda x: [-sum(bool(word.search(text)) for word in words) for text in (x.name, x.about)])
     return found[:_MAX_OF_A_KIND]
 
@@ -84,7 +91,7 @@ def _commands() -> Iterator[Entry]:
     for name, purpose in _COMMANDS.items():
         yield Entry(name, purpose)
     for kind, what in KINDS.items():
-        yield Entry(f"rnn.py new NAME --kind {kind}", f"a new project: {what}")
+        yield Entry(f"rnn.py new NAME --kind {kind}", f"a new project: {what}", GENERATE_TEXT if kind == "lm" else "")
     for name, module in tool_modules().items():
         yield Entry(f"returnn tool {name}", purpose_of(module))
 

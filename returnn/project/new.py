@@ -30,7 +30,7 @@ _WITH_ATTENTION = ("attention", "translation")
 _FORWARD = """    returnn train.config ++task forward  # probabilities of `dev`, into model/probabilities.hdf
     returnn train.config ++task serve    # the same over HTTP
 """
-_GENERATE = """
+GENERATE_TEXT = """
 ## Generate text
 
 The last row of the probabilities is about the label (a word, or a subword) after those that are given, and the input
@@ -158,9 +158,9 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
         "SEARCH": _tasks_of_search(kind),
         "SAMPLE_RATE": str(_sample_rate(data)),
         "FILES": _FILES_OF_DATA[kind],
-        "GENERATE": _GENERATE if kind == "lm" else "",
+        "GENERATE": GENERATE_TEXT if kind == "lm" else "",
         "DATA": repr("data" if data is None else os.path.abspath(data)),
-        "IS_GENERATED": str(data is None),
+        "ISGENERATE_TEXTD": str(data is None),
     }
     contents = {"train.config": _filled(kind + ".config", values), **{file: _filled(file, values) for file in _FILES}}
     paths = {os.path.join(folder, file): content for file, content in contents.items()}

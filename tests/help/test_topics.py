@@ -213,6 +213,11 @@ def test_help_imports_no_tensorflow_which_takes_seconds(name):
         ("checkpoint", ["returnn tool convert-checkpoint", "docs/reliability.md"]),
         ("resume", ["++task", "train", "docs/reliability.md"]),
         ("beam", ["++task", "search", "ctc_decode", "docs/concepts/beams.md"]),
+        ("text generation", ["rnn.py new NAME --kind lm", "docs/tutorial/decoding.md"]),
+        ("zebra beams", ["ctc_decode", "docs/concepts/beams.md"]),
+        ("SpecAugment", ["docs/tutorial/your_own_data.md"]),
+        ("augmentation", ["docs/tutorial/your_own_data.md"]),
+        ("spec augment", ["docs/tutorial/your_own_data.md"]),
         ("learning curves", ["rnn.py view", "learning_curve_file", "docs/viewer.md"]),
         ("transformer", ["demos/translation/README.md", "demos/rf_translation/README.md"]),
         ("Beam Search", ["search", "ctc_decode"]),
@@ -235,8 +240,13 @@ def test_each_tool_has_help(tool):
     assert f"returnn tool {tool} --help" in help_text(tool, width=200)
 
 
+def test_options_of_a_dataclass_have_the_meanings_beside_them():
+    text = help_text("OwnCtcOptions", width=200)
+    assert "blank_index          -1       negative: counted from the end" in text
+
+
 def test_words_about_nothing():
-    for words in ("zebra", "beam zebra", " "):
+    for words in ("zebra", "zebra okapi", " "):
         with pytest.raises(ConfigError, match="there is nothing of the name"):
             help_text(words, width=80)
 

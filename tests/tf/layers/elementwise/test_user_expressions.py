@@ -2,7 +2,11 @@
 
 import numpy
 import pytest
+import tensorflow as tf
 
+import returnn.frontend as rf
+from returnn.config import Config
+from returnn.tf.network import TFNetwork
 from returnn.tf.util.data import SpatialDim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of
@@ -77,3 +81,23 @@ def test_a_source_twice_in_a_loop(twice, is_kept):
     assert found["loop"].any()
     if is_kept:
         numpy.testing.assert_allclose(found["loop"], 2 * found["loop/x"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_functions_of_the_frontend_on_a_source(train):
+    """As the tutorial has SpecAugment in a net dict."""
+
+    def spec_augment(source, **_others):
+        features = source(0, as_data=True)
+        return rf.audio.specaugment(features, spatial_dim=features.get_time_dim_tag())
+
+    config = Config({"extern_data": {"data": {"dim": 10}}, "behavior_version": 30})
+    with tf.Graph().as_default(), rf.backend_ctx("tf"), tf.compat.v1.Session() as session:
+        network = TFNetwork(config=config, train_flag=train)
+        network.construct_from_dict({"output": {"class": "eval", "from": "data", "eval": spec_augment}})
+        data = network.extern_data.get_default_input_data()
+        feed = {data.raw_tensor: numpy.ones((3, 50, 10)), data.get_time_dim_tag().dyn_size: [50, 40, 30]}
+        session.run(tf.compat.v1.global_variables_initializer())
+        out = session.run(network.get_default_output_layer().output.raw_tensor, {**feed, data.batch.dim: 3})
+    assert (out == 0).any() == train
+    assert {*numpy.unique(out)} <= {0.0, 1.0}
