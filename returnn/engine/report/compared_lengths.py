@@ -35,7 +35,7 @@ class ComparedDims:
         :param lengths_of: by dim of the data, in each sequence of the sample
         :return: an error, if a sequence does not fit
         """
-        labels, frames = _evaluated(self.own, lengths_of), _evaluated(self.frames, lengths_of)
+        labels, frames = evaluated_lengths(self.own, lengths_of), evaluated_lengths(self.frames, lengths_of)
         if labels is None or frames is None or self.target not in sample.shapes:
             return
         needed = labels + sample.num_repeats[self.target] if self.needs_blanks else labels
@@ -85,8 +85,12 @@ def wrong_lengths(compared: Sequence[ComparedDims], sample: DataSample, template
     return errors
 
 
-def _evaluated(dim: Dim, lengths_of: Mapping[Dim, Array]) -> Array | None:
-    """:return: its length in each sequence; None if it depends on more than lengths of the data"""
+def evaluated_lengths(dim: Dim, lengths_of: Mapping[Dim, Array]) -> Array | None:
+    """
+    :param dim: of sequences
+    :param lengths_of: of the data
+    :return: its length in each sequence; None if it depends on more than lengths of the data
+    """
     if dim in lengths_of:
         return lengths_of[dim]
     if dim.length_rule is not None or any(atom not in lengths_of for atom in dim.expression.atoms()):

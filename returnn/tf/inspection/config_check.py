@@ -24,6 +24,7 @@ from returnn.tf.inspection.loop_ends import end_warnings
 from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import has_search, unused_layers
 from returnn.tf.inspection.report import NetReport, batch_hints, error_text, inspect_network
+from returnn.tf.inspection.search_limits import limit_warnings
 from returnn.tf.inspection.seen_targets import seen_target_warnings
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.losses import no_loss_text
@@ -95,6 +96,9 @@ def check_config(config: Config) -> ConfigReport:
         for net_dict in list(net_dicts.values())[-1:]:
             report.warnings += end_warnings(net_dict, report.samples, extern_data)
             report.warnings += seen_target_warnings(net_dict, extern_data)
+        if not report.errors:
+            last = report.last_networks[-1]
+            report.warnings += limit_warnings(last.layers, report.samples, last.network.extern_data.data)
         report.hints += batch_hints(report.last_networks)
         compared = report.networks[0].network.notes.compared_dims
         report.warnings += end_label_warnings(compared, list(report.samples.values()), extern_data.data)

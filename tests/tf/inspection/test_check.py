@@ -36,7 +36,7 @@ KEY_DIM = Dim(None, name="key")
 NETWORK = {
     "encoder": {"class": "rec", "unit": "nativelstm2", "n_out": 8, "from": "data"},
     "keys": {"class": "linear", "activation": None, "n_out": 7, "from": "encoder"},
-    "output": {"class": "rec", "from": [], "target": "classes", "max_seq_len": 9, "unit": DECODER},
+    "output": {"class": "rec", "from": [], "target": "classes", "max_seq_len": 999, "unit": DECODER},
     "decision": {
         "class": "decide", "from": "output", "loss": "edit_distance", "target": "classes", "only_on_search": True,
     },
@@ -754,6 +754,34 @@ def test_limits_of_a_search(limit, text):
     report = check_config(Config(config))
     assert len(report.errors) == (text is not None)
     assert not text or text in report.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "longer"),
+    [
+        (3, "2 of 'train' (all 3 sequences), the longest by 3"),
+        (6, None),
+        ("max_len_from('base:encoder')", "2 of 'train' (all 3 sequences), the longest by 1"),
+        ("tf.minimum(2 * max_len_from('encoder'), 5)", "1 of 'train' (all 3 sequences), the longest by 1"),
+        ("tf.maximum(2 * max_len_from('encoder'), 5)", None),
+        ("max_len_from('encoder') + 'a'", None),  # a run says so
+    ],
+)
+def test_targets_that_are_longer_than_the_limit_of_a_search(limit, longer):
+    seqs = [
+        {"data": numpy.zeros((n, 9), "float32"), "classes": [1] * (k - 1) + [0]} for n, k in ((2, 3), (5, 6), (9, 5))
+    ]
+    data = {"class": "StaticDataset", "data": seqs, "output_dim": {"data": (9, 2), "classes": (2, 1)}}
+    config = options(train=data, behavior_version=30)
+    config["network"]["output"].update(max_seq_len=limit)
+    config["network"]["encoder"]["unit"] = "lstm"
+    report = check_config(Config(config))
+    assert not report.errors
+    warnings = [text for text in report.warnings if "longer" in text]
+    assert warnings == [
+        f"layer 'output' (class 'rec'): option 'max_seq_len': {limit!r}: targets 'classes' that are longer: {longer}."
+        " A search cannot find them."
+    ] * bool(longer)
 
 
 def test_a_search_that_knows_the_length_of_what_it_should_find():

@@ -14,6 +14,7 @@ from returnn.engine.search_results import CorpusOrder, print_scores, warn_of_sam
 from returnn.log import log
 from returnn.tf.engine.feeding.batches import batches_of
 from returnn.tf.engine.outputs.hypotheses import HypothesisReader, ReferenceReader
+from returnn.tf.engine.outputs.search_ends import SearchEnds
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.passes.score_fetches import cross_entropies
 from returnn.tf.engine.session.network_session import NetworkSession
@@ -51,17 +52,19 @@ def search(
     metrics = session.config.options.search_metrics
     check_metrics(metrics, where="option 'search_metrics'")
     references = ReferenceReader(session.network, reader.target, dataset) if metrics else None
+    ends = SearchEnds(session.network)
     texts: dict[str, str] = {}
 
     def collect(**values: Any) -> None:
         if references is not None:
             texts.update(zip(data_pass.current_tags, references.read(values, dataset), strict=True))
+        ends.count(values)
         check_new_tags(data_pass.current_tags, results, task="search", results="hypotheses")
         corpus_order.add(data_pass.current_tags)
         results.update(zip(data_pass.current_tags, reader.read(values, dataset), strict=True))
 
     dataset.init_seq_order(session.epoch or 1)
-    fetches = {**reader.fetches, **(references.fetches if references is not None else {})}
+    fetches = {**reader.fetches, **ends.fetches, **(references.fetches if references is not None else {})}
     data_pass = DataPass(
         session,
         dataset_name="search",
@@ -79,6 +82,7 @@ def search(
         f"search: {counted(data_pass.num_seqs, 'sequence')}, {data_pass.num_seqs / data_pass.elapsed:.1f} per second",
         file=log.v2,
     )
+    ends.print_warnings()
     results = corpus_order.sorted(results)
     if references is not None or output_file:
         warn_of_same_hypotheses(results)

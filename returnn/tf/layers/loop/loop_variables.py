@@ -31,6 +31,7 @@ class LoopVariables:
     kept_states: Mapping[str, Mapping[str, tf.TensorArray]]  # of (B, K, ...): hidden states, by path and name
     ended: tf.Tensor | None = None  # (B, K), bool; None if the length is known
     lengths: tf.Tensor | None = None  # (B, K), int32: frames until a sequence ended; None if it is known
+    cut: tf.Tensor | None = None  # (B, K), bool: would go on, but is at the limit; None without search, or limit
     scores: tf.Tensor | None = None  # (B, K), log space; None without search
     src_beams: tf.TensorArray | None = None  # of (B, K), int32: which hypothesis of the frame before is continued
     first: tf.Tensor | None = None  # (B, K), int32: the same of those before the first frame; None if they are all one
@@ -48,7 +49,7 @@ class LoopLayout:
     compiled: CompiledLoop
     kept: Kept
     length: LoopLength
-    hypotheses: tuple[Dim, ...]  # dims of what each sequence or hypothesis has: "ended", "lengths", "scores"
+    hypotheses: tuple[Dim, ...]  # dims of what each sequence or hypothesis has: "ended", "lengths", "cut", "scores"
     beam_before: Beam | None = None  # the hypotheses before the first frame
     left: SequencesLeft | None = None  # of the batch, if others have left it. Arrays are always of the whole batch
 
@@ -75,6 +76,7 @@ class LoopLayout:
             "kept_states": tf.nest.map_structure(lambda _: tf.TensorShape([]), variables.kept_states),
             "ended": for_hypotheses,
             "lengths": for_hypotheses,
+            "cut": for_hypotheses,
             "scores": for_hypotheses,
             "src_beams": tf.TensorShape([]),
             "first": for_hypotheses,

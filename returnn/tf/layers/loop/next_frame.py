@@ -45,9 +45,11 @@ def make_initial_variables(layout: LoopLayout, before: SequenceFrame, states: St
     :param states: before the first frame
     """
     size = layout.length.size_of_arrays
-    ended = lengths = scores = src_beams = first = None
+    ended = lengths = cut = scores = src_beams = first = None
     if layout.compiled.step.has_end:
         ended = _ended_around(layout)
+        if layout.beam_before is not None and layout.length.most is not None:
+            cut = _cut(layout, ended, 0, layout.beam_before)
         ended = _or_at_limit(layout, ended, 0, layout.beam_before)
         lengths = rf.full(dims=layout.hypotheses, fill_value=0, dtype="int32").raw_tensor
     beam = layout.beam_before
@@ -69,6 +71,7 @@ def make_initial_variables(layout: LoopLayout, before: SequenceFrame, states: St
         },
         ended=ended,
         lengths=lengths,
+        cut=cut,
         scores=scores,
         src_beams=src_beams,
         first=first,
@@ -95,7 +98,7 @@ def make_next_variables(layout: LoopLayout, frame: StepFrame, variables: LoopVar
     compiled, i, layers = layout.compiled, variables.i, frame.layers
     with tf.control_dependencies(_print_outputs(compiled, frame) if compiled.inputs.debug else []):
         next_i = i + 1
-    ended, lengths = _next_ends(layout, frame, variables)
+    ended, lengths, cut = _next_ends(layout, frame, variables)
     scores, src_beams = _next_beam(layout, frame, variables)
     return LoopVariables(
         i=next_i,
@@ -125,6 +128,7 @@ def make_next_variables(layout: LoopLayout, frame: StepFrame, variables: LoopVar
         },
         ended=ended,
         lengths=lengths,
+        cut=cut,
         scores=scores,
         src_beams=src_beams,
         first=None if variables.first is None else _of_continued(layout, variables.first),
@@ -152,10 +156,10 @@ def _in_whole_batch(layout: LoopLayout, raw: tf.Tensor, template: Tensor) -> tf.
 
 def _next_ends(
     layout: LoopLayout, frame: StepFrame, variables: LoopVariables
-) -> tuple[tf.Tensor | None, tf.Tensor | None]:
-    """:return: raw (B, K): whether a sequence has ended, bool; how many frames it has so far, int32"""
+) -> tuple[tf.Tensor | None, tf.Tensor | None, tf.Tensor | None]:
+    """:return: raw (B, K), see `LoopVariables`: ended, lengths, cut"""
     if variables.ended is None or variables.lengths is None:
-        return None, None
+        return None, None, None
     compiled = layout.compiled
     end = _raw(_after_choices(compiled, frame.layers["end"].output), layout.hypotheses)
     before = _of_continued(layout, variables.ended)
@@ -163,7 +167,10 @@ def _next_ends(
     ended = tf.logical_or(before, end)
     is_over = before if compiled.inputs.include_eos else ended
     lengths += tf.cast(tf.logical_not(is_over), tf.int32)
-    return _or_at_limit(layout, ended, variables.i + 1, _last_beam(layout.compiled)), lengths
+    number, beam, cut = variables.i + 1, _last_beam(compiled), None
+    if variables.cut is not None:
+        cut = tf.logical_or(_of_continued(layout, variables.cut), _cut(layout, ended, number, beam))
+    return _or_at_limit(layout, ended, number, beam), lengths, cut
 
 
 def _next_beam(
@@ -189,13 +196,23 @@ def _or_at_limit(layout: LoopLayout, ended: tf.Tensor, number: Any, beam: Beam |
     :param beam: the hypotheses after so many frames; None without search
     :return: raw (B, K), bool: the sequence has ended, or has as many frames as it may have
     """
+    return ended if layout.length.limits is None else tf.logical_or(ended, _at_limit(layout, number, beam))
+
+
+def _cut(layout: LoopLayout, ended: tf.Tensor, number: Any, beam: Beam | None) -> tf.Tensor:
+    """:return: raw (B, K), bool: the sequence has not ended, and has as many frames as it may have"""
+    return tf.logical_and(tf.logical_not(ended), _at_limit(layout, number, beam))
+
+
+def _at_limit(layout: LoopLayout, number: Any, beam: Beam | None) -> tf.Tensor:
+    """:return: raw bool (B, K), or scalar if the limit is the same for all: there are as many frames as there may be"""
     limits = layout.length.limits
     if limits is None:
-        return ended
+        return number >= layout.length.most
     number = rf.convert_to_tensor(number, dims=(), dtype="int32")
     limits = layout.compiled.inputs.layer.network.beams.translate(limits, beam)
     limits = as_beam_of_frame_before(limits, layout.compiled.inferred.prev_beam)
-    return tf.logical_or(ended, _raw(rf.compare_bc(limits, "<=", number), layout.hypotheses))
+    return _raw(rf.compare_bc(limits, "<=", number), layout.hypotheses)
 
 
 def _of_continued(layout: LoopLayout, raw: tf.Tensor) -> tf.Tensor:

@@ -33,7 +33,7 @@ from returnn.tf.layers.loop.smaller_batch.outside import NotForFewerSequencesErr
 from returnn.tf.layers.loop.smaller_batch.rules import why_batch_stays
 from returnn.tf.layers.loop.smaller_batch.stages import run_in_stages
 from returnn.tf.layers.loop.time_axis import stacked, traced_back
-from returnn.tf.layers.search.beam import Beam
+from returnn.tf.layers.search.beam import Beam, SearchEnd
 
 tf1 = tf.compat.v1
 
@@ -212,6 +212,11 @@ def _final_beam(layout: LoopLayout, final: LoopVariables) -> Beam | None:
         found = replace(found, source=layout.beam_before.dim, src_beams=first)
         compiled.inputs.layer.network.beams.register(layout.beam_before)
     compiled.inputs.layer.network.beams.register(found)
+    if final.cut is not None and beam.choice is not None:
+        best = rf.reduce_argmax(scores, axis=beam.dim)
+        of_best = [rf.gather(x, indices=best, axis=beam.dim) for x in (scores, layout.as_outside("cut", final.cut))]
+        end = SearchEnd(compiled.inputs.layer, beam.choice, *of_best)
+        compiled.inputs.layer.network.beams.ends[beam.dim] = end
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -197,12 +197,20 @@ def check_limit(layer: LayerBase, max_seq_len: Any) -> None:
             raise NameError(f"name {unknown[0]!r} is not defined")
     except (NameError, SyntaxError) as exc:
         raise _wrong_limit(layer, max_seq_len, exc) from exc
+    for name in layers_in_limit(nodes):
+        _look_at_data(layer, name, layer_of_limit(layer, name).output)
+
+
+def layers_in_limit(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """
+    :param nodes: of the expression
+    :return: arguments of `max_len_from`
+    """
     for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "max_len_from":
-            for name in [
-                arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
-            ]:
-                _look_at_data(layer, name, _layer_of_limit(layer, name).output)
+            for arg in node.args:
+                if isinstance(arg, ast.Constant) and isinstance(arg.value, str):
+                    yield arg.value
 
 
 def _look_at_data(layer: LayerBase, name: str, output: Tensor) -> None:
@@ -224,7 +232,7 @@ def _wrong_limit(layer: LayerBase, expression: str, exc: Exception) -> ConfigErr
 def _evaluate_expression(layer: LayerBase, expression: str) -> Any:
 
     def max_len_from(name: str) -> Any:
-        time_dim = _layer_of_limit(layer, name).output.get_time_dim_tag()
+        time_dim = layer_of_limit(layer, name).output.get_time_dim_tag()
         if time_dim.dyn_size_ext is None or layer.network.get_config().options.search_depends_on_batch:
             return time_dim.get_dim_value()
         return _lengths_of_sequences(layer, time_dim)
@@ -244,8 +252,12 @@ def _lengths_of_sequences(layer: LayerBase, time_dim: Dim) -> Any:
     return lengths.copy_compatible_to_dims_raw(batch) if lengths.dims else lengths.raw_tensor
 
 
-def _layer_of_limit(layer: LayerBase, name: str) -> LayerBase:
-    """:return: layer next to the loop, named as in the time step; if there is none, "base:" is one further out"""
+def layer_of_limit(layer: LayerBase, name: str) -> LayerBase:
+    """
+    :param layer: the loop
+    :param name: argument of `max_len_from`
+    :return: layer next to the loop, named as in the time step; if there is none, "base:" is one further out
+    """
     network = layer.network
     net_dict, inner = network.layers_desc, name.removeprefix("base:")
     is_found = inner.startswith(("data", "base:")) or inner.partition("/")[0] in net_dict

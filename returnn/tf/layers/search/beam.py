@@ -35,6 +35,16 @@ class Beam:
     is_kept: bool = False  # the hypotheses stay as they are, nothing continues them
 
 
+@dataclass(frozen=True)
+class SearchEnd:
+    """What is known of the best hypotheses where a loop with a limit of its length is over."""
+
+    loop: LayerBase
+    choice: LayerBase
+    scores: Tensor  # [B], log space
+    is_cut: Tensor  # [B], bool: it had not ended at the limit
+
+
 def score_dtype() -> str:
     """:return: of the scores of hypotheses: that of floats in the network, with at least 32 bits"""
     return "float64" if rf.get_default_float_dtype() == "float64" else "float32"
@@ -46,6 +56,7 @@ class Beams:
     def __init__(self) -> None:
         self._beams: dict[Dim, Beam] = {}
         self._choices: dict[SearchBeam, Any] = {}
+        self.ends: dict[Dim, SearchEnd] = {}  # of loops, by their beam
 
     @property
     def is_empty(self) -> bool:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from returnn.util.errors import ConfigError
-from tests.tf.layers.search.search_net import SearchNet, construct, decoder, inputs
+from tests.tf.layers.search.search_net import EOS, SearchNet, construct, decoder, inputs
 
 NEVER = {"end": {"class": "compare", "from": "output", "value": -1}}
 LIMITS = {
@@ -100,3 +100,22 @@ def test_a_layer_around_the_network_of_the_loop_can_be_named():
 def test_errors(options, message):
     with tf.Graph().as_default(), pytest.raises(ConfigError, match=message):
         construct(decoder(**options))
+
+
+@pytest.mark.parametrize("include_eos", [False, True])
+@pytest.mark.parametrize("max_seq_len", [3, "max_len_from('base:data') - 1"])
+def test_hypotheses_that_had_not_ended_are_known(max_seq_len, include_eos):
+    data, lengths = inputs(n_batch=6, max_len=6)
+    net_dict = decoder(max_seq_len=max_seq_len, include_eos=include_eos)
+    net = SearchNet(net_dict, fetch=("output", "scores"), scale=2.5, search_depends_on_batch=False)
+    (end,) = net.net.beams.ends.values()
+    is_cut = net.run(end.is_cut.raw_tensor, data=(data, lengths)).tolist()
+    best_score = net.run(end.scores.raw_tensor, data=(data, lengths))
+    best = [hypotheses[0] for hypotheses in net.hypotheses(3, data=(data, lengths))]
+    limits = lengths - 1 if isinstance(max_seq_len, str) else [max_seq_len] * len(lengths)
+    for i, (labels, score) in enumerate(best):
+        ends = labels[-1:] == (EOS,) if include_eos else len(labels) < limits[i]
+        assert is_cut[i] == (not ends)
+        numpy.testing.assert_allclose(best_score[i], score, rtol=1e-6)
+    assert end.loop.name == "output"
+    assert set(is_cut) == {False, True}

@@ -27,7 +27,7 @@ from returnn.tf.layers.loop.smaller_batch.sequences_left import sequences_left
 tf1 = tf.compat.v1
 
 LARGEST_SHARE = 0.9  # of the sequences of a stage, which have to be left for another stage to begin
-_RESULTS = ("lengths", "scores", "first")
+_RESULTS = ("lengths", "cut", "scores", "first")
 
 Condition = Callable[[Mapping[str, Any]], Any]  # function from the variables to a raw bool scalar
 RunStage = Callable[[LoopLayout, LoopVariables, Condition], LoopVariables]
