@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -63,6 +64,7 @@ FLAGS = (
     Flag("-t", "--truncate", "truncate", "Not supported: 'chunking' does it."),
     Flag("-w", "--window", "window"),
 )
+CONFIG_EXPRESSION = "config:"  # what a value begins with that is an expression about the config
 VERSION_FLAGS = ("-V", "--version")
 
 
@@ -91,9 +93,11 @@ def parse_args(args: Sequence[str]) -> list[tuple[str, str]]:
     flags, unknown = make_parser().parse_known_args(rest)
     if unknown:
         known = [name for flag in FLAGS for name in flag.names]
-        hint = (
-            nearest_hint(unknown[0], known) if unknown[0].startswith("-") else "Options are set with '++option value'."
-        )
+        hint = "Options are set with '++option value'."
+        if unknown[0].startswith("-"):
+            hint = nearest_hint(unknown[0], known)
+        elif os.path.isfile(unknown[0]):
+            hint = f"Config files come first: {unknown[0]} ++option value."
         raise UserError(f"command line: {unknown[0]!r} is unknown.\n  {hint}")
     return [*vars(flags).items(), *pairs]
 
@@ -116,6 +120,7 @@ def parse_value(text: str, *, current: Any = None) -> Any:
     :param text: e.g. "0.001", "True", "{'class': 'adam'}", "cpu"
     :param current: what the option was before: text stays text, unless the new value is a dict, a list or None
     :return: a Python literal or JSON becomes its value, everything else is text, or a list of texts if there are commas
+        and it is no expression "config:..."
     :raises UserError: if it begins as a dict or a list does, and cannot be read as one
     """
     try:
@@ -130,6 +135,8 @@ def parse_value(text: str, *, current: Any = None) -> Any:
         return text.lower() == "true"
     if text.startswith(("{", "[")) and "," in text:
         return _parse_brackets(text)
+    if text.startswith(CONFIG_EXPRESSION):
+        return text  # its commas are those of Python
     return text.split(",") if "," in text else text
 
 

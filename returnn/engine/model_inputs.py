@@ -53,8 +53,6 @@ class ModelInputs:
             check_known("data key", key, self._templates, where="the inputs")
             if not isinstance(items, (Sequence, numpy.ndarray)) or isinstance(items, (str, bytes)):
                 raise UserError("decode and forward: expected a list of inputs, such as ['a.wav'].")
-            if not len(items):
-                raise UserError("decode and forward: the list of inputs is empty.")
             template = self._templates[key]
             arrays[key] = [self._array_of_list(i, item, template) for i, item in enumerate(items)]
             dims[key] = (template.dim or 0, 1 if template.sparse else 2)
@@ -77,8 +75,11 @@ class ModelInputs:
         check_known("data key", key, self._templates, where="the inputs")
         return self._array(item, self._templates[key], max_audio_s=max_audio_s)
 
-    def describe(self) -> dict[str, dict[str, Any]]:
-        """:return: by data key: what it is, and whether it can be text or audio"""
+    def describe(self, *, for_search: bool) -> dict[str, dict[str, Any]]:
+        """
+        :param for_search: without what a search should find
+        :return: by data key: what it is, and whether it can be text or audio
+        """
         return {
             key: {
                 "data": str(template),
@@ -86,6 +87,7 @@ class ModelInputs:
                 "audio": not template.sparse and self._audio_options() is not None,
             }
             for key, template in self._templates.items()
+            if template.available_for_inference or not for_search
         }
 
     def _array_of_list(self, index: int, item: Input, template: Tensor) -> numpy.ndarray:
@@ -156,6 +158,13 @@ def _warn(text: str) -> None:
     log.print_warning(text)
     if not log.verbose[2]:
         warnings.warn(text, stacklevel=2)
+
+
+def are_none(inputs: Inputs) -> bool:
+    """:return: whether it is an empty list, or there is one for each data key"""
+    by_key = inputs.values() if isinstance(inputs, Mapping) else [inputs]
+    are_lists = all(isinstance(items, (Sequence, numpy.ndarray)) and not isinstance(items, str) for items in by_key)
+    return bool(by_key) and are_lists and not any(map(len, by_key))
 
 
 def _as_array(item: Any, template: Tensor) -> numpy.ndarray:

@@ -7,6 +7,7 @@ import os
 from returnn.config import Config
 from returnn.engine.epochs import Epochs
 from returnn.util.errors import ConfigError
+from returnn.util.files.checkpoint_files import some_checkpoints
 from returnn.util.files.checkpoint_names import (
     checkpoint_of_file,
     get_checkpoint_filepattern,
@@ -131,8 +132,8 @@ def check_is_there(checkpoint: str, *, option: str) -> None:
     """
     if is_missing(checkpoint):
         folder = os.path.dirname(checkpoint) or "."
-        names = sorted(get_checkpoint_filepattern(name) for name in _entries(folder) if name.endswith(_SUFFIXES))
-        what = f"has: {', '.join(names[-5:]) or 'no checkpoint'}" if os.path.isdir(folder) else "does not exist"
+        names = {get_checkpoint_filepattern(name) for name in _entries(folder) if name.endswith(_SUFFIXES)}
+        what = some_checkpoints(names) if os.path.isdir(folder) else "does not exist"
         raise ConfigError(
             f"option {option!r}: checkpoint {checkpoint!r} does not exist.\n  The folder {folder!r} {what}."
         )

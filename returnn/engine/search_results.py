@@ -5,7 +5,7 @@ What a search found, for all backends: hypotheses in the order of the corpus, th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 from returnn.config import Config
@@ -20,7 +20,7 @@ from returnn.engine.hypothesis_files import (
 from returnn.engine.model_names import check_has_model
 from returnn.engine.report.run_record import RunRecord
 from returnn.log import log
-from returnn.util.errors import UserError
+from returnn.util.errors import ConfigError, UserError, nearest_hint
 from returnn.util.files.atomic_file import check_writable
 from returnn.util.texts.text_scores import check_metrics, score_lines, without_end
 
@@ -44,6 +44,19 @@ def check_output_options(config: Config) -> None:
         except UserError:  # a training makes the folder
             check_has_model(config)
             raise
+
+
+def missing_references(key: str, have: Collection[str]) -> ConfigError:
+    """
+    :param key: of the target
+    :param have: keys of the data
+    :return: there is nothing to compare hypotheses with
+    """
+    return ConfigError(
+        f"option 'search_metrics': the references are the data {key!r}, which is not there.\n"
+        f"  {nearest_hint(key, have)} The option 'target' says which data it is. Without references:"
+        " ++search_metrics None."
+    )
 
 
 def print_scores(

@@ -80,7 +80,7 @@ class ModelService:
             "model": options.model,
             "epoch": self._epoch,
             "path": f"/{self._what}",
-            "inputs": self.model.inputs.describe(),
+            "inputs": self.model.inputs.describe(for_search=self._what == "search"),
             "default_input": self.model.inputs.default_key,
             "max_bytes": self.limits.max_bytes,
             "timeout_s": self.limits.timeout_s,

@@ -28,6 +28,7 @@ from returnn.util.files.checkpoint_files import (
     delete_files,
     entries_of_folder,
     existing_checkpoints_with_suffix,
+    missing_checkpoint_error,
     newest_intact,
 )
 from returnn.util.files.checkpoint_names import get_checkpoint_filepattern
@@ -63,12 +64,12 @@ def model_file(checkpoint: str) -> str:
     :return: the file with the parameters
     :raises CheckpointError: if there is none
     """
-    if os.path.isfile(checkpoint):
+    if os.path.isfile(checkpoint) and not checkpoint.endswith((".index", ".npz")):
         return checkpoint
     for suffix in MODEL_SUFFIXES:
         if os.path.exists(f"{checkpoint}{suffix}"):
             return f"{checkpoint}{suffix}"
-    raise CheckpointError(_what_is_missing(checkpoint))
+    raise _missing(checkpoint)
 
 
 def delete_checkpoint(checkpoint: str) -> int:
@@ -230,12 +231,7 @@ def _number(text: str) -> Any:
     return text
 
 
-def _what_is_missing(checkpoint: str) -> str:
-    folder = os.path.dirname(checkpoint) or "."
-    if not os.path.isdir(folder):
-        return f"checkpoint {checkpoint!r} does not exist.\n  The folder {folder!r} does not exist."
-    names = sorted(
-        entry for entry in entries_of_folder(folder) if entry.endswith(MODEL_SUFFIXES) and not entry.endswith(".opt.pt")
-    )
-    where = f"has {', '.join(names[-5:])}" if names else "has no checkpoint"
-    return f"checkpoint {checkpoint!r} does not exist.\n  The folder {folder!r} {where}."
+def _missing(checkpoint: str) -> CheckpointError:
+    names = entries_of_folder(os.path.dirname(checkpoint))
+    have = [entry for entry in names if entry.endswith(MODEL_SUFFIXES) and not entry.endswith(OPTIMIZER_SUFFIX)]
+    return missing_checkpoint_error(checkpoint, have, backend="PyTorch", suffixes=MODEL_SUFFIXES)

@@ -165,6 +165,13 @@ def test_no_text_on_the_command_line(load):
     assert config.typed_dict["learning_rate_file"] is None
 
 
+def test_commas_of_an_expression_on_the_command_line():
+    config = Config()
+    config.parse_cmd_args(["++search_data", "config:data('dev', order='sorted')", "++device", "cpu,gpu"])
+    assert config.typed_dict["search_data"] == "config:data('dev', order='sorted')"
+    assert config.typed_dict["device"] == ["cpu", "gpu"]
+
+
 def test_json_on_the_command_line():
     config = Config()
     config.parse_cmd_args(
@@ -180,6 +187,7 @@ def test_json_on_the_command_line():
         (["++a"], "command line: '++a' has no value.\n  Options are set with '++option value'."),
         (["--tsk", "x"], "command line: '--tsk' is unknown.\n  Did you mean '--task'?"),
         (["word"], "command line: 'word' is unknown.\n  Options are set with '++option value'."),
+        ([__file__], f"command line: {__file__!r} is unknown.\n  Config files come first: {__file__} ++option value."),
         (["--task"], "command line: argument -x/--task: expected one argument."),
         (
             ["++a", "{'b': 1, 'c}"],

@@ -30,11 +30,14 @@ class ModelOfTests:
             data = Tensor("data", dims=[batch_dim, time, features], dtype="float32", feature_dim=features)
         else:
             data = Tensor("data", dims=[batch_dim, time], dtype="int32", sparse_dim=labels)
+        target = Tensor(
+            "classes", dims=[batch_dim, time], dtype="int32", sparse_dim=labels, available_for_inference=False
+        )
         other = Tensor("other", dims=[batch_dim, time], dtype="int32", sparse_dim=labels)
         audio = {"features": "log_mel_filterbank", "num_feature_filters": 4}
         dev = {"class": "OggZipDataset", "path": "x.zip", "audio": audio}
         self.config = Config({"model": "net", "web_server_port": 0, **({"dev": dev} if frames else {}), **options})
-        self.inputs = ModelInputs(self.config, "data", {"data": data, "other": other})
+        self.inputs = ModelInputs(self.config, "data", {"data": data, "other": other, "classes": target})
         self.batches = []
         self.may_go_on = threading.Event()
         self.may_go_on.set()
@@ -199,6 +202,9 @@ def test_page_and_info(text_url, frames_url):
     assert (info["model"], info["epoch"], info["path"], info["default_input"]) == ("net", 7, "/search", "data")
     assert info["inputs"]["data"]["text"]
     assert not info["inputs"]["data"]["audio"]
+    assert list(info["inputs"]) == ["data", "other"]  # "classes" is what the search should find
+    service = ModelService(ModelOfTests(web_server_output="forward"))
+    assert "classes" in service.info()["inputs"]
     assert ask(f"{frames_url}/info")[1]["inputs"]["data"]["audio"]
 
 

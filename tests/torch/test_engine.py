@@ -376,6 +376,16 @@ def test_an_imported_model_that_is_missing(option, tmp_path):
         tasks.train(config(tmp_path, **{option: "nowhere/net.001"}))
 
 
+@pytest.mark.parametrize(("suffix", "kind"), [(".npz", "numpy"), (".index", "TensorFlow")])
+def test_a_checkpoint_of_another_format(suffix, kind, tmp_path):
+    (tmp_path / f"x{suffix}").write_bytes(b"")
+    source = tmp_path / f"x{suffix.removesuffix('.index')}"
+    with pytest.raises(UserError) as info:
+        tasks.train(config(tmp_path, load=str(tmp_path / f"x{suffix}")))
+    assert f"has the format of {kind}, which PyTorch does not load.\n" in str(info.value)
+    assert str(info.value).endswith(f"  To convert it: returnn tool convert-checkpoint {source} NAME.pt")
+
+
 def test_a_model_that_does_not_fit(trained, tmp_path):
     with pytest.raises(
         CheckpointError, match=r"'conv.filter'.* has the shape \[3, 9, 5\] in the model, but \[3.*\n  Was the"

@@ -12,7 +12,7 @@ from returnn.engine.frontend.on_templates import check_outputs
 from returnn.engine.frontend.outputs import HypothesesOutput
 from returnn.engine.frontend.tasks import make_engine
 from returnn.engine.hypothesis_files import best_hypothesis, with_words
-from returnn.engine.model_inputs import Inputs, ModelInputs, OutputOfSeqs, tags
+from returnn.engine.model_inputs import Inputs, ModelInputs, OutputOfSeqs, are_none, tags
 from returnn.forward_iface import ForwardCallbackIface
 
 
@@ -55,6 +55,8 @@ class Model:
         return [output.by_tag[tag] for tag in tags(output.by_tag)]
 
     def _forward(self, inputs: Inputs, callback: ForwardCallbackIface) -> None:
+        if are_none(inputs):
+            return
         self._engine.trained_model.forward(self.inputs.dataset(inputs), callback)
 
     def prepare(self, what: str) -> int | None:

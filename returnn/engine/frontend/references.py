@@ -6,8 +6,9 @@ from typing import Any
 
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.frontend.batch_arrays import ArrayBatch
+from returnn.engine.search_results import missing_references
 from returnn.tensor import Tensor, TensorDict
-from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.errors import ConfigError
 from returnn.util.system.warn_once import warn_once
 
 
@@ -23,10 +24,7 @@ class References:
         """
         have = [name for name in templates.data if name in dataset.get_data_keys()]
         if key not in have:
-            raise ConfigError(
-                f"option 'search_metrics': the references are the data {key!r}, which is not there.\n"
-                f"  {nearest_hint(key, have)} The option 'target' says which data it is."
-            )
+            raise missing_references(key, have)
         self._key = key
         self._dataset = dataset
         self._vocab: Any = templates[key].vocab

@@ -15,7 +15,7 @@ from returnn.tf.checkpoint.files import (
     checkpoint_files,
     entries_of_folder,
 )
-from returnn.util.files.checkpoint_files import NewestIntact, newest_intact
+from returnn.util.files.checkpoint_files import NewestIntact, missing_checkpoint_error, newest_intact
 
 # What the reader raises: some errors of TensorFlow arrive as those of Python.
 _READ_ERRORS = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
@@ -29,7 +29,7 @@ def open_checkpoint(checkpoint: str) -> tf.train.CheckpointReader:
     :raises UnreadableError: if a file cannot be read
     """
     if not checkpoint_exists(checkpoint):
-        raise CheckpointError(_what_is_missing(checkpoint))
+        raise _missing(checkpoint)
     if missing := _missing_data_file(checkpoint):
         raise CheckpointError(f"checkpoint {checkpoint!r}: the file {missing!r} is missing.")
     try:
@@ -97,16 +97,12 @@ def _missing_data_file(checkpoint: str) -> str | None:
     return next((f"{checkpoint}.data-{suffix}" for suffix in wanted if suffix not in found), None)
 
 
-def _what_is_missing(checkpoint: str) -> str:
+def _missing(checkpoint: str) -> CheckpointError:
     if checkpoint_files(checkpoint):
-        return f"checkpoint {checkpoint!r}: the file '{checkpoint}.index' is missing."
-    folder = os.path.dirname(checkpoint) or "."
-    where = "is empty" if os.path.isdir(folder) else "does not exist"
-    if os.path.isdir(folder):
-        names = entries_of_folder(folder)
-        indices = sorted(entry.removesuffix(".index") for entry in names if entry.endswith(".index"))
-        where = f"has {', '.join(indices[-5:])}" if indices else "has no checkpoint"
-    return f"checkpoint {checkpoint!r} does not exist.\n  The folder {folder!r} {where}."
+        return CheckpointError(f"checkpoint {checkpoint!r}: the file '{checkpoint}.index' is missing.")
+    names = entries_of_folder(os.path.dirname(checkpoint))
+    have = [entry.removesuffix(".index") for entry in names if entry.endswith(".index")]
+    return missing_checkpoint_error(checkpoint, have, backend="TensorFlow", suffixes=[".index"])
 
 
 def _reason(exc: Exception, file: str) -> str:

@@ -8,7 +8,7 @@ import numpy
 
 from returnn.config import Config
 from returnn.engine.hypothesis_files import best_hypothesis, with_words
-from returnn.engine.model_inputs import Inputs, ModelInputs, OutputOfSeqs, tags
+from returnn.engine.model_inputs import Inputs, ModelInputs, OutputOfSeqs, are_none, tags
 from returnn.tf.engine.engine import Engine
 from returnn.tf.engine.outputs.hypotheses import check_labels
 from returnn.tf.engine.tasks import forward_engine, search_engine
@@ -44,6 +44,8 @@ class Model:
             `max_seqs` say
         :raises UserError: if an input does not fit to the network
         """
+        if are_none(inputs):
+            return []
         engine = self._engine_for("search")
         results = engine.search(self.inputs.dataset(inputs), do_eval=False, output_layer_names=self._search_layers)
         hypotheses = [with_words(results[tag]) for tag in tags(results)]
@@ -67,6 +69,8 @@ class Model:
             raise UserError(
                 f"{_FORWARD}: the layer {name!r} is computed in a search alone ('only_on_search'): model.decode(...)."
             )
+        if are_none(inputs):
+            return []
         dataset = self.inputs.dataset(inputs)
         outputs = OutputOfSeqs(name)
         try:

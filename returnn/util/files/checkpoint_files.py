@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from returnn.util.errors import UserError
+from returnn.util.texts.counted import counted
 
 _BLOCK_BYTES = 1 << 24
+_MOST_NAMES = 5  # in messages
+_FORMATS = {".index": "TensorFlow", ".pt": "PyTorch", ".safetensors": "safetensors", ".npz": "numpy"}
 
 
 class CheckpointError(UserError):
@@ -33,6 +36,39 @@ class UnreadableError(CheckpointError):
             f"{what} cannot be read: {exc.strerror}: {exc.filename!r}.\n"
             "  It may be intact, so nothing goes on without it. Make it readable, or move it away."
         )
+
+
+def missing_checkpoint_error(
+    checkpoint: str, have: Collection[str], *, backend: str, suffixes: Sequence[str]
+) -> CheckpointError:
+    """
+    :param checkpoint: name that has no file of the backend
+    :param have: checkpoints of its folder that the backend can load
+    :param backend: that would load it, for people
+    :param suffixes: of its files
+    :return: what there is in place of it: the same in another format, or others
+    """
+    others = [suffix for suffix in _FORMATS if suffix not in suffixes]
+    for filename in (checkpoint, *(f"{checkpoint}{suffix}" for suffix in others)):
+        kind = _FORMATS.get(os.path.splitext(filename)[1])
+        if filename.endswith(tuple(others)) and os.path.isfile(filename):
+            source = filename.removesuffix(".index")
+            return CheckpointError(
+                f"checkpoint {checkpoint!r}: {filename!r} has the format of {kind}, which {backend} does not load.\n"
+                f"  To convert it: returnn tool convert-checkpoint {source} NAME{suffixes[0].removesuffix('.index')}"
+            )
+    folder = os.path.dirname(checkpoint) or "."
+    where = some_checkpoints(have) if os.path.isdir(folder) else "does not exist"
+    return CheckpointError(f"checkpoint {checkpoint!r} does not exist.\n  The folder {folder!r} {where}.")
+
+
+def some_checkpoints(names: Collection[str]) -> str:
+    """:return: that a folder has these, of which the last ones are named: "has net.001, net.002" """
+    if not names:
+        return "has no checkpoint"
+    num_others = max(len(names) - _MOST_NAMES, 0)
+    others = f" and {counted(num_others, 'other')}" if num_others else ""
+    return f"has {', '.join(sorted(names)[-_MOST_NAMES:])}{others}"
 
 
 def epoch_filename(model: str, epoch: int, *, is_pretrain: bool = False) -> str:

@@ -54,6 +54,7 @@ def test_a_batch_gives_what_single_inputs_give(config):
         numpy.testing.assert_allclose(model.forward([array])[0], output, rtol=1e-4, atol=1e-6)
         assert text == " ".join(str(label) for label in output.argmax(-1))
         assert list(model.forward([array], layer="best")[0]) == [int(label) for label in text.split()]
+    assert model.forward([]) == model.decode([]) == []
     with pytest.raises(UserError, match=r"forward: option 'layer': there is no output 'bset'\.\n  Did you mean 'best'"):
         model.forward(arrays, layer="bset")
     with pytest.raises(UserError, match=r"the input has the shape \[3\], but the model expects"):

@@ -60,6 +60,25 @@ def test_missing_checkpoint_lists_what_is_there(checkpoint):
     assert message(f"{folder}/x/m.002") == f" does not exist.\n  The folder '{folder}/x' does not exist."
 
 
+def test_of_many_checkpoints_the_last_ones_are_named(tmp_path):
+    for epoch in range(1, 8):
+        (tmp_path / f"m.{epoch:03d}.index").write_bytes(b"")
+    assert message(str(tmp_path / "m.009")).endswith(" has m.003, m.004, m.005, m.006, m.007 and 2 others.")
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [(".npz", "numpy"), (".pt", "PyTorch"), (".safetensors", "safetensors")])
+def test_a_checkpoint_of_another_format(suffix, kind, tmp_path):
+    file = tmp_path / f"x{suffix}"
+    file.write_bytes(b"")
+    for name in (str(file), str(tmp_path / "x")):
+        with pytest.raises(CheckpointError) as error:
+            verify_checkpoint(name)
+        assert str(error.value) == (
+            f"checkpoint {name!r}: {str(file)!r} has the format of {kind}, which TensorFlow does not load.\n"
+            f"  To convert it: returnn tool convert-checkpoint {file} NAME"
+        )
+
+
 def test_missing_shard(tmp_path):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         variables = [tf.compat.v1.get_variable(f"W{i}", (3,), use_resource=True) for i in range(2)]

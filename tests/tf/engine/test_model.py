@@ -135,6 +135,12 @@ def test_model_with_a_decoder(folder):
     model.close()
 
 
+def test_no_inputs_have_no_outputs(folder):
+    model = returnn.load("demo.config")
+    assert model.decode([]) == model.decode({"data": []}) == model.forward([]) == []
+    model.close()
+
+
 def test_misspelt_options(folder):
     with pytest.raises(
         UserError, match=r"there is no option 'search_output_layers'\. Did you mean 'search_output_layer'"
@@ -146,7 +152,7 @@ def test_misspelt_options(folder):
     ("inputs", "message"),
     [
         ("a.wav", r"expected a list of inputs, such as \['a.wav'\]"),
-        ([], "the list of inputs is empty"),
+        ({"data": [], "classes": ["ab"]}, r"needed, got \{'data': 0, 'classes': 1\}\."),
         ({"dat": ["a.wav"]}, r"the inputs: there is no data key 'dat'\.\n  Did you mean 'data'"),
         ({"data": ["a.wav"], "classes": ["ab", "ba"]}, r"needed, got \{'data': 1, 'classes': 2\}\."),
         (["c.wav"], r"there is no file 'c.wav'\."),

@@ -143,6 +143,10 @@ def test_scores_of_a_search(tmp_path, capsys):
     assert "its labels have no names" not in capsys.readouterr().out
     tasks.search_task(task_config(tmp_path, "search", search_output_file=str(tmp_path / "numbers"), **options))
     assert "its labels have no names, so hypotheses are numbers. Give 'classes' a 'vocab'" in capsys.readouterr().out
+    without = {**data, "data": [{"data": seq["data"]} for seq in data["data"]], "output_dim": {"data": (9, 2)}}
+    new = {**options, "search_data": without, "extern_data": {"data": {"dim": 9}, "classes": classes}}
+    with pytest.raises(ConfigError, match=r"the references are the data 'classes', which is not there.*\n.* None\."):
+        tasks.search_task(task_config(tmp_path, "search", search_metrics=["wer"], **new))
     options.update(extern_data={"data": {"dim": 9}, "classes": classes}, search_metrics=["wer", "cer", "bleu"])
     tasks.search_task(task_config(tmp_path, "search", **options))
     out = capsys.readouterr().out

@@ -16,6 +16,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.hypothesis_files import Hypotheses, HypothesesPerLayer
+from returnn.engine.search_results import missing_references
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.network import TFNetwork
@@ -81,6 +82,9 @@ class ReferenceReader:
         :param dataset: knows names of labels, if the target does not
         :raises ConfigError: if the target is not there, or its labels have no names
         """
+        have = dataset.get_data_keys()
+        if network.extern_data.has_data(key) and key not in have:
+            raise missing_references(key, have)
         self._vocab = network.extern_data.get_data(key).vocab
         self._key = key
         if self._vocab is None and not (key in dataset.get_data_keys() and dataset.can_serialize_data(key)):
