@@ -458,8 +458,8 @@ def unset_learning_rate_text(config: Config) -> str | None:
     optimizer = config.opt_typed_value("optimizer")
     own = optimizer if isinstance(optimizer, Mapping) else {}
     takes_one = "adadelta" in str(own.get("class", optimizer)).lower() or config.options.adadelta
-    names = ("learning_rate", "learning_rates", "dynamic_learning_rate")
-    if takes_one or "learning_rate" in own:
+    names = ("learning_rates", "dynamic_learning_rate")
+    if takes_one or "learning_rate" in own or config.has("learning_rate"):
         return None
     default = f"{config.options.learning_rate:g}"
     if not any(config.has(name) for name in names):
@@ -468,7 +468,7 @@ def unset_learning_rate_text(config: Config) -> str | None:
     epochs = range(1, config.options.num_epochs + 1)
     without = next((epoch for epoch in epochs if epoch not in of_epochs), None)
     takes_the_last = config.options.learning_rate_control != "constant"  # as all others look at the epoch before
-    if without is None or not of_epochs or config.has("learning_rate") or (takes_the_last and without > 1):
+    if without is None or not of_epochs or (takes_the_last and without > 1):
         return None
     there = f"and 'learning_rate' is not set, so it is {default} there."
     return f"the option 'learning_rates' has none for epoch {without}, {there}"

@@ -190,12 +190,20 @@ def _needed(scope: Scope, name: str, desc: Mapping[str, Any]) -> Iterator[tuple[
     """:return: all layers that a layer may need"""
     for text in _texts(desc):
         yield from _reading_of(scope, text)
-    for inner in _inner_scopes(scope, name, desc):
+    for inner in (inner for layer in _layers_in_options(desc) for inner in _inner_scopes(scope, name, layer)):
         yield from ((inner, inner_name) for inner_name, d in inner.net_dict.items() if _is_wanted_inside(inner_name, d))
         for inner_desc in inner.net_dict.values():
             for text in _texts(inner_desc):
                 if text.startswith((*_OUTER, "root:")):
                     yield from _reading_of(inner, text)
+
+
+def _layers_in_options(desc: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """:return: the layer, and those that options describe, as "true_layer" of a condition does"""
+    yield desc
+    for value in desc.values():
+        if isinstance(value, Mapping) and "class" in value:
+            yield from _layers_in_options(value)
 
 
 def _is_wanted_inside(name: str, desc: Any) -> bool:

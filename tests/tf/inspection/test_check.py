@@ -512,6 +512,15 @@ def test_unused_layers_are_a_warning():
     config["network"]["by_code"] = {"class": "copy", "from": "data"}
     code = "self.network.get_layer('by_code').output.placeholder"
     config["network"]["code"] = {"class": "eval", "from": "keys", "eval": code, "is_output_layer": True}
+    config["network"]["in_branch"] = {"class": "copy", "from": "data"}
+    branch = {
+        "output": {"class": "dropout", "from": "data"},
+        "used": {"class": "copy", "from": "base:in_branch", "is_output_layer": True},
+    }
+    config["network"]["cond"] = {
+        "class": "cond", "from": [], "condition": {"class": "train_flag"}, "false_layer": "keys", "is_output_layer": True,
+        "true_layer": {"class": "subnetwork", "from": "keys", "subnetwork": branch},
+    }  # fmt: skip
     report = check_config(Config(config))
     assert report.errors == []
     assert report.warnings == ["layers that nothing uses: never"]

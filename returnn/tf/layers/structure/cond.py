@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from returnn.tf.layers.options.layer_options import layers_in_options
 from returnn.tf.layers.search.beam import Beam
 from returnn.tf.layers.structure.cond_states import Carried, CondStates
 from returnn.util.errors import ConfigError
+
+_INNER_NETWORKS = ("subnetwork", "unit")  # options with layers by name
 
 
 class CondLayer(NoSourcesLayer):
@@ -282,6 +284,9 @@ def _resolve(value: Any, name: str, network: Network, get_layer: Callable[[str],
         return _Branch(get_layer(value))
     if not isinstance(value, dict):
         raise ConfigError(f"layer {name!r}: option {option!r}: expected a layer name or a dict, got {value!r}.")
+    if network.step.innermost_frame() is None:  # in a loop, templates have asked for them
+        for outer in dict.fromkeys(_names_around(value, network)):
+            get_layer(outer)
     before = network.layers_desc.get(name)
     layer_class, options = network.construction.resolve(name, value, get_layer)
     if before is None:
@@ -289,3 +294,24 @@ def _resolve(value: Any, name: str, network: Network, get_layer: Callable[[str],
     else:
         network.layers_desc[name] = before
     return _Branch(None, name, layer_class, options)
+
+
+def _names_around(options: Any, network: Network, depth: int = 0) -> Iterator[str]:
+    """
+    What is first asked for inside of one of the layers would be part of it, and there for nobody else.
+
+    :param options: of a layer that may not be computed, or a part of them
+    :param network: the one around
+    :param depth: how many networks are between them
+    :return: layers of the network that are named in there
+    """
+    if isinstance(options, dict):
+        for key, value in options.items():
+            yield from _names_around(value, network, depth + (key in _INNER_NETWORKS and isinstance(value, dict)))
+    elif isinstance(options, (list, tuple)):
+        for value in options:
+            yield from _names_around(value, network, depth)
+    elif isinstance(options, str) and depth:
+        rest = options.removeprefix("base:" * depth)
+        if rest != options and rest.partition("/")[0] in network.layers_desc:
+            yield rest

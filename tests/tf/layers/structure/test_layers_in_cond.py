@@ -58,3 +58,33 @@ def test_frames_of_different_layers_are_those_of_the_one_that_is_computed():
         values = layers.run({**batch, "vec": sign * abs(batch["vec"])})
         wanted = [length - 1 for length in (5, 3, 4)] if sign == 1 else batch["number"] * numpy.array([5, 3, 4])
         numpy.testing.assert_array_equal(values["frames"], wanted)
+
+
+def test_what_both_layers_ask_for_first_is_made_around():
+    """What is first asked for inside of a branch would be part of it, and there for nobody else."""
+
+    def branch(*names):
+        total = {"class": "combine", "kind": "add", "from": list(names)}
+        inner = {"total": total, "output": {"class": "copy", "from": "total"}}
+        return {"class": "subnetwork", "from": [], "subnetwork": inner}
+
+    net = {
+        "large": {"class": "compare", "kind": "greater", "value": 100.0, "from": "data:vec"},
+        "flag": {"class": "reduce", "mode": "any", "axis": ["B", "F"], "from": "large"},
+        "linear": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data"},
+        "sub": {"class": "subnetwork", "from": "linear", "subnetwork": {
+            "inner": {"class": "linear", "activation": "tanh", "n_out": 3, "from": "data"},
+            "output": {"class": "activation", "activation": "exp", "from": "inner"},
+        }},
+        "x": {
+            "class": "cond", "from": [], "condition": "flag",
+            "true_layer": branch("base:sub/inner", "base:linear"),
+            "false_layer": {"class": "subnetwork", "from": [], "subnetwork": {
+                "nested": branch("base:base:linear", "base:base:sub/inner"),
+                "output": {"class": "copy", "from": "nested"},
+            }},
+        },
+        "wanted": {"class": "combine", "kind": "add", "from": ["sub/inner", "linear"]},
+    }  # fmt: skip
+    values = LayerNet(net, fetch=("x", "wanted")).run(batch_of(padding={"float32": 0.0, "int32": 0}))
+    numpy.testing.assert_allclose(values["x"], values["wanted"], rtol=1e-5)
