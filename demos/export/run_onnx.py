@@ -1,5 +1,6 @@
 """Runs a model of ONNX: python run_onnx.py MODEL.onnx IN.npz OUT.npz. Needs onnxruntime."""
 
+import os
 import sys
 
 import numpy
@@ -19,4 +20,6 @@ def run(model, inputs):
 
 
 if __name__ == "__main__":
+    if not os.path.isfile(sys.argv[2]):
+        sys.exit(f"There is no file {sys.argv[2]!r} with the inputs.")
     numpy.savez(sys.argv[3], **run(sys.argv[1], numpy.load(sys.argv[2])))

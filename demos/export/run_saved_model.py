@@ -1,8 +1,11 @@
 """Runs a SavedModel: python run_saved_model.py MODEL IN.npz OUT.npz. Needs TensorFlow."""
 
+import os
 import sys
 
 import numpy
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow's own log
 import tensorflow as tf
 
 
@@ -16,4 +19,6 @@ def run(model, inputs):
 
 
 if __name__ == "__main__":
+    if not os.path.isfile(sys.argv[2]):
+        sys.exit(f"There is no file {sys.argv[2]!r} with the inputs.")
     numpy.savez(sys.argv[3], **run(sys.argv[1], numpy.load(sys.argv[2])))

@@ -1,5 +1,6 @@
 """Runs a TensorFlow Lite model by ai-edge-litert or TensorFlow: python run_tflite.py MODEL.tflite IN.npz OUT.npz."""
 
+import os
 import sys
 
 import numpy
@@ -23,4 +24,6 @@ def run(model, inputs):
 
 
 if __name__ == "__main__":
+    if not os.path.isfile(sys.argv[2]):
+        sys.exit(f"There is no file {sys.argv[2]!r} with the inputs.")
     numpy.savez(sys.argv[3], **run(sys.argv[1], numpy.load(sys.argv[2])))

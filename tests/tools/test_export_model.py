@@ -5,6 +5,7 @@ import os
 import runpy
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -282,3 +283,11 @@ def test_what_asks_python_is_named(in_loop):
     config = Config({"extern_data": {"data": {"dim": 2}}, "network": {"output": asked}, "behavior_version": 21})
     with pytest.raises(ConfigError, match=r"operation .output/.*: calls a Python function"):
         build_graph(config, GraphMode(train_flag=False))
+
+
+@pytest.mark.parametrize("script", ["run_saved_model.py", "run_frozen_graph.py", "run_tflite.py"])
+def test_examples_without_their_inputs(script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / script, "x", "no.npz", "y"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "There is no file 'no.npz' with the inputs.")

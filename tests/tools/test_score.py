@@ -52,6 +52,12 @@ def test_another_number_of_lines(tool, files):
     assert "hyps.txt' has 2 sequences.\n  Are both of the same data?" in err
 
 
+def test_a_table_of_texts(tool, files):
+    (files / "refs.tsv").write_text("file\ttext\n1.wav\ta bc e\n")
+    status, _, err = tool("score", files / "hyps.txt", files / "refs.tsv")
+    assert (status, "refs.tsv' is a table, but lines of text are required" in err) == (1, True)
+
+
 def test_references_are_needed(tool, files):
     assert "a file with references is required, or the option '--dataset'" in tool("score", files / "hyps.txt")[2]
 

@@ -69,7 +69,7 @@ class LmDataset(CorpusDataset):
         """
         :param corpus_file: text with a sentence per line, or Bliss XML, both can be gzipped; or several of them
         :param use_cache_manager: read local copies of the files
-        :param skip_empty_lines: also lines of white space alone
+        :param skip_empty_lines: also lines of white space alone. Tags, `line-N`, number the lines that are kept
         :param seq_list_file: tags of all lines. By default they are "line-0", "line-1", ...
         :param orth_vocab: options of a `Vocabulary`
         :param orth_symbols_file: a symbol per line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.signal import Floats
 from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.files.near_files import hint_for_missing_file
 from returnn.util.files.text_file import read_text
 from returnn.util.python.optional_import import import_optional
 from returnn.util.texts.counted import counted, there_are
@@ -273,6 +275,11 @@ class ExtractAudioFeatures:
         if norm is None or (isinstance(norm, str) and norm == "per_seq"):
             return norm
         if isinstance(norm, str):
+            if not os.path.exists(norm):
+                raise ConfigError(
+                    f"{_WHERE}: option {option!r}: there is no file {norm!r}.{hint_for_missing_file(norm)}\n"
+                    "  Possible: 'per_seq', a number, a vector, or a text file with one number per line."
+                )
             norm = _read_vector(norm)
         vector = numpy.asarray(norm, dtype="float32")
         if vector.shape not in [(), (self._dim_of_frame(),)]:

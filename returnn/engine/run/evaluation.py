@@ -10,6 +10,7 @@ from returnn.engine.epochs import Epochs
 from returnn.engine.learning_rate_control import LearningRateControl
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.seq_scores import SeqScores, write_scores
+from returnn.log import log
 from returnn.util.files.atomic_file import check_writable
 
 
@@ -88,6 +89,7 @@ class Evaluation:
             if per_seq is not None:
                 suffix = f".{name}" if len(self.datasets) > 1 else ""
                 per_seq.write(f"{output_per_seq_file}{suffix}", output_per_seq_file_format)
+                print(f"{name}: wrote {f'{output_per_seq_file}{suffix}'!r}", file=log.v1)
         if output_file:
             write_scores(output_file, all_scores)
         return results

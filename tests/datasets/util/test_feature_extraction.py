@@ -167,6 +167,10 @@ def test_functions_get_what_they_take():
         ({"feature_options": {"f_min": 1}}, "there is no feature_options 'f_min'.\n  Did you mean 'fmin'"),
         ({"random_permute": {"rnd_zoom": 1}}, "random_permute: there is no option 'rnd_zoom'.\n  Did you mean"),
         ({"norm_mean": [1, 2]}, r"option 'norm_mean' has shape \(2,\), but there are 40 features"),
+        (
+            {"norm_mean": "per_sequence"},
+            "option 'norm_mean': there is no file 'per_sequence'.*\n  Possible: 'per_seq', a number",
+        ),
         ({"raw_ogg_opts": {}}, "option 'raw_ogg_opts' is for the features 'raw_ogg'"),
     ],
 )

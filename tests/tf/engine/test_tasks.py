@@ -359,13 +359,15 @@ def test_scores_of_each_sequence(tmp_path):
     assert scores["dev_score"] == pytest.approx(total / num_frames, rel=1e-4)
 
 
-def test_scores_of_each_sequence_as_lines_for_each_data_set(tmp_path):
+def test_scores_of_each_sequence_as_lines_for_each_data_set(tmp_path, capsys):
     options = {
         "eval_output_file_per_seq": str(tmp_path / "seqs"),
         "output_per_seq_format": ["seq_tag", "seq_len", "perplexity"],
     }
     tasks.evaluate(task_config(tmp_path, "eval", **options))
+    log_lines = capsys.readouterr().out.splitlines()
     for name in ("dev", "eval"):
+        assert f"{name}: wrote {str(tmp_path / f'seqs.{name}')!r}" in log_lines
         lines = (tmp_path / f"seqs.{name}").read_text().splitlines()
         assert len(lines) == 5
         for line in lines:

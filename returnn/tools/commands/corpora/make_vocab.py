@@ -1,6 +1,7 @@
 """Makes a vocabulary from text or a dataset: words, characters, byte pair encoding, or SentencePiece."""
 
 import argparse
+import sys
 from collections.abc import Iterator
 
 from returnn.datasets.util.vocabulary import Vocabulary
@@ -30,7 +31,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--key", default="raw", help="data key of the texts in the dataset: raw text, or labels with names"
     )
-    parser.add_argument("--size", type=int, help="number of labels, with those of the end and of what is unknown")
+    parser.add_argument(
+        "--size", type=int, help="number of labels, at most, with those of the end and of what is unknown"
+    )
     return parser
 
 
@@ -43,6 +46,11 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"option '--text': {data!r} is a data set, which is given with '--dataset'.")
     options = KINDS[args.kind](_texts(args), args.output, args.size)
     num_labels = Vocabulary.create_vocab(**options).num_labels
+    if args.size is not None and num_labels < args.size:
+        print(
+            f"WARNING: option '--size': the texts give {counted(num_labels, 'label', ',')} alone, not {args.size:,}.",
+            file=sys.stderr,
+        )
     print(f'"vocab": {options}  # {counted(num_labels, "label", ",")}')
 
 

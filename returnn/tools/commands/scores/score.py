@@ -10,6 +10,8 @@ from returnn.util.errors import UserError
 from returnn.util.system.command_parser import CommandParser
 from returnn.util.texts.text_scores import METRICS, check_metrics, score_lines
 
+_TABLES = (".tsv", ".csv", ".jsonl")  # of `make-ogg-zip`
+
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
@@ -52,6 +54,12 @@ def _sort_out_references(args: argparse.Namespace) -> None:
         raise UserError(
             f"{args.hyps!r} is a config, but hypotheses are required: a file that `++task search` has written."
         )
+    for file in (args.hyps, args.refs or ""):
+        if file.removesuffix(".gz").endswith(_TABLES):
+            raise UserError(
+                f"{file!r} is a table, but lines of text are required, or 'TAG TEXT' with '--tagged'.\n"
+                "  References can also be a data set, such as the archive that 'make-ogg-zip' has made of it."
+            )
     if args.refs and not args.dataset and is_dataset(args.refs):
         args.refs, args.dataset = None, args.refs
     elif args.refs and not args.config and is_config(args.refs):
