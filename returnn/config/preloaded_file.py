@@ -139,12 +139,16 @@ def _where(name: str) -> str:
 
 def warn_of_missing_files(option: Mapping[str, Mapping[str, Any]] | None) -> None:
     """
-    For a training: says which files are not there that other tasks will load. It is an error there.
+    For a training: says which files other tasks alone will load, and which of them are not there. It is an error there.
 
     :param option: `preload_from_files` of the config
     """
     for name, options in sorted((option or {}).items()):
-        if not options.get("init_for_train") and is_missing(options["filename"]):
+        if options.get("init_for_train"):
+            continue
+        if not is_missing(options["filename"]):
+            print(f"{_where(name)} is not loaded by a training, as 'init_for_train' is not set", file=log.v3)
+        else:
             log.print_warning(
                 f"{_where(name)}: checkpoint {options['filename']!r} does not exist. The training does not load it, as"
                 " 'init_for_train' is not set; search, forward and evaluation do."

@@ -35,7 +35,8 @@ def test_a_training_says_which_files_other_tasks_will_not_find(tmp_path, caplog)
     warn_of_missing_files(None)
     assert caplog.messages == [
         f"WARNING: option 'preload_from_files': 'lm': checkpoint {missing!r} does not exist. The training does not load"
-        " it, as 'init_for_train' is not set; search, forward and evaluation do."
+        " it, as 'init_for_train' is not set; search, forward and evaluation do.",
+        "option 'preload_from_files': 'there' is not loaded by a training, as 'init_for_train' is not set",
     ]
 
 

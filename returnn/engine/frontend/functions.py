@@ -57,7 +57,7 @@ class ModelFunctions:
                 f"option 'get_model': the function returned the class {model.__name__}.\n"
                 f"  It has to return a model of it: {model.__name__}()."
             )
-        if isinstance(model, rf.Module):
+        if _is_module(model):
             for text in left_out_parts(model):
                 warn_once(text)
         return model
@@ -142,20 +142,26 @@ class ModelFunctions:
             raise error from exc
 
 
-def left_out_parts(model: rf.Module) -> Iterator[str]:
+def _is_module(value: Any) -> bool:
+    """:return: whether it is a module of the frontend, or of PyTorch"""
+    return isinstance(value, rf.Module) or (hasattr(value, "named_modules") and hasattr(value, "named_parameters"))
+
+
+def left_out_parts(model: Any) -> Iterator[str]:
     """
-    :param model: of a user
+    :param model: of a user, a module of the frontend or of PyTorch
     :return: warnings: lists and dicts with parts that do not belong to the model, so that they are not trained
     """
     known = {id(part) for part in (*model.modules(), *model.parameters())}
     for path, module in model.named_modules():
         for name, value in vars(module).items():
             parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-            if any(isinstance(part, (rf.Module, rf.Parameter)) and id(part) not in known for part in parts):
-                which = "ParameterList" if all(isinstance(part, rf.Parameter) for part in parts) else "ModuleList"
+            if any((_is_module(part) or isinstance(part, rf.Parameter)) and id(part) not in known for part in parts):
+                of = "rf" if isinstance(module, rf.Module) else "torch.nn"
+                which = f"{of}.{'ModuleList' if any(map(_is_module, parts)) else 'ParameterList'}"
                 yield (
                     f"the attribute {name!r} of {path or 'the model'} is a {type(value).__name__}: what is in there is "
-                    f"not trained, and not saved. rf.{which}, or an attribute for each, makes it a part of the model."
+                    f"not trained, and not saved. {which}, or an attribute for each, makes it a part of the model."
                 )
 
 

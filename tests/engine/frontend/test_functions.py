@@ -36,3 +36,14 @@ def test_lists_of_parts_that_belong_to_the_model():
     (text,) = left_out_parts(model)
     assert text.startswith("the attribute 'weights' of inner is a list")
     assert "rf.ParameterList" in text
+
+
+def test_parts_of_modules_of_pytorch():
+    nn = pytest.importorskip("torch").nn
+    model = nn.Sequential(nn.Linear(2, 2))
+    model.last_ones = [model[0]]
+    assert not list(left_out_parts(model))
+    model.layers = [nn.Linear(2, 2)]
+    (text,) = left_out_parts(model)
+    assert text.startswith("the attribute 'layers' of the model is a list")
+    assert "torch.nn.ModuleList" in text
