@@ -46,7 +46,7 @@ def test_each_option_is_explained(name):
 def test_an_option():
     assert help_text("num_epochs", width=100) == (
         "option 'num_epochs'\n\nThe last epoch.\n\nvalues:  an integer from 0\ndefault: 5\n"
-        "read by: returnn/engine/epochs.py, returnn/sprint/interface.py"
+        "read by: returnn/engine/epochs.py, returnn/engine/learning_rate_control.py, returnn/sprint/interface.py"
     )
 
 
