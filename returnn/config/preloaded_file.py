@@ -26,11 +26,10 @@ from returnn.util.system.warn_once import warn_once
 
 
 @dataclass(frozen=True)
-class PreloadedFile:
+class PreloadOptions:
     """
-    One entry, as all backends have it.
+    The options of an entry.
 
-    :param name: of the entry
     :param filename: checkpoint, with or without the suffix of one of its files
     :param prefix: only variables whose name contains it; names in the checkpoint do not
     :param init_for_train: at the start of a training; "always": also of one that goes on. Otherwise in other tasks
@@ -41,7 +40,6 @@ class PreloadedFile:
     :param custom_missing_load_func: for variables that are not in the checkpoint
     """
 
-    name: str
     filename: str
     prefix: str = ""
     init_for_train: bool | Literal["always"] = False
@@ -50,6 +48,13 @@ class PreloadedFile:
     ignore_params_prefixes: Sequence[str] = ()
     var_name_mapping: Mapping[str, str] = field(default_factory=dict)
     custom_missing_load_func: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreloadedFile(PreloadOptions):
+    """One entry, as all backends have it. `name` is that of the entry."""
+
+    name: str
 
     @property
     def where(self) -> str:

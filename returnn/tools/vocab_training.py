@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import operator
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -79,9 +80,20 @@ def write_sentence_pieces(texts: Iterable[str], prefix: str, size: int | None) -
             minloglevel=2,
         )
     except RuntimeError as exc:
-        raise UserError(f"SentencePiece: {exc}") from exc
+        raise _sentence_piece_error(str(exc)) from exc
     write_atomic(f"{prefix}.model", model.getvalue())
     return {"class": "SentencePieces", "model_file": f"{prefix}.model", "add_eos": True}
+
+
+def _sentence_piece_error(text: str) -> UserError:
+    """:return: the same without the code of the package, and without its options, which are not those of here"""
+    sizes = re.search(r"smaller than required_chars\. (\d+) vs (\d+)", text)
+    if sizes is None:
+        return UserError(f"SentencePiece: {re.sub(r'^.*] +', '', text, flags=re.DOTALL)}")
+    return UserError(
+        f"option '--size': {sizes[1]} is not enough: with the characters of the texts, {' and '.join(_SPECIAL)},"
+        f" at least {sizes[2]} are needed."
+    )
 
 
 KINDS: dict[str, Callable[[Iterable[str], str, int | None], dict[str, Any]]] = {

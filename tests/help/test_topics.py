@@ -55,6 +55,9 @@ def test_an_option_that_is_a_dict_has_its_keys():
     assert "keys of the dict:" in text
     assert "\ncleanup_files_always_older_than_days " in text
     assert "\nmodulo " in help_text("use_last_best_model", width=100)
+    text = help_text("preload_from_files", width=100)
+    assert "\nfilename " in text
+    assert "\nname " not in text  # which the entry has outside of its dict
 
 
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.keys_of])

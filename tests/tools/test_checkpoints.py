@@ -55,7 +55,9 @@ def test_inspect_wrong(tool, model):
     )
 
 
-@pytest.mark.parametrize("which", [["--num_last_checkpoints", 2], ["--checkpoints", "002,003"]])
+@pytest.mark.parametrize(
+    "which", [["--num_last_checkpoints", 2], ["--checkpoints", "002,003"], ["--checkpoints", 2, 3]]
+)
 def test_average(tool, model, tmp_path, which):
     out_path = tmp_path / "averaged"
     assert tool("tf_avg_checkpoints", "--prefix", f"{model}.", *which, "--output_path", out_path)[0] == 0

@@ -50,6 +50,17 @@ def test_what_is_printed_is_a_vocabulary_of_the_text(kind, size, text, tool, tmp
         assert shown == line
 
 
+@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
+def test_a_size_that_is_less_than_the_characters(kind, text, tool, tmp_path):
+    if kind == "sentencepiece":
+        pytest.importorskip("sentencepiece")
+    status, _, err = tool("make-vocab", kind, tmp_path / "out", "--text", text, "--size", 3)
+    assert status == 1
+    assert err.startswith("error: option '--size': 3 is not enough: ")
+    assert " at least " in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(("kind", "size"), [("words", None), ("chars", None), ("bpe", 60), ("sentencepiece", 40)])
 def test_texts_that_already_have_unknown_words_in_them(kind, size, tool, tmp_path):
     if kind == "sentencepiece":

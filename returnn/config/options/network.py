@@ -52,7 +52,7 @@ class CheckpointOptions(OptionTable):
         kinds.DICT,
         None,
         "Further model files which parameters come from: name -> options.",
-        keys_of="returnn.config.preloaded_file:PreloadedFile",
+        keys_of="returnn.config.preloaded_file:PreloadOptions",
     )
     save_interval = integer(1, "After how many epochs a model file is written; 0: only after the last one.", minimum=0)
     save_interval_s = number(

@@ -156,7 +156,9 @@ def _check_options(config: Config, report: ConfigReport) -> None:
     report.warnings += warnings_about(options.replaced, options.unread, options.keys)
     if config.has("num_epochs") and dataset_option(config, "train") is None:
         report.warnings.append("there is no 'train', the data to train on.")
-    if dataset_option(config, "train") is not None and (text := unset_learning_rate_text(config)):
+    if dataset_option(config, "train") is not None and (
+        text := report.attempt(lambda: unset_learning_rate_text(config))
+    ):
         report.warnings.append(text)
     report.looked_at.append("options")
 

@@ -30,10 +30,11 @@ def _names(args: argparse.Namespace) -> list[str]:
     if bool(args.checkpoints) == bool(args.num_last_checkpoints):
         raise UserError("one of the options '--checkpoints' and '--num_last_checkpoints' is required.")
     files = import_part("returnn.tf.checkpoint.files", needed_for="checkpoints of TensorFlow")
+    existing = files.existing_checkpoints(args.prefix.removesuffix("."))
     if args.checkpoints:
         names = [name.strip() for text in args.checkpoints for name in text.split(",")]
-        return [files.get_checkpoint_filepattern(f"{args.prefix}{name}") for name in names]
-    existing = files.existing_checkpoints(args.prefix.removesuffix("."))
+        epochs = {name: existing.get(int(name)) for name in names if name.isdigit()}
+        return [epochs.get(name) or files.get_checkpoint_filepattern(f"{args.prefix}{name}") for name in names]
     if len(existing) < args.num_last_checkpoints:
         raise UserError(
             f"option '--num_last_checkpoints': {args.num_last_checkpoints} are wanted, but {args.prefix!r} has "
