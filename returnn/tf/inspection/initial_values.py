@@ -24,7 +24,7 @@ def infer_initial_values(loop: CompiledLoop) -> None:
     :raises ConfigError: if an initial value does not fit
     """
     inputs = loop.inputs
-    network = inputs.make_network(Frame(inputs.prefix), is_step=False, source=inputs.source)
+    network = inputs.make_network(Frame(inputs.prefix, inputs.layer), is_step=False, source=inputs.source)
 
     def get_layer(name: str) -> LayerBase:
         return network.construct_layer(network.layers_desc, name)

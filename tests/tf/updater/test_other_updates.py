@@ -116,16 +116,6 @@ def test_batch_norm_in_a_loop_changes_once_in_a_step(as_option, delay):
     numpy.testing.assert_allclose(step.after["loop/rec/norm/batch_norm/v2_variance"], variance, rtol=1e-4)
 
 
-def test_no_running_mean_in_a_loop_in_a_loop():
-    mean = {"class": "accumulate_mean", "exp_average": 0.25, "axes": "B", "from": "data:source"}
-    output = {"class": "combine", "kind": "sub", "from": ["data:source", "mean"]}
-    inner = {"class": "rec", "from": "base:data", "unit": {"mean": mean, "output": output}}
-    inner["optimize_move_layers_out"] = False
-    net_dict = in_loop(inner=inner, output={"class": "reduce", "mode": "mean", "axis": "T", "from": "inner"})
-    with pytest.raises(ConfigError, match=r"layer 'loop/inner/mean' .*: its running mean cannot be trained inside of"):
-        LayerNet(net_dict, train_flag=True)
-
-
 def in_condition(layer, source):
     """:return: layers, where one of a condition is computed in training; which is not known before"""
     is_true = {"class": "eval", "eval": "tf.shape(source(0))[0] > 0", "from": source}
@@ -152,11 +142,56 @@ def test_batch_norm_in_a_condition(delay):
     assert outside.change("c/batch_norm/v2_mean").any()
 
 
-def test_no_batch_norm_in_a_condition_in_a_loop():
-    norm = {"class": "batch_norm", "masked_time": True, "from": "data:source"}
-    unit = {**in_condition(norm, "data:source"), "output": {"class": "copy", "from": "c"}}
-    with pytest.raises(ConfigError, match=r"layer 'loop/c' .*: its running mean cannot be trained inside of"):
-        LayerNet(in_loop(**unit), train_flag=True)
+def only_in_frame(number, layer, **options):
+    """:return: layers of a loop, where one is computed in a single frame"""
+    out_type = {"dtype": "bool"}
+    condition = {"class": "eval", "from": ":i", "eval": f"tf.equal(source(0), {number})", "out_type": out_type}
+    cond = {"class": "cond", "condition": "is_one", "true_layer": layer, "false_layer": "data:source"}
+    return in_loop(is_one=condition, c=cond, output={"class": "copy", "from": "c"}, **options)
+
+
+@pytest.mark.parametrize("delay", [True, False])
+@pytest.mark.parametrize("frame", [1, 4, 7])
+def test_running_mean_of_a_condition_in_a_loop_is_that_of_the_frames_in_which_it_is_computed(frame, delay):
+    norm = {"class": "batch_norm", "masked_time": True, "delay_sample_update": delay, "momentum": 0.5}
+    unit = {"norm": {**norm, "from": "data"}, "mean": {"class": "accumulate_mean", "exp_average": 0.25, "axes": "B"}}
+    unit["mean"].update({"from": "data", "is_output_layer": True})
+    unit["output"] = {"class": "copy", "from": "norm"}
+    step = OneStep(only_in_frame(frame, {"class": "subnetwork", "from": "data:source", "subnetwork": unit}), fetch=())
+    of_all = BATCH["data"][:, min(frame, 4)]
+    of_seqs = of_all[numpy.array(LENGTHS) > frame]
+    before = step.before["loop/rec/c/mean/mean_1"]
+    is_computed = frame < 5
+    expected = 0.75 * before + 0.25 * of_seqs.mean(axis=0) if is_computed else before
+    numpy.testing.assert_allclose(step.after["loop/rec/c/mean/mean_1"], expected, rtol=1e-5, atol=1e-6)
+    for name, value in {"mean": 0.5 * of_all.mean(axis=0), "variance": 0.5 + 0.5 * of_all.var(axis=0)}.items():
+        expected = value if is_computed else numpy.full(6, 0.0 if name == "mean" else 1.0)
+        found = step.after[f"loop/rec/c/norm/batch_norm/v2_{name}"]
+        numpy.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_both_layers_of_a_condition_in_a_loop_have_one_running_mean():
+    norm = {"class": "batch_norm", "masked_time": True, "momentum": 0.5, "from": "data:source"}
+    one, both = (only_in_frame(2, norm) for _ in range(2))
+    both["loop"]["unit"]["c"] = {**both["loop"]["unit"]["c"], "false_layer": norm}
+    plain = in_loop(c=norm, output={"class": "copy", "from": "c"})
+    one, both, plain = (OneStep(net_dict, fetch=(), lengths=(5, 5, 5)) for net_dict in (one, both, plain))
+    name = "loop/rec/c/batch_norm/v2_mean"
+    numpy.testing.assert_allclose(both.change(name), plain.change(name), rtol=1e-4, atol=1e-6)
+    assert numpy.abs(one.change(name) - plain.change(name)).max() > 1e-3
+
+
+def test_batch_norm_in_a_loop_in_a_loop():
+    norm = {"class": "batch_norm", "masked_time": True, "momentum": 0.5, "from": "data:source"}
+    inner = {"class": "rec", "from": "data:source", "axis": "dim:4", "optimize_move_layers_out": False}
+    inner["unit"] = {"norm": norm, "output": {"class": "copy", "from": "norm"}}
+    loop = in_loop(inner=inner, output={"class": "reduce", "mode": "mean", "axis": "dim:4", "from": "inner"})
+    loop["loop"]["from"] = "data:image"
+    step = OneStep(loop, fetch=(), lengths=(5, 5, 5))
+    expected = 0.5 * BATCH["image"].mean(axis=(0, 1, 2))
+    numpy.testing.assert_allclose(
+        step.change("loop/rec/inner/rec/norm/batch_norm/v2_mean"), expected, rtol=1e-4, atol=1e-6
+    )
 
 
 def gradient_of_hidden(net):

@@ -1,9 +1,10 @@
 """
-Losses and regularization of what is inside of a layer, where they can only be handed out as values: of the two layers
-of a "cond", which count if the layer is computed; of a loop in a loop, which count in each frame of that.
+Losses of what is inside of a layer, where they can only be handed out as values: of the two layers of a "cond", which
+count if the layer is computed; of a loop in a loop, which count in each frame of that.
 
 In a loop, the values of all frames are kept, and added up behind it. Where such a layer is inside of another one, as a
-"cond" in a "cond", the values of a frame are handed to that.
+"cond" in a "cond", the values of a frame are handed to that. Outside of loops, a "cond" hands out regularization in the
+same way; in a loop, that is what the layers keep themselves, see `regularization`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 
 import tensorflow as tf
 
-import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss_holder import LossHolder
@@ -25,13 +25,12 @@ from returnn.tf.layers.core.losses_of_frames import (
     check_number,
     losses_of_sequences,
     num_losses,
-    sum_of_frames,
+    sum_of_sequences,
     templates_of_frame,
     values_of_frame,
 )
+from returnn.tf.layers.core.regularization import REGULARIZATION
 from returnn.util.errors import ConfigError
-
-_REGULARIZATION = ("L2", "darc1", "spatial_smoothing")
 
 
 class InnerLosses:
@@ -51,10 +50,10 @@ class InnerLosses:
         """
         self.batch = batch
         self._num = {key: num_losses(desc) for key, desc in options.items()}
-        self._regularized = [key for key, desc in options.items() if _is_regularized(desc, _REGULARIZATION)]
-        self._output_is_regularized = any(_is_regularized(desc, _REGULARIZATION[1:]) for desc in options.values())
+        self._regularized = [key for key, desc in options.items() if batch is None and _is_regularized(desc)]
         self._holders: dict[str, list[LossHolder]] = {}
         self._values: dict[str, list[dict[str, Any]]] = {}  # raw scalars, of each loss
+        self._is_of_all_frames = False
         self._values_of_frame: Mapping[str, Tensor] = {}  # by name, for a layer around
         self._constraints: list[Any] = []  # raw scalars
 
@@ -71,7 +70,7 @@ class InnerLosses:
         :param layer: which the losses are inside of
         """
         frame = None if self.batch is None else layer.network.step.innermost_frame()
-        if frame is None or not self.has_any:
+        if frame is None:
             yield
             return
         frame.take_losses_of.append(frame.path_of(layer.get_absolute_name()))
@@ -86,19 +85,12 @@ class InnerLosses:
 
         :param layer: which the losses are inside of
         :param output: of the layer
-        :raises ConfigError: if the regularization is about all frames
         """
         if not self.has_any or not self._is_kept(layer, output):
             return
-        if self._output_is_regularized:
-            raise ConfigError(
-                f"{layer.where()}: layers inside of it cannot have 'darc1' or 'spatial_smoothing' in a loop, as these\n"
-                "  are about all frames of a layer, which are not kept. 'L2' and losses are possible."
-            )
         assert self.batch is not None
         parts = {key: templates_of_frame(num, self.batch) for key, num in self._num.items()}
-        constraints = {key: Tensor("constraints", (), "float32") for key in self._regularized}
-        for name, template in {**_named(parts), **constraints}.items():
+        for name, template in _named(parts).items():
             layer.keep_for_after_loop(name, template)
 
     def take(self, layer: LayerBase, output: Tensor, values: Mapping[str, Tensor]) -> None:
@@ -116,7 +108,6 @@ class InnerLosses:
                 layer.keep_for_after_loop(name, value)
         elif self._is_inside(layer):
             self._values_of_frame = values
-            self._constraints = [values[key].raw_tensor for key in self._regularized]
 
     def _is_kept(self, layer: LayerBase, output: Tensor) -> bool:
         """:return: whether it is a frame of a loop, and no target would be compared with hypotheses of a search"""
@@ -157,25 +148,29 @@ class InnerLosses:
             self._values[key] = [{**parts, "norm_factor": parts["frames"]} for parts in raw]
         self._constraints = [values[key].raw_tensor for key in self._regularized]
 
-    def set_frames(self, frames: Mapping[str, Tensor], time_dim: Dim) -> dict[str, Tensor]:
+    def set_totals(self, totals: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """
-        Takes what was handed out in all frames of a loop. Parameters count once, if they are used in some.
+        Takes what was handed out in all frames of a loop.
 
-        :param frames: {time_dim, batch} or {time_dim}, by name
-        :param time_dim: of the loop
+        :param totals: [batch] each, see `LayerRec.after_loop`
         :return: those which are something else
         """
-        others = dict(frames)
+        others = dict(totals)
         for key, num in self._num.items():
-            parts = [{part: others.pop(f"{key} {i} {part}") for part in PARTS} for i in range(num)]
-            self._values[key] = [sum_of_frames(x, time_dim) for x in parts]
-        in_some = [rf.reduce_max(others.pop(key), axis=time_dim, use_mask=False) for key in self._regularized]
-        self._constraints = [value.raw_tensor for value in in_some]
+            names = [{part: f"{key} {i} {part}" for part in PARTS} for i in range(num)]
+            if num and all(name in others for parts in names for name in parts.values()):
+                parts = [{part: others.pop(name) for part, name in of_loss.items()} for of_loss in names]
+                self._values[key] = [sum_of_sequences(x) for x in parts]
+                self._is_of_all_frames = True
         return others
 
     def constraints(self) -> Any:
         """:return: raw scalar"""
         return sum(self._constraints)
+
+    def of_all_frames(self, layer: LayerBase) -> list[LossHolder]:
+        """:return: the losses behind the loops; none if they were handed to a layer around"""
+        return self.holders(layer, None) if self._is_of_all_frames else []
 
     def holders(self, layer: LayerBase, reduce_func: Callable[[Any], Any] | None) -> list[LossHolder]:
         """
@@ -242,7 +237,7 @@ def _scalar(value: Any) -> Tensor:
     return Tensor("loss", dims=(), dtype="float32", raw_tensor=raw)
 
 
-def _is_regularized(desc: Any, options: tuple[str, ...]) -> bool:
+def _is_regularized(desc: Any) -> bool:
     if not isinstance(desc, Mapping):
         return False
-    return any(desc.get(option) for option in options) or any(_is_regularized(x, options) for x in desc.values())
+    return any(desc.get(option) for option in REGULARIZATION) or any(map(_is_regularized, desc.values()))

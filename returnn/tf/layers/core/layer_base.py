@@ -24,6 +24,7 @@ from returnn.tf.layers.core.floors.batch_norm import LayerBatchNorm
 from returnn.tf.layers.core.floors.layer_losses import LayerLosses
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.output_debugging import with_debugging
+from returnn.tf.layers.core.regularization import REGULARIZATION, keep_parts_of_frame
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.layer_options import check_options, resolve_layers
 from returnn.tf.layers.options.output_checks import check_output
@@ -124,6 +125,9 @@ class LayerBase(LayerLosses, LayerBatchNorm, metaclass=_ComputesOutput):
         self.kwargs = {**layer_desc, "name": self.name, "network": self.network, "output": self.output}
         if self.output.raw_tensor is not None:
             self._add_operations_before_output()
+        if self.is_inside() and any(getattr(self, option) for option in REGULARIZATION):
+            with self.network.construction.compute_scope(self, "regularization"):
+                keep_parts_of_frame(self)
         if self.register_as_extern_data:
             self.network.extern_data.extra_added_keys.add(self.register_as_extern_data)
             self.network.extern_data.data[self.register_as_extern_data] = self.output

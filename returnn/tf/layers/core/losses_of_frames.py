@@ -125,25 +125,14 @@ def _of_sequences(raw: Any, batch: Dim) -> Tensor:
     return Tensor("loss", [batch], "float32", raw_tensor=raw)
 
 
-def sum_of_frames(parts: Mapping[str, Tensor], time_dim: Dim) -> dict[str, Any]:
+def sum_of_sequences(parts: Mapping[str, Tensor]) -> dict[str, Any]:
     """
-    :param parts: {time_dim, batch} each, see `values_of_frame`
-    :param time_dim: of the loop
+    :param parts: [batch] each, see `values_of_frame`
     :return: raw scalars: "value", "error", "norm_factor"
     """
-    sums = {key: _sum_of_valid(x, time_dim) for key, x in parts.items()}
+    sums = {key: rf.reduce_sum(x, axis=x.dims, use_mask=False).raw_tensor for key, x in parts.items()}
     norm_factor = tf.math.divide_no_nan(1.0, sums["frames"])
     return {"value": sums["value"], "error": sums["error"], "norm_factor": norm_factor}
-
-
-def _sum_of_valid(x: Tensor, time_dim: Dim) -> tf.Tensor:
-    """:return: raw scalar. What is computed beyond the end of a sequence may be infinite"""
-    lengths = time_dim.get_size_tensor()
-    for dim in [dim for dim in lengths.dims if dim not in x.dims]:  # hypotheses: as long as the longest one
-        lengths = rf.reduce_max(lengths, axis=dim)
-    mask = rf.compare_bc(rf.range_over_dim(time_dim), "<", lengths)
-    valid = rf.where(mask, x, 0.0, allow_broadcast_all_sources=True)
-    return rf.reduce_sum(valid, axis=valid.dims, use_mask=False).raw_tensor
 
 
 def behind(layer: LayerTargets, inner: LossHolder, values: Mapping[str, Any]) -> LossHolder:

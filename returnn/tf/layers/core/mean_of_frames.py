@@ -1,4 +1,4 @@
-"""The mean over all frames of a loop of something that is computed frame by frame, for what changes once in a step."""
+"""The mean over all frames of loops of something that is computed frame by frame, for what changes once in a step."""
 
 from __future__ import annotations
 
@@ -7,65 +7,53 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.frontend.control_flow_ctx import get_current_control_flow_ctx
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_rec import LayerRec
-from returnn.util.errors import ConfigError
 
-NUM_FRAMES = "number of frames"
+_NUMBER = "number of frames of "
 
 
-def keep_for_mean(layer: LayerRec, key: str, value: Tensor) -> None:
+def loops_moved_out_of(layer: LayerRec) -> set[Dim]:
+    """:return: dims of the loops all of whose frames the layer is computed for at once"""
+    dims = (network.over_rec_time_dim for network in layer.network.get_network_hierarchy())
+    return {dim for dim in dims if dim is not None}
+
+
+def keep_for_mean(layer: LayerRec, key: str, value: Tensor, *, source: Tensor) -> None:
     """
     Inside of a loop, also on templates.
 
-    :param layer: gets all frames by `after_loop`
+    :param layer: gets the total by `after_loop`
     :param key: says which value
-    :param value: [B, ...] of each sequence, or [...] of all of them
+    :param value: [...] of all sequences; or [B, ...] of each one, also with dims of loops
+    :param source: what it is of. Frames of loops inside, all of which are computed at once, count like those of this
+        one
     """
-    batch = layer.batch_of_frame()
-    assert batch is not None
-    if get_current_control_flow_ctx() is not None:
-        raise ConfigError(_no_running_mean(layer))
-    dims = [batch, *(dim for dim in value.dims if dim != batch)]
-    layer.keep_for_after_loop(key, rf.expand_to(value, dims).copy_transpose(dims))
-    layer.keep_for_after_loop(NUM_FRAMES, rf.ones([batch], dtype="float32"))
+    batch, *_ = layer.network.step.batch_dims()
+    loops = [dim for dim in source.dims if dim in loops_moved_out_of(layer)]
+    number = rf.ones([batch, *loops], dtype="float32")
+    number = rf.reduce_sum(number, axis=loops) if loops else number
+    hypotheses = [dim for dim in number.dims if dim != batch]  # as many frames as the longest one has
+    number = rf.reduce_max(number, axis=hypotheses) if hypotheses else number
+    if batch in value.dims:
+        own = [dim for dim in loops if dim in value.dims]
+        total = rf.reduce_sum(value, axis=own) if own else value
+    else:
+        total = rf.combine_bc(value, "*", rf.cast(number, value.dtype))
+    dims = [batch, *(dim for dim in value.dims if dim != batch and dim not in loops)]
+    layer.keep_for_after_loop(key, rf.expand_to(total, dims).copy_transpose(dims), of_parameters=True)
+    layer.keep_for_after_loop(f"{_NUMBER}{key}", number, of_parameters=True)
 
 
-def means_of_frames(layer: LayerRec, frames: Mapping[str, Tensor], time_dim: Dim) -> dict[str, Tensor]:
+def mean_of_frames(totals: Mapping[str, Tensor], key: str, variable: tf.Variable) -> tf.Tensor:
     """
-    :param layer: the same
-    :param frames: {time_dim, B, ...} each, by key, among what `after_loop` got
-    :param time_dim: of the loop
-    :return: [...] each, by key: the mean over all frames of all sequences
-    :raises ConfigError: if the loop is in another one, or in a condition
+    :param totals: what `after_loop` got
+    :param key: says which value
+    :param variable: of the same shape, but for axes of size 1
+    :return: raw, in this shape: the mean over all frames of all sequences; the value of the variable if there are none
     """
-    values = {key: x for key, x in frames.items() if key != NUM_FRAMES}
-    if values and tf.compat.v1.get_default_graph().building_function:
-        raise ConfigError(_no_running_mean(layer))
-    return {key: _mean(x, frames[NUM_FRAMES], time_dim) for key, x in values.items()}
-
-
-def check_not_in_loop(layer: LayerRec) -> None:
-    """:raises ConfigError: if it is in a loop, though it is computed for all frames of another one at once"""
-    if layer.network.step.is_inside():
-        raise ConfigError(_no_running_mean(layer))
-
-
-def _no_running_mean(layer: LayerRec) -> str:
-    return (
-        f"{layer.where()}: its running mean cannot be trained inside of a loop together with a condition or another\n"
-        "  loop, as it changes once in each step."
+    total, number = (rf.reduce_sum(totals[name], axis=totals[name].dims[0]) for name in (key, f"{_NUMBER}{key}"))
+    mean = tf.reshape(total.raw_tensor, variable.shape) / tf.cast(
+        tf.maximum(number.raw_tensor, 1.0), total.raw_tensor.dtype
     )
-
-
-def _mean(x: Tensor, count: Tensor, time_dim: Dim) -> Tensor:
-    axes = [time_dim, *(dim for dim in count.dims if dim != time_dim)]
-    number, total = _sum(count, axes), _sum(rf.cast(x, count.dtype), axes)
-    return rf.cast(total / rf.maximum(number, 1.0), x.dtype)
-
-
-def _sum(x: Tensor, axes: list[Dim]) -> Tensor:
-    out = rf.reduce_sum(x, axis=axes)
-    hypotheses = [dim for dim in out.dims if dim not in x.dims]  # each has its own number of frames
-    return rf.reduce_sum(out, axis=hypotheses) if hypotheses else out
+    return tf.where(number.raw_tensor > 0, mean, variable)

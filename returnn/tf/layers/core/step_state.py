@@ -18,8 +18,11 @@ class StateTemplate:
     is_hidden_state: bool = False  # others can ask for it. Otherwise the class of the layer says for which parts
 
 
+@dataclass(frozen=True)
 class ForAfterLoop:
-    """The initial value of a state that no frame reads. All frames of it go to `LayerBase.after_loop`."""
+    """The initial value of a state that no frame reads. The sum over all frames goes to `LayerBase.after_loop`."""
+
+    of_parameters: bool = False  # layers with the same parameters have it together, such as a running mean
 
     def __call__(self) -> int:
         """:return: what there is before the first frame"""

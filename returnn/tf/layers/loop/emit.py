@@ -8,7 +8,7 @@ arrays. Layers after the loop are computed for all frames at once again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from returnn.tensor import Tensor
@@ -30,7 +30,7 @@ class EmittedLoop:
     inside: StepFrame | None  # None if there is nothing inside of the loop
     after: SequenceFrame
     beam: Beam | None  # the hypotheses at the end; None without search in the loop
-    informed: Sequence[LayerBase] = ()  # layers in the loop which know all frames, see `LayerBase.after_loop`
+    totals: Mapping[str, Mapping[str, Tensor]]  # what layers kept, see `LayerBase.after_loop`
 
     @property
     def networks(self) -> list[Network]:
@@ -67,5 +67,5 @@ def emit(compiled: CompiledLoop) -> EmittedLoop:
             kept.keep(last_frame(after.make(path).output, inputs.time_dim, kept()))
     output = after.make("output").output
     if finished is None:
-        return EmittedLoop(output, before, None, after, None)
-    return EmittedLoop(output, before, finished.frame, after, finished.beam, finished.informed)
+        return EmittedLoop(output, before, None, after, None, {})
+    return EmittedLoop(output, before, finished.frame, after, finished.beam, finished.totals)

@@ -39,17 +39,20 @@ class Frame:
 
     is_single = True  # otherwise it is all frames at once
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, loop: LayerBase) -> None:
         """
         :param prefix: absolute name of the loop, with "/" at the end
+        :param loop: the layer whose time step it is
         """
         self.prefix = prefix
+        self.loop = loop
         self.edges: dict[str, list[Edge]] = {}
         self.layers: dict[str, LayerBase] = {}  # by path
         self._stack: list[str] = []  # the last one is who uses others
         self._under_construction: list[str] = []
         self.has_undefined = False  # not all that was asked for is known for sure
         self.take_losses_of: list[str] = []  # paths of layers being made, which take the losses of what is in them
+        self.layers_with_others_inside: list[tuple[str, tuple[str, ...], bool]] = []  # see `InnerTotals.making`
         self.num_guesses = 0  # above 0: what is being made is only there to see what an earlier frame may look like
 
     def prev_layer(self, path: str) -> LayerBase:
@@ -85,6 +88,10 @@ class Frame:
 
     def state_templates(self, path: str) -> dict[str, Any]:
         """:return: what the state of a layer looks like, by the names of its parts"""
+        return {}
+
+    def kept_for_after_loop(self, path: str) -> dict[str, Any]:
+        """:return: what a layer keeps for after the loop (`LayerRec.keep_for_after_loop`), as states by key"""
         return {}
 
     def states_inside(self, path: str) -> dict[str, Any]:

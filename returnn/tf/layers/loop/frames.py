@@ -11,7 +11,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
-from returnn.tf.layers.core.step_state import StateTemplate
+from returnn.tf.layers.core.step_state import ForAfterLoop, StateTemplate
 from returnn.tf.layers.loop.across_batches.kept_state import KeptInitial, KeptState, is_word
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.final_state import KeptFrames
@@ -46,7 +46,7 @@ class SequenceFrame(Frame):
         :param has_known_length: whether the number of frames is known
         """
         inputs = compiled.inputs
-        super().__init__(inputs.prefix)
+        super().__init__(inputs.prefix, inputs.layer)
         self.compiled = compiled
         self.time_dim = inputs.time_dim
         self.known = known
@@ -129,6 +129,10 @@ class SequenceFrame(Frame):
             apply_on_zeros=lambda: applied_on_zeros(self.compiled.inferred.layers[path], self.network),
         )
 
+    def kept_for_after_loop(self, path: str) -> dict[str, StateTemplate]:
+        """:return: what a layer keeps for after a loop around, as states by key"""
+        return _kept_for_after_loop(self.compiled, path)
+
     def going_on(self) -> Tensor | None:
         """:return: whether the frame of a loop around belongs to a sequence"""
         return _going_on_around(self.compiled)
@@ -177,7 +181,7 @@ class StepFrame(Frame):
         :param left: the sequences that it is about; None for the whole batch
         """
         inputs = compiled.inputs
-        super().__init__(inputs.prefix)
+        super().__init__(inputs.prefix, inputs.layer)
         self.compiled = compiled
         self.reads = reads
         self.i = variables.i
@@ -245,7 +249,12 @@ class StepFrame(Frame):
 
     def state_templates(self, path: str) -> dict[str, Tensor]:
         """:return: what the state of a layer looks like, by the names of its parts"""
-        return {key: state.template for key, state in self.compiled.inferred.states.get(path, {}).items()}
+        states = self.compiled.inferred.states.get(path, {})
+        return {key: x.template for key, x in states.items() if not isinstance(x.initial, ForAfterLoop)}
+
+    def kept_for_after_loop(self, path: str) -> dict[str, StateTemplate]:
+        """:return: what a layer keeps for after the loop, as states by key"""
+        return _kept_for_after_loop(self.compiled, path)
 
     def states_inside(self, path: str) -> dict[str, Mapping[str, StateTemplate]]:
         """:return: by path, the states (by name) of a layer and of those inside of it, also if there are none"""
@@ -299,6 +308,11 @@ class StepFrame(Frame):
             layer.own_params = dict(read.params)
             self._slices[key] = layer
         return self._slices[key]
+
+
+def _kept_for_after_loop(compiled: CompiledLoop, path: str) -> dict[str, StateTemplate]:
+    states = compiled.inferred.states.get(path, {})
+    return {key: state for key, state in states.items() if isinstance(state.initial, ForAfterLoop)}
 
 
 def _going_on_around(compiled: CompiledLoop) -> Tensor | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from returnn.frontend import backend_ctx, get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.network_protocol import Network
-from returnn.tf.layers.core.step_state import StateTemplate, UndefinedSource
+from returnn.tf.layers.core.step_state import ForAfterLoop, StateTemplate, UndefinedSource
 from returnn.tf.layers.loop.frame import Edge, Frame
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
 from returnn.tf.layers.loop.inputs import LoopInputs, template_of_frame
@@ -133,30 +133,22 @@ def build_graph(inputs: LoopInputs, step: TimeStep, inferred: InferredLoop) -> L
     }
     return LoopGraph(
         nodes,
-        wanted=(*step.wanted, *_find_wanted_if_made(inputs, step, inferred)),
+        wanted=(*step.wanted, *_find_wanted_if_made(step, inferred)),
         conditions=("end",) if step.has_end else (),
         length_is_known=inputs.has_known_length,
     )
 
 
-def _find_wanted_if_made(inputs: LoopInputs, step: TimeStep, inferred: InferredLoop) -> list[str]:
-    """:return: paths of layers which others need anyway, and of which all frames are needed"""
+def _find_wanted_if_made(step: TimeStep, inferred: InferredLoop) -> list[str]:
+    """:return: paths of layers in subnetworks which are outputs: if others need them anyway, all frames are needed"""
     made = inferred.layers
     blocks = tuple(f"{path}/" for path, layer in made.items() if layer.is_one_block)
     return [
         path
-        for path, layer in made.items()
-        if path not in step.wanted and not path.startswith(blocks) and _has_use_for_frames(inputs, step, path, layer)
+        for path in made
+        if "/" in path and path not in step.wanted and not path.startswith(blocks)
+        if step.describe(path).get("is_output_layer")
     ]
-
-
-def _has_use_for_frames(inputs: LoopInputs, step: TimeStep, path: str, layer: LayerBase) -> bool:
-    """:return: whether a layer in a subnetwork is an output, or regularization looks at the output of a layer"""
-    network = inputs.layer.network
-    is_regularized = bool(layer.spatial_smoothing or layer.darc1) and (
-        network.eval_flag or network.is_training_objective
-    )
-    return is_regularized or ("/" in path and bool(step.describe(path).get("is_output_layer")))
 
 
 def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, time_dim: Dim) -> LoopNode:
@@ -165,7 +157,7 @@ def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, time_dim: Dim)
         layer_class=str(layer.layer_class),
         edges=inferred.edges.get(path, ()),
         output=str(layer.output),
-        has_state=bool(inferred.states.get(path)),
+        has_state=any(not isinstance(x.initial, ForAfterLoop) for x in inferred.states.get(path, {}).values()),
         works_on_sequences=layer.works_on_sequences,
         must_be_inside=layer.must_be_in_loop() or _reason_of_whole_sequences(layer, time_dim),
         collocate_with=tuple(layer.collocate_with),
@@ -216,7 +208,7 @@ class _TemplateFrame(Frame):
         :param make_stand_in_layer: see `infer`. With it, a layer is taken to look like its sources, or as its options
             say, if nothing else helps
         """
-        super().__init__(inputs.prefix)
+        super().__init__(inputs.prefix, inputs.layer)
         self.inputs = inputs
         self.time_dim = inputs.time_dim
         self.descriptions = step.descriptions

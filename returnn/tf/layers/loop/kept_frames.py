@@ -27,8 +27,6 @@ _TAKEN_OVER = (
     "target",
     "targets",
     "_target_layers",
-    "spatial_smoothing",
-    "darc1",
     "only_on_eval",
     "_is_output_layer",
     "updater_opts",
@@ -197,25 +195,33 @@ def finish_states(
     return states
 
 
-def take_those_for_layers(
-    compiled: CompiledLoop, states: dict[str, dict[str, Tensor]], layers: Mapping[str, LayerBase]
-) -> list[LayerBase]:
+def take_totals(compiled: CompiledLoop, states: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
     """
-    Hands to layers what they kept of all frames.
-
     :param compiled: the loop
     :param states: what is kept, by path and name. Those are taken out which are no states
-    :param layers: in a frame, by path
-    :return: layers which got something
+    :return: these, summed up over the frames (`LayerRec.after_loop`), by path and name
     """
-    found = []
+    found = {}
     for path, parts in states.items():
         templates = compiled.inferred.states[path]
         taken = {key: parts.pop(key) for key in list(parts) if isinstance(templates[key].initial, ForAfterLoop)}
         if taken:
-            layers[path].after_loop(taken, compiled.inputs.time_dim)
-            found.append(layers[path])
+            found[path] = {key: _total_of_frames(x, compiled.inputs.time_dim) for key, x in taken.items()}
     return found
+
+
+def _total_of_frames(x: Tensor, time_dim: Dim) -> Tensor:
+    """
+    :param x: {time_dim, B, ...}
+    :param time_dim: of the loop
+    :return: {B, ...}: sum over the frames that belong to a sequence. What is computed beyond its end may be infinite
+    """
+    lengths = time_dim.get_size_tensor()
+    for dim in [dim for dim in lengths.dims if dim not in x.dims]:  # hypotheses: as long as the longest one
+        lengths = rf.reduce_max(lengths, axis=dim)
+    mask = rf.compare_bc(rf.range_over_dim(time_dim), "<", lengths)
+    valid = rf.where(mask, x, 0.0, allow_broadcast_all_sources=True).copy_transpose(x.dims)
+    return rf.reduce_sum(valid, axis=time_dim, use_mask=False)
 
 
 def give_all_frames(compiled: CompiledLoop, states: Mapping[str, Mapping[str, Any]]) -> None:

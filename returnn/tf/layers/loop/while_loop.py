@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from returnn.tf.layers.loop.kept_frames import (
     choose_kept,
     finish_states,
     give_all_frames,
-    take_those_for_layers,
+    take_totals,
 )
 from returnn.tf.layers.loop.loop_length import find_length
 from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables, make_layout
@@ -45,7 +45,7 @@ class FinishedLoop:
     layers: Mapping[str, LayerBase]  # those that are kept, for all frames, by path
     frame: StepFrame  # the last one that was made
     beam: Beam | None  # the hypotheses at the end; None without search
-    informed: Sequence[LayerBase]  # layers of that frame which know all frames, see `LayerBase.after_loop`
+    totals: Mapping[str, Mapping[str, Tensor]]  # what layers of that frame kept, by path, see `LayerBase.after_loop`
 
 
 def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
@@ -77,7 +77,7 @@ def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
     for dim in kept.growing:
         dim.dyn_size_ext = lengths_in_steps(time_dim)
     states = finish_states(compiled, kept, final.kept_states, stack_frames, initial)
-    informed = take_those_for_layers(compiled, states, body.last_frame.layers)
+    totals = take_totals(compiled, states)
     give_all_frames(compiled, final.states)
     layers = {
         path: as_layer(
@@ -90,7 +90,7 @@ def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
         )
         for path, kept_layer in kept.layers.items()
     }
-    return FinishedLoop(layers, body.last_frame, beam, informed)
+    return FinishedLoop(layers, body.last_frame, beam, totals)
 
 
 class _Body:

@@ -16,8 +16,10 @@ from returnn.tf.frontend_low_level import side_effects
 from returnn.tf.frontend_low_level.kernels.native import has_operations
 from returnn.tf.layers.core.frames_of_target import check_of_lengths
 from returnn.tf.layers.core.inner_losses import InnerLosses
+from returnn.tf.layers.core.inner_totals import InnerTotals
 from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.core.regularization import is_counted_by_frames
 from returnn.tf.layers.core.step_state import FramesNotKept
 from returnn.tf.layers.loop.across_batches.step_offset import StepOffset
 from returnn.tf.layers.loop.compile import CompiledLoop, compile_loop
@@ -73,6 +75,7 @@ class LoopRecurrence:
         self.compiled: CompiledLoop | None = None
         self.emitted: EmittedLoop | None = None
         self._losses_of_frame = InnerLosses({"unit": options.unit}, layer.batch_of_frame())  # in a loop around
+        self._totals_of_frame = InnerTotals(layer)  # the same
 
     def compute(self, source: Tensor | None) -> Tensor:
         """:return: output of the loop over the subnetwork"""
@@ -84,6 +87,7 @@ class LoopRecurrence:
             self.compiled.declare_lengths()
             output = self._with_out_dim(self.compiled.output_template())
             self._losses_of_frame.declare(self.layer, output)
+            self._declare_totals()
             return output
         if self.layer.network.get_config().options.debug_rec_layer:
             print(self.compiled.plan, file=log.v1)
@@ -99,6 +103,7 @@ class LoopRecurrence:
         if inputs.time_dim in output.dims:  # otherwise it is the same in all frames, and was moved out
             output = output.copy_with_roles(time_dim=inputs.time_dim)
         self._give_losses_to_loop_around(output)
+        self._give_totals()
         return output
 
     def _compile_for_graph(self, inputs: LoopInputs) -> CompiledLoop:
@@ -115,6 +120,36 @@ class LoopRecurrence:
         if losses.has_any and losses.batch is not None:
             get_losses = partial(self.get_losses, None)
             losses.take(self.layer, output, losses.computed("unit", self.layer, get_losses, self.get_constraints_value))
+
+    def _declare_totals(self) -> None:
+        """Says what layers of the time step keep for after a loop around."""
+        assert self.compiled is not None
+        if self.layer.is_inside():
+            for path, states in self.compiled.inferred.states.items():
+                layer = self.compiled.inferred.layers[path]
+                names = self._totals_of_frame.of_layer(layer, path, states)
+                self._totals_of_frame.keep({name: states[key].template for key, name in names.items()})
+
+    def _give_totals(self) -> None:
+        """Gives layers of the time step what they kept of all frames; in a loop around, this keeps it first."""
+        assert self.compiled is not None
+        assert self.emitted is not None
+        inside, totals = self.emitted.inside, self._totals_of_frame
+        found: dict[str, Tensor] = {}
+        for path, states in self.compiled.inferred.states.items():
+            if path in self.emitted.totals:
+                assert inside is not None
+                names = totals.of_layer(inside.layers[path], path, states)
+                found.update((names[key], total) for key, total in self.emitted.totals[path].items())
+            else:
+                frames = (self.emitted.before, self.emitted.after)  # moved out of this loop, not of the one around
+                layers = [frame.layers[path] for frame in frames if path in frame.layers]
+                for layer in dict.fromkeys(layers):
+                    found.update(totals.taken_from(layer, path))
+        if self.layer.is_inside():
+            totals.keep(totals.completed(found))
+        else:
+            totals.hand_on(found)
 
     def _inputs(self, source: Tensor | None, offset: StepOffset | None) -> LoopInputs:
         layer, options = self.layer, self.options
@@ -269,11 +304,6 @@ class LoopRecurrence:
 
     # Losses and constraints of the layers of the time step.
 
-    @property
-    def losses_of_frame(self) -> InnerLosses:
-        """What a frame of a loop around has of them."""
-        return self._losses_of_frame
-
     def get_losses(self, reduce_func: Callable[[Any], Any] | None) -> list[Any]:
         """
         :return: losses of the layers of the time step, named by their path; in search without those that would compare
@@ -283,8 +313,7 @@ class LoopRecurrence:
         for layer in self.get_sub_layers():
             if self._has_frames_of_target(layer):
                 losses += layer.get_losses_initialized(reduce_func=reduce_func)
-        informed = () if self.emitted is None else self.emitted.informed
-        inside = [loss for layer in informed for loss in layer.losses_after_loop()]
+        inside = self._totals_of_frame.losses()
         if inside and reduce_func is not None:
             raise ConfigError(f"{self.layer.where()}: of {inside[0].name!r}, only the sum over all frames is known.")
         losses += inside
@@ -329,11 +358,25 @@ class LoopRecurrence:
         total = sum(layer.get_constraints_value() for layer in self.get_sub_layers())
         if self.emitted is None or self.emitted.inside is None:
             return total
-        known = {id(inner) for layer in self.emitted.informed for inner in layer.layers_after_loop()}
         for layer in self.emitted.inside.network.get_all_layers_deep():
-            if layer.L2 and layer.params and id(layer) not in known:
+            if layer.L2 and layer.params and not is_counted_by_frames(layer):
                 total += layer.L2 * layer.get_params_l2_norm()
-        return total + sum(layer.constraints_after_loop() for layer in self.emitted.informed)
+        return total + self._totals_of_frame.constraints()
+
+    def losses_after_loop(self) -> list[Any]:
+        """:return: losses of the layers of the time step, behind the loops around"""
+        losses = self._totals_of_frame.losses()
+        for loss in losses:
+            loss.name = f"{self.layer.name}/{loss.name}"
+        return [*self._losses_of_frame.of_all_frames(self.layer), *losses]
+
+    def constraints_after_loop(self) -> Any:
+        """:return: raw scalar, for the layers of the time step, behind the loops around"""
+        return self._totals_of_frame.constraints()
+
+    def after_loop(self, totals: dict[str, Tensor]) -> None:
+        """Gives layers of the time step what they kept in all frames of the loops around."""
+        self._totals_of_frame.hand_on(self._losses_of_frame.set_totals(totals))
 
 
 def _more_sequences(target: Tensor, output: Tensor) -> bool:

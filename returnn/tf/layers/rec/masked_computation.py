@@ -11,6 +11,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_core import target_keys
 from returnn.tf.layers.core.frames_of_target import check_of_lengths, checked
 from returnn.tf.layers.core.inner_losses import InnerLosses
+from returnn.tf.layers.core.inner_totals import InnerTotals
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import InnerNetwork, Network
 from returnn.tf.layers.core.sources import concat_sources
@@ -71,6 +72,7 @@ class MaskedComputationLayer(LayerBase):
         self._inner: LayerBase | None = None
         self._views: dict[LayerBase, LayerBase] = {}  # of layers around that the other layer uses
         self._losses: InnerLosses | None = None  # of the other layer, in a frame of a loop
+        self._totals = InnerTotals(self)
 
     @classmethod
     def transform_config_dict(cls, d: dict[str, Any], network: Network, get_layer: Callable[[str], Any]) -> None:
@@ -126,7 +128,9 @@ class MaskedComputationLayer(LayerBase):
         around = [network.over_rec_time_dim for network in self.network.get_network_hierarchy()]
         is_of_loop = axis in around
         source = source if is_of_loop else self._with_frames_of_mask(source, axis)
-        return self._computed(_selected(source, mask, axis, out_dim), out_dim, is_of_loop=is_of_loop)
+        output = self._computed(_selected(source, mask, axis, out_dim), out_dim, is_of_loop=is_of_loop)
+        self._totals.keep(self._totals.taken_from(self.inner_layer, "unit"))
+        return output
 
     def _computed(self, data: Tensor, loop_dim: Dim | None, *, is_of_loop: bool = False) -> Tensor:
         """
@@ -156,7 +160,8 @@ class MaskedComputationLayer(LayerBase):
         layer_class, options = net.construction.resolve(
             self.name, {**options, **desc}, lambda name: net.construct_layer({}, name)
         )
-        self._inner = net.add_layer(self.name, layer_class, **options)
+        with self._totals.making("unit", is_all_inside=False):
+            self._inner = net.add_layer(self.name, layer_class, **options)
         if self._initial_output is None:
             self._initial_output = self._inner._initial_output
         self.output_before_activation = self._inner.output_before_activation
@@ -224,6 +229,7 @@ class MaskedComputationLayer(LayerBase):
             output = self._computed(self._valid_labels(source, mask), None)
         for layer in (self.inner_layer, *self._layers_inside()):
             self._keep_where_masked(layer)
+        self._totals.keep(self._totals.taken_from(self.inner_layer, "unit"))
         self.state_templates.update(self.inner_layer.state_templates)
         self.new_states.update(self.inner_layer.new_states)
         self.output_before_activation = None
@@ -249,7 +255,7 @@ class MaskedComputationLayer(LayerBase):
             losses.declare(self, output)
             return
         values = losses.computed("unit", self, inner.get_losses_initialized, inner.get_constraints_value)
-        losses.take(self, output, {key: rf.where(mask, x, 0.0) if x.dims else x for key, x in values.items()})
+        losses.take(self, output, {key: rf.where(mask, x, 0.0) for key, x in values.items()})
 
     def _valid_labels(self, source: Tensor, mask: Tensor) -> Tensor:
         """:return: where the mask is false, the first label: it may be one there that the other layer does not know"""
@@ -287,30 +293,25 @@ class MaskedComputationLayer(LayerBase):
         return out.copy_with_roles(feature_dim=value.feature_dim, sparse_dim=value.sparse_dim)
 
     def _layers_inside(self) -> list[LayerBase]:
-        return [layer for net in self.inner_layer.get_sub_networks() for layer in net.get_all_layers_deep()]
+        """:return: layers of the frame, and not of one of a loop inside"""
+        layers = [layer for net in self.inner_layer.get_sub_networks() for layer in net.get_all_layers_deep()]
+        frame = self.network.step.innermost_frame()
+        return [layer for layer in layers if layer.network.step.innermost_frame() is frame]
 
     # What the other layer has is what this one has.
 
-    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
+    def after_loop(self, totals: dict[str, Tensor]) -> None:
         """See `LayerBase.after_loop`."""
-        super().after_loop(frames, time_dim)
-        if self._losses is not None:
-            frames = self._losses.set_frames(frames, time_dim)
-        if frames:
-            self.inner_layer.after_loop(frames, time_dim)
+        super().after_loop(totals)
+        self._totals.hand_on(totals if self._losses is None else self._losses.set_totals(totals))
 
     def losses_after_loop(self) -> list[Any]:
         """:return: those of the other layer, or inside of it"""
-        return self.inner_layer.losses_after_loop() if self._losses is None else self._losses.holders(self, None)
+        return [*(() if self._losses is None else self._losses.of_all_frames(self)), *self._totals.losses()]
 
     def constraints_after_loop(self) -> Any:
-        """:return: raw scalar, for the other layer, or for what is inside of it"""
-        return self.inner_layer.constraints_after_loop() if self._losses is None else self._losses.constraints()
-
-    def layers_after_loop(self) -> list[LayerBase]:
-        """:return: the other layer and those inside of it, or the same as of the other layer"""
-        inner = self.inner_layer
-        return inner.layers_after_loop() if self._losses is None else [inner, *self._layers_inside()]
+        """:return: raw scalar, with that for the other layer"""
+        return super().constraints_after_loop() + self._totals.constraints()
 
     def has_hidden_state(self) -> bool:
         """:return: whether the other layer has one"""
@@ -350,8 +351,7 @@ class MaskedComputationLayer(LayerBase):
 
     def get_constraints_value(self) -> Any:
         """:return: raw scalar, for this layer and the other one"""
-        inner = self.inner_layer.get_constraints_value() if self._losses is None else self._losses.constraints()
-        return super().get_constraints_value() + inner
+        return super().get_constraints_value() + self.inner_layer.get_constraints_value()
 
     @property
     def params(self) -> dict[str, Any]:

@@ -208,22 +208,18 @@ class RecLayer(RecurrentLayer):
         """:return: raw scalar, for this layer and those of the time step"""
         return super().get_constraints_value() + self.recurrence.get_constraints_value()
 
-    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
-        """See `LayerBase.after_loop`. It got the losses of the time step, as a loop in a loop."""
-        super().after_loop(frames, time_dim)
-        self.recurrence.losses_of_frame.set_frames(frames, time_dim)
+    def after_loop(self, totals: dict[str, Tensor]) -> None:
+        """See `LayerBase.after_loop`. It got what is about the time step, as a loop in a loop."""
+        super().after_loop(totals)
+        self.recurrence.after_loop(totals)
 
     def losses_after_loop(self) -> list[Any]:
         """:return: losses of the layers of the time step"""
-        return self.recurrence.losses_of_frame.holders(self, None)
+        return self.recurrence.losses_after_loop()
 
     def constraints_after_loop(self) -> Any:
-        """:return: raw scalar, for the layers of the time step"""
-        return self.recurrence.losses_of_frame.constraints()
-
-    def layers_after_loop(self) -> list[LayerBase]:
-        """:return: the layers of the time step"""
-        return [layer for net in self.get_sub_networks() for layer in net.get_all_layers_deep()]
+        """:return: raw scalar, with that for the layers of the time step"""
+        return super().constraints_after_loop() + self.recurrence.constraints_after_loop()
 
     def get_dep_layers(self) -> list[LayerBase]:
         """:return: what the output is computed from: sources, and layers that the time step uses as "base:..." """

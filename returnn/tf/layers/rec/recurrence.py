@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from returnn.tensor import Tensor
-from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.compile import CompiledLoop
@@ -27,10 +26,6 @@ class Recurrence(Protocol):
     @property
     def emitted(self) -> EmittedLoop | None:
         """The same in the graph."""
-
-    @property
-    def losses_of_frame(self) -> InnerLosses:
-        """What a frame of a loop around has of the losses inside."""
 
     @property
     def needs_source(self) -> bool:
@@ -68,3 +63,12 @@ class Recurrence(Protocol):
 
     def get_constraints_value(self) -> Any:
         """:return: raw scalar, of the layers inside"""
+
+    def after_loop(self, totals: dict[str, Tensor]) -> None:
+        """See `LayerBase.after_loop`."""
+
+    def losses_after_loop(self) -> list[Any]:
+        """:return: losses of the layers inside, of all frames of the loops around"""
+
+    def constraints_after_loop(self) -> Any:
+        """:return: raw scalar: the same of constraints"""

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
-from returnn.tf.layers.core.inner_losses import InnerLosses
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.across_batches import kept_state
@@ -263,11 +262,6 @@ class UnitRecurrence:
         """:return: none"""
         return []
 
-    @property
-    def losses_of_frame(self) -> InnerLosses:
-        """A unit has none."""
-        return InnerLosses({})
-
     def get_sub_networks(self) -> list[Network]:
         """:return: none"""
         return []
@@ -281,6 +275,17 @@ class UnitRecurrence:
         return []
 
     def get_constraints_value(self) -> Any:
+        """:return: 0"""
+        return 0
+
+    def after_loop(self, totals: dict[str, Tensor]) -> None:
+        """A unit keeps nothing."""
+
+    def losses_after_loop(self) -> list[Any]:
+        """:return: none"""
+        return []
+
+    def constraints_after_loop(self) -> Any:
         """:return: 0"""
         return 0
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.core.mean_of_frames import NUM_FRAMES, keep_for_mean, means_of_frames
+from returnn.tf.layers.core.mean_of_frames import keep_for_mean, loops_moved_out_of, mean_of_frames
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.reductions.reduce import ReduceLayer
 from returnn.tf.util.parameters.custom_update import CustomUpdateExpAverage
@@ -68,9 +68,10 @@ class AccumulateMeanLayer(ReduceLayer):
         """:return: [F]"""
         mean = super().compute(source)
         running = self.parameter("mean_1", list(mean.dims), initial=self._initial(mean), noise=False)
-        if self.batch_of_frame() is not None and self.network.train_flag is not False:
-            others = [dim for dim in source.dims if dim not in (*mean.dims, self.batch_of_frame())]
-            keep_for_mean(self, "mean", rf.reduce_mean(source, axis=others) if others else source)
+        if self.is_inside() and self.network.train_flag is not False:
+            kept = [*mean.dims, *self.network.step.batch_dims(), *loops_moved_out_of(self)]
+            others = [dim for dim in source.dims if dim not in kept]
+            keep_for_mean(self, "mean", rf.reduce_mean(source, axis=others) if others else source, source=source)
         elif running.raw_tensor is not None and self.own_params:
             self._update_by(mean.raw_tensor)
         return running
@@ -81,18 +82,17 @@ class AccumulateMeanLayer(ReduceLayer):
         loops = self.network.get_all_rec_time_dims()
         return [*dims, *(dim for dim in source.dims if dim in loops and dim not in dims)]
 
-    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
+    def after_loop(self, totals: dict[str, Tensor]) -> None:
         """See `LayerBase.after_loop`."""
-        super().after_loop(frames, time_dim)
-        own = {key: x for key, x in frames.items() if key in ("mean", NUM_FRAMES)}
-        if self.own_params and "mean" in own:
-            self._update_by(means_of_frames(self, own, time_dim)["mean"].raw_tensor)
+        super().after_loop(totals)
+        if self.own_params and "mean" in totals:
+            self._update_by(mean_of_frames(totals, "mean", self.own_params["mean_1"]))
 
     def _update_by(self, mean: tf.Tensor) -> None:
         if not tf.compat.v1.get_default_graph().building_function:
             CustomUpdateExpAverage(average=mean, alpha=self.exp_average).set_on_var(self.own_params["mean_1"])
         elif self.network.train_flag is not False:
-            raise ConfigError(f"{self.where()}: cannot be trained inside of a condition, or of a loop in a loop.")
+            raise ConfigError(f"{self.where()}: cannot be trained inside of a condition, if this is not in a loop.")
 
     def _initial(self, mean: Tensor) -> float:
         if self.initial_value is not None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import returnn.frontend as rf
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Tensor
 from returnn.tf.layers.core.floors.layer_params import params_in_scope
 from returnn.tf.layers.core.inner_losses import InnerLosses
+from returnn.tf.layers.core.inner_totals import InnerTotals
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
@@ -62,6 +63,7 @@ class CondLayer(NoSourcesLayer):
         self.false_layer: _Branch = false_layer
         self._made: dict[str, LayerBase] = {}
         self._states = CondStates(self)
+        self._totals = InnerTotals(self)
         self._losses = InnerLosses(
             {"true_layer": true_layer.described(), "false_layer": false_layer.described()},
             batch=self.batch_of_frame(),
@@ -98,24 +100,36 @@ class CondLayer(NoSourcesLayer):
         if rf.get_selected_backend() == "template":
             with self._losses.collecting(self):
                 output = self._template(lambda layer: layer.output)
+            for key in ("true_layer", "false_layer"):
+                self._totals.keep(self._kept_inside(key))
             self._states.declare()
             self._losses.declare(self, output)
             return output
 
         has_losses = self._losses.has_any and (self._losses.batch is None or self._beam() is None)
 
-        def more(key: str, layer: LayerBase) -> tuple[dict[str, Tensor], Carried]:
+        def more(key: str, layer: LayerBase) -> tuple[dict[str, Tensor], dict[str, Tensor], Carried]:
             values = {}
             if has_losses:
                 values = self._losses.computed(key, layer, layer.get_losses_initialized, layer.get_constraints_value)
-            return values, self._states.after(key, layer.output)
+            return values, self._totals.completed(self._kept_inside(key)), self._states.after(key, layer.output)
 
         with self._losses.collecting(self):
-            output, (values, carried) = self._choose(lambda layer: layer.output, more)
+            output, (values, kept, carried) = self._choose(lambda layer: layer.output, more)
+        self._totals.keep(kept)
         self._states.take(carried)
         if has_losses:
             self._losses.take(self, output, values)
         return output
+
+    def _kept_inside(self, key: str) -> dict[str, Tensor]:
+        """:return: what the layers of a branch keep for after the loop, by name"""
+        if getattr(self, key).layer is not None:  # it is computed in any case, and not inside
+            return {}
+        found = [
+            self._totals.taken_from(x, f"{key}{path}", f"both{path}") for path, x in self._states.made(key).items()
+        ]
+        return {name: value for kept in found for name, value in kept.items()}
 
     def get_losses_initialized(self, reduce_func: Callable[[Any], Any] | None = None) -> list[Any]:
         """:return: its own loss, and those of the layers inside"""
@@ -125,22 +139,18 @@ class CondLayer(NoSourcesLayer):
         """:return: raw scalar, for this layer and those inside"""
         return super().get_constraints_value() + self._losses.constraints()
 
-    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
+    def after_loop(self, totals: dict[str, Tensor]) -> None:
         """See `LayerBase.after_loop`."""
-        super().after_loop(frames, time_dim)
-        self._losses.set_frames(frames, time_dim)
+        super().after_loop(totals)
+        self._totals.hand_on(self._losses.set_totals(totals))
 
     def losses_after_loop(self) -> list[Any]:
         """:return: losses of the layers inside"""
-        return self._losses.holders(self, None)
+        return [*self._losses.of_all_frames(self), *self._totals.losses()]
 
     def constraints_after_loop(self) -> Any:
-        """:return: raw scalar, for the layers inside"""
-        return self._losses.constraints()
-
-    def layers_after_loop(self) -> list[LayerBase]:
-        """:return: the layers inside, of which it has the constraints"""
-        return [layer for net in self.get_sub_networks() for layer in net.get_all_layers_deep()]
+        """:return: raw scalar, with that for the layers inside"""
+        return super().constraints_after_loop() + self._totals.constraints()
 
     def get_dep_layers(self) -> list[LayerBase]:
         """:return: the condition, and what both layers depend on"""
@@ -228,7 +238,8 @@ class CondLayer(NoSourcesLayer):
         return no
 
     def _make(self, key: str) -> LayerBase:
-        layer = self._states.make(key, lambda: getattr(self, key).make(self.network))
+        with self._totals.making(key, "both"):
+            layer = self._states.make(key, lambda: getattr(self, key).make(self.network))
         if rf.get_selected_backend() != "template":
             self._made[key] = layer
             prefix = self.get_absolute_name_scope_prefix()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import returnn.frontend as rf
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.step_state import ForAfterLoop, StateTemplate
@@ -54,8 +53,7 @@ class CondStates:
         """Says what the loop has to keep for the layers of the branches themselves, while dims are inferred."""
         for made in self._made.values():
             layer = made[self.path]
-            states = {key: x for key, x in layer.state_templates.items() if not isinstance(x.initial, ForAfterLoop)}
-            for key, state in states.items():
+            for key, state in layer.state_templates.items():
                 known = self.layer.state_templates.setdefault(key, state)
                 if set(known.template.dims) != set(state.template.dims):
                     raise ConfigError(
@@ -64,6 +62,10 @@ class CondStates:
                     )
             if not layer.works_on_sequences:
                 self.layer.works_on_sequences = False  # type: ignore[misc]
+
+    def made(self, key: str) -> Mapping[str, LayerBase]:
+        """:return: the layers inside that were made for a branch, by their path below the condition"""
+        return {path.removeprefix(self.path): layer for path, layer in self._made.get(key, {}).items()}
 
     def after(self, key: str, output: Tensor) -> Carried:
         """
@@ -100,7 +102,7 @@ class CondStates:
     def _state(self, made: LayerBase | None, path: str, name: str, state: StateTemplate) -> Tensor | None:
         assert self.frame is not None
         if isinstance(state.initial, ForAfterLoop):
-            return None if path == self.path else rf.zeros(state.template.dims, dtype=state.template.dtype)
+            return None  # of the condition itself
         if made is not None and name in made.new_states:
             return made.new_states[name]
         return self.frame.state_before(path, name, state.template)

@@ -171,11 +171,6 @@ def test_of_one_inside_of_another_those_of_the_frames_in_which_both_are_computed
     assert found[2] > 1e-3
 
 
-def test_in_a_loop_not_of_all_frames_at_once():
-    with pytest.raises(ConfigError, match="cannot have 'darc1' or 'spatial_smoothing' in a loop"):
-        results(in_loop({**LINEAR, "darc1": 0.1}, NO_LOSS))
-
-
 def test_losses_in_a_loop_in_a_loop():
     """The inner loop, which is the same in each frame of the other one, counts as often as there are frames."""
     layer = {**SUM, "from": "data:source"}

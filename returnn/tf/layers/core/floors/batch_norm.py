@@ -14,10 +14,10 @@ from typing import Any
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level import side_effects
 from returnn.tf.layers.core.floors.layer_rec import LayerRec
-from returnn.tf.layers.core.mean_of_frames import NUM_FRAMES, check_not_in_loop, keep_for_mean, means_of_frames
+from returnn.tf.layers.core.mean_of_frames import keep_for_mean, mean_of_frames
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -87,14 +87,19 @@ class LayerBatchNorm(LayerRec):
         with self.network.construction.compute_scope(self, "batch_norm"):
             return self.batch_normalized(*args, **options).raw_tensor
 
-    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
-        """Changes the running mean and variance, by the mean over all frames of a loop."""
-        super().after_loop(frames, time_dim)
-        own = {key: x for key, x in frames.items() if key == NUM_FRAMES or key in self.own_params}
-        for name, value in means_of_frames(self, own, time_dim).items():
+    def after_loop(self, totals: dict[str, Tensor]) -> None:
+        """Changes the running mean and variance, by the mean over all frames of all loops."""
+        super().after_loop(totals)
+        for name in totals:
+            if name not in self.own_params:
+                continue
             variable = self.own_params[name]
-            assign = variable.assign(tf.reshape(value.raw_tensor, variable.shape), read_value=False)
-            self.network.register_post_control_dependencies([assign])
+            new = mean_of_frames(totals, name, variable)
+            assign = functools.partial(variable.assign, new, read_value=False)
+            if tf.compat.v1.get_default_graph().building_function:
+                side_effects.write(variable, assign)  # the condition around the loops sees to it that it runs
+            else:
+                self.network.register_post_control_dependencies([assign()])
 
 
 @dataclass(frozen=True)
@@ -192,17 +197,18 @@ class _BatchNorm:
             feature = self.data.feature_dim
             assert feature is not None
             for name in ("mean", "variance"):
-                keep_for_mean(self.layer, self._full_name(name), Tensor(name, [feature], self.data.dtype))
+                template = Tensor(name, [feature], self.data.dtype)
+                keep_for_mean(self.layer, self._full_name(name), template, source=self.data)
 
     def _is_updated_in_loop(self, update: bool | Tensor) -> bool:
-        return update is not False and self.layer.is_in_frame()
+        return update is not False and self.layer.is_inside()
 
     def _updated_one(self, running: Tensor, batch: Tensor, update: bool | Tensor, name: str) -> Tensor:
         new = running + rf.stop_gradient(batch - running) * self.momentum
         if isinstance(update, Tensor):
             new = rf.where(update, new, running)
         if self._is_updated_in_loop(update):
-            keep_for_mean(self.layer, self._full_name(name), new)
+            keep_for_mean(self.layer, self._full_name(name), new, source=self.data)
             return running if self.delay else new
         variable = self.layer.own_params[self._full_name(name)]
 
@@ -210,7 +216,6 @@ class _BatchNorm:
             return variable.assign(tf.reshape(new.raw_tensor, variable.shape), read_value=False)
 
         if tf.compat.v1.get_default_graph().building_function:
-            check_not_in_loop(self.layer)
             side_effects.write(variable, assign)  # the condition sees to it that it runs
             return running if self.delay else new
         changed = assign()

@@ -13,6 +13,7 @@ from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.core.regularization import constraint_of_totals
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.registry import get_loss_class
 from returnn.util.errors import ConfigError
@@ -105,12 +106,8 @@ class LayerLosses(LayerTargets):
         return []
 
     def constraints_after_loop(self) -> Any:
-        """:return: raw scalar: the same of constraints"""
-        return 0
-
-    def layers_after_loop(self) -> list[Any]:
-        """:return: layers whose constraints are part of that"""
-        return []
+        """:return: raw scalar: the same of constraints, with its own"""
+        return constraint_of_totals(self)
 
 
 def _check_default_target(target: Any, network: Network, where: str) -> None:

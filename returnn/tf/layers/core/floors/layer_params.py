@@ -285,10 +285,13 @@ class LayerParams(LayerAxes):
         :return: raw scalar: Kawaguchi et al. 2017, "Generalization in Deep Learning", regularization DARC1. It is about
             what comes before the activation function, such as the input of a softmax.
         """
-        act = self.output_before_activation
-        output = self.output if act is None or act.before is None else act.before
-        flat = output.get_placeholder_flattened()
-        return tf.reduce_max(tf.reduce_sum(tf.abs(flat), axis=0))
+        return tf.reduce_max(tf.reduce_sum(tf.abs(output_of_darc1(self).get_placeholder_flattened()), axis=0))
+
+
+def output_of_darc1(layer: LayerParams) -> Tensor:
+    """:return: what `LayerParams.get_darc1` is about"""
+    act = layer.output_before_activation
+    return layer.output if act is None or act.before is None else act.before
 
 
 def params_in_scope(layer: LayerParams) -> dict[str, Any]:

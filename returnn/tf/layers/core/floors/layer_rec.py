@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -26,6 +28,7 @@ class LayerRec(LayerParams):
     states_as_unit: ClassVar[tuple[str, ...]] = ()  # own ones, if a layer is its unit, whose path is the same
     looks_up_labels: bool = False  # labels of a source are indices into weights
     takes_frames: ClassVar[bool] = False  # in a frame of the loop, it sees that frame of its source alone
+    totals_of_frames: Mapping[str, Tensor] = MappingProxyType({})  # see `after_loop`
     mask_of_frame: Tensor | None = None  # {B}, bool, in a frame: whether layers inside of it compute it. None: always
     options_on_zeros: ClassVar[dict[str, Any]] = {}  # what `initial_output="apply(0)"` changes, beside the sources
 
@@ -66,23 +69,29 @@ class LayerRec(LayerParams):
         """:return: the batch dim, if it is computed for a single frame of a loop; otherwise None"""
         return self.network.step.batch_dims()[0] if self.is_in_frame() else None
 
-    def keep_for_after_loop(self, key: str, value: Tensor) -> None:
+    def is_inside(self) -> bool:
+        """:return: whether it is in a frame of a loop, maybe moved out of one in there: values are of no use outside"""
+        frame = self.network.step.innermost_frame()
+        return frame is not None and (frame.is_single or frame.loop.is_inside())
+
+    def keep_for_after_loop(self, key: str, value: Tensor, *, of_parameters: bool = False) -> None:
         """
-        Inside of a loop, also on templates: keeps a value of this frame for `after_loop`.
+        Where the layer `is_inside` of loops, also on templates: adds up what it has in each frame, for `after_loop`.
 
         :param key: says which one
-        :param value: its dims are the same in all frames
+        :param value: [B, ...], of this frame. Frames beyond the end of a sequence do not count
+        :param of_parameters: see `ForAfterLoop`
         """
-        self.state_templates[key] = StateTemplate(value.copy_template(), ForAfterLoop())
+        self.state_templates[key] = StateTemplate(value.copy_template(), ForAfterLoop(of_parameters))
         self.new_states[key] = value
 
-    def after_loop(self, frames: dict[str, Tensor], time_dim: Dim) -> None:
+    def after_loop(self, totals: dict[str, Tensor]) -> None:
         """
-        Called after the loop that the layer is in.
+        Called behind the outermost loop.
 
-        :param frames: {time_dim, ...} each: what `keep_for_after_loop` got in all frames, by key
-        :param time_dim: of the loop
+        :param totals: [B, ...] each: the sum over all frames of what `keep_for_after_loop` got, by key
         """
+        self.totals_of_frames = totals
 
     @classmethod
     def get_rec_initial_extra_outputs(cls, batch_dim: Any, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:
