@@ -160,7 +160,7 @@ def new_project(folder: str, *, kind: str, data: str | None = None) -> list[str]
         "FILES": _FILES_OF_DATA[kind],
         "GENERATE": GENERATE_TEXT if kind == "lm" else "",
         "DATA": repr("data" if data is None else os.path.abspath(data)),
-        "ISGENERATE_TEXTD": str(data is None),
+        "IS_GENERATED": str(data is None),
     }
     contents = {"train.config": _filled(kind + ".config", values), **{file: _filled(file, values) for file in _FILES}}
     paths = {os.path.join(folder, file): content for file, content in contents.items()}
