@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TextIO
+
 from returnn.datasets.util.allophone import StateTying
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import iter_lines
+from returnn.util.texts.counted import counted
 
 
 def read_allophones(filename: str) -> list[str]:
@@ -24,12 +27,14 @@ class AllophoneLabeling:
         allophone_file: str,
         phoneme_file: str | None = None,
         state_tying_file: str | None = None,
+        verbose_out: TextIO | None = None,
     ):
         """
         :param silence_phone: e.g. "si"
         :param allophone_file: an allophone per line
         :param phoneme_file: a phone per line; the labels are then phones
         :param state_tying_file: lines `ALLOPHONE.STATE CLASS`; the labels are then classes
+        :param verbose_out: file to write to how many of each there are
         :raises UserError: if there is none or both of the last two, or they do not fit
         """
         if (phoneme_file is None) == (state_tying_file is None):
@@ -51,6 +56,9 @@ class AllophoneLabeling:
             self.phoneme_idxs = {phoneme: i for i, phoneme in enumerate(phonemes)}
             self.num_labels = len(phonemes)
         self.sil_label_idx = self.get_label_idx(self.sil_allo_state_id, 0)
+        if verbose_out is not None:
+            count = f"{counted(len(self.allophones), 'allophone')}, {counted(self.num_labels, 'label')}"
+            print(f"{allophone_file}: {count}, {self.sil_label_idx} is silence", file=verbose_out)
 
     def get_label_idx(self, allo_idx: int, state_idx: int) -> int:
         """

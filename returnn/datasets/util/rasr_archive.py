@@ -24,6 +24,7 @@ import numpy.typing
 
 from returnn.datasets.util.allophone_labeling import read_allophones
 from returnn.util.errors import UserError, nearest_hint
+from returnn.util.files.binary_numbers import BinaryNumbers
 from returnn.util.files.text_file import iter_lines
 
 Floats: TypeAlias = numpy.typing.NDArray[numpy.float32]
@@ -47,7 +48,7 @@ class FileInfo:
     index: int
 
 
-class FileArchive:
+class FileArchive(BinaryNumbers):
     """One archive. To write one, add all entries, and call `finalize`."""
 
     SprintCacheHeader: ClassVar[str] = "SP_ARC1\0"
@@ -190,18 +191,25 @@ class FileArchive:
         self.f.flush()
 
     def finalize(self) -> None:
-        """Writes the table of all entries."""
+        """Writes the table of all entries, and that there is one."""
+        self.write_file_info_table()
+        self.f.seek(len(self.SprintCacheHeader))
+        self.write_char(1)
+        self.f.flush()
+
+    def write_file_info_table(self) -> None:
+        """Writes the table of all entries to the end of the file."""
         self.f.seek(0, os.SEEK_END)
         position = self.f.tell()
-        self.f.write(struct.pack("<I", len(self.ft)))
+        self.write_u32(len(self.ft))
         for info in self.ft.values():
-            name = info.name.encode(self.encoding)
-            self.f.write(struct.pack("<I", len(name)) + name)
-            self.f.write(struct.pack("<QII", info.pos, info.size, info.compressed))
-        self.f.write(struct.pack("<IQ", 0, position))
-        self.f.seek(len(self.SprintCacheHeader))
-        self.f.write(b"\x01")
-        self.f.flush()
+            self.write_u32(len(info.name.encode(self.encoding)))
+            self.write_str(info.name, self.encoding)
+            self.write_u64(info.pos)
+            self.write_u32(info.size)
+            self.write_u32(info.compressed)
+        self.write_u32(0)
+        self.write_u64(position)
 
     def scan_archive(self) -> None:
         """Finds the entries without the table."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 
@@ -169,3 +170,24 @@ def test_wrong_input_is_named(tmp_path):
     archive.set_allophones(str(tmp_path / "allophones"))
     with pytest.raises(UserError, match="state 99 does not fit 3 allophones"):
         archive.read("s", "align")
+
+
+def test_an_entry_can_be_read_number_by_number(tmp_path):
+    archive = FileArchive(write_features(tmp_path / "archive"))
+    archive.f.seek(archive.ft["corpus/seq1"].pos)
+    size, compressed, _ = (archive.read_u32() for _ in range(3))
+    assert (size, compressed) == (archive.ft["corpus/seq1"].size, 0)
+    assert archive.read_str(archive.read_U32()) == "vector-f32"
+    num_frames, dim = archive.read_u32(), archive.read_u32()
+    data, times = features(2, seed=1)
+    assert (num_frames, dim) == data.shape
+    numpy.testing.assert_array_equal(archive.read_v("f", dim), data[0])
+    assert [archive.read_f64(), archive.read_f64()] == times[0].tolist()
+
+
+def test_allophone_labeling_says_what_it_has_read(tmp_path):
+    (tmp_path / "allophones").write_text("".join(f"{line}\n" for line in ALLOPHONES))
+    (tmp_path / "phonemes").write_text("si\na\nb\n")
+    out = io.StringIO()
+    AllophoneLabeling("si", str(tmp_path / "allophones"), phoneme_file=str(tmp_path / "phonemes"), verbose_out=out)
+    assert out.getvalue().endswith("allophones: 3 allophones, 3 labels, 0 is silence\n")
