@@ -88,6 +88,12 @@ class HuggingFaceDataset(CorpusDataset):
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
         return len(self.hf_dataset)
 
+    def get_tag(self, sorted_seq_idx: int) -> str:
+        return super().get_tag(sorted_seq_idx)
+
+    def get_corpus_seq_idx(self, sorted_seq_idx: int) -> int:
+        return super().get_corpus_seq_idx(sorted_seq_idx)
+
     def get_data_keys(self) -> list[str]:
         return list(self.data_format)
 

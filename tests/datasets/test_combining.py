@@ -34,6 +34,12 @@ def meta(tmp_path, **options):
     }
 
 
+def test_shape_of_the_data_of_a_key(tmp_path):
+    dataset = init_dataset(meta(tmp_path))
+    assert dataset.get_data_shape(data_key="data") == dataset.datasets["static"].get_data_shape("data")
+    assert dataset.get_data_shape(data_key="classes") == []
+
+
 def parallel(tmp_path, texts, **options):
     """:return: dataset of two texts that are joined line by line"""
     vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["a", "b", "</s>"], "seq_postfix": [2]}

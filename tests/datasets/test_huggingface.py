@@ -56,7 +56,8 @@ def test_data():
     dataset = make()
     dataset.init_seq_order(epoch=1)
     tag, data = seqs_of_epoch(dataset)[2]
-    assert tag == "row2"
+    assert tag == dataset.get_tag(sorted_seq_idx=2) == "row2"
+    assert dataset.get_corpus_seq_idx(sorted_seq_idx=2) == 2
     assert data["data"].shape == (30, 1)
     assert data["text"].tolist() == [0, 0, 1, 2]
     assert data["speaker"].tolist() == 7

@@ -268,6 +268,9 @@ def test_data_from_a_thread():
     source = InThread(target_maps={"state": {"x": 0, "y": 3}})
     for epoch in (1, 2):
         source.dataset.init_seq_order(epoch=epoch)
+        source.dataset.load_seqs(0, 1)
+        numpy.testing.assert_array_equal(source.dataset.get_input_data(sorted_seq_idx=0), numpy.full((4, 2), epoch))
+        assert source.dataset.get_targets("state", sorted_seq_idx=0).tolist() == [0, 3]
         seqs = seqs_of_epoch(source.dataset)
         assert [data["data"][0, 0] for _, data in seqs] == [epoch] * 3
         assert [data["state"].tolist() for _, data in seqs] == [[0, 3]] * 3
@@ -297,7 +300,7 @@ def test_cache_data(caches):
     assert dataset.num_outputs == {"data": (3, 2), "classes": (3, 1)}
     dataset.init_seq_order(epoch=1)
     tag, data = seqs_of_epoch(dataset)[3]
-    assert tag == dataset.seq_list_ordered[3] == "corpus/seq3"
+    assert tag == dataset.seq_list_ordered[3] == dataset.get_tag(sorted_seq_idx=3) == "corpus/seq3"
     assert data["data"].shape == (4, 3)
     assert data["classes"].tolist() == [0, 0, 1, 2]
 

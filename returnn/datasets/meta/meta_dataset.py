@@ -309,6 +309,9 @@ class MetaDataset(MappedKeysDataset):
         lengths = {key: dataset.get_seq_length(sorted_seq_idx) for key, dataset in self.datasets.items()}
         return NumbersDict({key: lengths[dataset][sub_key] for key, (dataset, sub_key) in self.data_map.items()})
 
+    def get_data_shape(self, data_key: str) -> list[int | None]:
+        return super().get_data_shape(data_key)
+
     def get_tag(self, sorted_seq_idx: int) -> str:
         if self.seq_list_ordered is not None:
             return self.seq_list_ordered[self.default_dataset_key][sorted_seq_idx]

@@ -116,6 +116,12 @@ class SprintDatasetBase(CachedDataset2):
                 raise self._error
             return None
 
+    def get_input_data(self, sorted_seq_idx: int) -> Array:
+        return super().get_input_data(sorted_seq_idx)
+
+    def get_targets(self, target: str, sorted_seq_idx: int) -> Array:
+        return super().get_targets(target, sorted_seq_idx)
+
     def get_data_keys(self) -> list[str]:
         return list(self.num_outputs)
 

@@ -108,6 +108,9 @@ class SprintCacheDataset(CorpusDataset):
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
         return len(self.seq_list_original)
 
+    def get_tag(self, sorted_seq_idx: int) -> str:
+        return super().get_tag(sorted_seq_idx)
+
     def get_data_keys(self) -> list[str]:
         return list(self.data)
 
