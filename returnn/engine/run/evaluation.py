@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from returnn.datasets.core.dataset import Dataset
@@ -56,6 +56,7 @@ class Evaluation:
         skip_already_evaluated: bool = False,
         init_seq_order: bool = True,
         lr_control_update_scores: bool = True,
+        datasets: Mapping[str, Dataset] | None = None,
     ) -> dict[str, dict[str, float]]:
         """
         Scores of all data sets for evaluation.
@@ -69,12 +70,14 @@ class Evaluation:
         :param skip_already_evaluated: leave out data sets that have scores of this epoch
         :param init_seq_order: whether an epoch of the data sets begins
         :param lr_control_update_scores: whether the learning-rate control gets them
+        :param datasets: by name; default: those which are evaluated after each epoch
         :return: means over all frames, by data set, and by `loss:NAME` and `error:NAME`
         """
+        datasets = self.datasets if datasets is None else datasets
         for filename in filter(None, (output_file, output_per_seq_file)):
             check_writable(filename)
         results, all_scores = {}, {}
-        for name, dataset in self.datasets.items():
+        for name, dataset in datasets.items():
             if skip_already_evaluated and self._is_evaluated(name):
                 continue
             per_seq = None
@@ -87,7 +90,7 @@ class Evaluation:
             if lr_control_update_scores:
                 self.control.set_epoch_error(self.epochs.current, scores)
             if per_seq is not None:
-                suffix = f".{name}" if len(self.datasets) > 1 else ""
+                suffix = f".{name}" if len(datasets) > 1 else ""
                 per_seq.write(f"{output_per_seq_file}{suffix}", output_per_seq_file_format)
                 print(f"{name}: wrote {f'{output_per_seq_file}{suffix}'!r}", file=log.v1)
         if output_file:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.config import set_global_config
+from returnn.engine.data import load_dataset
 from returnn.engine.frontend import tasks
 from returnn.engine.learning_rate_file import read_learning_rate_file
 from returnn.engine.run.non_finite import NonFiniteError
@@ -66,6 +67,17 @@ def test_parameters_have_the_names_of_modules(trained):
         "output/weight", "output/bias", "global_step",
     }  # fmt: skip
     assert parameters(trained / "net.002")["global_step"] == 4
+
+
+def test_one_data_set_is_evaluated_alone(trained):
+    engine = Engine(config(trained, task="eval", load_epoch=2))
+    engine.init_network_from_config()
+    dev = load_dataset(engine.config, "dev")
+    engine.eval_datasets = {"dev": dev}
+    scores = engine.eval_model("mine", dev, lr_control_update_scores=False)
+    assert scores == {"mine": engine.eval_model(lr_control_update_scores=False)["dev"]}
+    assert set(scores["mine"]) == {"loss:ce", "error:fer"}
+    engine.finalize()
 
 
 @pytest.mark.parametrize("ignore_missing", [False, True])
