@@ -42,6 +42,7 @@ LOOP_WITHOUT_GRAPH = tuple(
         "loop.selected_frames",
         "loop.time_step",
         "search.beam",
+        "search.dims_of_hypotheses",
     )
 )
 MAY_IMPORT: dict[str, tuple[str, ...]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.loop.blocks import members_of_blocks
 from returnn.tf.layers.loop.graph import LoopGraph
 from returnn.tf.layers.loop.infer import InferredLoop, build_graph, infer
@@ -18,6 +18,7 @@ from returnn.tf.layers.loop.inputs import LoopInputs
 from returnn.tf.layers.loop.plan import LoopPlan, Place, check_plan, make_plan
 from returnn.tf.layers.loop.prev_layer import hidden_state_names, make_prev_template, make_stand_in
 from returnn.tf.layers.loop.time_step import TimeStep, parse
+from returnn.tf.layers.search.dims_of_hypotheses import beam_of_lengths
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,17 @@ class CompiledLoop:
         hidden = {path for path, block in blocks.items() if self.inferred.layers[block].hides_layers}
         return [path for path in self.plan.at(place) if path not in hidden]
 
+    @property
+    def time_dim_behind(self) -> Dim:
+        """The dim of the frames behind the loop, another one if the frames of each hypothesis are its own."""
+        inputs = self.inputs
+        of_hypotheses = inputs.has_known_length and beam_of_lengths(inputs.time_dim) is not None
+        if not of_hypotheses or self.inferred.beam is None:
+            return inputs.time_dim
+        behind = inputs.layer.new_dim("frames of hypotheses")
+        behind.bounded_by = inputs.time_dim
+        return behind
+
     def output_template(self) -> Tensor:
         """:return: [T, ...]: template of the output"""
         out = self.frames_template("output")
@@ -46,9 +58,10 @@ class CompiledLoop:
 
     def declare_lengths(self) -> None:
         """Says what the lengths depend on, if the layer "end" decides about them: they are not known yet."""
-        time_dim = self.inputs.time_dim
+        time_dim = self.time_dim_behind
         is_computed = time_dim.dyn_size_ext is not None and time_dim.dyn_size_ext.raw_tensor is not None
-        if self.inputs.has_known_length or not self.step.has_end or is_computed:
+        is_declared = time_dim is self.inputs.time_dim and (self.inputs.has_known_length or not self.step.has_end)
+        if is_declared or is_computed:
             return
         beam = self.inferred.beam
         if beam is None:
@@ -60,7 +73,12 @@ class CompiledLoop:
     def frames_template(self, path: str) -> Tensor:
         """:return: [T, ...]: what all frames of a layer of the time step look like from outside"""
         frame = self.inputs.seen_from_outside(self.inferred.layers[path].output)
-        return frame._insert_dim(self.inputs.time_dim, 0)
+        beams, behind = self.inputs.layer.network.beams, self.time_dim_behind
+        own, last = beams.of(frame), self.inferred.beam
+        has_last = self.plan.place_of(path) == "inside" or behind is not self.inputs.time_dim
+        if last is not None and own is not None and not own.is_kept and has_last:
+            frame = beams.renamed(frame, last.dim)
+        return frame._insert_dim(behind, 0)
 
     def hidden_state_templates(self, path: str) -> dict[str, Tensor]:
         """:return: [..., F] each: parts of the hidden state of a layer of the time step, by name"""

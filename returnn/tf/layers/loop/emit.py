@@ -17,6 +17,7 @@ from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.final_state import last_frame
 from returnn.tf.layers.loop.frames import SequenceFrame, StepFrame, make_kept_outputs
+from returnn.tf.layers.loop.search_around.behind import FramesBehind, layers_behind
 from returnn.tf.layers.loop.while_loop import run_loop
 from returnn.tf.layers.search.beam import Beam
 
@@ -31,6 +32,11 @@ class EmittedLoop:
     after: SequenceFrame
     beam: Beam | None  # the hypotheses at the end; None without search in the loop
     totals: Mapping[str, Mapping[str, Tensor]]  # what layers kept, see `LayerBase.after_loop`
+
+    @property
+    def compiled(self) -> CompiledLoop:
+        """The loop as its end knows it."""
+        return self.after.compiled
 
     @property
     def networks(self) -> list[Network]:
@@ -53,18 +59,18 @@ def emit(compiled: CompiledLoop) -> EmittedLoop:
     before = SequenceFrame(compiled, known={}, kept_outputs=kept_outputs, has_known_length=inputs.has_known_length)
     for path in compiled.layers_to_make("before"):
         before.make(path)
-    known = dict(before.layers)
     finished = run_loop(compiled, before) if plan.at("inside") else None
+    known = layers_behind(compiled, before.layers)
     if finished is not None:
         known.update(finished.layers)
-    after = SequenceFrame(compiled, known=known, kept_outputs=kept_outputs, has_known_length=True)
+    after = FramesBehind(compiled, known=known, kept_outputs=kept_outputs)
     after.give_targets()
     for path in [*compiled.graph.wanted, *compiled.layers_to_make("after")]:
         if plan.place_of(path) != "inside" or path in known:
             after.make(path)
     for path, kept in kept_outputs.items():
         if kept.is_used:
-            kept.keep(last_frame(after.make(path).output, inputs.time_dim, kept()))
+            kept.keep(last_frame(after.make(path).output, compiled.time_dim_behind, kept(), inputs.layer.network.beams))
     output = after.make("output").output
     if finished is None:
         return EmittedLoop(output, before, None, after, None, {})

@@ -7,7 +7,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedInternalLayer
-from returnn.tf.layers.loop.time_axis import on_beam_of
+from returnn.tf.layers.search.beam import Beams
 
 
 class KeptFrames(InternalLayer):
@@ -34,7 +34,7 @@ class KeptFrames(InternalLayer):
 
     def last_hidden_state_parts(self) -> dict[str, Tensor]:
         """:return: [..., F] each: after the last frame"""
-        parts = {k: last_frame(x, self.time_dim, self.initial[k]) for k, x in self.states.items()}
+        parts = {k: last_frame(x, self.time_dim, self.initial[k], self.network.beams) for k, x in self.states.items()}
         return self.final_state(parts, self.time_dim.get_size_tensor())
 
 
@@ -73,16 +73,18 @@ class TemplateBehindLoop(InternalLayer):
         return self.states or super().hidden_state_parts()
 
 
-def last_frame(frames: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
+def last_frame(frames: Tensor, time_dim: Dim, initial: Tensor, beams: Beams) -> Tensor:
     """
     :param frames: {time_dim, ...}
     :param time_dim: a dim
     :param initial: [...], for sequences without frames
-    :return: [...]: the last frame of each sequence
+    :param beams: of the network
+    :return: [...]: the last frame of each sequence, or hypothesis
     """
     lengths = time_dim.get_size_tensor()
+    frames = beams.translate(frames, beams.of(lengths))
     position = rf.maximum(lengths - 1, 0)
     out = rf.gather(frames, indices=position, axis=time_dim, clip_to_valid=True)
-    initial = on_beam_of(initial, out)
+    initial = beams.before_first_frame(initial, out)
     out = rf.where(rf.compare(lengths, ">", 0), out, initial, allow_broadcast_all_sources=True)
     return out.copy_with_roles(feature_dim=frames.feature_dim)

@@ -95,7 +95,7 @@ class SequenceFrame(Frame):
             owner = self.layer_for_parameters(owner_path)
             initial = initial_value(state.initial, state.template, layer=owner, get_layer=self.get_layer)
             frames = layer.hidden_state_parts()[name]
-            return shifted(frames, self.time_dim, beams.for_later(initial, beams.of(frames)))
+            return shifted(frames, self.time_dim, beams.before_first_frame(initial, frames))
 
         names = tuple(name for name in states if layer.has_hidden_state() and name in layer.hidden_state_parts())
         return PrevLayer(
@@ -109,7 +109,7 @@ class SequenceFrame(Frame):
     def prev_output(self, path: str) -> Tensor:
         """:return: output of the frame before, for all frames"""
         frames, beams = self.make(path).output, self.network.beams
-        return shifted(frames, self.time_dim, beams.for_later(self.initial_output(path), beams.of(frames)))
+        return shifted(frames, self.time_dim, beams.before_first_frame(self.initial_output(path), frames))
 
     def initial_output(self, path: str, template: Tensor | None = None) -> Tensor:
         """

@@ -21,7 +21,7 @@ from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
 from returnn.tf.layers.loop.inputs import LoopInputs, template_of_frame
 from returnn.tf.layers.loop.time_step import TimeStep, describe
 from returnn.tf.layers.options.registry import is_choice
-from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before, score_dtype
+from returnn.tf.layers.search.beam import Beam, score_dtype
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
@@ -65,15 +65,16 @@ def infer(
     prev_beam: Dim | None = None
     around: Dim | None = None
     guesses_by_sources = False
+    beams = inputs.layer.network.beams
     for _ in range(_MAX_ROUNDS):
         frame = _TemplateFrame(
             inputs, step, prev, states, prev_beam, make_prev_layer, make_stand_in_layer if guesses_by_sources else None
         )
         frame.declare_beam_before(around)
         try:
-            with backend_ctx("template"):
+            with beams.noting_contradictions() as contradictions, backend_ctx("template"):
                 frame.make(step.wanted)
-            inferred = frame.inferred()
+                inferred = frame.inferred()
         except UndefinedSource as exc:
             if guesses_by_sources:
                 raise _find_first_cause(exc) from exc
@@ -87,30 +88,19 @@ def infer(
             inferred = replace(inferred, beam_around=frame.beam_around())
             is_stable = inferred.beam_around == around
         if is_stable and not frame.has_undefined:
+            beams.note_contradictions(contradictions)
             frame.check_choices()
-            if inferred.beam is not None:
-                _check_frames(inputs)
             if step.has_end:
                 _check_end(inputs, inferred.layers["end"].output)
             return inferred
         last, prev, states = prev, inferred.prev, inferred.states
         prev_beam, around = inferred.prev_beam, inferred.beam_around
+    beams.note_contradictions(contradictions)
     path = next((path for path in prev if not _is_same(prev[path], last.get(path))), "output")
     raise ConfigError(
         f"layer {inputs.prefix + path!r}: its dims contradict those of its own past.\n"
         f"  From 'prev:{path}' with {last.get(path)} follows {prev[path]}."
     )
-
-
-def _check_frames(inputs: LoopInputs) -> None:
-    """:raises ConfigError: if a loop that searches has other frames for each hypothesis of a search before it"""
-    lengths = inputs.time_dim.dyn_size_ext if inputs.has_known_length else None
-    beams = [] if lengths is None else [dim for dim in lengths.dims if dim.is_beam_dim()]
-    if beams:
-        raise ConfigError(
-            f"loop {inputs.name!r}: searches, and goes over the frames of {beams[0]}, of a search before it.\n"
-            "  Of its hypotheses, take the best by the class 'decide'."
-        )
 
 
 def _check_end(inputs: LoopInputs, end: Tensor) -> None:
@@ -127,7 +117,7 @@ def _check_end(inputs: LoopInputs, end: Tensor) -> None:
 def build_graph(inputs: LoopInputs, step: TimeStep, inferred: InferredLoop) -> LoopGraph:
     """:return: the layers as values, without what the frame is given"""
     nodes = {
-        path: _node_of(path, layer, inferred, inputs.time_dim)
+        path: _node_of(path, layer, inferred, inputs)
         for path, layer in inferred.layers.items()
         if not (path.startswith(("data", "prev:")) and layer.layer_class in ("source", None))
     }
@@ -151,7 +141,12 @@ def _find_wanted_if_made(step: TimeStep, inferred: InferredLoop) -> list[str]:
     ]
 
 
-def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, time_dim: Dim) -> LoopNode:
+def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, inputs: LoopInputs) -> LoopNode:
+    must_be_inside = (
+        layer.must_be_in_loop()
+        or _reason_of_whole_sequences(layer, inputs.time_dim)
+        or _reason_of_hypotheses(layer, inferred, inputs)
+    )
     return LoopNode(
         path=path,
         layer_class=str(layer.layer_class),
@@ -159,7 +154,7 @@ def _node_of(path: str, layer: LayerBase, inferred: InferredLoop, time_dim: Dim)
         output=str(layer.output),
         has_state=any(not isinstance(x.initial, ForAfterLoop) for x in inferred.states.get(path, {}).values()),
         works_on_sequences=layer.works_on_sequences,
-        must_be_inside=layer.must_be_in_loop() or _reason_of_whole_sequences(layer, time_dim),
+        must_be_inside=must_be_inside,
         collocate_with=tuple(layer.collocate_with),
         selects_frames=layer.selects_frames,
         mask=_mask_of(layer),
@@ -185,6 +180,20 @@ def _reason_of_whole_sequences(layer: LayerBase, time_dim: Dim) -> str:
     targets = layer._target_layers.values()  # of which it sees one frame
     whole = [x for x in layer.get_dep_layers() if time_dim in x.output.dims and x not in targets]
     return f"sees all frames of {whole[0].get_absolute_name()!r} in each frame" if whole else ""
+
+
+def _reason_of_hypotheses(layer: LayerBase, inferred: InferredLoop, inputs: LoopInputs) -> str:
+    """:return: which hypotheses it sees that there are in a single frame alone: those of a search inside of it"""
+    beams = inputs.layer.network.beams
+    if beams.is_empty:
+        return ""
+    kept = {beam.dim for beam in beams.chain(inferred.beam)}
+    for x in (layer, *layer.get_dep_layers()):
+        beam = beams.of(x.output)
+        choice = None if beam is None or beam.is_kept or beam.dim in kept else beam.choice
+        if choice is not None and choice.get_absolute_name().startswith(inputs.prefix):
+            return f"sees the hypotheses of {choice.get_absolute_name()!r}, a search in each frame"
+    return ""
 
 
 class _TemplateFrame(Frame):
@@ -220,9 +229,10 @@ class _TemplateFrame(Frame):
         self.asked_for_prev: list[str] = []
         self._beams_around: dict[Dim, Tensor] = {}  # of what is used from outside of the loop
         source = None if inputs.source is None else template_of_frame(inputs.source, inputs.time_dim)
-        beam = None if source is None else inputs.layer.network.beams.of(source)
-        if beam is not None and source is not None:
-            self._beams_around[beam.dim] = source
+        for x in (source, inputs.time_dim.dyn_size_ext if inputs.has_known_length else None):
+            beam = None if x is None else inputs.layer.network.beams.of(x)
+            if beam is not None and x is not None:
+                self._beams_around[beam.dim] = x
         with backend_ctx("template"):
             self.network = inputs.make_network(self, is_step=True, source=source, only_template=True)
             self.network.set_rec_step_info(i=None)
@@ -290,7 +300,9 @@ class _TemplateFrame(Frame):
 
     def _in_next_frame(self, x: Tensor, prev_beam: Dim | None) -> Tensor:
         """:return: x as the next frame sees it; what only depends on hypotheses around the loop stays as it is"""
-        return x if any(dim in self._beams_around for dim in x.dims) else as_beam_of_frame_before(x, prev_beam)
+        beam = self.network.beams.of(x)
+        is_around = beam is not None and beam.dim in self._beams_around
+        return x if is_around else self.network.beams.renamed(x, prev_beam)
 
     def _states_of(self, layer: LayerBase, prev_beam: Dim | None) -> dict[str, StateTemplate]:
         """:return: what the layer keeps, as the next frame sees it, by name"""

@@ -34,7 +34,8 @@ class LoopInputs:
     first_step: Tensor | None = None  # scalar: number of the first frame; None for 0
     optimize: bool = True  # whether layers are moved out of the loop
     include_eos: bool = False  # whether the frame in which "end" is true is part of the sequence
-    max_seq_len: Callable[[], int | Tensor | None] | None = None  # largest number of frames, of all or of each [B]
+    # Function from the beam around, or None, to the largest number of frames, of all or of each: [B], [B, beam].
+    max_seq_len: Callable[[Dim | None], int | Tensor | None] | None = None
     unroll: bool = False  # no loop in the graph, but its frames one after the other
     back_prop: bool = True  # whether there will be gradients
     backward: bool = False  # from the last frame of each sequence to the first

@@ -18,7 +18,6 @@ from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.final_state import KeptFrames, last_frame
 from returnn.tf.layers.loop.history import NoFrames
 from returnn.tf.layers.loop.prev_layer import hidden_state_names
-from returnn.tf.layers.search.beam import as_beam_of_frame_before
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.errors import ConfigError
 
@@ -131,10 +130,11 @@ def _template_to_keep(compiled: CompiledLoop, template: Tensor) -> Tensor:
     """:return: template, with the beam of the last choice behind the batch: so frames are (T, B, K, ...)"""
     template = compiled.inputs.seen_from_outside(template)
     beam = compiled.inferred.beam
-    own = compiled.inputs.layer.network.beams.of(template)
+    beams = compiled.inputs.layer.network.beams
+    own = beams.of(template)
     if beam is None or own is None or own.is_kept:
         return template.copy_template()
-    template = as_beam_of_frame_before(template, beam.dim)
+    template = beams.renamed(template, beam.dim)
     batch = [dim for dim in template.dims if dim.is_batch_dim()]
     order = [*batch, beam.dim]
     return template.copy_template().copy_transpose([*order, *(d for d in template.dims if d not in order)])
@@ -191,7 +191,8 @@ def finish_states(
         for key, frames in parts.items():
             value = compiled.inferred.states[path][key].initial
             if isinstance(value, KeptInitial):
-                value.keep(last_frame(frames, compiled.inputs.time_dim, initial[path][key]))
+                beams = compiled.inputs.layer.network.beams
+                value.keep(last_frame(frames, compiled.inputs.time_dim, initial[path][key], beams))
     return states
 
 

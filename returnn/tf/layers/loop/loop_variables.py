@@ -9,12 +9,12 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.loop.beam_around import beam_before_frame, beam_before_loop
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.kept_frames import Kept
 from returnn.tf.layers.loop.loop_length import LoopLength
+from returnn.tf.layers.loop.search_around.beam_around import beam_before_frame, beam_before_loop
 from returnn.tf.layers.loop.smaller_batch.sequences_left import SequencesLeft
-from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before, score_dtype
+from returnn.tf.layers.search.beam import Beam, score_dtype
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def make_layout(compiled: CompiledLoop, kept: Kept, length: LoopLength) -> LoopL
         return LoopLayout(compiled, kept, length, (*batch, inferred.prev_beam), beam_before_loop(compiled))
     dims: list[Dim] = []
     if compiled.step.has_end:
-        dims += as_beam_of_frame_before(inferred.layers["end"].output, inferred.prev_beam).dims
+        dims += inferred.layers["end"].output.dims
     limited = () if length.limits is None else length.limits.dims
     dims += [dim for dim in limited if dim not in dims]
     return LoopLayout(compiled, kept, length, tuple(dims))

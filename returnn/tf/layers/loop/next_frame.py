@@ -17,7 +17,7 @@ from returnn.tf.layers.loop.initial import InitialOutput, initial_value
 from returnn.tf.layers.loop.kept_frames import KeptLayer, raw_to_keep, with_size_of_last
 from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables
 from returnn.tf.layers.loop.time_axis import new_array
-from returnn.tf.layers.search.beam import Beam, as_beam_of_frame_before
+from returnn.tf.layers.search.beam import Beam
 
 States = Mapping[str, Mapping[str, Tensor]]  # by path of the layer and name
 
@@ -210,8 +210,8 @@ def _at_limit(layout: LoopLayout, number: Any, beam: Beam | None) -> tf.Tensor:
     if limits is None:
         return number >= layout.length.most
     number = rf.convert_to_tensor(number, dims=(), dtype="int32")
-    limits = layout.compiled.inputs.layer.network.beams.translate(limits, beam)
-    limits = as_beam_of_frame_before(limits, layout.compiled.inferred.prev_beam)
+    beams = layout.compiled.inputs.layer.network.beams
+    limits = beams.renamed(beams.translate(limits, beam), layout.compiled.inferred.prev_beam)
     return _raw(rf.compare_bc(limits, "<=", number), layout.hypotheses)
 
 
@@ -228,8 +228,8 @@ def _of_continued(layout: LoopLayout, raw: tf.Tensor) -> tf.Tensor:
 
 def _for_next_frame(compiled: CompiledLoop, x: Tensor, template: Tensor) -> Tensor:
     """:return: x as the next frame sees it; what only depends on hypotheses around the loop stays as it is"""
-    beams = [dim for dim in template.dims if dim.is_beam_dim()]
-    return x if beams and compiled.inferred.prev_beam not in beams else _after_choices(compiled, x)
+    beam = compiled.inputs.layer.network.beams.of(template)
+    return x if beam is not None and compiled.inferred.prev_beam != beam.dim else _after_choices(compiled, x)
 
 
 def _after_choices(compiled: CompiledLoop, x: Tensor) -> Tensor:
@@ -237,8 +237,8 @@ def _after_choices(compiled: CompiledLoop, x: Tensor) -> Tensor:
     beam = _last_beam(compiled)
     if beam is None:
         return x
-    translated = compiled.inputs.layer.network.beams.translate(x, beam)
-    return as_beam_of_frame_before(translated, compiled.inferred.prev_beam)
+    beams = compiled.inputs.layer.network.beams
+    return beams.renamed(beams.translate(x, beam), compiled.inferred.prev_beam)
 
 
 def _last_beam(compiled: CompiledLoop) -> Beam | None:

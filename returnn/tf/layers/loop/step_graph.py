@@ -63,7 +63,7 @@ def make_step_graph(compiled: CompiledLoop, before: SequenceFrame, *, counts_in_
         raise ConfigError(
             f"{compiled.inputs.layer.where()}: all of it is computed outside of the loop, so there are no steps."
         )
-    layout = make_layout(compiled, choose_kept(compiled), find_length(compiled.inputs))
+    layout = make_layout(compiled, choose_kept(compiled), find_length(compiled))
     initial = make_initial_variables(layout, before, make_initial_states(layout, before))
     values = {name: value for name, value in initial.as_dict().items() if name not in _ARRAYS}
     if "src_beams" in values:

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
-from returnn.tf.layers.search.beam import as_beam_of_frame_before
 
 
 def unstacked(x: Tensor, time_dim: Dim) -> Callable[[Any], Tensor]:
@@ -87,7 +86,7 @@ def stacked(array: tf.TensorArray, template: Tensor, time_dim: Dim, *, length: A
     :param length: only so many frames
     :return: [time_dim, ...]
     """
-    raw = _stacked_raw(array, template)
+    raw = stacked_raw(array, template)
     if length is not None:
         raw = raw[:length]
     out = template._insert_dim(time_dim, 0)
@@ -96,7 +95,7 @@ def stacked(array: tf.TensorArray, template: Tensor, time_dim: Dim, *, length: A
     return out
 
 
-def _stacked_raw(array: tf.TensorArray, template: Tensor) -> tf.Tensor:
+def stacked_raw(array: tf.TensorArray, template: Tensor) -> tf.Tensor:
     """
     :param array: of frames
     :param template: of a frame
@@ -106,11 +105,12 @@ def _stacked_raw(array: tf.TensorArray, template: Tensor) -> tf.Tensor:
         return array.stack()
     if any(dim.size is None and dim.dyn_size is None for dim in template.dims):
         return array.stack()
-    return tf.raw_ops.TensorListStack(
-        input_handle=array.flow,
-        element_shape=tf.convert_to_tensor([dim.get_dim_value() for dim in template.dims], tf.int32),
-        element_dtype=tf.as_dtype(template.dtype),
-    )
+    return _stack_list(array, tf.convert_to_tensor([dim.get_dim_value() for dim in template.dims], tf.int32))
+
+
+def _stack_list(array: tf.TensorArray, shape: tf.Tensor) -> tf.Tensor:
+    """:return: raw, (number of frames, ...), where a frame has this shape, also if there are none"""
+    return tf.raw_ops.TensorListStack(input_handle=array.flow, element_shape=shape, element_dtype=array.dtype)
 
 
 def shifted(x: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def shifted(x: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
     x = rf.expand_to(x, [time_dim])
     axis = x.get_axis_from_description(time_dim)
     template = x.copy_template_excluding_axis(axis)
-    first = rf.expand_to(on_beam_of(initial, template), template.dims)
+    first = rf.expand_to(initial, template.dims)
     time_major = x.copy_move_axis(axis, 0)
     out = time_major.copy_template()
     raw_first = first.copy_compatible_to_dims_raw(template.dims)[None]
@@ -131,15 +131,6 @@ def shifted(x: Tensor, time_dim: Dim, initial: Tensor) -> Tensor:
     raw.set_shape(out.batch_shape)
     out.raw_tensor = raw
     return out
-
-
-def on_beam_of(initial: Tensor, x: Tensor) -> Tensor:
-    """
-    :param initial: before the first frame of a search, the same for all hypotheses
-    :param x: for the hypotheses after its last frame
-    :return: initial, with their beam in place of its own one
-    """
-    return as_beam_of_frame_before(initial, next((dim for dim in x.dims if dim.is_beam_dim()), None))
 
 
 def traced_back(src_beams: Any) -> Any:
@@ -160,4 +151,4 @@ def traced_back(src_beams: Any) -> Any:
     _, _, result = tf.compat.v1.while_loop(
         lambda t, *_: t >= 0, body, [steps - 1, last, array], shape_invariants=shapes, back_prop=False
     )
-    return result.stack()
+    return result.stack() if array.flow.dtype != tf.variant else _stack_list(result, tf.shape(src_beams)[1:])

@@ -29,10 +29,11 @@ from returnn.tf.layers.loop.kept_frames import (
 from returnn.tf.layers.loop.loop_length import find_length
 from returnn.tf.layers.loop.loop_variables import LoopLayout, LoopVariables, make_layout
 from returnn.tf.layers.loop.next_frame import make_initial_states, make_initial_variables, make_next_variables
+from returnn.tf.layers.loop.search_around.behind import compiled_behind, declare_frames_behind
 from returnn.tf.layers.loop.smaller_batch.outside import NotForFewerSequencesError
 from returnn.tf.layers.loop.smaller_batch.rules import why_batch_stays
 from returnn.tf.layers.loop.smaller_batch.stages import run_in_stages
-from returnn.tf.layers.loop.time_axis import stacked, traced_back
+from returnn.tf.layers.loop.time_axis import stacked, stacked_raw, traced_back
 from returnn.tf.layers.search.beam import Beam, SearchEnd
 
 tf1 = tf.compat.v1
@@ -56,15 +57,19 @@ def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
     """
     kept = choose_kept(compiled)
     reads = make_reads(compiled, before)
-    layout = make_layout(compiled, kept, find_length(compiled.inputs))
+    layout = make_layout(compiled, kept, find_length(compiled))
     initial = make_initial_states(layout, before)
     body = _Body(reads)
     final = _run_frames(layout, body, make_initial_variables(layout, before, initial))
-    time_dim = compiled.inputs.time_dim
+    beam = _final_beam(layout, final)
+    time_dim = declare_frames_behind(compiled, beam)
     if final.lengths is not None:
         time_dim.dyn_size_ext = layout.as_outside("lengths", final.lengths)
-    beam = _final_beam(layout, final)
-    hypotheses = None if final.src_beams is None else traced_back(final.src_beams.stack())  # (T, B, K)
+    beam = None if beam is None else _with_final_scores(layout, beam, final)
+    hypotheses = None  # (T, B, K)
+    if final.src_beams is not None:
+        src_beams = Tensor("src_beams", layout.hypotheses, "int32")
+        hypotheses = traced_back(stacked_raw(final.src_beams, src_beams))
 
     def stack_frames(array: Any, template: Tensor) -> Tensor:
         frames = stacked(array, template, time_dim)
@@ -76,9 +81,10 @@ def run_loop(compiled: CompiledLoop, before: SequenceFrame) -> FinishedLoop:
 
     for dim in kept.growing:
         dim.dyn_size_ext = lengths_in_steps(time_dim)
-    states = finish_states(compiled, kept, final.kept_states, stack_frames, initial)
-    totals = take_totals(compiled, states)
-    give_all_frames(compiled, final.states)
+    behind = compiled_behind(compiled)
+    states = finish_states(behind, kept, final.kept_states, stack_frames, initial)
+    totals = take_totals(behind, states)
+    give_all_frames(behind, final.states)
     layers = {
         path: as_layer(
             kept_layer,
@@ -198,31 +204,37 @@ def goes_on(layout: LoopLayout, values: Mapping[str, Any]) -> Any:
 
 
 def _final_beam(layout: LoopLayout, final: LoopVariables) -> Beam | None:
-    """:return: the hypotheses at the end with their scores, which the network knows now; None without search"""
+    """:return: the hypotheses at the end, which the network knows now; None without search"""
     compiled = layout.compiled
     beam = compiled.inferred.beam
     if beam is None or final.scores is None:
         return None
-    scores = layout.as_outside("scores", final.scores)
-    if getattr(beam.choice, "length_normalization", False):  # classes of users do without
-        scores = _normalize(compiled, scores)
-    found = Beam(beam.dim, beam.choice, scores=scores)
+    found = Beam(beam.dim, beam.choice, scores=layout.as_outside("scores", final.scores))
     if final.first is not None and layout.beam_before is not None:
         first = layout.as_outside("first", final.first).copy_with_roles(sparse_dim=layout.beam_before.dim)
         found = replace(found, source=layout.beam_before.dim, src_beams=first)
         compiled.inputs.layer.network.beams.register(layout.beam_before)
     compiled.inputs.layer.network.beams.register(found)
-    if final.cut is not None and beam.choice is not None:
-        best = rf.reduce_argmax(scores, axis=beam.dim)
-        of_best = [rf.gather(x, indices=best, axis=beam.dim) for x in (scores, layout.as_outside("cut", final.cut))]
-        end = SearchEnd(compiled.inputs.layer, beam.choice, *of_best)
-        compiled.inputs.layer.network.beams.ends[beam.dim] = end
     return found
+
+
+def _with_final_scores(layout: LoopLayout, beam: Beam, final: LoopVariables) -> Beam:
+    """:return: the beam with the scores that it has behind the loop"""
+    compiled, beams = layout.compiled, layout.compiled.inputs.layer.network.beams
+    if getattr(beam.choice, "length_normalization", False):  # classes of users do without
+        beam = replace(beam, scores=_normalize(compiled, beam.scores))
+        beams.register(beam)
+    if final.cut is not None and beam.choice is not None:
+        best = rf.reduce_argmax(beam.scores, axis=beam.dim)
+        cut = layout.as_outside("cut", final.cut)
+        of_best = [rf.gather(x, indices=best, axis=beam.dim) for x in (beam.scores, cut)]
+        beams.ends[beam.dim] = SearchEnd(compiled.inputs.layer, beam.choice, *of_best)
+    return beam
 
 
 def _normalize(compiled: CompiledLoop, scores: Tensor) -> Tensor:
     """:return: scores divided by the number of labels, where those of all hypotheses have grown to the same one"""
-    time_dim = compiled.inputs.time_dim
+    time_dim = compiled.time_dim_behind
     if compiled.inputs.layer.network.get_config().options.search_depends_on_batch:
         longest = time_dim.get_dim_value_tensor()
     else:

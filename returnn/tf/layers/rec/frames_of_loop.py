@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -154,26 +155,28 @@ def _choices_in(unit: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def evaluate_limit(layer: LayerBase, max_seq_len: Any, via: LayerBase | None) -> int | Tensor | None:
+def evaluate_limit(layer: LayerBase, max_seq_len: Any, via: LayerBase | None, beam: Dim | None) -> int | Tensor | None:
     """
     :param layer: the loop
     :param max_seq_len: option of this name: number, tensor, or expression
     :param via: layer whose output it is
-    :return: largest number of frames, of all sequences or of each [B]; None if there is none
+    :param beam: of a search around the loop, each hypothesis of which can have a limit of its own
+    :return: largest number of frames, of all sequences or of each: [B], [B, beam]; None if there is none
     """
     limit: Any
     if via is not None:
         limit = via.output
     else:
-        limit = _evaluate_expression(layer, max_seq_len) if isinstance(max_seq_len, str) else max_seq_len
+        limit = _evaluate_expression(layer, max_seq_len, beam) if isinstance(max_seq_len, str) else max_seq_len
     if limit is None or isinstance(limit, int):
         return limit
     batch = layer.network.step.batch_dims()
-    if tf.is_tensor(limit) and limit.shape.rank in (0, 1):
-        dims = batch if limit.shape.rank else []
+    if tf.is_tensor(limit) and limit.shape.rank in (0, 1, 2):
+        dims = [[], batch, [*batch, beam]][limit.shape.rank]
         limit = Tensor("max_seq_len", dims=dims, dtype=limit.dtype.name, raw_tensor=limit)
-    is_limit = isinstance(limit, Tensor) and limit.dtype.startswith("int") and set(limit.dims) <= set(batch)
-    if not is_limit:
+    is_limit = isinstance(limit, Tensor) and limit.dtype.startswith("int")
+    limit = _for_hypotheses(layer, limit, beam) if is_limit else limit
+    if not is_limit or not set(limit.dims) <= {*batch, beam}:
         raise ConfigError(f"{layer.where()}: option 'max_seq_len': expected integers, one or [B], got {limit!r}.")
     return rf.cast(limit, "int32")
 
@@ -229,27 +232,42 @@ def _wrong_limit(layer: LayerBase, expression: str, exc: Exception) -> ConfigErr
     )
 
 
-def _evaluate_expression(layer: LayerBase, expression: str) -> Any:
+def _evaluate_expression(layer: LayerBase, expression: str, beam: Dim | None) -> Any:
+    """:return: raw, (B,) or scalar; (B, beam), if there are lengths of hypotheses in it"""
+    is_about_hypotheses = False
 
-    def max_len_from(name: str) -> Any:
+    def max_len_from(name: str, *, dims: Sequence[Dim]) -> Any:
+        nonlocal is_about_hypotheses
         time_dim = layer_of_limit(layer, name).output.get_time_dim_tag()
         if time_dim.dyn_size_ext is None or layer.network.get_config().options.search_depends_on_batch:
             return time_dim.get_dim_value()
-        return _lengths_of_sequences(layer, time_dim)
+        lengths = _for_hypotheses(layer, time_dim.get_size_tensor(), beam)
+        is_about_hypotheses |= beam in lengths.dims
+        others = [dim for dim in lengths.dims if dim not in dims]
+        lengths = rf.reduce_max(lengths, axis=others) if others else lengths
+        return rf.expand_to(lengths, dims).copy_compatible_to_dims_raw(dims) if lengths.dims else lengths.raw_tensor
 
+    def evaluate(dims: Sequence[Dim]) -> Any:
+        return eval(expression, {"max_len_from": partial(max_len_from, dims=dims), "tf": tf, "self": layer})
+
+    batch = layer.network.step.batch_dims()
     try:
-        return eval(expression, {"max_len_from": max_len_from, "tf": tf, "self": layer})
+        limit = evaluate(batch)
+        return evaluate([*batch, beam]) if beam is not None and is_about_hypotheses else limit
     except (NameError, SyntaxError, TypeError, AttributeError) as exc:
         raise _wrong_limit(layer, expression, exc) from exc
 
 
-def _lengths_of_sequences(layer: LayerBase, time_dim: Dim) -> Any:
-    """:return: raw (B,), int32; of several hypotheses, the length of the longest"""
-    batch = layer.network.step.batch_dims()
-    lengths = time_dim.get_size_tensor()
-    others = [dim for dim in lengths.dims if dim not in batch]
-    lengths = rf.reduce_max(lengths, axis=others) if others else lengths
-    return lengths.copy_compatible_to_dims_raw(batch) if lengths.dims else lengths.raw_tensor
+def _for_hypotheses(layer: LayerBase, x: Tensor, beam: Dim | None) -> Tensor:
+    """
+    :param x: of sequences, or of the hypotheses of some search
+    :param beam: that is known for each hypothesis
+    :return: [B, beam], if these are known for x; otherwise [B], of several hypotheses the largest one
+    """
+    beams = layer.network.beams
+    x = beams.for_later(x, None if beam is None else beams.get(beam))
+    others = [dim for dim in x.dims if dim.is_beam_dim() and dim != beam]
+    return rf.reduce_max(x, axis=others) if others else x
 
 
 def layer_of_limit(layer: LayerBase, name: str) -> LayerBase:

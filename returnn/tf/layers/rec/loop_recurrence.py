@@ -33,6 +33,7 @@ from returnn.tf.layers.rec.frames_of_loop import (
     find_time_dim_without_source,
 )
 from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
+from returnn.tf.layers.search.dims_of_hypotheses import beam_of_lengths
 from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.layers.search.sums_before import with_sums_computed_again
 from returnn.util.errors import ConfigError, nearest_hint
@@ -92,6 +93,8 @@ class LoopRecurrence:
         if self.layer.network.get_config().options.debug_rec_layer:
             print(self.compiled.plan, file=log.v1)
         self.emitted = emit(self.compiled)
+        self.compiled = self.emitted.compiled
+        inputs = self.compiled.inputs
         if self.emitted.beam is not None:
             self.layer.search_choices = SearchChoices(self.layer, self.emitted.beam.dim.dimension or 0)
             self.layer.search_choices.set_beam(self.emitted.beam)
@@ -177,7 +180,7 @@ class LoopRecurrence:
             first_step=None if offset is None else offset.number,
             optimize=optimize,
             include_eos=options.include_eos,
-            max_seq_len=lambda: evaluate_limit(layer, options.max_seq_len, options.max_seq_len_via),
+            max_seq_len=lambda beam: evaluate_limit(layer, options.max_seq_len, options.max_seq_len_via, beam),
             unroll=options.unroll,
             back_prop=layer.network.is_training_objective if options.back_prop is None else options.back_prop,
             backward=options.backward,
@@ -350,7 +353,7 @@ class LoopRecurrence:
         if len(inside) == len(targets) and not any(_more_sequences(x.output, layer.output) for x in inside):
             return True
         if inputs.has_known_length:
-            return True
+            return beam_of_lengths(inputs.time_dim) is None or None not in targets
         return self.compiled.inferred.beam is None and not self.layer.network.beams.has_hypotheses(layer.output)
 
     def get_constraints_value(self) -> Any:

@@ -70,7 +70,8 @@ class RecLayer(RecurrentLayer):
         :param input_projection: whether native LSTMs multiply the input with a matrix. Without it, the source has to
             have 4 * n_out features. Of other units, the source has to have n_out features then
         :param max_seq_len: largest number of frames, if the layer "end" decides where a sequence ends: a number, an
-            expression such as "max_len_from('base:encoder') * 2"; or the number of frames to unroll
+            expression such as "max_len_from('base:encoder') * 2"; or the number of frames to unroll. The hypotheses of
+            a search that this one goes on from have limits of their own
         :param max_seq_len_via: the same by the output of a layer, for each sequence
         :param forward_weights_init: initial value of the weights for the input
         :param recurrent_weights_init: initial value of the weights for the output of the frame before
@@ -207,6 +208,14 @@ class RecLayer(RecurrentLayer):
     def get_constraints_value(self) -> Any:
         """:return: raw scalar, for this layer and those of the time step"""
         return super().get_constraints_value() + self.recurrence.get_constraints_value()
+
+    def must_be_in_loop(self) -> str:
+        """:return: a reason, if it has other frames, or other hypotheses, in each frame of a loop around it"""
+        if self.compiled is not None and not self.compiled.inputs.has_known_length:
+            return "decides by itself how many frames there are"
+        if self.compiled is not None and self.compiled.inferred.beam is not None:
+            return "searches"
+        return super().must_be_in_loop()
 
     def after_loop(self, totals: dict[str, Tensor]) -> None:
         """See `LayerBase.after_loop`. It got what is about the time step, as a loop in a loop."""

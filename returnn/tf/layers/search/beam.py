@@ -10,13 +10,15 @@ What does not depend on a hypothesis does not have a beam dim, and is broadcast 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tensor.batch_info import SearchBeam
+from returnn.tf.layers.search.dims_of_hypotheses import DimsOfHypotheses, beam_of_lengths, with_dims
 from returnn.util.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class Beams:
         self._beams: dict[Dim, Beam] = {}
         self._choices: dict[SearchBeam, Any] = {}
         self.ends: dict[Dim, SearchEnd] = {}  # of loops, by their beam
+        self._dims = DimsOfHypotheses()
+        self._contradictions: list[ConfigError] | None = None  # while they are only noted
 
     @property
     def is_empty(self) -> bool:
@@ -65,7 +69,13 @@ class Beams:
 
     def register(self, beam: Beam) -> None:
         """Adds a beam, or replaces what was known of it."""
+        before = self._beams.get(beam.dim)
         self._beams[beam.dim] = beam
+        is_new = before is None or before.src_beams is not beam.src_beams
+        if is_new and beam.src_beams is not None and beam.src_beams.raw_tensor is not None:
+            for dim, first, first_beam in self._dims.of_beam(beam.dim):
+                if first.dyn_size is not None and any(first_beam == older.dim for older in self.chain(beam)):
+                    dim.dyn_size_ext = self._lengths_for(beam, first, first_beam)
 
     def name_choices(self, name: SearchBeam, choices: Any) -> None:
         """
@@ -86,8 +96,10 @@ class Beams:
         return Beam(dim, choice, None if source is None else source.dim)
 
     def of(self, x: Tensor) -> Beam | None:
-        """:return: the beam of a tensor, None if it has none"""
+        """:return: the beam of a tensor, or of the lengths that one of its dims has; None if it has none"""
         dims = [dim for dim in x.dims if dim.is_beam_dim()]
+        if not dims and not self.is_empty:
+            dims = [beam for beam in map(beam_of_lengths, x.dims) if beam is not None]
         if not dims:
             return None
         return self._beams.get(dims[-1]) or Beam(dims[-1], None)
@@ -104,6 +116,11 @@ class Beams:
         """:return: the beam with this dim"""
         return self._beams.get(dim)
 
+    def tensors(self) -> Iterator[Tensor]:
+        """:yield: what is known of each hypothesis: [B, beam]"""
+        for beam in self._beams.values():
+            yield from (x for x in (beam.src_beams, beam.scores) if x is not None)
+
     def chain(self, beam: Beam | None) -> list[Beam]:
         """:return: the beam, the one that it continues, and so on"""
         chain: list[Beam] = []
@@ -117,7 +134,7 @@ class Beams:
         :param tensors: some of them with a beam
         :param where: what needs them all
         :return: the latest of their beams: the one whose chain has all others
-        :raises ConfigError: if there is none
+        :raises ConfigError: if there is none, unless that is noted
         """
         found = {beam.dim: beam for beam in map(self.of, tensors) if beam is not None}
         if not found:
@@ -126,12 +143,36 @@ class Beams:
         chain = {beam.dim for beam in self.chain(best)}
         others = [str(dim) for dim in found if dim not in chain]
         if others:
-            raise ConfigError(
+            error = ConfigError(
                 f"{where}: the beams {best.dim} and {', '.join(others)} do not continue each other.\n"
                 "  Of several choices in a step, each has to depend on the one before, or name it as\n"
                 "  'explicit_search_sources'. Of a search before this one, take the best by the class 'decide'."
             )
+            if self._contradictions is None:
+                raise error
+            self._contradictions.append(error)
         return best
+
+    @contextmanager
+    def noting_contradictions(self) -> Iterator[list[ConfigError]]:
+        """
+        Beams need not continue each other yet, where it is inferred what does: then templates are taken to be those of
+        the later one.
+
+        :yield: what is wrong, if it stays like this
+        """
+        around, self._contradictions = self._contradictions, []
+        try:
+            yield self._contradictions
+        finally:
+            self._contradictions = around
+
+    def note_contradictions(self, errors: Sequence[ConfigError]) -> None:
+        """:raises ConfigError: the first one, unless they are only noted"""
+        if errors and self._contradictions is None:
+            raise errors[0]
+        if self._contradictions is not None:
+            self._contradictions += errors
 
     def source_indices(self, beam: Beam, older: Dim) -> Tensor:
         """
@@ -145,8 +186,7 @@ class Beams:
             if step.src_beams is None:
                 raise ConfigError(
                     f"the hypotheses of {beam.dim} do not continue those of {older}.\n"
-                    "  Where they are the target of a choice without search, it needs 'add_to_beam_scores': False.\n"
-                    "  Or take the best of them by the class 'decide'."
+                    "  Take the best of them by the class 'decide'."
                 )
             source = step.src_beams
             indices = source if indices is None else rf.gather(source, indices=indices, axis=step.dim)
@@ -158,16 +198,72 @@ class Beams:
         own = self.of(x)
         if own is None or beam is None or own.dim == beam.dim or own.is_kept:
             return x
-        out = rf.gather(x, indices=self.source_indices(beam, own.dim), axis=own.dim)
-        if x.feature_dim is not None and x.feature_dim in out.dims:
-            out = out.copy_with_roles(feature_dim=x.feature_dim)
-        return out
+        if self._contradictions is not None and all(own.dim != other.dim for other in self.chain(beam)):
+            return self.renamed(x, beam.dim)  # a template, and it is noted that this cannot be
+        out = x
+        if own.dim in x.dims:
+            out = rf.gather(x, indices=self.source_indices(beam, own.dim), axis=own.dim)
+            if x.feature_dim is not None and x.feature_dim in out.dims:
+                out = out.copy_with_roles(feature_dim=x.feature_dim)
+        return with_dims(out, lambda dim: self._dim_for(beam, dim))
 
     def for_later(self, x: Tensor, beam: Beam | None) -> Tensor:
         """:return: like `translate`; as it is if the beam does not continue the one of x"""
         own = self.of(x)
         is_earlier = own is not None and any(own.dim == other.dim for other in self.chain(beam)[1:])
         return self.translate(x, beam) if is_earlier else x
+
+    def before_first_frame(self, initial: Tensor, frames: Tensor) -> Tensor:
+        """
+        :param initial: before the first frame of a search: the same for all hypotheses, or for those of a search around
+        :param frames: for the hypotheses after its last frame
+        :return: initial, for these
+        """
+        beam = self.of(frames)
+        return initial if beam is None else self.renamed(self.for_later(initial, beam), beam.dim)
+
+    def renamed(self, x: Tensor, beam: Dim | None) -> Tensor:
+        """
+        :param x: of some hypotheses, perhaps a template
+        :param beam: another dim for the same ones, as the next frame sees them; None: x stays as it is
+        :return: x with the other dim
+        """
+        old = None if beam is None else self.of(x)
+        if beam is None or old is None or old.dim == beam:
+            return x
+        return with_dims(x, lambda dim: beam if dim == old.dim else self._renamed_dim(dim, old.dim, beam))
+
+    def _renamed_dim(self, dim: Dim, old: Dim, beam: Dim) -> Dim:
+        if beam_of_lengths(dim) != old:
+            return dim
+        new = self._dims.for_beam(dim, beam)
+        if dim.is_derived():
+            for atom in dim.expression.atoms():
+                self._renamed_dim(atom, old, beam)
+        elif _misses_lengths(new, dim):
+            new.dyn_size_ext = rf.replace_dim(dim.get_size_tensor(), in_dim=old, out_dim=beam)[0]
+        return new
+
+    def _dim_for(self, beam: Beam, dim: Dim) -> Dim:
+        """:return: the dim itself; if its lengths are those of older hypotheses, the one with lengths of these"""
+        older = beam_of_lengths(dim)
+        if older is None or older == beam.dim or all(older != other.dim for other in self.chain(beam)):
+            return dim
+        new = self._dims.for_beam(dim, beam.dim)
+        if dim.is_derived():
+            for atom in dim.expression.atoms():
+                self._dim_for(beam, atom)
+        elif _misses_lengths(new, dim):
+            new.dyn_size_ext = self._lengths_for(beam, dim, older)
+        return new
+
+    def _lengths_for(self, beam: Beam, dim: Dim, older: Dim) -> Tensor:
+        return rf.gather(dim.get_size_tensor(), indices=self.source_indices(beam, older), axis=older)
+
+
+def _misses_lengths(new: Dim, dim: Dim) -> bool:
+    """:return: whether the lengths of `new` are not known, but those of the other one are, as template or as values"""
+    return new.dyn_size_ext is None or (new.dyn_size is None and dim.dyn_size is not None)
 
 
 def choices_with_name(layers: Iterable[LayerBase], name: SearchBeam) -> Any:
@@ -178,14 +274,3 @@ def choices_with_name(layers: Iterable[LayerBase], name: SearchBeam) -> Any:
     """
     choices = (layer.search_choices for layer in layers if layer.search_choices is not None)
     return next((each for each in choices if each.get_beam_info() == name), None)
-
-
-def as_beam_of_frame_before(x: Tensor, prev_beam: Dim | None) -> Tensor:
-    """:return: x with another dim for its beam: how the next frame sees it"""
-    axes = [i for i, dim in enumerate(x.dims) if dim.is_beam_dim()]
-    if not axes or prev_beam is None:
-        return x
-    out = x.copy_template_replace_dim_tag(axes[0], prev_beam)
-    if x.raw_tensor is not None:
-        out.raw_tensor = x.raw_tensor
-    return out

@@ -227,7 +227,10 @@ class ChoiceLayer(BaseChoiceLayer):
         given = self.explicit_search_sources or ()
         explicit = [layer.output for layer in (given.values() if isinstance(given, Mapping) else given)]
         before = frame.scores_before()  # [B, beam]
-        base_beam = beams.latest([*sources, *explicit, *([] if before is None else [before])], where=self.where())
+        targets = [] if self.search else self._labels_of_target()
+        base_beam = beams.latest(
+            [*sources, *explicit, *targets, *([] if before is None else [before])], where=self.where()
+        )
         is_first = base_beam is None or base_beam.choice is None  # choice of this step
         base = before if is_first else base_beam.scores
         scores = [rf.cast(log_scores(self, i, source), score_dtype()) for i, source in enumerate(sources)]
@@ -236,10 +239,13 @@ class ChoiceLayer(BaseChoiceLayer):
         base_beam = beams.of(base)
         assert base_beam is not None
         ended, before_step = frame.ended_before(), base
+        targets = [beams.translate(target, base_beam) for target in targets or self._targets_of_cheating()]
         if ended is not None:
             ended = beams.translate(ended, base_beam)
             scores, base = [fixed_if_ended(self, x, ended) for x in scores], grown_if_ended(self, base, ended)
-        candidates = candidates_of(self, scores, self._targets_to_score())
+        if ended is not None and not self.search:
+            targets = [_zero_if(target, ended) for target in targets]
+        candidates = candidates_of(self, scores, targets)
         size = self.beam_size if self.search else base_beam.dim.dimension
         beam_dim = self.new_dim("beam", size, kind=Dim.Types.Beam, auto_generated=False)
         if self.custom_score_combine is not None:
@@ -249,11 +255,11 @@ class ChoiceLayer(BaseChoiceLayer):
         best, src_beams, index = kept_if_over(found, is_over(self, ended), before_step, base_beam, beam_dim)
         self._register(Beam(beam_dim, self, base_beam.dim, src_beams, best))
         if not self.search:
-            return [rf.expand_dim(target, beam_dim) for target in self._labels_of_target()]
+            return [beams.renamed(rf.expand_to(target, [base_beam.dim]), beam_dim) for target in targets]
         return [self._as_labels(x, i) for i, x in enumerate(candidates.chosen(index, src_beams))]
 
-    def _targets_to_score(self) -> list[Tensor]:
-        return self._labels_of_target() if self.cheating or not self.search else []
+    def _targets_of_cheating(self) -> list[Tensor]:
+        return self._labels_of_target() if self.cheating else []
 
     def _register(self, beam: Beam) -> None:
         self.search_choices = SearchChoices(owner=self, beam_size=beam.dim.dimension or 0)
@@ -317,3 +323,9 @@ class ChoiceLayer(BaseChoiceLayer):
             sources=[self],
             initial_output=self._initial_output,
         )
+
+
+def _zero_if(target: Tensor, ended: Tensor) -> Tensor:
+    """:return: the target, but label 0 where the sequence has ended, whatever is there in memory"""
+    out = rf.where(ended, 0, target, allow_broadcast_all_sources=True)
+    return out.copy_with_roles(sparse_dim=target.sparse_dim)

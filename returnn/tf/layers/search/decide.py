@@ -110,7 +110,7 @@ class DecideKeepBeamLayer(BaseChoiceLayer):
         dim = self.new_dim("kept beam", beam.dim.dimension, kind=Dim.Types.Beam, auto_generated=False)
         self.search_choices = SearchChoices(self, dim.dimension or 0, is_decided=True, keep_raw=True)
         self.search_choices.set_beam(Beam(dim, self, is_kept=True))
-        return rf.replace_dim(source, in_dim=beam.dim, out_dim=dim)[0]
+        return self.network.beams.renamed(source, dim)
 
 
 class ChoiceGetBeamScoresLayer(LayerBase):
@@ -183,7 +183,7 @@ class SplitBatchBeamLayer(BaseChoiceLayer):
         dim = self.beam_dim or self.new_dim("beam", beam.dim.dimension)
         if self.beam_dim is not None and dim.dimension is None:
             dim.declare_same_as(self.new_dim("beam", beam.dim.dimension))
-        out, _ = rf.replace_dim(source, in_dim=beam.dim, out_dim=dim)
+        out = rf.replace_dim(source, in_dim=beam.dim, out_dim=dim)[0] if beam.dim in source.dims else source
         for time_dim in source.dims:
             if beam.dim in _length_dims(time_dim):
                 new_dim = self.new_dim(f"split:{time_dim.name}")
@@ -228,7 +228,7 @@ def take_hypothesis(layer: LayerBase, source: Tensor, beam: Beam, index: Tensor)
     :param index: [B] -> beam
     :return: [B, ...], with time dims that have the lengths of the hypotheses
     """
-    out = rf.gather(source, indices=index, axis=beam.dim)
+    out = rf.gather(source, indices=index, axis=beam.dim) if beam.dim in source.dims else source
     for dim in source.dims:
         lengths = dim.dyn_size_ext if beam.dim in _length_dims(dim) else None
         if lengths is None:

@@ -168,11 +168,17 @@ def test_hypotheses_need_scores_to_go_on_from():
         SearchNet(net)
 
 
-def test_the_hypotheses_of_a_sequence_have_the_same_frames():
+def test_hypotheses_of_two_searches_that_do_not_depend_on_each_other():
     net = decoder()
-    unit = time_step("emb_source", beam_size=2)
-    del unit["end"]
-    unit["emb_source"] = {"class": "linear", "from": "data:source", "n_out": 3, "activation": None}
-    net["second"] = {"class": "rec", "from": "output", "unit": unit, "is_output_layer": True}
-    with pytest.raises(ConfigError, match=r"goes over the frames of .* of a search before it"):
+    net["other"] = {**net["output"], "max_seq_len": 2}
+    for name in ("output", "other"):
+        net[f"{name}_emb"] = {"class": "linear", "from": name, "n_out": 3}
+        net[f"{name}_sum"] = {"class": "reduce", "mode": "sum", "axis": "T", "from": f"{name}_emb"}
+    net["both"] = {"class": "copy", "from": ["output_sum", "other_sum"], "is_output_layer": True}
+    with pytest.raises(ConfigError, match=r"'both'.*do not continue each other"):
+        SearchNet(net)
+    unit = time_step("base:output_sum", beam_size=2)
+    unit["s"]["from"].append("base:other_sum")
+    net["both"] = {"class": "rec", "from": [], "max_seq_len": 2, "unit": unit, "is_output_layer": True}
+    with pytest.raises(ConfigError, match="do not continue each other"):
         SearchNet(net)

@@ -47,7 +47,7 @@ class KnownTensors:
         self.axes: dict[int, int | None] = {}  # by id of the raw tensor; None without batch
         self.size_of_batch = batch.get_dim_value()
         self._keep_alive: list[Any] = []
-        for x in _outputs_around(network):
+        for x in (*_outputs_around(network), *network.beams.tensors()):
             self._add(x)
 
     def axis_of(self, x: Any) -> int | None:

@@ -160,7 +160,7 @@ def _names_batch(option: str, value: Any) -> bool:
         return is_axis and value.lower() in _WORDS_FOR_BATCH
     if isinstance(value, (list, tuple, set, frozenset)):
         return any(_names_batch(option, x) for x in value)
-    return is_axis and isinstance(value, int) and value == 0
+    return is_axis and isinstance(value, int) and not isinstance(value, bool) and value == 0
 
 
 def reason_of_operations(graph: Any) -> str:

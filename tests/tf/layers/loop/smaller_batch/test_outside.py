@@ -16,6 +16,7 @@ from returnn.tf.layers.loop.smaller_batch.outside import (
     seen_for_sequences_left,
 )
 from returnn.tf.layers.loop.smaller_batch.sequences_left import sequences_left
+from returnn.tf.layers.search.beam import Beams
 
 tf1 = tf.compat.v1
 NUM, LEFT = 5, (1, 4)
@@ -29,7 +30,7 @@ def seen(compute):
         x = Tensor("x", [batch, Dim(3, name="f")], "float32", raw_tensor=tf1.placeholder(tf.float32, [None, 3]))
         layer = SimpleNamespace(output=x)
         net = SimpleNamespace(
-            layers={"x": layer}, subnets={}, parent_net=None, extern_data=SimpleNamespace(data={})
+            layers={"x": layer}, subnets={}, parent_net=None, extern_data=SimpleNamespace(data={}), beams=Beams()
         )  # fmt: skip
         known = KnownTensors(net, batch)
         whole = compute(x.raw_tensor)

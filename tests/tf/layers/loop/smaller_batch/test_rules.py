@@ -16,6 +16,8 @@ STEP = {
 
 def test_a_decoder_is_about_single_sequences():
     assert reason_of_layers(STEP, 3) == ""
+    energy = {"class": "dot", "from": ["a", "b"], "add_var2_if_empty": False}  # no axis, although False is 0
+    assert reason_of_layers({**STEP, "energy": energy}, 3) == ""
 
 
 @pytest.mark.parametrize(
