@@ -81,3 +81,17 @@ def test_weights_with_the_features_of_the_base_in_behavior_version_0():
     for b, n in enumerate(lengths):
         weights = numpy.exp(data[b, :n]) / numpy.exp(data[b, :n]).sum(axis=0)
         numpy.testing.assert_allclose(output[b], weights.T @ data[b, :n], rtol=1e-4, atol=1e-5)
+
+
+def test_of_a_sequence_without_frames_nothing_is_found():
+    """NaN in its place would reach whatever is compared with it, such as the other hypotheses of a search."""
+    net_dict = {
+        "energy": {"class": "linear", "from": "data", "n_out": 1, "activation": None},
+        "weights": {"class": "softmax_over_spatial", "from": "energy"},
+        "output": {"class": "generic_attention", "weights": "weights", "base": "data"},
+    }
+    data, lengths = sequences(n_batch=3, max_len=4)
+    lengths[1] = 0
+    output = RecurrentNet(net_dict).run(data, lengths).output
+    assert (output[1] == 0).all()
+    assert (output[[0, 2]] != 0).all()
