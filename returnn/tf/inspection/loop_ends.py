@@ -24,11 +24,12 @@ def end_warnings(
         if not isinstance(unit, Mapping):
             continue
         choices = {n: d for n, d in unit.items() if isinstance(d, Mapping) and d.get("class") == "choice"}
-        end = unit.get("end")
-        if choices and end is None and not layer.get("from") and isinstance(layer.get("target"), str):
+        end, target = unit.get("end"), layer.get("target")
+        is_data = isinstance(target, str) and not target.startswith("layer:")  # a layer can be a search itself
+        if choices and end is None and not layer.get("from") and is_data:
             yield (
                 f"layer {name!r} has no layer 'end', so hypotheses of a search are as long as the target "
-                f"{layer['target']!r}, which new inputs have not. Such a layer is "
+                f"{target!r}, which new inputs have not. Such a layer is "
                 f"{{'class': 'compare', 'from': {next(iter(choices))!r}, 'value': LABEL_OF_THE_END}}."
             )
         if isinstance(end, Mapping):

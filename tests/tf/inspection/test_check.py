@@ -13,8 +13,10 @@ from returnn.config import Config, set_global_config
 from returnn.log import log
 from returnn.tensor import Dim, batch_dim
 from returnn.tf.inspection.config_check import check_config
+from returnn.tf.inspection.loop_ends import end_warnings
 from returnn.tf.inspection.report import inspect_network
 from returnn.tf.inspection.table import print_table
+from returnn.tf.network.extern_data import ExternData
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.system.warn_once import forget_shown
@@ -242,6 +244,16 @@ def test_search_that_never_ends_is_a_warning():
     assert warning.endswith("The vocabulary says that label 0 ('</s>') is the end.")
     (warning,) = decoder_warnings({}, last_label=0)
     assert warning.startswith("layer 'output' has no layer 'end', so hypotheses of a search are as long as the target")
+
+
+def test_a_search_over_the_hypotheses_of_another_one_needs_no_end():
+    loop = {"class": "rec", "from": [], "unit": {"output": {"class": "choice", "from": "p", "beam_size": 2}}}
+    warnings = {
+        target: list(end_warnings({"second": {**loop, "target": target}}, {}, ExternData()))
+        for target in ("layer:first", "classes")
+    }
+    assert not warnings["layer:first"]
+    assert len(warnings["classes"]) == 1
 
 
 @pytest.mark.parametrize("loss", ["ce", "ctc"])
