@@ -243,7 +243,6 @@ class ChoiceLayer(BaseChoiceLayer):
         if ended is not None:
             ended = beams.translate(ended, base_beam)
             scores, base = [fixed_if_ended(self, x, ended) for x in scores], grown_if_ended(self, base, ended)
-        if ended is not None and not self.search:
             targets = [_zero_if(target, ended) for target in targets]
         candidates = candidates_of(self, scores, targets)
         size = self.beam_size if self.search else base_beam.dim.dimension

@@ -126,6 +126,8 @@ def _with_target(layer: ChoosingLayer, scores: Tensor, candidates: Candidates, b
     """
     gold = candidates.target()
     source = _hypothesis_of_target(layer, base)
+    if base.dim in gold.dims:  # what another search has found
+        gold = rf.gather(gold, indices=source, axis=base.dim).copy_with_roles(sparse_dim=gold.sparse_dim)
     gold_score = rf.gather(rf.gather(scores, indices=gold, axis=candidates.dim), indices=source, axis=base.dim)
     scores = candidates.without_appended_target(scores)
     if layer.cheating == "exclusive":

@@ -359,3 +359,19 @@ def test_templates_have_the_dims_of_the_outputs(make_second):
             found = both.net.layers[name].output.dims
         names = [dim.name for dim in found if not dim.is_batch_dim()]
         assert sorted(names) == sorted(dims)
+
+
+@pytest.mark.parametrize("cheating", [True, "exclusive"])
+def test_the_target_can_be_the_best_of_another_search(cheating):
+    def make_second(_):
+        net = over_frames_of_target(4)
+        net["unit"]["output"].update(cheating=cheating, target="layer:base:first")
+        return net
+
+    found = joint(make_second).run(data=inputs(), hyps=NO_HYPS)
+    (first, (first_lengths,)), (second, (lengths,)) = found["first"], found["second"]
+    for b in range(3):
+        best = b * NUM_FIRST + numpy.argmax(found["scores1"][0][b * NUM_FIRST :][:NUM_FIRST])
+        last = 4 * b + 3
+        assert second[last][: lengths[last]].tolist() == first[best][: first_lengths[best]].tolist()
+        assert numpy.isfinite(found["scores2"][0][4 * b :][:4]).all()
