@@ -270,6 +270,7 @@ RECURRENT = {
     "frames": {"class": "linear", "n_out": 4, "activation": "tanh", "from": "data:source"},
     "loop": {"class": "linear", "n_out": 4, "activation": "tanh", "from": ["data:source", "prev:h"]},
     "unit": {"class": "rec", "unit": "gru", "n_out": 4, "from": "data:source"},
+    "kernel": {"class": "rnn_cell", "unit": "lstmblock", "n_out": 4, "from": "data:source"},
 }
 
 
