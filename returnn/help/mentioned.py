@@ -19,17 +19,18 @@ _PACKAGE = Path(returnn.__file__).parent
 _INNER = {"tf", "torch", "engine", "compat"}
 
 
-def mentioned_text(name: str, width: int) -> str | None:
+def mentioned_text(name: str, width: int, *, may_be_module: bool = True) -> str | None:
     """
     :param name: of a class, a function or a module of the toolkit; a module may stand before it
     :param width: of the text, in characters
+    :param may_be_module: whether the name alone, without those around it, can be that of a module
     :return: its documentation; None if there is nothing of that name
     """
     last = name.rpartition(".")[2]
     declares = re.compile(rf"^(?:class|def) {re.escape(last)}\b", re.MULTILINE)
     for file, code in _code_by_file().items():
         module = ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts)
-        if file.stem == last or module == name:
+        if (may_be_module and file.stem == last) or module == name:
             return _with_title(f"module {module}", ast.get_docstring(ast.parse(code)))
         if last in code and declares.search(code):
             return _declared_text(ast.parse(code), module, last, width)

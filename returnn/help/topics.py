@@ -80,8 +80,9 @@ def help_text(name: str, *, width: int) -> str:
 def _text_of_other_names(name: str, width: int) -> str | None:
     """:return: about what has that name, beyond what a config names; plain words in the code would help nobody"""
     is_code = not _PLAIN_WORDS.fullmatch(name)
-    mentioned = mentioned_text(name, width) if is_code else None
-    return mentioned or _text_of_option_in_dicts(name, width) or (method_text(name) if is_code else None)
+    in_dicts = _text_of_option_in_dicts(name, width)
+    mentioned = mentioned_text(name, width, may_be_module=in_dicts is None) if is_code else None
+    return mentioned or in_dicts or (method_text(name) if is_code else None)
 
 
 def _task_text(name: str) -> str | None:

@@ -46,7 +46,7 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
     return get_backend_of(source, position).gather(with_gaps, indices=position, axis=in_memory), out_dim
 
 
-def _is_without_lengths(backend: str, dims: Sequence[Dim]) -> bool:
+def _is_without_lengths(backend: str | None, dims: Sequence[Dim]) -> bool:
     """:return: whether it is a template, without lengths of sequences, so that nothing can be left out"""
     return backend == "template" and any(dim.size is None and dim.dyn_size_ext is None for dim in dims)
 

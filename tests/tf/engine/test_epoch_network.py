@@ -283,6 +283,24 @@ def test_preloaded_parameters_win_over_the_model(tmp_path):
     engine.finalize()
 
 
+def test_the_optimizer_of_a_preloaded_model_stays_there(tmp_path):
+    train(tmp_path)
+    net = {"hidden": linear("data", n_out=5), "output": softmax("hidden")}
+    ignored = ["hidden/W", "hidden/b", "output/W"]
+    preload = {"all": {"filename": str(tmp_path / "net.001"), "init_for_train": True, "ignore_params": ignored}}
+    made = config(tmp_path / "2", network=net, preload_from_files=preload, optimizer={"class": "adam"})
+    engine = Engine(made)
+    engine.init_train_from_config()
+    values = engine.tf_session.run({var.op.name: var for var in engine.updater.optimizer_vars})
+    assert any("output/b" in name for name in values)
+    for name, value in values.items():
+        assert numpy.all(value == 0) or "beta" in name or "iteration" in name, name
+    numpy.testing.assert_array_equal(
+        engine.tf_session.run(engine.network.layers["output"].params["b"]), parameters(tmp_path / "net.001")["output/b"]
+    )
+    engine.finalize()
+
+
 @pytest.mark.parametrize("ignore_missing", [False, True])
 def test_a_file_to_preload_that_is_missing(ignore_missing, tmp_path):
     file = {"filename": "nowhere/net.001", "init_for_train": True, "ignore_missing": ignore_missing}

@@ -136,9 +136,10 @@ class NetworkSession:
     def _init_values(self, model: ModelToLoad, *, is_training: bool) -> None:
         if self.updater is not None:
             self.updater.get_optim_op()
+        of_optimizer = {var.ref() for var in self.updater.optimizer_vars} if self.updater is not None else set()
         variables = set_preloaded_values(
             self.preload_from_files,
-            self.network.get_saveable_params_list(),
+            [var for var in self.network.get_saveable_params_list() if var.ref() not in of_optimizer],
             is_training=is_training,
             has_own_checkpoint=model.epoch is not None,
             network=self.network,
