@@ -34,7 +34,7 @@ def test_what_is_printed_is_a_vocabulary_of_the_text(kind, size, text, tool, tmp
     status, out, err = tool("make-vocab", kind, tmp_path / "out", "--text", text, *options)
     assert status == 0
     vocab = Vocabulary.create_vocab(**ast.literal_eval(out.removeprefix('"vocab": ')))
-    fewer = f"WARNING: option '--size': the texts give {vocab.num_labels} labels alone, not {size}.\n"
+    fewer = f"WARNING: option '--size': the texts are spelled by {vocab.num_labels} labels, not {size}.\n"
     assert err == (fewer if size and vocab.num_labels < size else "")
     assert out.rstrip().endswith(f"  # {vocab.num_labels} labels")
     assert size is None or vocab.num_labels <= size
