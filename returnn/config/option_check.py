@@ -29,6 +29,7 @@ from returnn.config.other_names import OTHER_NAMES
 from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import log
 from returnn.util.errors import ConfigError
+from returnn.util.python.user_code_errors import is_code_of_user
 
 _MIN_SIMILARITY = 0.87  # of `difflib`: one wrong letter in eight, one missing in four, two in thirteen
 _MAYBE_SIMILAR = 0.8
@@ -106,7 +107,11 @@ def inspect_options(config: Config) -> OptionReport:
     return OptionReport(
         misspelt,
         wrong=[*map(_part_text, parts), *_wrong_values(config, names, used)],
-        unsupported=[name for name in names if _is_unsupported(config, name)],
+        unsupported=[
+            name
+            for name in names
+            if _is_unsupported(config, name) and not (name in OLD_NETWORK and name in _asked_for(config))
+        ],
         unread=[name for name in own if name not in misspelt and not _is_function(config.typed_dict.get(name))],
         replaced=_replaced(config, used),
         keys=_keys_of_dicts(config, used),
@@ -118,8 +123,12 @@ def _keys_of_dicts(config: Config, used: Set[str]) -> list[str]:
     given = {name for name in config.command_line_options if name in used and name not in KNOWN_OPTIONS}
     if not given:
         return []
-    asked_for = config.options_read.union(*(_used_in(source, with_keys=False) for source in config.sources))
-    return sorted(given - asked_for)
+    return sorted(given - _asked_for(config))
+
+
+def _asked_for(config: Config) -> set[str]:
+    """:return: names that the config uses elsewhere than as keys of dicts, as options of layers are"""
+    return config.options_read.union(*(_used_in(source, with_keys=False) for source in config.sources))
 
 
 def _part_text(name: str) -> str:
@@ -232,9 +241,18 @@ def _used_in_code(code: str, *, seen: set[str], with_keys: bool = True) -> set[s
             used.update(re.findall(r"[A-Za-z_]\w*", node.value))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             used.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
-            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-                used |= _used_in_module(node.module or "", seen=seen)
+            takes_all = isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            for name in names:
+                if takes_all or _is_of_users(name):
+                    used |= _used_in_module(name, seen=seen)
     return used
+
+
+def _is_of_users(name: str) -> bool:
+    """:return: whether it is a module beside the config, which may ask for options, too"""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is not None and is_code_of_user(file)
 
 
 def _used_in_module(name: str, *, seen: set[str]) -> set[str]:

@@ -15,6 +15,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.static import StaticDataset
 from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
+from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.engine.data import dataset_option
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
@@ -26,6 +27,13 @@ Input = str | os.PathLike[str] | bytes | numpy.ndarray | Sequence[Any]
 Inputs = Sequence[Input] | Mapping[str, Sequence[Input]]  # with a mapping, by data key
 _AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 _DATA_WITH_AUDIO = ("search_data", "dev", "eval", "train")
+
+
+def _own_vocab(config: Config, key: str) -> Any:
+    """:return: that of the data key alone: keys with the same dim of labels may differ in the label of the end"""
+    described = (config.opt_typed_value("extern_data") or {}).get(key)
+    vocab = described.get("vocab") if isinstance(described, Mapping) else None
+    return Vocabulary.create_vocab(**vocab) if isinstance(vocab, Mapping) else vocab
 
 
 class ModelInputs:
@@ -40,6 +48,7 @@ class ModelInputs:
         self.config = config
         self.default_key = default_key
         self._templates = templates
+        self._vocabs = {id(template): _own_vocab(config, key) for key, template in templates.items()}
 
     def dataset(self, inputs: Inputs) -> Dataset:
         """
@@ -123,12 +132,13 @@ class ModelInputs:
         return array
 
     def _of_text(self, text: str, template: Tensor) -> Any:
-        if template.vocab is None:
+        vocab = self._vocabs.get(id(template)) or template.vocab
+        if vocab is None:
             raise UserError(
                 f"{text[:60]!r} is no audio file ({', '.join(_AUDIO_SUFFIXES)}), and the input {template} has no"
                 " 'vocab', so that text cannot be its labels."
             )
-        return template.vocab.get_seq(text)
+        return vocab.get_seq(text)
 
     def _of_audio(self, content: bytes, template: Tensor, *, max_s: float, name: str) -> numpy.ndarray:
         if template.sparse:

@@ -89,7 +89,7 @@ def model_of_task(config: Config) -> tuple[int | None, str | None]:
         epoch = config.options.epoch
     if epoch < 0:  # 0 has to be given: it is the model of the task `initialize_model`, which nobody has trained
         epoch = max(existing, default=0) or -1
-    if epoch < 0:
+    if epoch < 0 or (epoch == 0 and 0 not in existing):
         return None, None
     if epoch not in existing:
         have = ", ".join(map(str, existing)) or "none"

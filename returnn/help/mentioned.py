@@ -28,13 +28,20 @@ def mentioned_text(name: str, width: int, *, may_be_module: bool = True) -> str 
     """
     last = name.rpartition(".")[2]
     declares = re.compile(rf"^(?:class|def) {re.escape(last)}\b", re.MULTILINE)
+    of_module = None
     for file, code in _code_by_file().items():
         module = ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts)
-        if (may_be_module and file.stem == last) or module == name:
-            return _with_title(f"module {module}", ast.get_docstring(ast.parse(code)))
+        if module == name:
+            return _module_text(module, code)
         if last in code and declares.search(code):
             return _declared_text(ast.parse(code), module, last, width)
-    return None
+        if may_be_module and file.stem == last and of_module is None:
+            of_module = _module_text(module, code)
+    return of_module
+
+
+def _module_text(module: str, code: str) -> str:
+    return _with_title(f"module {module}", ast.get_docstring(ast.parse(code)))
 
 
 def method_text(name: str) -> str | None:

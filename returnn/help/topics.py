@@ -82,7 +82,8 @@ def _text_of_other_names(name: str, width: int) -> str | None:
     is_code = not _PLAIN_WORDS.fullmatch(name)
     in_dicts = _text_of_option_in_dicts(name, width)
     mentioned = mentioned_text(name, width, may_be_module=in_dicts is None) if is_code else None
-    return mentioned or in_dicts or (method_text(name) if is_code else None)
+    found = "\n\n".join(text for text in (in_dicts, mentioned) if text)
+    return found or (method_text(name) if is_code else None)
 
 
 def _task_text(name: str) -> str | None:

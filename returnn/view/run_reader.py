@@ -247,7 +247,10 @@ def _searches(record: Sequence[Line]) -> list[dict[str, Any]]:
         searches.append({
             "epoch": line.get("epoch"),
             "time": line["time"],
-            "scores": [str(score) for score in scores] if isinstance(scores, list) else [],
+            "scores": [
+                *([str(line["options"])] if line.get("options") else []),
+                *(map(str, scores) if isinstance(scores, list) else ()),
+            ],
             "samples": shown,
         })  # fmt: skip
     return searches

@@ -389,3 +389,21 @@ def test_options_of_layers_on_the_command_line_are_a_warning(tmp_path):
         assert (report.keys, report.unread) == ([name] * is_warned, ["sizes"])
     (text,) = warnings_about([], [], ["beam_size"])
     assert text.startswith("'++beam_size' has no effect: '++' sets whole options of the config, and 'beam_size' is in")
+
+
+def test_modules_beside_the_config_ask_for_options_too(load, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code = "from returnn.config import get_global_config\nsize = lambda: get_global_config().int('own_size', 1)\n"
+    (tmp_path / "model_beside_config.py").write_text(code)
+    config = load("#!rnn.py\nimport model_beside_config as m\nget_model = m.size\nown_size = 3\n")
+    assert inspect_options(config).unread == []
+    monkeypatch.delitem(sys.modules, "model_beside_config")
+
+
+def test_a_config_can_ask_for_what_was_an_option_of_old_networks(load):
+    asks = load("#!rnn.py\nget_model = lambda **_: config.float('dropout', 0.1)\n")
+    layers = load("#!rnn.py\nnetwork = {'x': {'class': 'copy', 'dropout': 0.1}}\n")
+    for config in (asks, layers):
+        config.parse_cmd_args(["++dropout", "0.3"])
+    assert inspect_options(asks).unsupported == []
+    assert inspect_options(layers).unsupported == ["dropout"]

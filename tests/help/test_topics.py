@@ -103,6 +103,8 @@ def test_what_models_in_python_use():
     text = help_text("ForwardCallbackIface", width=100)
     assert "\n\nprocess_seq(*, seq_tag, outputs)\n  Called for each sequence" in text
     assert "no options" not in text
+    assert "\n\nlabel_smoothing(prob, smoothing," in help_text("rf.label_smoothing", width=100)
+    assert help_text("label_smoothing", width=100).startswith("option 'label_smoothing' of")
     assert "\n\ncross_entropy(*, estimated, target, axis, estimated_type)\n" in help_text("rf.cross_entropy", width=100)
 
 

@@ -7,7 +7,8 @@ Each has `event` and `time` (seconds since 1970), and beside that:
 - "epoch" is trained: `epoch`, `learning_rate`, `scores` by name, `duration_s`, `data_wait_s` (of it, spent waiting for
   data), `num_steps`, `num_seqs`, `memory_bytes` (most that the process ever had)
 - "end" of a training: `error`, a text, unless it was a good one
-- "search": `epoch`, `scores`, lines for people, and `samples`: `tag`, `hypothesis`, `reference`
+- "search": `epoch`, `options` of the command line, which say of which data and how, `scores`, lines for people, and
+  `samples`: `tag`, `hypothesis`, `reference`
 """
 
 from __future__ import annotations
@@ -41,9 +42,13 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object, another one in each p
 class RunRecord:
     """Adds lines. A run goes on without them: what cannot be written is said once."""
 
-    def __init__(self, filename: str | None) -> None:
-        """:param filename: None: nothing is written"""
+    def __init__(self, filename: str | None, command_line: str = "") -> None:
+        """
+        :param filename: None: nothing is written
+        :param command_line: its options, for people
+        """
         self.filename = filename
+        self._command_line = command_line
 
     def write(self, event: str, **fields: Any) -> None:
         """
@@ -113,14 +118,16 @@ class RunRecord:
             {"tag": tag, "hypothesis": text, "reference": references[tag]}
             for tag, text in list(hypotheses.items())[:_MAX_SAMPLES]
         ]
-        self.write("search", epoch=epoch, scores=list(scores), samples=samples)
+        self.write("search", epoch=epoch, options=self._command_line, scores=list(scores), samples=samples)
 
 
 def run_record(config: Config) -> RunRecord:
     """:return: beside the model files; of nothing, if there are none"""
     model = config.options.model
     is_wanted = bool(model) and not config.options.dry_run and os.path.isdir(os.path.dirname(model) or ".")
-    return RunRecord(f"{model}{SUFFIX}" if is_wanted else None)
+    names = sorted(config.command_line_options - {"task", "load_config"})
+    values = (f"++{name} {config.opt_typed_value(name)}"[:_MAX_CHARACTERS_OF_OBJECT] for name in names)
+    return RunRecord(f"{model}{SUFFIX}" if is_wanted else None, " ".join(values))
 
 
 def _options(config: Config) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def last_place(exc: BaseException) -> traceback.FrameSummary:
 def last_place_of_user(exc: BaseException) -> traceback.FrameSummary | None:
     """:return: the innermost place in the code of a user that an exception went through; None if there is none"""
     places = traceback.extract_tb(exc.__traceback__)
-    return next((place for place in reversed(places) if _is_of_user(place.filename)), None)
+    return next((place for place in reversed(places) if is_code_of_user(place.filename)), None)
 
 
 def innermost_of_user(places: Iterable[Place]) -> Place | None:
@@ -63,8 +63,9 @@ def innermost_of_user(places: Iterable[Place]) -> Place | None:
     :param places: file, line and function, from the inside
     :return: the first one in the code of a user; None if there is none
     """
-    return next((place for place in places if _is_of_user(place[0])), None)
+    return next((place for place in places if is_code_of_user(place[0])), None)
 
 
-def _is_of_user(filename: str) -> bool:
+def is_code_of_user(filename: str) -> bool:
+    """:return: whether the file is neither of the toolkit nor of an installed package"""
     return not filename.startswith("<") and not os.path.realpath(filename).startswith(_NOT_OF_USERS)

@@ -32,7 +32,7 @@ class Loss:
     recurrent: ClassVar[bool] = False  # whether it is about sequences, not single frames
     has_values_of_frames: ClassVar[bool] = True  # otherwise, a sequence has a single value
     need_target: ClassVar[bool] = True
-    has_perplexity: ClassVar[bool] = False  # it is the negative log probability of the target
+    has_perplexity: bool = False  # it is the negative log probability of the target
 
     def __init__(
         self,

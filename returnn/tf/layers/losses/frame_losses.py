@@ -28,7 +28,7 @@ class CrossEntropyLoss(Loss):
 
     class_name = "ce"
     need_target = True
-    has_perplexity = True
+    has_perplexity: bool = True
 
     def __init__(
         self,
@@ -44,7 +44,9 @@ class CrossEntropyLoss(Loss):
     ) -> None:
         """
         :param focal_loss_factor: gamma of Lin et al. 2017, "Focal Loss for Dense Object Detection"; 0: plain
-        :param label_smoothing: this part of the probability mass is spread over the other labels
+        :param label_smoothing: this part of the probability mass is spread over the other labels, also in evaluation.
+            The score is then the divergence from these probabilities, which is 0 at best: no cross entropy of the
+            labels, and nothing for rescoring; the network with `label_smoothing` 0 has these
         :param label_smoothing_gaussian: labels with a near index get more of it than those further away
         :param debug_dump: print targets and the probabilities that they got
         :param safe_log_opts: options of `returnn.tf.util.basic.safe_log`, for the logarithm of the output
@@ -56,6 +58,7 @@ class CrossEntropyLoss(Loss):
         check_known("input_type", input_type, INPUT_TYPES, where="loss 'ce'")
         self.focal_loss_factor = focal_loss_factor
         self.label_smoothing = label_smoothing
+        self.has_perplexity = not label_smoothing
         self.label_smoothing_gaussian = label_smoothing_gaussian
         self.debug_dump = debug_dump
         self.safe_log_opts = safe_log_opts or {}

@@ -48,7 +48,8 @@ def main(args: argparse.Namespace) -> None:
     num_labels = Vocabulary.create_vocab(**options).num_labels
     if args.size is not None and num_labels < args.size:
         print(
-            f"WARNING: option '--size': the texts are spelled by {counted(num_labels, 'label', ',')}, not {args.size:,}.",
+            f"WARNING: option '--size': the texts are spelled by {counted(num_labels, 'label', ',')}, "
+            f"not {args.size:,}.",
             file=sys.stderr,
         )
     print(f'"vocab": {options}  # {counted(num_labels, "label", ",")}')
