@@ -4,6 +4,7 @@ A trained model as one file or folder that runs without this toolkit: frozen gra
 All begin with a frozen graph: variables are constants, and the size of the batch is that of the data. Inputs are the
 data keys and, for lengths of sequences, `KEY:size1`, (batch,), in frames; outputs are `NAME` and `NAME:size1`. All
 begin with the batch axis. Batches and sequences can be of any size, also in a search, whose loop is part of the graph.
+Where a network keeps a state from batch to batch, each call starts from 0.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from returnn.config import Config
 from returnn.engine.model_formats import MODEL_FORMATS
 from returnn.tf.checkpoint import read_values
 from returnn.tf.graph_export import ExportedGraph, GraphMode, build_graph
+from returnn.tf.layers.loop.across_batches.kept_state import without_batches_before
 from returnn.tf.tflite import to_tflite
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
@@ -54,7 +56,7 @@ def freeze(config: Config, checkpoint: str, mode: GraphMode, *, epoch: int = 1) 
     :param epoch: whose network
     :raises ConfigError: if the network is wrong, or the checkpoint is of another one
     """
-    with _without_kernels():
+    with _without_kernels(), without_batches_before():
         exported = build_graph(config, mode, epoch=epoch)
     values = read_values(checkpoint)
     missing = next((name for name in exported.params if name not in values), None)

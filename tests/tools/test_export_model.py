@@ -13,6 +13,7 @@ import numpy
 import pytest
 import tensorflow as tf
 
+import returnn
 import returnn.__main__ as rnn
 from returnn.config import Config
 from returnn.tf.graph_export import GraphMode, build_graph
@@ -122,6 +123,37 @@ def test_lite_model_gives_the_same(tool, model, tmp_path):
         found = _run("run_tflite.py", path, inputs, tmp_path)
         assert [value.tolist() for name, value in found.items() if name.startswith("output:size")] == [[length]]
         numpy.testing.assert_allclose(found["output"].reshape(length, 3), wanted[b, :length], atol=1e-5)
+
+
+KEEPS = {"initial_state": "keep_over_epoch"}
+KEPT_STATES = {
+    "unit": {"class": "rec", "unit": "lstm", "n_out": 3, "from": "data", **KEEPS},
+    "frames": {"class": "self_attention", "num_heads": 1, "total_key_dim": 2, "n_out": 3, "attention_left_only": True,
+               "from": "data", **KEEPS},
+    "loop": {"class": "rec", "from": "data", "use_global_rec_step_offset": True, "unit": {
+        "step": {"class": "cast", "dtype": "float32", "from": ":i"},
+        "past": {"class": "linear", "activation": "tanh", "n_out": 3, "from": ["data:source", "prev:output"]},
+        "output": {"class": "eval", "eval": "source(0) * (source(1) + 1.0)", "from": ["past", "step"],
+                   "initial_output": "keep_over_epoch"},
+    }},
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+@pytest.mark.parametrize("name", list(KEPT_STATES))
+def test_kept_states_start_from_zero(tool, tmp_path, name):
+    network = {"kept": KEPT_STATES[name], "output": {"class": "softmax", "from": "kept", "loss": "ce"}}
+    config = _model(tmp_path, {**OPTIONS, "network": network})
+    loaded = returnn.load(config)
+    wanted = loaded.forward([DATA[0]])[0]
+    loaded.close()
+    for file, example in (("model", "run_saved_model.py"), ("model.tflite", "run_tflite.py")):
+        status, _out, err = tool("export_model", config, tmp_path / file, "--verbosity", 1)
+        assert (status, err) == (0, "")
+        for _call in range(2):
+            inputs = {"data": DATA[:1], "data:size1": LENGTHS[:1]}
+            found = _run(example, tmp_path / file, inputs, tmp_path)["output"]
+            numpy.testing.assert_allclose(found.reshape(7, 3), wanted, atol=1e-5)
 
 
 def test_operations_that_tensorflow_lite_has_not_are_named():

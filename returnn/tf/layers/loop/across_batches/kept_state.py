@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 
 import tensorflow as tf
 
@@ -13,6 +15,22 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.util.errors import ConfigError
 
 WORDS = ("keep_over_epoch", "keep_over_epoch_no_init")
+_IS_KEPT: ContextVar[bool] = ContextVar("whether states are kept", default=True)
+
+
+@contextlib.contextmanager
+def without_batches_before() -> Iterator[None]:
+    """Graphs made inside have no variables for states: each batch starts from 0, as the first one does."""
+    token = _IS_KEPT.set(False)
+    try:
+        yield
+    finally:
+        _IS_KEPT.reset(token)
+
+
+def has_batches_before() -> bool:
+    """:return: whether a batch may go on where the one before ended"""
+    return _IS_KEPT.get()
 
 
 class KeptState:
@@ -47,24 +65,31 @@ class KeptState:
         self.before = Tensor(self.name, dims=[*batch, *rest], dtype=template.dtype, feature_dim=template.feature_dim)
         sizes = [dim.dimension for dim in rest]
         at_first = [size or 0 for size in sizes]
+        raw = tf.zeros([batch[0].get_dim_value(), *at_first], template.dtype)
+        if has_batches_before():
+            raw = self._last_or(raw, sizes)
+        raw.set_shape([None, *sizes])
+        self.before.raw_tensor = raw
+        return self.before
+
+    def _last_or(self, at_first: tf.Tensor, sizes: Sequence[int | None]) -> tf.Tensor:
+        """
+        :param at_first: [B, ...]
+        :param sizes: of the axes after the batch axis
+        :return: the state in the variable, which is made here, or `at_first` where no batch before fits
+        """
         with outermost_graph():
             self.variable = tf.Variable(
-                tf.zeros([0, *at_first], template.dtype),
+                tf.zeros([0, *(size or 0 for size in sizes)], at_first.dtype),
                 shape=tf.TensorShape([None, *sizes]),
                 trainable=False,
                 name=f"{self.layer.get_absolute_name_scope_prefix()}kept_{self.name}",
             )
         last = self.variable.read_value()
-        batch_size = batch[0].get_dim_value()
-        is_usable = tf.equal(tf.shape(last)[0], batch_size)
+        is_usable = tf.equal(tf.shape(last)[0], tf.shape(at_first)[0])
         if self.is_reset:
             is_usable = tf.logical_and(is_usable, tf.not_equal(self.layer.network.get_epoch_step(), 0))
-        raw = tf.cond(
-            is_usable, lambda: last, lambda: tf.zeros([batch_size, *(size or 0 for size in sizes)], template.dtype)
-        )
-        raw.set_shape([None, *sizes])
-        self.before.raw_tensor = raw
-        return self.before
+        return tf.cond(is_usable, lambda: last, lambda: at_first)
 
     def keep(self, last: Tensor) -> None:
         """
@@ -76,6 +101,8 @@ class KeptState:
                 f"{self.layer.where()}: option 'initial_state': of the hypotheses of a search, no state can be kept.\n"
                 "  Possible there: zeros, ones, var, or a layer."
             )
+        if not has_batches_before():
+            return
         raw = last.copy_compatible_to_dims_raw(self.before.dims)
         with tf.control_dependencies([self.before.raw_tensor]):
             self.layer.network.register_post_control_dependencies([self.variable.assign(raw)])

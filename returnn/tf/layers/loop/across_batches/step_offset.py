@@ -7,6 +7,7 @@ import tensorflow as tf
 from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level.outermost_graph import outermost_graph
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.loop.across_batches.kept_state import has_batches_before
 from returnn.util.errors import ConfigError
 
 
@@ -21,15 +22,25 @@ class StepOffset:
                 f"{layer.where()}: option 'use_global_rec_step_offset' is only possible for a loop that is not inside "
                 "of another one."
             )
+        self._variable: tf.Variable | None = None
+        number = tf.constant(0)
+        if has_batches_before():
+            number = self._make_variable()
+        self.number = Tensor("rec_step_offset", dims=(), dtype="int32", raw_tensor=number)
+
+    def _make_variable(self) -> tf.Tensor:
+        """:return: its value; 0 for the first batch of an epoch"""
+        layer = self.layer
         with outermost_graph():
             name = f"{layer.get_absolute_name_scope_prefix()}rec_step_offset"
             self._variable = tf.Variable(0, dtype=tf.int32, trainable=False, name=name)
             is_first_batch = tf.equal(layer.network.get_epoch_step(), 0)
-            number = tf.where(is_first_batch, 0, self._variable.read_value())
-        self.number = Tensor("rec_step_offset", dims=(), dtype="int32", raw_tensor=number)
+            return tf.where(is_first_batch, 0, self._variable.read_value())
 
     def count(self, num_frames: tf.Tensor) -> None:
         """:param num_frames: of this batch: scalar"""
+        if self._variable is None:
+            return
         number = self.number.raw_tensor
         with tf.control_dependencies([number]):
             update = self._variable.assign(number + num_frames)
