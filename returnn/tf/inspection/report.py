@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,16 +83,30 @@ def inspect_network(net_dict: dict[str, Any], config: Config, *, title: str, is_
 
 
 def batch_hints(networks: Sequence[NetReport]) -> list[str]:
-    """:return: a line about the layers whose frames depend on the other sequences of the batch, if there are any"""
-    found = (layer.name for network in networks for layer in network.layers if layer.layer.depends_on_longest)
-    names = list(dict.fromkeys(found))
-    if not names:
-        return []
-    layers = f"layer{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
-    return [
-        f"{layers}: with 'padding' \"same\" and strides, the longest sequence of the batch decides where the windows "
-        "of all of them begin. With \"same_static\" and 'use_time_mask': True, a sequence gets what it gets alone."
-    ]
+    """:return: lines about layers whose frames depend on the other sequences of the batch, if there are any"""
+    layers = [layer for network in networks for layer in network.layers]
+    moved = _layers_text(layer.name for layer in layers if layer.layer.depends_on_longest)
+    seeing = _layers_text(
+        layer.name for layer in layers if layer.layer.sees_padding and not layer.layer.depends_on_longest
+    )
+    hints = []
+    if moved:
+        hints.append(
+            f"{moved}: with 'padding' \"same\" and strides, the longest sequence of the batch decides where the "
+            "windows of all of them begin. With \"same_static\" and 'use_time_mask': True, a sequence gets what it "
+            "gets alone."
+        )
+    if seeing:
+        hints.append(
+            f"{seeing}: windows at the end of a sequence see frames beyond it, where another one of the batch is "
+            "longer. With 'use_time_mask': True, a sequence gets what it gets alone."
+        )
+    return hints
+
+
+def _layers_text(names: Iterable[str]) -> str:
+    found = list(dict.fromkeys(names))
+    return f"layer{'s' * (len(found) > 1)} {', '.join(map(repr, found))}" if found else ""
 
 
 def _rows(layers: Sequence[FoundLayer], params: Sequence[ParameterTemplate]) -> list[LayerRow]:

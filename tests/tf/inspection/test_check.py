@@ -638,8 +638,6 @@ def test_windows_that_depend_on_the_batch(layer, tmp_path, capsys):
 @pytest.mark.parametrize(
     "layer",
     [
-        {"class": "pool", "mode": "avg", "pool_size": [2], "padding": "same"},  # begins at the first frame, always
-        {"class": "pool", "mode": "max", "pool_size": [3], "strides": 1, "padding": "same"},
         {"class": "conv", "filter_size": (5,), "padding": "same", "n_out": 3},
         {"class": "pool", "mode": "max", "pool_size": [3], "in_spatial_dims": ["F"], "padding": "same"},  # always 9
     ],
@@ -647,6 +645,17 @@ def test_windows_that_depend_on_the_batch(layer, tmp_path, capsys):
 )
 def test_windows_that_do_not_depend_on_the_batch(layer, tmp_path, capsys):
     assert windows_hint(tmp_path, capsys, **layer) == []
+
+
+@pytest.mark.parametrize("layer", [
+    {"class": "pool", "mode": "avg", "pool_size": [2], "padding": "same"},  # begins at the first frame, always
+    {"class": "pool", "mode": "max", "pool_size": [3], "strides": 1, "padding": "same"},
+])  # fmt: skip
+def test_windows_that_see_padding(layer, tmp_path, capsys):
+    (hint,) = windows_hint(tmp_path, capsys, **layer)
+    assert hint.startswith("hint: layer 'pooled': windows at the end of a sequence see frames beyond it")
+    assert windows_hint(tmp_path, capsys, **layer, use_time_mask=True) == []
+    assert windows_hint(tmp_path, capsys, **{**layer, "padding": "valid"}) == []
 
 
 def test_warnings_are_counted(tmp_path, capsys):

@@ -58,6 +58,7 @@ class LayerBase(LayerLosses, LayerBatchNorm, metaclass=_ComputesOutput):
     recurrent: ClassVar[bool] = False  # whether frames depend on their order; keeps classes on raw tensors in a loop
     warning: str | None = None  # what looks like a mistake, in one line, for `++task check` and the start of a run
     depends_on_longest: bool = False  # whether frames of a sequence are others if another one of the batch is longer
+    sees_padding: bool = False  # whether frames beyond the end of a sequence count at its end
     leaves_out_end: bool = False  # whether the output has no frame for the label that ended a loop
     fixed_options: ClassVar[tuple[str, ...]] = ()  # options of a base class which this class sets itself
 

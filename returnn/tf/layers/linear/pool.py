@@ -72,6 +72,8 @@ class PoolLayer(SpatialLayer):
         strides = self.pool_size if self.strides is None else self.strides
         self.depends_on_longest = self.windows_move(spatial, self.pool_size, strides, self.dilation_rate)
         padding = self.padding
+        if padding != "valid" and not self.use_time_mask:
+            self.sees_padding = any(dim.is_dynamic_seq_length() for dim in spatial)
         if padding not in ("valid", "same_dynamic"):
             source, spatial = self._with_zeros(source, spatial)
             padding = "valid"
