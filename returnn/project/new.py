@@ -63,14 +63,15 @@ _SEARCH = """    returnn train.config ++task search   # decodes `dev`, into mode
 """
 _PLOT = "    returnn train.config ++task plot_attention   # draws what the decoder attends to, into model/attention\n"
 _DEFAULT_SAMPLE_RATE = 16000  # in Hz
-_SUBWORDS = "With `bpe` in place of `words`, these are subwords, and `.codes` beside the vocabulary belongs to it."
+_SUBWORDS = """For subwords, it is `returnn tool make-vocab bpe FOLDER/{name} {source} --size N`, with N of
+  them at most. The file `{name}.codes`, which it writes beside the vocabulary, belongs to it."""
 _SPEECH = """- `train.hdf` and `dev.hdf`, with "data", features of frames, and "classes", labels{labels}.
   Names of labels are those in the file. `returnn tool hdf-dump` writes any data set as such a file."""
 _RECORDINGS = f"""
 - Or recordings and their texts: `train.zip` and `dev.zip`, and `words.vocab`, the words, of which the first one is
   `</s>` and the second one `<unk>`. `returnn tool make-ogg-zip WAVS TEXTS FOLDER/train.zip` makes an archive of
   a folder with audio, and `returnn tool make-vocab words FOLDER/words --dataset FOLDER/train.zip` the vocabulary.
-  {_SUBWORDS}"""
+  {_SUBWORDS.format(name="words", source="--dataset FOLDER/train.zip")}"""
 _FILES_OF_DATA = {  # what README.md says of them
     "hybrid": _SPEECH.format(labels=", one for each frame"),
     "ctc": _SPEECH.format(labels="") + _RECORDINGS,
@@ -81,12 +82,12 @@ _FILES_OF_DATA = {  # what README.md says of them
     "lm": f"""- `train.txt` and `dev.txt`, or `train.txt.gz` and `dev.txt.gz`, a sentence per line,
 - `words.vocab`, the words, of which the first one is `</s>`, the end of a sentence, and the second one `<unk>`.
   `returnn tool make-vocab words FOLDER/words --text FOLDER/train.txt` makes it.
-  {_SUBWORDS}""",
+  {_SUBWORDS.format(name="words", source="--text FOLDER/train.txt")}""",
     "translation": f"""- `source.train`, `target.train`, `source.dev`, `target.dev`, or these with `.gz`, a sentence
   per line,
 - `source.vocab` and `target.vocab`, the words, in that of the target `</s>` as the first one.
   `returnn tool make-vocab words FOLDER/source --text FOLDER/source.train` makes that of the source.
-  {_SUBWORDS}""",
+  {_SUBWORDS.format(name="source", source="--text FOLDER/source.train")}""",
 }
 _NEEDED = {
     "lm": ("train.txt", "dev.txt", "words.vocab"),

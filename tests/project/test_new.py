@@ -130,6 +130,7 @@ def test_recordings_of_a_user(kind, tmp_path, monkeypatch, without_module, capfd
     error = capfd.readouterr().err
     assert error.startswith("error: option '--data': '.' has no 'words.vocab'.\n")
     assert "make-vocab words FOLDER/words --dataset FOLDER/train.zip" in error
+    assert "make-vocab bpe FOLDER/words --dataset FOLDER/train.zip --size N" in error
     assert rnn.main(["returnn", "tool", "make-vocab", "words", "words", "--dataset", "train.zip"]) == 0
     assert rnn.main(["returnn", "new", "mine", "--kind", kind, "--data", "."]) == 0
     monkeypatch.chdir("mine")

@@ -388,7 +388,8 @@ def test_a_checkpoint_of_another_format(suffix, kind, tmp_path):
 
 def test_a_model_that_does_not_fit(trained, tmp_path):
     with pytest.raises(
-        CheckpointError, match=r"'conv.filter'.* has the shape \[3, 9, 5\] in the model, but \[3.*\n  Was the"
+        CheckpointError,
+        match=r"'conv.filter'.* has the shape \[3, 9, 5\] in the model, but \[3.*\n  Was the.*\n.*'ignore_params'",
     ):
         tasks.evaluate(config(trained, task="eval", get_model=lambda **_: small_model.Model(hidden=5)))
     with pytest.raises(ConfigError, match="there is no model to work on"):
@@ -466,6 +467,7 @@ def test_check_shows_modules_and_computes_nothing(tmp_path, capsys):
     [
         ({"optimizer": {"class": "adamm"}}, "there is no optimizer 'adamm'"),
         ({"optimizer": {"class": "adam", "lr": 1}}, "option 'optimizer': "),
+        ({"cleanup_old_models": {"keep_best": 2}}, "option 'cleanup_old_models': there is no key 'keep_best'"),
         ({"search_metrics": ["werr"]}, "option 'search_metrics': there is no metric 'werr'"),
         ({"get_model": lambda **_: small_model.Model}, "returned the class Model.\n  It has to return a model of it"),
         ({"train_step": lambda extern_data, **_: extern_data["dta"]}, "no data 'dta'.\n  Did you mean 'data'?"),

@@ -14,6 +14,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.config import Config
 from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
+from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, datasets_of_all_tasks
 from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
@@ -26,6 +27,7 @@ from returnn.engine.learning_rate_control import unset_learning_rate_text
 from returnn.engine.report.check_result import report_result
 from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part
+from returnn.engine.run.cleanup import cleanup_policy
 from returnn.log import log
 from returnn.tensor import TensorDict
 from returnn.util.backend_engine import BackendEngine
@@ -100,6 +102,8 @@ def _choice_errors(config: Config) -> list[str]:
         lambda: module.choose_optimizer(config.options.optimizer if is_torch else config),
         lambda: check_metrics(config.options.search_metrics, where="option 'search_metrics'"),
         lambda: check_file_format(config.options.search_output_file_format),
+        lambda: cleanup_policy(config.options.cleanup_old_models),
+        lambda: best_model_options(config),
     ):
         try:
             check()

@@ -15,6 +15,7 @@ from returnn.util.files.checkpoint_files import CheckpointError
 from returnn.util.texts.counted import counted
 
 _IF_CHANGED = "Was the model changed? A new 'model' begins anew."
+_TO_TAKE_OTHERS = "'preload_from_files' with 'ignore_params' takes the other parameters of a file."
 
 
 @dataclass(frozen=True)
@@ -116,4 +117,4 @@ def check_fit(
             try:
                 check_shape(parameter, values[name], where=f"parameter {name!r}")
             except ConfigError as exc:
-                raise CheckpointError(f"checkpoint {filename!r}: {exc}\n  {_IF_CHANGED}") from exc
+                raise CheckpointError(f"checkpoint {filename!r}: {exc}\n  {_IF_CHANGED}\n  {_TO_TAKE_OTHERS}") from exc

@@ -240,7 +240,7 @@ class CustomCheckpointLoader:
             raise CheckpointError(
                 f"checkpoint {self.filepattern!r}: {name!r} has shape {list(shape)}.\n"
                 f"  The parameter {var.op.name!r} has {list(wanted)}. Was the network changed? A new 'model' begins "
-                "anew."
+                "anew;\n  'preload_from_files' with 'ignore_params' takes the other parameters of a file."
             )
 
     # Messages.

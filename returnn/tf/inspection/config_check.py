@@ -13,12 +13,14 @@ from returnn.config import Config
 from returnn.config.device import asks_for_gpu
 from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
 from returnn.datasets.core.dataset import Dataset
+from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.learning_rate_control import unset_learning_rate_text
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.report.compared_lengths import end_label_warnings, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part
+from returnn.engine.run.cleanup import cleanup_policy
 from returnn.tf.engine.engine import Engine
 from returnn.tf.inspection.loop_ends import end_warnings
 from returnn.tf.inspection.losses import may_have_loss
@@ -83,6 +85,8 @@ def check_config(config: Config) -> ConfigReport:
     report.attempt(lambda: asks_for_gpu(config))
     report.attempt(lambda: check_metrics(config.options.search_metrics, where="option 'search_metrics'"))
     report.attempt(lambda: check_file_format(config.options.search_output_file_format))
+    report.attempt(lambda: cleanup_policy(config.options.cleanup_old_models))
+    report.attempt(lambda: best_model_options(config))
     report.looked_at.append("optimizer")
     with report.timed("network"):
         net_dicts = report.attempt(lambda: net_dicts_by_epoch(config)) or {}

@@ -138,7 +138,8 @@ def test_other_shape(trained):
         load(trained, {**SHAPES, "output/W": (20, 6)})
     assert str(error.value) == (
         f"checkpoint {trained!r}: 'output/W' has shape [20, 5].\n"
-        "  The parameter 'output/W' has [20, 6]. Was the network changed? A new 'model' begins anew."
+        "  The parameter 'output/W' has [20, 6]. Was the network changed? A new 'model' begins anew;\n"
+        "  'preload_from_files' with 'ignore_params' takes the other parameters of a file."
     )
 
 

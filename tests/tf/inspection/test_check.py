@@ -129,6 +129,14 @@ def test_what_a_run_would_refuse_is_an_error():
     ]
 
 
+def test_a_policy_that_the_training_would_refuse_is_an_error():
+    cleanup, best = errors_of(cleanup_old_models={"keep_best": 2}, use_last_best_model={"every": 2})
+    assert cleanup.startswith(
+        "option 'cleanup_old_models': there is no key 'keep_best'.\n  Did you mean 'keep_best_n' or"
+    )
+    assert best.startswith("option 'use_last_best_model': there is no key 'every'.\n")
+
+
 def test_what_needs_a_wrong_layer_is_no_error_of_its_own():
     config = options()
     config["network"]["encoder"]["direction"] = 5
