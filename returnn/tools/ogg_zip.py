@@ -128,6 +128,11 @@ def segments_of_folder(folder: str, text: str) -> list[BlissSegment]:
     :return: whole files, in the order of the text
     :raises UserError: if a text has no file, or several
     """
+    if os.path.isdir(text):
+        raise UserError(
+            f"the texts are in a file, but {text!r} is a folder. The folder is the first argument: {folder!r} and"
+            f" {text!r} may be swapped."
+        )
     files = _files_by_name(folder)
     segments = []
     wheres: dict[str, str] = {}

@@ -229,6 +229,10 @@ def test_list_of_files_as_in_kaldi(tool, tmp_path, monkeypatch):
         scp.write_text(f"{line}\n")
         assert message in tool("make-ogg-zip", scp, text, "x.zip")[2]
     assert "is a zip file, so its name ends in '.zip'" in tool("make-ogg-zip", "wavs", text, "x.tar")[2]
+    assert tool("make-ogg-zip", text, "wavs", "x.zip")[2] == (
+        f"error: the texts are in a file, but 'wavs' is a folder. The folder is the first argument: {str(text)!r} and"
+        " 'wavs' may be swapped.\n"
+    )
 
 
 @pytest.mark.parametrize(
