@@ -33,6 +33,7 @@ class Vocabulary:
 
     fixed_options: ClassVar[tuple[str, ...]] = ()  # of the base, which the class sets itself
     has_parts_of_words: ClassVar[bool] = False
+    end_option: ClassVar[str] = "seq_postfix"  # which puts the label of the end after each sequence
     _classes: ClassVar[dict[str, type[Vocabulary]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

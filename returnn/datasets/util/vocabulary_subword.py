@@ -90,6 +90,7 @@ class SentencePieces(Vocabulary):
     """A model of the package `sentencepiece`."""
 
     has_parts_of_words = True
+    end_option = "add_eos"
 
     def __init__(
         self,

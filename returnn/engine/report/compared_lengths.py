@@ -67,7 +67,7 @@ def end_label_warnings(
         if vocab is not None and len(last) == 1 and vocab.id_to_label(*last, None) == vocab.end_label:
             yield (
                 f"the target {key!r} of a loss 'ctc' always ends with {vocab.end_label!r}, which is no part of the "
-                "text. CTC needs no label of the end: leave out 'seq_postfix' of its vocabulary."
+                f"text. CTC needs no label of the end: leave out {vocab.end_option!r} of its vocabulary."
             )
 
 

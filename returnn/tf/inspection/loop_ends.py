@@ -55,7 +55,8 @@ def _of_waiting(
         return
     vocab = extern_data.data[key].vocab if key in extern_data.data else None
     data, sample = next(iter(seen.items()))
-    hint = "The option 'seq_postfix' of its vocabulary puts one there."
+    option = vocab.end_option if vocab is not None else Vocabulary.end_option
+    hint = f"The option {option!r} of its vocabulary puts one there."
     found = {last for sample in seen.values() for last in sample.last_labels[key]}
     if len(found) == 1:
         hint = f"All of them end with label {_named(next(iter(found)), vocab)}. If that is no end: t{hint[1:]}"

@@ -10,6 +10,7 @@ from rich.console import Console
 
 import returnn.__main__ as rnn
 from returnn.config import Config, set_global_config
+from returnn.datasets.util.vocabulary import SentencePieces, Vocabulary
 from returnn.log import log
 from returnn.tensor import Dim, batch_dim
 from returnn.tf.inspection.config_check import check_config
@@ -373,7 +374,7 @@ def test_targets_of_ctc_that_are_too_long():
     assert aligned(4, network={"output": {**ctc, "from": "data", "loss_opts": left_out}}) == []
 
 
-def test_targets_of_ctc_with_a_label_of_the_end():
+def test_targets_of_ctc_with_a_label_of_the_end(monkeypatch):
     vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["</s>", "a"], "unknown_label": None, "eos_label": 0}
     network = {"output": {"class": "softmax", "loss": "ctc", "target": "classes", "from": "data"}}
     for last, num_warnings in ((0, 1), (1, 0)):
@@ -382,7 +383,12 @@ def test_targets_of_ctc_with_a_label_of_the_end():
         config = options(train=data, network=network)
         config["extern_data"]["classes"] = {"vocab": vocab}
         warnings = [text for text in check_config(Config(config)).warnings if "always ends with '</s>'" in text]
+        assert all(text.endswith("leave out 'seq_postfix' of its vocabulary.") for text in warnings)
         assert len(warnings) == num_warnings
+    monkeypatch.setattr(Vocabulary, "end_option", SentencePieces.end_option)  # without a model of that package
+    config["train"]["data"][0]["classes"] = config["train"]["data"][1]["classes"] = [1, 0]
+    (warning,) = [text for text in check_config(Config(config)).warnings if "always ends with '</s>'" in text]
+    assert warning.endswith("leave out 'add_eos' of its vocabulary.")
 
 
 @pytest.mark.parametrize("source", ["data:source", "prev:output"])

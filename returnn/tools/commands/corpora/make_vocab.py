@@ -21,7 +21,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         description=__doc__,
         epilog="It prints the options of the vocabulary, for `extern_data` and the data set. Among them, 'seq_postfix'"
-        " puts the label of the end after each text, as language models and decoders need it; leave it out for CTC.",
+        " (for sentencepiece: 'add_eos') puts the label of the end after each text, as language models and decoders"
+        " need it; leave it out for CTC.",
     )
     parser.add_argument("kind", choices=KINDS, help="of the labels")
     parser.add_argument("output", help="beginning of the names of the files")
