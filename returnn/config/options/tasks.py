@@ -15,14 +15,15 @@ class EvaluationOptions(OptionTable):
     eval_output_file_per_seq = filename(
         None,
         "Where the task 'eval' writes the scores of each sequence. Of several data sets, each has a file of its own,"
-        " FILE.NAME, such as FILE.dev.",
+        " FILE.NAME, such as FILE.dev. They are in the order of the corpus, or in that of the batches if the data set"
+        " does not know it, which the log says; 'seq_tag' in 'output_per_seq_format' names them.",
     )
     loss_name = text(None, "The loss that the scores per sequence are of; by default the only one.")
     output_per_seq_format = texts(
         ("score",),
         "What is written for each sequence: 'seq_tag', 'seq_len', 'score', 'error', 'perplexity', and for each of its "
-        "frames 'pos_score', 'pos_error'. Score and error are means over frames or labels; times 'seq_len', they are"
-        " sums, as for rescoring.",
+        "frames 'pos_score', 'pos_error'. Score and error are means over frames, or over labels (CTC); 'seq_len' is the"
+        " number of these, so that, times 'seq_len', they are sums, as for rescoring.",
     )
     output_per_seq_file_format = choice("txt", "The format of the file with scores per sequence.", ("txt", "py"))
 

@@ -91,8 +91,9 @@ class Evaluation:
                 self.control.set_epoch_error(self.epochs.current, scores)
             if per_seq is not None:
                 suffix = f".{name}" if len(datasets) > 1 else ""
+                order = per_seq.sort(dataset)
                 per_seq.write(f"{output_per_seq_file}{suffix}", output_per_seq_file_format)
-                print(f"{name}: wrote {f'{output_per_seq_file}{suffix}'!r}", file=log.v1)
+                print(f"{name}: wrote {f'{output_per_seq_file}{suffix}'!r}, in the order of {order}", file=log.v1)
         if output_file:
             write_scores(output_file, all_scores)
         return results

@@ -1,8 +1,8 @@
 """
 Scores of single sequences, and files with scores.
 
-The columns are `score` and `error`: mean over the frames of the sequence; `pos_score` and `pos_error`: of each frame;
-`seq_len`: number of frames; `perplexity`: exp of the score; `seq_tag`.
+The columns are `score` and `error`: mean over the frames of the sequence, or over its labels, as the loss has it;
+`seq_len`: the number of these; `pos_score` and `pos_error`: of each frame; `perplexity`: exp of the score; `seq_tag`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.run.scores import perplexity_of
 from returnn.util.errors import check_known
 from returnn.util.files.atomic_file import open_atomic
@@ -43,6 +44,20 @@ class SeqScores:
         self.columns = list(dict.fromkeys(_SOURCES.get(name, name) for name in columns if name != "seq_tag"))
         self.rows: dict[str, dict[str, Any]] = {}  # tag -> column -> value, of `columns`, which are those to compute
         self._written = list(columns)
+
+    def sort(self, dataset: Dataset) -> str:
+        """
+        Sorts the rows as the sequences are in the corpus, if that is known. Some may have been left out.
+
+        :param dataset: that they are of
+        :return: for people: which order it is
+        """
+        try:
+            positions = {tag: i for i, tag in enumerate(dataset.get_all_tags())}
+        except NotImplementedError:
+            return "the batches, as the data set does not know that of the corpus"
+        self.rows = dict(sorted(self.rows.items(), key=lambda row: positions.get(row[0], len(positions))))
+        return "the corpus"
 
     def write(self, filename: str, file_format: str) -> None:
         """

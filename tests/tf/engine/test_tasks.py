@@ -8,6 +8,8 @@ import numpy
 import pytest
 import tensorflow as tf
 
+from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.static import StaticDataset
 from returnn.engine import output_statistics
 from returnn.engine.data import load_dataset
 from returnn.engine.hypothesis_files import FILE_FORMATS, read_hypotheses, words_of, write_hypotheses
@@ -367,7 +369,7 @@ def test_scores_of_each_sequence_as_lines_for_each_data_set(tmp_path, capsys):
     tasks.evaluate(task_config(tmp_path, "eval", **options))
     log_lines = capsys.readouterr().out.splitlines()
     for name in ("dev", "eval"):
-        assert f"{name}: wrote {str(tmp_path / f'seqs.{name}')!r}" in log_lines
+        assert f"{name}: wrote {str(tmp_path / f'seqs.{name}')!r}, in the order of the corpus" in log_lines
         lines = (tmp_path / f"seqs.{name}").read_text().splitlines()
         assert len(lines) == 5
         for line in lines:
@@ -381,15 +383,29 @@ def test_scores_of_each_sequence_by_a_loss_over_whole_sequences(tmp_path):
     network = {**CTC, "output": {**CTC["output"], "loss_opts": {"beam_width": 1}}}
     options = {"network": network, "dev": DATA_OF_CTC, "eval": None, "eval_output_file": str(tmp_path / "scores"),
                "eval_output_file_per_seq": str(tmp_path / "seqs"), "output_per_seq_file_format": "py"}  # fmt: skip
-    tasks.evaluate(task_config(tmp_path, "eval", output_per_seq_format=["score", "error"], **options))
+    tasks.evaluate(task_config(tmp_path, "eval", output_per_seq_format=["score", "error", "seq_len"], **options))
     total = ast.literal_eval((tmp_path / "scores").read_text())
     rows = ast.literal_eval((tmp_path / "seqs").read_text())
     num_labels = {"seq-0": 2, "seq-1": 1}
+    assert {tag: row["seq_len"] for tag, row in rows.items()} == num_labels  # of which the score is the mean
     for column in ("score", "error"):
         mean = sum(row[column] * num_labels[tag] for tag, row in rows.items()) / 3
         assert total[f"dev_{column}"] == pytest.approx(mean, rel=1e-4)
     with pytest.raises(ConfigError, match="the loss 'output' has no 'pos_score'"):
         tasks.evaluate(task_config(tmp_path, "eval", output_per_seq_format=["pos_score"], **options))
+
+
+@pytest.mark.parametrize("knows_order", [True, False])
+def test_scores_of_each_sequence_in_the_order_of_the_corpus(knows_order, tmp_path, monkeypatch, capsys):
+    data = {**DATA_OF_CTC, "seq_ordering": "reverse"}
+    if not knows_order:
+        monkeypatch.setattr(StaticDataset, "get_all_tags", Dataset.get_all_tags)
+    options = {"network": CTC, "dev": data, "eval": None, "output_per_seq_format": ["seq_tag"]}
+    tasks.evaluate(task_config(tmp_path, "eval", eval_output_file_per_seq=str(tmp_path / "seqs"), **options))
+    tags = ["seq-0", "seq-1"] if knows_order else ["seq-1", "seq-0"]
+    assert (tmp_path / "seqs").read_text().splitlines() == tags
+    order = "the corpus" if knows_order else "the batches, as the data set does not know that of the corpus"
+    assert f", in the order of {order}\n" in capsys.readouterr().out
 
 
 def test_no_perplexity_of_a_loss_that_is_no_cross_entropy(tmp_path):

@@ -14,6 +14,8 @@ from returnn.tf.layers.core.loss_holder import LossHolder
 from returnn.tf.network import TFNetwork
 from returnn.util.errors import ConfigError, check_known
 
+_NUM_FRAMES = "num_frames"  # fetched, and no column
+
 
 class NetworkSeqScores(SeqScores):
     """Those of a loss of a network."""
@@ -47,12 +49,12 @@ class NetworkSeqScores(SeqScores):
     def _value(self, column: str, b: int, values: Mapping[str, Any]) -> Any:
         value = values[column][b]
         if column in self._length_columns:
-            return [float(x) for x in value[: values["seq_len"][b]]]
-        return int(value) if column == "seq_len" else float(value)
+            return [float(x) for x in value[: values[_NUM_FRAMES][b]]]
+        return round(float(value)) if column == "seq_len" else float(value)
 
     def _add_fetches(self, column: str) -> None:
         if column == "seq_len":
-            self._fetch_lengths()
+            self.fetches["seq_len"] = self._num_of_means()
             return
         is_error = column.endswith("error")
         if column.startswith("pos_"):
@@ -80,15 +82,22 @@ class NetworkSeqScores(SeqScores):
         if len(rest) > 1:
             raise self._no_column(column)
         if rest:
-            self._fetch_lengths()
+            self.fetches[_NUM_FRAMES] = self._num_frames(column)
             self._length_columns.add(column)
         self.fetches[column] = frames.copy_transpose([batch_dim, *rest]).raw_tensor
 
-    def _fetch_lengths(self) -> None:
+    def _num_of_means(self) -> tf.Tensor:
+        """:return: (B,): of how many frames or labels score and error are the mean"""
+        layer = self._loss.get_layer()
+        with layer.network.construction.compute_scope(layer, suffix="seq_len"):
+            nums = tf.convert_to_tensor(self._loss.num_frames_of_sequences(batch_dim))
+        return nums if nums.shape.rank == 1 else self._num_frames("seq_len")  # a custom norm is not about sequences
+
+    def _num_frames(self, column: str) -> tf.Tensor:
         output = self._loss.get_layer().output
         if output.time_dim_axis is None:
-            raise self._no_column("seq_len")
-        self.fetches["seq_len"] = output.get_sequence_lengths()
+            raise self._no_column(column)
+        return output.get_sequence_lengths()
 
     def _no_column(self, column: str) -> ConfigError:
         return ConfigError(f"option 'output_per_seq_format': the loss {self._loss.name!r} has no {column!r}.")
