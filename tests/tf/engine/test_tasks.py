@@ -4,6 +4,7 @@ import ast
 import gzip
 import re
 
+import h5py
 import numpy
 import pytest
 import tensorflow as tf
@@ -406,6 +407,19 @@ def test_scores_of_each_sequence_in_the_order_of_the_corpus(knows_order, tmp_pat
     assert (tmp_path / "seqs").read_text().splitlines() == tags
     order = "the corpus" if knows_order else "the batches, as the data set does not know that of the corpus"
     assert f", in the order of {order}\n" in capsys.readouterr().out
+
+
+def test_forward_of_what_a_layer_makes_beside_its_output(tmp_path):
+    align = {"class": "forced_align", "from": "output", "align_target": "data:classes", "topology": "ctc",
+             "input_type": "prob"}  # fmt: skip
+    options = {"network": {**CTC, "align": align}, "forward_data": DATA_OF_CTC, "output_file": str(tmp_path / "x.hdf")}
+    tasks.forward(task_config(tmp_path, "forward", forward_output_layer="align/scores", **options))
+    with h5py.File(tmp_path / "x.hdf") as file:
+        assert file["inputs"].shape == (2,)
+        assert (file["inputs"][:] < 0).all()
+    for layer in ("align/score", "hidden/scores"):
+        with pytest.raises(ConfigError, match=f"there is no layer '{layer}'"):
+            tasks.forward(task_config(tmp_path, "forward", forward_output_layer=layer, **options))
 
 
 def test_no_perplexity_of_a_loss_that_is_no_cross_entropy(tmp_path):

@@ -106,7 +106,7 @@ def test_pictures_are_beside_the_model(tmp_path, capsys):
     [
         ({"layer": "output/weight"}, "layer 'output/weight': there is no layer 'weight'.\n  Did you mean 'weights'"),
         ({"layer": "encoder"}, "layer 'encoder': expected a layer of a loop, such as 'output/weights'"),
-        ({"layer": "encoder/weights"}, "layer 'encoder/weights': 'encoder' has no net dict"),
+        ({"layer": "encoder/weights"}, "there is no layer 'encoder/weights'"),
         ({"layer": "output/att"}, "layer 'output/att': has .*\n  Expected attention weights: the batch, the steps"),
         ({"data": "nothing"}, "there is no data 'nothing'"),
         ({"serch": True}, "there is no key 'serch'.\n  Did you mean 'search'"),
