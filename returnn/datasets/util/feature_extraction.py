@@ -86,11 +86,11 @@ class ExtractAudioFeatures:
         :param feature_options: further options of the features
         :param random_permute: augmentation: changes speed, pitch and amplitude by chance, in each epoch anew. True, or
             a dict of: "rnd_scale_lower" (default 0.8) and "rnd_scale_upper" (1.0), factor of the amplitude, always;
-            "rnd_zoom_switch" (0.2), the probability of another speed and pitch together, "rnd_zoom_lower" (0.9) and
-            "rnd_zoom_upper" (1.1), how much longer, "rnd_zoom_order" (3), of the splines; "rnd_stretch_switch" (0.2),
-            of another speed alone, "rnd_stretch_lower" (0.9) and "rnd_stretch_upper" (1.2), the speed;
-            "rnd_pitch_switch" (0.2), of another pitch alone, "rnd_pitch_lower" (-1.0) and "rnd_pitch_upper" (1.0), in
-            semitones
+            "rnd_zoom_switch" (0.2), the probability of another speed and pitch together (above 0 it needs scipy),
+            "rnd_zoom_lower" (0.9) and "rnd_zoom_upper" (1.1), how much longer, "rnd_zoom_order" (3), of the splines;
+            "rnd_stretch_switch" (0.2), of another speed alone, "rnd_stretch_lower" (0.9) and "rnd_stretch_upper" (1.2),
+            the speed; "rnd_pitch_switch" (0.2), of another pitch alone, "rnd_pitch_lower" (-1.0) and "rnd_pitch_upper"
+            (1.0), in semitones
         :param random_state: for `random_permute` and `pre_process`
         :param raw_ogg_opts: for the features "raw_ogg", which are not possible
         :param pre_process: function of audio (samples,), and those of `sample_rate`, `random_state` and `seq_name`
