@@ -48,6 +48,7 @@ class ModelInputs:
         self.config = config
         self.default_key = default_key
         self._templates = templates
+        self._sample_rates: set[int] = set()  # of all audio so far
         self._vocabs = {id(template): _own_vocab(config, key) for key, template in templates.items()}
 
     def dataset(self, inputs: Inputs) -> Dataset:
@@ -150,7 +151,21 @@ class ModelInputs:
                 "  Give arrays of features in place of files."
             )
         features = ExtractAudioFeatures(**{key: value for key, value in options.items() if key != "random_permute"})
-        return features.get_audio_features(*decode_audio(content, name=name, max_s=max_s, warn=_warn))
+        audio, sample_rate = decode_audio(content, name=name, max_s=max_s, warn=_warn)
+        if features.sample_rate is None:
+            self._watch_sample_rate(sample_rate, name)
+        return features.get_audio_features(audio, sample_rate)
+
+    def _watch_sample_rate(self, sample_rate: int, name: str) -> None:
+        """Warns once for each: of two rates, one at least is not that of the training."""
+        others = sorted(self._sample_rates - {sample_rate})
+        if others and sample_rate not in self._sample_rates:
+            _warn(
+                f"{name}: the audio has {sample_rate} Hz, that before {others[0]} Hz, and is not resampled, so that "
+                "equal sounds have other features.\n"
+                "  Set 'sample_rate' of the option 'audio' to that of the training."
+            )
+        self._sample_rates.add(sample_rate)
 
     def _audio_options(self) -> Mapping[str, Any] | None:
         """:return: of the features, as the data sets of the config have them"""

@@ -148,6 +148,20 @@ def test_misspelt_options(folder):
         returnn.load("demo.config", search_output_layers=["decision"])
 
 
+@pytest.mark.parametrize("is_resampled", [True, False])
+def test_audio_of_another_sampling_rate(folder, is_resampled, recwarn):
+    with wave.open("b.wav", "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes(numpy.random.RandomState(1).randint(-9000, 9000, 8000).astype("int16").tobytes())
+    if not is_resampled:
+        (folder / "demo.config").write_text(CONFIG.replace(', "sample_rate": 8000', ""))
+    model = returnn.load("demo.config")
+    assert len(model.forward(["a.wav", "b.wav", "b.wav"])) == 3
+    found = [str(warning.message) for warning in recwarn if "16000 Hz" in str(warning.message)]
+    assert len(found) == (0 if is_resampled else 1)
+    assert is_resampled or found[0].startswith("input 1 ('b.wav'): the audio has 16000 Hz, that before 8000 Hz, and is")
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
