@@ -22,6 +22,7 @@ from returnn.engine.report.compared_lengths import end_label_warnings, wrong_len
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.tf.engine.engine import Engine
+from returnn.tf.inspection.kept_order import kept_order_warning
 from returnn.tf.inspection.loop_ends import end_warnings
 from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import has_search, unused_layers
@@ -94,7 +95,7 @@ def check_config(config: Config) -> ConfigReport:
             _check_network(config, net_dict, f" of epoch {epoch}" if len(net_dicts) > 1 else "", report)
     if config.options.check_data:
         with report.timed("data"):
-            _check_data(config, report)
+            _check_data(config, list(net_dicts.values())[-1:], report)
     if report.networks:
         extern_data = report.networks[0].network.extern_data
         for net_dict in list(net_dicts.values())[-1:]:
@@ -204,7 +205,7 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
 # Data.
 
 
-def _check_data(config: Config, report: ConfigReport) -> None:
+def _check_data(config: Config, net_dicts: Sequence[dict[str, Any]], report: ConfigReport) -> None:
     used_keys = {key for network in report.networks for key in network.network.get_used_data_keys()}
     for name, load in datasets_of_all_tasks(config).items():
         try:
@@ -223,6 +224,9 @@ def _check_data(config: Config, report: ConfigReport) -> None:
         templates = {key: known[key] for key in used_keys if key in known}
         what = f"data {name!r}"
         if dataset is not None:
+            for net_dict in net_dicts:
+                text = kept_order_warning(net_dict, name, dataset)
+                report.warnings += [] if text is None else [text]
             try:
                 report.samples[name] = load_sample(dataset, templates)
                 what += f": {report.samples[name].described()}"

@@ -33,11 +33,13 @@ from returnn.tf.engine.passes.step_in_parts import NotInParts, StepInParts
 from returnn.tf.engine.passes.tensorboard import META_PREFIX
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.tf.frontend_low_level.raw_random import run_seed_feed
+from returnn.tf.inspection.kept_order import kept_order_warning
 from returnn.tf.network import TFNetwork
 from returnn.tf.updater.finite_gradients import NON_FINITE_GRADIENT
 from returnn.tf.util.op_error import op_error_text
 from returnn.util.errors import UserError
 from returnn.util.system.debug_shell import debug_shell
+from returnn.util.system.warn_once import warn_once
 from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import human_bytes_size
 
@@ -95,6 +97,10 @@ class DataPass(ResumablePass):
         self._batch_size = batch_limits(session.config, train=train)["batch_size"]
         self._small_batches = small_batches_of_config(session.config) if train else None
         self._steps = Steps()
+        if dataset is not None and (
+            text := kept_order_warning(session.network.layers_desc, self.dataset_name, dataset)
+        ):
+            warn_once(text)
         if session.workers is not None:
             self._steps = StepsOfAll(session.workers, session.built) if train else StepsToTheEnd()
 
