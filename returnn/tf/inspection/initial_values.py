@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.loop.across_batches.kept_state import is_word
 from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.loop.initial import InitialOutput, initial_value
 from returnn.tf.layers.rec.initial_parameter import InitialParameter
@@ -52,6 +53,8 @@ def _infer(
     get_layer: Callable[[str], LayerBase],
 ) -> None:
     if callable(value) and not hasattr(value, "output"):  # it makes a value
+        return
+    if is_word(value) and path in loop.inferred.prev:  # as of the template
         return
     layer = loop.inferred.layers[path]
     owner = InternalLayer(name=layer.name, network=network, output=layer.output, name_scope=layer.name_scope)

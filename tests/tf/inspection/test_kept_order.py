@@ -12,6 +12,10 @@ from tests.tools.test_search_models import write_config
 DATA = {"class": "Task12AXDataset", "num_seqs": 4}
 KEPT = {"class": "rec", "unit": "lstm", "n_out": 3, "from": "data", "initial_state": "keep_over_epoch"}
 INSIDE = {"class": "subnetwork", "from": "data", "subnetwork": {"output": KEPT}}
+IN_LOOP = {"class": "rec", "from": "data", "unit": {
+    "output": {"class": "linear", "n_out": 3, "activation": "tanh", "from": ["data:source", "prev:output"],
+               "initial_output": "keep_over_epoch_no_init"},
+}}  # fmt: skip
 TEXT = "'dev' is in the order 'sorted', but layer {!r} keeps its state from batch to batch"
 
 
@@ -39,6 +43,7 @@ def options(layer, dev=DATA):
         (KEPT, DATA, "kept"),
         ({**KEPT, "initial_state": {"h": "keep_over_epoch", "c": "zeros"}}, DATA, "kept"),
         (INSIDE, DATA, "kept/output"),
+        (IN_LOOP, DATA, "kept/output"),
         (KEPT, {**DATA, "seq_ordering": "default"}, None),
         ({**KEPT, "initial_state": "zeros"}, DATA, None),
     ],
