@@ -560,7 +560,7 @@ def test_hypotheses_of_another_search_as_target():
             "output": {"class": "rec", "from": "data", "target": "hypotheses", "unit": second},
         }
 
-    with make_scope(), pytest.raises(ConfigError, match="'add_to_beam_scores': False"):
+    with make_scope(), pytest.raises(ConfigError, match="do not continue each other"):
         make_network(net(), **SEARCH)
     with make_scope() as session:
         network = make_network(net(add_to_beam_scores=False), **SEARCH)

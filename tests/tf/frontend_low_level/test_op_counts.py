@@ -74,7 +74,7 @@ OPERATIONS: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
     ),
     "argmax over F": (lambda: rf.reduce_argmax(x(batch, time, feature), axis=feature), {"ArgMax": 1}),
     "softmax over F": (lambda: rf.softmax(x(batch, time, feature), axis=feature), {"Softmax": 1}),
-    "softmax over T": (lambda: rf.softmax(x(batch, time), axis=time), {"Softmax": 1, "SelectV2": 1}),
+    "softmax over T": (lambda: rf.softmax(x(batch, time), axis=time), {"Softmax": 1, "SelectV2": 2}),
     "log_softmax over F": (lambda: rf.log_softmax(x(batch, time, feature), axis=feature), {"LogSoftmax": 1}),
     "concat of features": (
         lambda: rf.concat((x(batch, time, feature), feature), (x(batch, time, out), out)),

@@ -66,7 +66,7 @@ def test_a_loop_in_training():
 
 def test_a_loop_in_search():
     lines = _loop_text(NETWORK, is_search=True).split("\n")
-    assert lines[0] == "loop 'output' over output:time: the layer 'end' ends it, after at most 9 frames"
+    assert lines[0] == "loop 'output' over output:time: the layer 'end' ends it, after at most 999 frames"
     assert "      end        the loop needs it to know when to end" in lines
     assert "    carries                   beam of 3 hypotheses  scores, and where each came from" in lines
     assert not any("before the loop" in line for line in lines)

@@ -1,4 +1,4 @@
-"""Builds an OggZipDataset archive from audio files and a text file."""
+"""Builds an OggZipDataset archive from audio files, or `wav.scp` of Kaldi, and a text file."""
 
 import argparse
 import sys
