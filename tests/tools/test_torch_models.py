@@ -66,20 +66,25 @@ from returnn.tensor import single_step_dim
 """
 
 
+def run_task(task, path):
+    """:param path: file of a config"""
+    made = Config()
+    made.load_file(str(path))
+    set_global_config(made)
+    before = BackendEngine.selected_engine
+    BackendEngine.select_engine(config=made)
+    task(made)
+    BackendEngine.selected_engine = before
+    set_global_config(None)
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """:return: file of a config, and a checkpoint of it"""
     folder = tmp_path_factory.mktemp("model")
     path = folder / "my.config"
     path.write_text(CONFIG.format(folder=str(folder)), encoding="utf8")
-    made = Config()
-    made.load_file(str(path))
-    set_global_config(made)
-    before = BackendEngine.selected_engine
-    BackendEngine.select_engine(config=made)
-    tasks.train(made)
-    BackendEngine.selected_engine = before
-    set_global_config(None)
+    run_task(tasks.train, path)
     return path, folder / "net.001.pt"
 
 
@@ -212,14 +217,7 @@ def test_onnx_of_a_transformer_of_pytorch(norm_first, tool, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     path, file = tmp_path / "transformer.config", tmp_path / "model.onnx"
     path.write_text(TRANSFORMER.format(model=str(tmp_path / "net"), norm_first=norm_first), encoding="utf8")
-    made = Config()
-    made.load_file(str(path))
-    set_global_config(made)
-    before = BackendEngine.selected_engine
-    BackendEngine.select_engine(config=made)
-    tasks.initialize_model(made)
-    BackendEngine.selected_engine = before
-    set_global_config(None)
+    run_task(tasks.initialize_model, path)
     status, _, err = tool("torch_export_to_onnx", path, tmp_path / "net.000.pt", file, "--verbosity", 1)
     assert (status, err) == (0, "")
     session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
@@ -274,14 +272,7 @@ def test_onnx_of_a_conformer(tool, tmp_path):
     pytest.importorskip("onnxruntime")
     path = tmp_path / "conformer.config"
     path.write_text(CONFORMER.format(model=str(tmp_path / "net")), encoding="utf8")
-    made = Config()
-    made.load_file(str(path))
-    set_global_config(made)
-    before = BackendEngine.selected_engine
-    BackendEngine.select_engine(config=made)
-    tasks.initialize_model(made)
-    BackendEngine.selected_engine = before
-    set_global_config(None)
+    run_task(tasks.initialize_model, path)
     checkpoint = tmp_path / "net.000.pt"
     status, out, err = tool("torch_export_to_onnx", path, checkpoint, tmp_path / "x.onnx", "--verbosity", 1)
     assert (status, err) == (0, "")

@@ -6,7 +6,7 @@ Data for evaluation is sorted by length, if its description says no order. The s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from returnn.datasets.core.dataset import Dataset
@@ -39,9 +39,16 @@ def _layers_with_kept_states(net_dict: Mapping[str, Any], prefix: str = "") -> I
         if not isinstance(layer, Mapping):
             continue
         options = [layer.get(key) for key in ("initial_state", "initial_output")]
-        states = [x for option in options for x in (option.values() if isinstance(option, Mapping) else [option])]
+        states = [x for option in options for x in _parts(option)]
         if any(isinstance(x, str) and x in WORDS for x in states):
             yield f"{prefix}{name}"
         for inner in (layer.get(key) for key in _NETS):
             if isinstance(inner, Mapping):
                 yield from _layers_with_kept_states(inner, f"{prefix}{name}/")
+
+
+def _parts(option: Any) -> Iterable[Any]:
+    """:return: of each part of a state"""
+    if isinstance(option, Mapping):
+        return option.values()
+    return option if isinstance(option, (list, tuple)) else [option]

@@ -42,6 +42,7 @@ def options(layer, dev=DATA):
     [
         (KEPT, DATA, "kept"),
         ({**KEPT, "initial_state": {"h": "keep_over_epoch", "c": "zeros"}}, DATA, "kept"),
+        ({**KEPT, "initial_state": ["keep_over_epoch", "zeros"]}, DATA, "kept"),
         (INSIDE, DATA, "kept/output"),
         (IN_LOOP, DATA, "kept/output"),
         (KEPT, {**DATA, "seq_ordering": "default"}, None),

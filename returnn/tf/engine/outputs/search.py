@@ -18,6 +18,7 @@ from returnn.tf.engine.outputs.search_ends import SearchEnds
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.passes.score_fetches import cross_entropies
 from returnn.tf.engine.session.network_session import NetworkSession
+from returnn.tf.network import TFNetwork
 from returnn.util.files.atomic_file import check_writable
 from returnn.util.texts.counted import counted
 from returnn.util.texts.text_scores import check_metrics
@@ -75,13 +76,7 @@ def search(
         extra_fetches_callback=collect,
     )
     data_pass.run("search", raise_exception=True)
-    scores = with_perplexities(data_pass.results, cross_entropies(session.network.losses_dict))
-    if scores:
-        print(f"search: {describe_scores(scores)}", file=log.v1)
-    print(
-        f"search: {counted(data_pass.num_seqs, 'sequence')}, {data_pass.num_seqs / data_pass.elapsed:.1f} per second",
-        file=log.v2,
-    )
+    _print_losses_and_speed(data_pass, session.network)
     ends.print_warnings()
     results = corpus_order.sorted(results)
     if references is not None or output_file:
@@ -98,3 +93,13 @@ def search(
     if output_file:
         write_search_output(output_file, results, output_file_format, corpus_order)
     return results
+
+
+def _print_losses_and_speed(data_pass: DataPass, network: TFNetwork) -> None:
+    scores = with_perplexities(data_pass.results, cross_entropies(network.losses_dict))
+    if scores:
+        print(f"search: {describe_scores(scores)}", file=log.v1)
+    print(
+        f"search: {counted(data_pass.num_seqs, 'sequence')}, {data_pass.num_seqs / data_pass.elapsed:.1f} per second",
+        file=log.v2,
+    )
