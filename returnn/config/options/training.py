@@ -59,14 +59,12 @@ class UpdaterOptions(OptionTable):
     accum_grad_multiple_step = integer(
         0, "An update comes after so many steps, with the sum of their gradients.", minimum=0
     )
-    gradient_clip = number(
-        0.0, "The largest absolute value of an entry of a gradient; 0 is no limit, as below.", minimum=0
-    )
-    gradient_clip_norm = number(0.0, "The largest L2 norm of the gradient of a parameter.", minimum=0)
+    gradient_clip = number(0.0, "The largest absolute value of an entry of a gradient; 0 is no limit.", minimum=0)
+    gradient_clip_norm = number(0.0, "The largest L2 norm of the gradient of a parameter; 0 is no limit.", minimum=0)
     gradient_clip_avg_norm = number(
-        0.0, "The largest L2 norm, divided by the number of entries, of a gradient.", minimum=0
+        0.0, "The largest L2 norm, divided by the number of entries, of a gradient; 0 is no limit.", minimum=0
     )
-    gradient_clip_global_norm = number(0.0, "The largest L2 norm of all gradients together.", minimum=0)
+    gradient_clip_global_norm = number(0.0, "The largest L2 norm of all gradients together; 0 is no limit.", minimum=0)
     global_norm_tag = text(None, "Norms over all gradients are those of parameters with this tag alone.")
     gradient_clip_global_norm_tag = same_as(global_norm_tag, "The same, for `gradient_clip_global_norm` alone.")
     gradient_noise = number(0.0, "Standard deviation of the noise that is added to gradients.", minimum=0)

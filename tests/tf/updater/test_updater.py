@@ -350,7 +350,7 @@ def test_no_parameter_matters():
             {"gradient_clip": -1.0},
             {},
             "option 'gradient_clip': got -1.0, but expected a number of at least 0.\n"
-            "  The largest absolute value of an entry of a gradient; 0 is no limit, as below. Default: 0.0.",
+            "  The largest absolute value of an entry of a gradient; 0 is no limit. Default: 0.0.",
         ),
         (
             {},
