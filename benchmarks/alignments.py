@@ -24,7 +24,7 @@ import tensorflow as tf
 from benchmarks.cpus import use_cpus
 from returnn.tf import native_op
 from returnn.tf.frontend_low_level.kernels import alignments
-from returnn.tf.util.losses.ctc_search import best_prefix
+from returnn.tf.util.losses.ctc_search import best_prefixes
 from returnn.tf.util.losses.fsa import best_paths, ctc_fsa, posteriors
 from returnn.tf.util.losses.transducer_loss import rna_loss, rnnt_loss
 from returnn.util.python.optional_import import import_optional
@@ -118,7 +118,7 @@ def beam_search_steps(batch: int, frames: int, classes: int, threads: int) -> di
     inputs = {"num_frames": numpy.full([batch], frames, "int32")}
 
     def step(num_frames: tf.Tensor) -> Any:
-        return best_prefix(tf.constant(logits), num_frames, beam_size=100, blank=classes - 1)
+        return best_prefixes(tf.constant(logits), num_frames, beam_size=100, blank=classes - 1)
 
     return {
         "native" if native else "tf": graph_step(step, inputs, threads=threads, native=native)

@@ -117,7 +117,7 @@ MAX_LINES_OF_FILE = 600
 MAX_LINES_OF_BODY = 60  # of a function: without the signature and the docstring, which are as long as the interface
 COMPAT = "returnn.compat"
 WRITES_FROM_OUTSIDE = {  # to what a tensor is, after it was made, by others than its own methods: to become fewer
-    "feature_dim": 12, "sparse_dim": 17, "time_dim_axis": 2, "feature_dim_axis": 1, "batch": 6, "raw_tensor": 98,
+    "feature_dim": 12, "sparse_dim": 17, "time_dim_axis": 2, "feature_dim_axis": 1, "batch": 6, "raw_tensor": 95,
     "_raw_tensor": 82, "_feature_dim_axis": 1, "_time_dim_axis": 1,
 }  # fmt: skip
 MAX_METHODS_OF_CLASS = 60  # with all that it inherits, beside those of a documented interface

@@ -24,17 +24,25 @@ def random_case(num_frames, batch, classes, *, dtype="float32", scale=2.0, seed=
     return logits, lengths
 
 
-def run(logits, lengths, *, beam_size, blank=None, level=None, threads=1):
-    """:return: labels of each sequence; scores; all is checked to be 0 behind the labels"""
-    inputs = {"logits": logits.transpose(1, 0, 2), "num_frames": lengths}
+def run_all(logits, lengths, *, beam_size, num_best, blank=None, level=None, threads=1):
+    """:return: labels of each hypothesis of each sequence; scores; all is checked to be 0 behind the labels"""
+    wanted = numpy.zeros([num_best], "int32")
+    inputs = {"logits": logits.transpose(1, 0, 2), "num_frames": lengths, "wanted": wanted}
     blank = logits.shape[2] - 1 if blank is None else blank
     options = {"blank": blank, "beam_size": beam_size}
     results = call_kernel(library(level).kernels["ctc_beam_search"], inputs, threads=threads, **options)
-    labels = results["labels"]
-    for row, length in zip(labels, results["lengths"], strict=True):
-        assert not row[length:].any()
-    found = [row[:length].tolist() for row, length in zip(labels, results["lengths"], strict=True)]
+    found = []
+    for beam, lengths_of_beam in zip(results["labels"], results["lengths"], strict=True):
+        for row, length in zip(beam, lengths_of_beam, strict=True):
+            assert not row[length:].any()
+        found.append([row[:length].tolist() for row, length in zip(beam, lengths_of_beam, strict=True)])
     return found, results["score"]
+
+
+def run(logits, lengths, **options):
+    """:return: labels of the best hypothesis of each sequence; scores"""
+    found, scores = run_all(logits, lengths, num_best=1, **options)
+    return [beam[0] for beam in found], scores[:, 0]
 
 
 def of_all_paths(log_probs, blank):
@@ -73,6 +81,21 @@ def test_the_same_as_in_python(level, beam_size, num_frames, classes, scale):
         labels, score = CtcSearch(beam_size).best(log_probs)[0]
         assert found[n] == list(labels)
         numpy.testing.assert_allclose(scores[n], score, rtol=1e-11)
+
+
+@pytest.mark.parametrize("beam_size", [3, 10])
+def test_the_same_hypotheses_as_in_python(beam_size):
+    logits, lengths = random_case(12, 5, 4, scale=1.0, dtype="float64")
+    lengths[1] = 1
+    found, scores = run_all(logits, lengths, beam_size=beam_size, num_best=beam_size)
+    for n, length in enumerate(lengths):
+        log_probs = reference.log_softmax(logits[:length, n]) if length else numpy.zeros((0, 4))
+        expected = CtcSearch(beam_size).best(log_probs)
+        assert [tuple(labels) for labels in found[n]] == [labels for labels, _ in expected] + [()] * (
+            beam_size - len(expected)
+        )
+        numpy.testing.assert_allclose(scores[n][: len(expected)], [score for _, score in expected], rtol=1e-11)
+        assert (scores[n][len(expected) :] < -1e29).all()
 
 
 def test_a_prefix_comes_back_into_the_beam():
@@ -144,6 +167,6 @@ def test_wrong_values(options, lengths, message):
 @pytest.mark.slow
 def test_memory(tmp_path):
     logits, lengths = random_case(20, 5, 9, scale=0.5)
-    inputs = {"logits": logits.transpose(1, 0, 2), "num_frames": lengths}
+    inputs = {"logits": logits.transpose(1, 0, 2), "num_frames": lengths, "wanted": numpy.zeros([9], "int32")}
     signature = library().kernels["ctc_beam_search"].signature
     run_sanitized("ctc_beam_search", signature, inputs, tmp_path, threads=2, blank=8, beam_size=7)

@@ -144,13 +144,15 @@ class Search {
     for (int64_t k = size_; k-- > 0;) enter(k, next.take_first());
   }
 
-  double score() const { return beam_[0].paths.total; }
+  // Of the prefix at a place in the beam, the best one is at 0.
+  double score(int64_t k) const { return k < size_ ? beam_[k].paths.total : NEVER; }
 
-  int32_t write_best(int32_t *labels) const {
+  int32_t write(int64_t k, int32_t *labels) const {
+    if (k >= size_) return 0;
     int32_t num = 0;
-    for (int32_t node = beam_[0].node; node != 0; node = prefixes_[node].parent) ++num;
+    for (int32_t node = beam_[k].node; node != 0; node = prefixes_[node].parent) ++num;
     int32_t i = num;
-    for (int32_t node = beam_[0].node; node != 0; node = prefixes_[node].parent) labels[--i] = prefixes_[node].label;
+    for (int32_t node = beam_[k].node; node != 0; node = prefixes_[node].parent) labels[--i] = prefixes_[node].label;
     return num;
   }
 
@@ -249,6 +251,7 @@ const char *search(const returnn_call *call) {
   const int32_t *num_frames = static_cast<const int32_t *>(call->inputs[1].data);
   const int64_t blank = static_cast<int64_t>(call->options[0]), beam_size = static_cast<int64_t>(call->options[1]);
   const int64_t num = logits.sizes[0], max_frames = logits.sizes[1], num_classes = logits.sizes[2];
+  const int64_t num_best = call->inputs[2].sizes[0];
   if (blank < 0 || blank >= num_classes) return "blank is not one of the classes";
   if (beam_size < 1) return "the beam has no place";
   for (int64_t n = 0; n < num; ++n) {
@@ -262,19 +265,22 @@ const char *search(const returnn_call *call) {
       Search<T> search(num_frames[n], num_classes, blank, beam_size);
       const T *frames = static_cast<const T *>(logits.data) + n * logits.strides[0];
       for (int64_t t = 0; t < num_frames[n]; ++t) search.go_on(frames + t * logits.strides[1]);
-      int32_t *to = labels + n * max_frames;
-      std::memset(to, 0, max_frames * sizeof(int32_t));
-      lengths[n] = search.write_best(to);
-      scores[n] = static_cast<T>(search.score());
+      std::memset(labels + n * num_best * max_frames, 0, num_best * max_frames * sizeof(int32_t));
+      for (int64_t k = 0; k < num_best; ++k) {
+        const int64_t place = n * num_best + k;
+        lengths[place] = search.write(k, labels + place * max_frames);
+        scores[place] = static_cast<T>(search.score(k));
+      }
     });
   });
   return nullptr;
 }
 
-// `labels` are 0 behind the ends. `score` is the log probability of all paths that stayed in the beam.
+// The best prefixes, as many as `wanted` has entries, the best one first. `labels` are 0 behind the ends. `score` is the log
+// probability of all paths that stayed in the beam; it is impossible where the beam has fewer prefixes.
 RETURNN_KERNEL(ctc_beam_search,
-               "logits: real[B, T, C], num_frames: int32[B]; blank: int, beam_size: int -> "
-               "labels: int32[B, T], lengths: int32[B], score: real[B]") {
+               "logits: real[B, T, C], num_frames: int32[B], wanted: int32[K]; blank: int, beam_size: int -> "
+               "labels: int32[B, K, T], lengths: int32[B, K], score: real[B, K]") {
   return call->inputs[0].type == RETURNN_FLOAT64 ? search<double>(call) : search<float>(call);
 }
 

@@ -342,6 +342,31 @@ def test_search_of_ctc(beam_size, tmp_path, capsys):
     assert "search: error decision " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("searches_in_python", [False, True])
+def test_hypotheses_of_ctc(searches_in_python, tmp_path):
+    more = {"insertion_score": 1e-9} if searches_in_python else {}
+    beam = {**CTC["decision"], "beam_size": 20, "num_best": 9, "loss": None, **more}
+    network = {**CTC, "beam": beam, "decision": {"class": "decide", "from": "beam", "target": "classes"}}
+    seqs = [*DATA_OF_CTC["data"], {"data": numpy.ones((1, 9), "float32"), "classes": numpy.array([0], "int32")}]
+    options = {
+        "search_data": {**DATA_OF_CTC, "data": seqs},
+        "search_output_file_format": "py",
+        "search_output_file": str(tmp_path / "x"),
+    }
+    for layer in ("beam", "decision"):
+        tasks.search_task(task_config(tmp_path, "search", network=network, search_output_layer=layer, **options))
+        (tmp_path / "x").rename(tmp_path / layer)
+    beams, best = (read_hypotheses(str(tmp_path / name)) for name in ("beam", "decision"))
+    for tag, hypotheses in beams.items():
+        scores, texts = zip(*hypotheses, strict=True)
+        assert texts[0] == best[tag]
+        assert list(scores) == sorted(scores, reverse=True)
+        assert len(set(texts)) == len(texts) == (3 if tag == "seq-2" else 9)  # of one frame: nothing, and two labels
+        total = numpy.exp(scores).sum()
+        assert total <= 1 + 1e-5
+        assert total == pytest.approx(1) or tag != "seq-2"
+
+
 def test_scores_of_each_sequence(tmp_path):
     columns = ["seq_tag", "perplexity", "score", "error", "pos_score", "pos_error", "seq_len"]
     options = {"eval_output_file": str(tmp_path / "scores"), "eval_output_file_per_seq": str(tmp_path / "seqs"),

@@ -7,6 +7,7 @@ text, the best one first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -69,7 +70,7 @@ class HypothesisReader:
         if scores is None:
             return list(texts)
         beams = zip(scores.tolist(), numpy.reshape(numpy.array(texts, dtype=object), scores.shape), strict=True)
-        return [sorted(zip(row, beam, strict=True), key=lambda pair: -pair[0]) for row, beam in beams]
+        return [_best_first(row, beam) for row, beam in beams]
 
 
 class ReferenceReader:
@@ -126,6 +127,12 @@ def check_labels(name: str, output: Tensor) -> None:
 
 
 # Values.
+
+
+def _best_first(scores: Sequence[float], texts: Sequence[str]) -> list[tuple[float, str]]:
+    """:return: the hypotheses, without those that do not exist, as the beam is larger than their number"""
+    pairs = sorted(zip(scores, texts, strict=True), key=lambda pair: -pair[0])
+    return [pair for pair in pairs if pair[0] > -math.inf] or pairs[:1]
 
 
 def _fetches_of(network: TFNetwork, name: str, layer: LayerBase) -> dict[str, tf.Tensor]:

@@ -65,21 +65,23 @@ def ctc_best_path(
 
 
 def ctc_beam_search(
-    logits: tf.Tensor, num_frames: tf.Tensor, *, blank: int, beam_size: int
-) -> tuple[tf.Tensor, tf.Tensor] | None:
+    logits: tf.Tensor, num_frames: tf.Tensor, *, blank: int, beam_size: int, num_best: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
     """
     :param logits: (B, T, C)
     :param num_frames: (B,)
     :param blank: class
     :param beam_size: number of prefixes
-    :return: (B, T), int32: the best labels, 0 behind the ends; (B,), how many
+    :param num_best: how many of them are wanted
+    :return: (B, num_best, T), int32: the best labels, 0 behind the ends; (B, num_best), how many; (B, num_best), log
+        probabilities
     """
     operations = get_operations(beside_gpu=True)
     if operations is None or logits.dtype not in (tf.float32, tf.float64):
         return None
-    inputs = {"logits": logits, "num_frames": _int32(num_frames)}
+    inputs = {"logits": logits, "num_frames": _int32(num_frames), "wanted": tf.zeros([num_best], tf.int32)}
     found = operations.call("ctc_beam_search", inputs, blank=blank, beam_size=beam_size)
-    return found["labels"], found["lengths"]
+    return found["labels"], found["lengths"], found["score"]
 
 
 def transducer_loss(

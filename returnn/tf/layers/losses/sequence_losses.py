@@ -16,7 +16,7 @@ from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.ctc_lengths import check_targets_fit
 from returnn.tf.layers.options.blank_class import blank_class
 from returnn.tf.util.labels import bleu_of_labels, collapse_repeated, map_labels
-from returnn.tf.util.losses.ctc_search import best_path, best_prefix
+from returnn.tf.util.losses.ctc_search import best_path, best_prefixes
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, check_known
@@ -92,7 +92,8 @@ class SequenceLoss(Loss):
             labels, num_labels = best_path(raw, num_frames)
         else:
             blank = logits.feature_dim.get_dim_value() - 1
-            labels, num_labels = best_prefix(raw, num_frames, beam_size=beam_width, blank=blank)
+            found, lengths, _ = best_prefixes(raw, num_frames, beam_size=beam_width, blank=blank)
+            labels, num_labels = found[:, 0], lengths[:, 0]
         found_dim = Dim(Tensor("num_labels", dims=[batch], dtype="int32", raw_tensor=num_labels), name="labels")
         found = Tensor("decoded", dims=[batch, found_dim], dtype="int32", raw_tensor=labels)
         distance = rf.edit_distance(found, found_dim, rf.cast(target, "int32"), self.time_dim_of(target))

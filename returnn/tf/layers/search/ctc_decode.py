@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy
 import tensorflow as tf
 
 import returnn.frontend as rf
@@ -15,9 +14,11 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.options.blank_class import blank_class
 from returnn.tf.layers.options.input_type import input_type_warning
+from returnn.tf.layers.search.beam import Beam, score_dtype
 from returnn.tf.layers.search.choice_scores import log_scores
+from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.util import ken_lm
-from returnn.tf.util.losses.ctc_search import best_prefix
+from returnn.tf.util.losses.ctc_search import best_of_search, best_prefixes
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.near_files import check_file
 from returnn.util.numbers.ctc_search import CtcSearch, LmScore, SpelledWords
@@ -34,6 +35,9 @@ class CtcDecodeLayer(LayerBase):
     Source [B, T, classes], the probabilities of labels and blank; output [B, labels], sparse. For the task "search",
     give it `"only_on_search": True`, and name it in `search_output_layer`. With `lm_file` or `lexicon`, the graph asks
     Python, so that it cannot be exported.
+
+    With `num_best`, the output is a beam of hypotheses, as of a loop with a choice: a search writes lists of them with
+    their scores, and `decide` takes the best one.
     """
 
     layer_class = "ctc_decode"
@@ -43,6 +47,7 @@ class CtcDecodeLayer(LayerBase):
     def __init__(
         self,
         beam_size: int = 1,
+        num_best: int = 1,
         input_type: str = "prob",
         blank_index: int = -1,
         lexicon: str | None = None,
@@ -53,6 +58,8 @@ class CtcDecodeLayer(LayerBase):
     ) -> None:
         """
         :param beam_size: number of prefixes that the search keeps. 1: only the best path
+        :param num_best: number of hypotheses of each sequence in the output, at most `beam_size`. Their scores are log
+            probabilities, with those of the language model
         :param input_type: what the source has: "prob", "log_prob" or "logits"
         :param blank_index: the class of blank; negative: counted from the end
         :param lexicon: file with lines `WORD LABEL LABEL ...`: only these words can be said, and the output has words.
@@ -67,7 +74,13 @@ class CtcDecodeLayer(LayerBase):
         check_known("input_type", input_type, _INPUT_TYPES, where=self.where())
         if not isinstance(beam_size, int) or beam_size < 1:
             raise ConfigError(f"{self.where()}: option 'beam_size': expected a number above 0, got {beam_size!r}.")
+        if not isinstance(num_best, int) or not 1 <= num_best <= beam_size:
+            raise ConfigError(
+                f"{self.where()}: option 'num_best': expected a number from 1 to 'beam_size', {beam_size}, got"
+                f" {num_best!r}."
+            )
         self.beam_size = beam_size
+        self.num_best = num_best
         self.input_type = input_type
         self.blank_index = blank_index
         self.lexicon = lexicon
@@ -93,38 +106,57 @@ class CtcDecodeLayer(LayerBase):
         return bool(self.lexicon or self.lm_file or self.insertion_score)
 
     def compute(self, source: Tensor) -> Tensor:
-        """:return: [B, labels]"""
+        """:return: [B, labels], or [B, beam, labels]"""
         self.warning = input_type_warning(self, self.input_type, _INPUT_TYPES)
         scores = log_scores(self, 0, source)  # type: ignore[arg-type]  # of a choice, it is about `input_type` alone
         time_dim, classes = source.get_time_dim_tag(), source.feature_dim
         size = classes.dimension or 0
         blank = blank_class(self.blank_index, size, option="blank_index", where=self.where())
         labels = self._label_dim(classes, blank)
-        out_dim = self.new_dim("labels")
         if self.beam_size == 1:
             out, _ = rf.ctc_greedy_decode(
-                scores, in_spatial_dim=time_dim, blank_index=blank, out_spatial_dim=out_dim, target_dim=labels
+                scores,
+                in_spatial_dim=time_dim,
+                blank_index=blank,
+                out_spatial_dim=self.new_dim("labels"),
+                target_dim=labels,
             )
             return rf.cast(out, "int32")
         batch = source.get_batch_dim_tag()
         if set(source.dims) != {batch, time_dim, classes}:
             raise ConfigError(f"{self.where()}: expected a source [B, T, classes], got {source}.")
         words = self._spelled_words(labels)
-        sparse_dim = labels if words is None else self._word_dim(words)
-        out = Tensor(self.name, dims=[batch, out_dim], dtype="int32", sparse_dim=sparse_dim)
-        lengths = Tensor(f"{self.name}:lengths", dims=[batch], dtype="int32")
-        if get_selected_backend() != "template":
-            frames = scores.copy_transpose([batch, time_dim, classes]).raw_tensor
-            num_frames = time_dim.get_dyn_size_ext_for_device("cpu").copy_compatible_to_dims_raw([batch])
-            if self._asks_python():
-                out.raw_tensor, lengths.raw_tensor = self._search(frames, num_frames, blank, labels, words)
-            else:
-                out.raw_tensor, lengths.raw_tensor = best_prefix(
-                    frames, num_frames, beam_size=self.beam_size, blank=blank
-                )
-        if out_dim.dyn_size is None:
-            out_dim.dyn_size_ext = lengths
+        out = self._template(batch, labels if words is None else self._word_dim(words))
+        if get_selected_backend() == "template":
+            return out
+        frames = scores.copy_transpose([batch, time_dim, classes]).raw_tensor
+        num_frames = time_dim.get_dyn_size_ext_for_device("cpu").copy_compatible_to_dims_raw([batch])
+        if self._asks_python():
+            search = self._python_search(blank, labels, words)
+            found = best_of_search(search, frames, num_frames, num_best=self.num_best)
+        else:
+            found = best_prefixes(frames, num_frames, beam_size=self.beam_size, blank=blank, num_best=self.num_best)
+        self._set_values(out, *(found if self.num_best > 1 else (x[:, 0] for x in found)))
         return out
+
+    def _template(self, batch: Dim, sparse_dim: Dim) -> Tensor:
+        """:return: of the output: [B, labels], or [B, beam, labels]"""
+        seqs, out_dim = [batch], self.new_dim("labels")
+        if self.num_best > 1:
+            beam_dim = self.new_dim("beam", self.num_best, kind=Dim.Types.Beam, auto_generated=False)
+            seqs.append(beam_dim)
+            self.search_choices = SearchChoices(self, self.num_best)
+            self.search_choices.set_beam(Beam(beam_dim, self, scores=Tensor("scores", seqs, score_dtype())))
+        if out_dim.dyn_size is None:
+            out_dim.dyn_size_ext = Tensor(f"{self.name}:lengths", dims=seqs, dtype="int32")
+        return Tensor(self.name, dims=[*seqs, out_dim], dtype="int32", sparse_dim=sparse_dim)
+
+    def _set_values(self, out: Tensor, labels: tf.Tensor, lengths: tf.Tensor, scores: tf.Tensor) -> None:
+        *seqs, out_dim = out.dims
+        out.raw_tensor = labels
+        out_dim.dyn_size_ext = Tensor(f"{self.name}:lengths", dims=seqs, dtype="int32", raw_tensor=lengths)
+        if self.search_choices is not None:
+            self.search_choices.set_beam_scores(tf.cast(scores, score_dtype()))
 
     def _label_dim(self, classes: Dim, blank: int) -> Dim:
         """:return: that of the target, if there is one; otherwise the classes, without a blank behind them"""
@@ -158,23 +190,9 @@ class CtcDecodeLayer(LayerBase):
         dim.vocab = Vocabulary.create_vocab(labels=words.words, unknown_label=None)
         return dim
 
-    def _search(
-        self, frames: tf.Tensor, num_frames: tf.Tensor, blank: int, labels: Dim, words: SpelledWords | None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def _python_search(self, blank: int, labels: Dim, words: SpelledWords | None) -> CtcSearch:
         names = words.words if words is not None else self._names(labels, "lm_file") if self.lm_file else []
-        search = CtcSearch(self.beam_size, blank, words, self._lm_score(names))
-
-        def run(frames: numpy.ndarray, num_frames: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
-            best = [search.best(seq[:length])[0][0] for seq, length in zip(frames, num_frames, strict=True)]
-            out = numpy.zeros((len(best), max(map(len, best), default=0)), "int32")
-            for row, labels in zip(out, best, strict=True):
-                row[: len(labels)] = labels
-            return out, numpy.array([len(labels) for labels in best], "int32")
-
-        out, lengths = tf.numpy_function(run, [frames, num_frames], (tf.int32, tf.int32))
-        out.set_shape((None, None))
-        lengths.set_shape((None,))
-        return out, lengths
+        return CtcSearch(self.beam_size, blank, words, self._lm_score(names))
 
     def _lm_score(self, names: Sequence[str]) -> LmScore:
         model = ken_lm.ken_lm_load(self.lm_file) if self.lm_file else None

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.config import Config
+from returnn.tf.frontend_low_level.kernels import alignments
 from returnn.tf.network import TFNetwork
 from returnn.util.errors import ConfigError
 from returnn.util.numbers.ctc_search import CtcSearch
@@ -84,6 +85,15 @@ def test_searches_of_tensorflow_and_of_python_agree(target, blank):
     assert sum(map(len, longer)) > sum(map(len, found))
 
 
+@pytest.mark.parametrize("options", [{}, {"insertion_score": 1e-9}])
+def test_the_best_of_several_hypotheses(options, monkeypatch):
+    expected, _ = decode(frames(), beam_size=8)
+    found, _ = decode(frames(), beam_size=8, num_best=5, **options)  # batch and beam are one axis
+    assert found[::5] == expected
+    monkeypatch.setattr(alignments, "ctc_beam_search", lambda *args, **options: None)  # nothing can be compiled
+    assert decode(frames(), beam_size=8, num_best=5, **options)[0] == found
+
+
 def test_kinds_of_input():
     log_prob = frames()
     expected, _ = decode(log_prob, beam_size=8)
@@ -136,6 +146,7 @@ def test_scale_of_no_language_model(caplog):
     ("options", "message"),
     [
         ({"beam_size": 0}, "option 'beam_size': expected a number above 0, got 0."),
+        ({"num_best": 2}, "option 'num_best': expected a number from 1 to 'beam_size', 1, got 2."),
         ({"input_type": "log"}, "there is no input_type 'log'"),
         ({"lexicon": "x"}, "'lexicon', 'lm_file' and 'insertion_score' need a 'beam_size' above 1."),
         ({"blank_index": 4}, "option 'blank_index': 4 of 4 classes."),
