@@ -157,12 +157,13 @@ class ModelInputs:
         return features.get_audio_features(audio, sample_rate)
 
     def _watch_sample_rate(self, sample_rate: int, name: str) -> None:
-        """Warns once for each: of two rates, one at least is not that of the training."""
+        """Warns once for each: nobody has noted that of the training."""
         others = sorted(self._sample_rates - {sample_rate})
-        if others and sample_rate not in self._sample_rates:
+        if sample_rate not in self._sample_rates:
+            before = f", that before {others[0]} Hz," if others else ""
             _warn(
-                f"{name}: the audio has {sample_rate} Hz, that before {others[0]} Hz, and is not resampled, so that "
-                "equal sounds have other features.\n"
+                f"{name}: the audio has {sample_rate} Hz{before} and is not resampled. At another rate than in the"
+                " training, equal sounds have other features.\n"
                 "  Set 'sample_rate' of the option 'audio' to that of the training."
             )
         self._sample_rates.add(sample_rate)
