@@ -27,7 +27,8 @@ def beam_search(
     Beam search for the most probable label sequences (Sutskever et al. 2014, section 3.2). A hypothesis that has ended
     stays in the beam, and competes with the others. The search of a sequence ends when all of its hypotheses have
     ended, or at its limit, as that of a `rec` layer does; hypotheses without an end are results then, too. A score is
-    the log probability of the labels, and of the end, unless the hypothesis is as long as the limit.
+    the log probability of the labels, and of the end, unless the hypothesis is as long as the limit: `ended` of the
+    result is False then, which can be marked as an output, to see whether the limit is too low.
 
     :param step: (labels {batch..., beam}, state) -> (log probabilities of the next label {batch..., beam, vocab_dim},
         next state). The state is a nested structure; tensors which depend on the labels have the beam dim
@@ -61,7 +62,7 @@ def beam_search(
     labels = follow_back(noted["labels"], noted["came_from"], spatial_dim=steps_dim, beam_dim=beam_dim)
     spatial_dim = Dim(last.length - rf.cast(last.ended, "int32"), name="found")
     labels = first_frames(labels, steps_dim, spatial_dim)
-    return SearchResult(labels, last.score, beam_dim, spatial_dim, last.model)
+    return SearchResult(labels, last.score, beam_dim, spatial_dim, last.model, ended=last.ended)
 
 
 class _Search:

@@ -24,6 +24,7 @@ class SearchResult:
     spatial_dim: Dim  # with lengths {batch..., beam_dim}
     state: Any  # of the model, at the ends
     alignment: Tensor | None = None  # {batch..., beam_dim, frames}, with blank; of a search frame by frame
+    ended: Tensor | None = None  # {batch..., beam_dim}, bool: False if the limit has cut it; of a search label by label
 
     def best(self) -> tuple[Tensor, Dim]:
         """:return: {batch..., spatial_dim}: labels of the best hypothesis of each sequence; a dim with its lengths"""

@@ -55,6 +55,7 @@ def searched(**options):
             found.spatial_dim.get_size_tensor().copy_transpose([inputs.batch_dim, found.beam_dim]),
             found.labels.copy_transpose([inputs.batch_dim, found.beam_dim, found.spatial_dim]),
             best.copy_transpose([inputs.batch_dim, best_dim]),
+            found.ended.copy_transpose([inputs.batch_dim, found.beam_dim]),
         )
 
     return call
@@ -62,7 +63,7 @@ def searched(**options):
 
 def hypotheses(found):
     """:return: for each sequence the hypotheses, as (score, labels)"""
-    scores, lengths, labels, _ = found
+    scores, lengths, labels, *_ = found
     return [
         [(float(scores[b, k]), tuple(labels[b, k, : lengths[b, k]])) for k in range(scores.shape[1])]
         for b in range(scores.shape[0])
@@ -178,8 +179,11 @@ def test_without_an_end_backends_agree():
 
 @pytest.mark.parametrize("limit", [0, 1])
 def test_a_number_limits_all(limit):
-    (scores, lengths, _, _), _ = run("numpy", make, searched(max_seq_len=limit), BATCH, VOCAB)
+    (scores, lengths, *_, ended), _ = run("numpy", make, searched(max_seq_len=limit), BATCH, VOCAB)
     assert lengths.max() == limit
+    real = scores > NEVER / 2
+    assert numpy.array_equal(ended[real], lengths[real] < limit)
+    assert not ended.all()
     assert numpy.all(scores[:, 0] < 0 if limit else scores[:, 0] == 0)
 
 
