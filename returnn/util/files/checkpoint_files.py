@@ -17,6 +17,7 @@ from returnn.util.texts.counted import counted
 
 _BLOCK_BYTES = 1 << 24
 _MOST_NAMES = 5  # in messages
+_HINT_FOR_NAMES = "\n  For a network of layers, parameters of a model in Python also need other names: --rename '\\.' '/'"
 _FORMATS = {".index": "TensorFlow", ".pt": "PyTorch", ".safetensors": "safetensors", ".npz": "numpy"}
 
 
@@ -56,6 +57,7 @@ def missing_checkpoint_error(
             return CheckpointError(
                 f"checkpoint {checkpoint!r}: {filename!r} has the format of {kind}, which {backend} does not load.\n"
                 f"  To convert it: returnn tool convert-checkpoint {source} NAME{suffixes[0].removesuffix('.index')}"
+                f"{_HINT_FOR_NAMES if '.index' in suffixes else ''}"
             )
     folder = os.path.dirname(checkpoint) or "."
     where = some_checkpoints(have) if os.path.isdir(folder) else "does not exist"

@@ -75,7 +75,8 @@ def test_a_checkpoint_of_another_format(suffix, kind, tmp_path):
             verify_checkpoint(name)
         assert str(error.value) == (
             f"checkpoint {name!r}: {str(file)!r} has the format of {kind}, which TensorFlow does not load.\n"
-            f"  To convert it: returnn tool convert-checkpoint {file} NAME"
+            f"  To convert it: returnn tool convert-checkpoint {file} NAME\n"
+            "  For a network of layers, parameters of a model in Python also need other names: --rename '\\.' '/'"
         )
 
 
