@@ -229,7 +229,7 @@ function showSamples() {
     make(content, "h3", run.name);
     const choice = make(content, "select");
     choice.setAttribute("aria-label", `search of ${run.name}`);
-    run.searches.forEach((search, i) => { make(choice, "option", `epoch ${search.epoch ?? "?"}, ${moment(search.time)}`).value = i; });
+    run.searches.forEach((search, i) => { make(choice, "option", `${search.epoch ? `epoch ${search.epoch}` : "a checkpoint without epoch"}, ${moment(search.time)}`).value = i; });
     const key = run.folder + run.name;
     choice.value = key in chosenSearch && chosenSearch[key] < run.searches.length ? chosenSearch[key] : run.searches.length - 1;
     const list = make(content, "div");

@@ -63,7 +63,8 @@ def _of_record(record: Sequence[Mapping[str, Any]]) -> Iterator[Happening]:
             scores = line.get("scores")
             text = "; ".join(map(str, scores)) if isinstance(scores, list) else ""
             options = f", {line['options']}" if line.get("options") else ""
-            yield Happening(when, "search", f"search with epoch {epoch}{options}: {text}"[:_MAX_CHARACTERS], epoch)
+            model = f"epoch {epoch}" if epoch else "a checkpoint without epoch"  # such as a mean of several ones
+            yield Happening(when, "search", f"search with {model}{options}: {text}"[:_MAX_CHARACTERS], epoch)
         elif line["event"] == "end":
             error = line.get("error")
             yield Happening(when, "error" if error else "end", str(error or "ends well")[:_MAX_CHARACTERS])

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from returnn.view.time_line import time_line
 from tests.view.files import END, EPOCH, START
 
@@ -17,6 +19,14 @@ def test_of_a_record():
         ("error", "NonFiniteError: the loss is not finite"),
     ]
     assert time_line([END], [])[0].kind == "end"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "model"), [(3, "epoch 3"), (0, "a checkpoint without epoch"), (None, "a checkpoint without epoch")]
+)
+def test_of_a_search(epoch, model):
+    line = {"event": "search", "time": 1030.0, "epoch": epoch, "options": "++beam_size 4", "scores": ["WER 5%"]}
+    assert time_line([line], [])[0].text == f"search with {model}, ++beam_size 4: WER 5%"
 
 
 def test_of_logs(tmp_path):
