@@ -17,7 +17,7 @@ from returnn.util.texts.counted import counted
 
 _BLOCK_BYTES = 1 << 24
 _MOST_NAMES = 5  # in messages
-_HINT_FOR_NAMES = "\n  For a network of layers, parameters of a model in Python also need other names: --rename '\\.' '/'"
+_HINT_FOR_NAMES = "\n  For a net dict, parameters of a model in Python need other names, too: --rename '\\.' '/'"
 _FORMATS = {".index": "TensorFlow", ".pt": "PyTorch", ".safetensors": "safetensors", ".npz": "numpy"}
 
 

@@ -76,7 +76,7 @@ def test_a_checkpoint_of_another_format(suffix, kind, tmp_path):
         assert str(error.value) == (
             f"checkpoint {name!r}: {str(file)!r} has the format of {kind}, which TensorFlow does not load.\n"
             f"  To convert it: returnn tool convert-checkpoint {file} NAME\n"
-            "  For a network of layers, parameters of a model in Python also need other names: --rename '\\.' '/'"
+            "  For a net dict, parameters of a model in Python need other names, too: --rename '\\.' '/'"
         )
 
 
