@@ -170,7 +170,7 @@ def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> No
         length_normalization_exponent=config.typed_value("length_normalization_exponent"),
     )
     rf.get_run_ctx().mark_as_output(found.labels, "output", dims=[batch_dim, found.beam_dim, found.spatial_dim])
-    rf.get_run_ctx().mark_as_output(found.scores, "scores", dims=[batch_dim, found.beam_dim])
+    rf.get_run_ctx().mark_as_output(found.ranking, "scores", dims=[batch_dim, found.beam_dim])
     if config.typed_value("task") == "plot_attention":
         best, best_dim = found.best()
         _, weights = model.decode(encoder, best, axis=best_dim)

@@ -109,7 +109,7 @@ def train_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None
 
 
 def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None:
-    """Search: the hypotheses of the beam, and their scores."""
+    """Search: the hypotheses of the beam, and the scores that they are compared by."""
     config, data = get_global_config(), model.data
     encoder = model.encode(extern_data["data"])
 
@@ -129,4 +129,4 @@ def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> No
         length_normalization_exponent=1.0,
     )
     rf.get_run_ctx().mark_as_output(found.labels, "output", dims=[batch_dim, found.beam_dim, found.spatial_dim])
-    rf.get_run_ctx().mark_as_output(found.scores, "scores", dims=[batch_dim, found.beam_dim])
+    rf.get_run_ctx().mark_as_output(found.ranking, "scores", dims=[batch_dim, found.beam_dim])

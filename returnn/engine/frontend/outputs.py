@@ -15,6 +15,7 @@ from returnn.forward_iface import ForwardCallbackIface
 from returnn.frontend.search.result import NEVER
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.system.warn_once import warn_once
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,8 @@ class MeanProbabilities(ForwardCallbackIface):
 class HypothesesOutput(ForwardCallbackIface):
     """
     Collects hypotheses: the output `output`, labels over the frames, maybe with a beam; then with the output `scores`
-    (or `score`), a number for each entry of the beam. Places of the beam that a search found nothing for are left out.
+    (or `score`), a number for each entry of the beam, by which they are ordered. Places of the beam that a search found
+    nothing for are left out.
     """
 
     def __init__(self, name: str, references: References | None = None) -> None:
@@ -227,6 +229,13 @@ class HypothesesOutput(ForwardCallbackIface):
             for score, row, size in zip(scores.raw_tensor, rows, sizes, strict=True)
         ]
         best, *others = sorted(hypotheses, key=lambda pair: -pair[0])
+        if best[0] > hypotheses[0][0] > NEVER / 2:
+            warn_once(
+                f"task 'search': the output {scores.name!r} is not highest for the first hypothesis of the beam, in"
+                f" sequence {seq_tag!r}. What counts are these scores, and not the order.\n"
+                "  With length normalization, a search of the frontend has compared hypotheses by the `ranking` of its"
+                " result: mark that as 'scores'."
+            )
         self.results[seq_tag] = [best, *(pair for pair in others if pair[0] > NEVER / 2)]
 
 

@@ -41,7 +41,8 @@ def beam_search(
         have `max_seq_len` labels, as where each frame of an input gets one
     :param max_seq_len: limit of labels, with the end: number, or tensor {batch...}, for each sequence its own
     :param length_normalization_exponent: hypotheses are compared by log probability / (number of labels with the
-        end) ** exponent (Wu et al. 2016, section 7, without its constants). Scores of the result are without it
+        end) ** exponent (Wu et al. 2016, section 7, without its constants), the `ranking` of the result. Its `scores`
+        are without it. The task "search" orders hypotheses by the output "scores": mark the `ranking` as that
     :return: hypotheses
     :raises ConfigError: if a number is not possible
     """
@@ -62,7 +63,8 @@ def beam_search(
     labels = follow_back(noted["labels"], noted["came_from"], spatial_dim=steps_dim, beam_dim=beam_dim)
     spatial_dim = Dim(last.length - rf.cast(last.ended, "int32"), name="found")
     labels = first_frames(labels, steps_dim, spatial_dim)
-    return SearchResult(labels, last.score, beam_dim, spatial_dim, last.model, ended=last.ended)
+    ranking = search.compared(last.score, last.length)
+    return SearchResult(labels, last.score, ranking, beam_dim, spatial_dim, last.model, ended=last.ended)
 
 
 class _Search:
@@ -103,9 +105,7 @@ class _Search:
             log_prob = rf.where(hyps.ended, rf.cast(stays, log_prob.dtype), log_prob, allow_broadcast_all_sources=True)
         scores = rf.maximum(rf.cast(log_prob, hyps.score.dtype) + hyps.score, NEVER)
         length = hyps.length + rf.cast(rf.logical_not(hyps.ended), "int32")
-        key = scores
-        if self.exponent:
-            key = scores / rf.cast(length, scores.dtype) ** self.exponent
+        key = self.compared(scores, length)
         _, (came_from, label), best_dim = rf.top_k(key, axis=[self.beam_dim, self.vocab_dim], k=self.beam_dim.size)
         came_from, label = (self._as_beam(x, best_dim) for x in (came_from, label))
         score = rf.gather(rf.gather(scores, indices=came_from, axis=self.beam_dim), indices=label, axis=self.vocab_dim)
@@ -118,6 +118,16 @@ class _Search:
             model=reorder(model, came_from),
         )
         return {"labels": label, "came_from": came_from}, after
+
+    def compared(self, scores: Tensor, length: Tensor) -> Tensor:
+        """
+        :param scores: {..., beam}: log probabilities
+        :param length: {..., beam}: number of labels, with the end
+        :return: {..., beam}: what hypotheses are compared by
+        """
+        if not self.exponent:
+            return scores
+        return scores / rf.cast(rf.maximum(length, 1), scores.dtype) ** self.exponent
 
     def _as_beam(self, x: Tensor, best_dim: Dim) -> Tensor:
         x, _ = rf.replace_dim(x, in_dim=best_dim, out_dim=self.beam_dim)

@@ -20,6 +20,7 @@ class SearchResult:
 
     labels: Tensor  # {batch..., beam_dim, spatial_dim}
     scores: Tensor  # {batch..., beam_dim}: log probabilities
+    ranking: Tensor  # {batch..., beam_dim}: what hypotheses are compared by, the scores with length normalization
     beam_dim: Dim
     spatial_dim: Dim  # with lengths {batch..., beam_dim}
     state: Any  # of the model, at the ends

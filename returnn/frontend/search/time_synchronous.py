@@ -68,7 +68,7 @@ def time_synchronous_search(
     )
     begins = search.begins_label(alignment, rf.shift_right(alignment, axis=spatial_dim, pad_value=blank))
     labels, found_dim = rf.masked_select(alignment, mask=begins, dims=[spatial_dim])
-    return SearchResult(labels, scores, search.beam_dim, found_dim, reorder(hyps.model, place), alignment)
+    return SearchResult(labels, scores, scores, search.beam_dim, found_dim, reorder(hyps.model, place), alignment)
 
 
 class _Search:

@@ -37,6 +37,20 @@ def test_places_of_the_beam_without_hypothesis_are_left_out() -> None:
         assert len(found.results["none"]) == 1
 
 
+@pytest.mark.parametrize("first", [-2.0, -0.5])
+def test_hypotheses_that_are_ordered_otherwise(first: float, caplog: pytest.LogCaptureFixture) -> None:
+    forget_shown()
+    raw = numpy.array([[1, 2], [3, 4], [0, 0]], "int32")
+    outputs = TensorDict({"output": Tensor("output", [BEAM, FRAMES], "int32", sparse_dim=LABELS, raw_tensor=raw)})
+    scores = numpy.array([first, -1.0, -3.0], "float32")
+    outputs.data["scores"] = Tensor("scores", [BEAM], "float32", raw_tensor=scores)
+    found = HypothesesOutput("output")
+    found.process_seq(seq_tag="seq", outputs=outputs)
+    assert found.results["seq"][0] == max((first, "1 2"), (-1.0, "3 4"))
+    text = "the output 'scores' is not highest for the first hypothesis of the beam, in sequence 'seq'"
+    assert (text in caplog.text) == (first < -1)
+
+
 def _labels(numbers: list[int], names: str) -> TensorDict:
     dim = Dim(max(len(names), 1), name="labels")
     dim.vocab = Vocabulary(None, labels=list(names), unknown_label=None) if names else None

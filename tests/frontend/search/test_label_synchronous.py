@@ -55,6 +55,7 @@ def searched(**options):
             found.spatial_dim.get_size_tensor().copy_transpose([inputs.batch_dim, found.beam_dim]),
             found.labels.copy_transpose([inputs.batch_dim, found.beam_dim, found.spatial_dim]),
             best.copy_transpose([inputs.batch_dim, best_dim]),
+            found.ranking.copy_transpose([inputs.batch_dim, found.beam_dim]),
             found.ended.copy_transpose([inputs.batch_dim, found.beam_dim]),
         )
 
@@ -112,6 +113,9 @@ def test_a_wide_beam_finds_the_best_of_all(exponent):
         assert [labels for _, labels in hyps] == [labels for _, _, labels in expected]
         numpy.testing.assert_allclose([score for score, _ in hyps], [score for _, score, _ in expected])
         assert tuple(found[3][b, : len(hyps[0][1])]) == hyps[0][1]
+        numpy.testing.assert_allclose(
+            found[4][b, : len(expected)], [compared for compared, _, _ in expected], rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0])
