@@ -14,12 +14,12 @@ from typing import Any
 import numpy
 
 from returnn.datasets.core.dataset import Dataset
+from returnn.tools.dataset_pictures import DataPictures, section_of_seq, write_sections
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.atomic_file import open_atomic
 from returnn.util.files.text_file import iter_lines
 from returnn.util.numbers.numbers_dict import NumbersDict
 from returnn.util.numbers.stats import Stats
-from returnn.util.python.optional_import import import_optional
 from returnn.util.system.debug_shell import debug_shell
 from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import hms
@@ -103,11 +103,18 @@ class Dump:
     stdout_limit: float | None = None  # number of values, above which arrays are shortened
     stdout_as_bytes: bool = False
 
-    def run(self, dataset: Dataset, selection: Selection, stats: Stats | None = None) -> int:
+    def run(
+        self,
+        dataset: Dataset,
+        selection: Selection,
+        stats: Stats | None = None,
+        pictures: DataPictures | None = None,
+    ) -> int:
         """
         :param dataset: the data
         :param selection: of its sequences
         :param stats: collects the data of the key
+        :param pictures: collects the sequences
         :return: number of sequences
         """
         check_known("type", self.kind, DUMP_TYPES, where="option '--type'")
@@ -128,6 +135,8 @@ class Dump:
                 show[self.kind](dataset, seq_idx)
             if stats is not None:
                 stats.collect(dataset.get_data(seq_idx, self.key))
+            if pictures is not None:
+                pictures.add(dataset, seq_idx)
         if self.kind == "dump_tag":
             self._write_file("tags", [f"{tag}\n" for tag in tags])
         elif self.kind == "dump_seq_len":
@@ -166,17 +175,8 @@ class Dump:
             self._write_file(f"{seq_idx}.{key}", lines)
 
     def _plot(self, dataset: Dataset, seq_idx: int) -> None:
-        figure = import_optional("matplotlib.figure", needed_for="--type plot").Figure()
-        axes = figure.add_subplot()
-        data = dataset.get_data(seq_idx, self.key)
-        if data.ndim > 1:
-            axes.imshow(data.reshape(len(data), -1).T, aspect="auto", origin="lower", interpolation="nearest")
-        else:
-            axes.plot(data)
-        axes.set(title=dataset.get_tag(seq_idx), xlabel="frame", ylabel=self.key)
         filename = f"{self.prefix}{seq_idx}.{self.key}.png"
-        with open_atomic(filename, "wb") as file:
-            figure.savefig(file, format="png")
+        write_sections(filename, [section_of_seq(dataset, seq_idx, [self.key])])
         print(f"wrote {filename}")
 
 

@@ -5,7 +5,9 @@ import time
 
 from returnn.tools.command_line import add_config, add_dataset, init_config, open_dataset
 from returnn.tools.dataset_dump import DUMP_TYPES, Dump, Selection, default_prefix, in_words, parse_lengths, parse_tags
+from returnn.tools.dataset_pictures import DataPictures
 from returnn.util.numbers.stats import Stats
+from returnn.util.python.optional_import import check_installed
 from returnn.util.system.command_parser import CommandParser
 
 
@@ -22,8 +24,15 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--max_seq_length", help="longer ones are left out: a number, or a dict by data key")
     parser.add_argument("--get_num_seqs", action="store_true", help="only say how many sequences there are")
     types = "; ".join(f"{name}: {purpose}" for name, purpose in DUMP_TYPES.items())
-    parser.add_argument("--type", default="stdout", help=types)
-    parser.add_argument("--key", help="data key for plots, lengths and statistics. Default: data, or the first one")
+    parser.add_argument("--type", help=f"{types}. Default: stdout; with --plot, null")
+    parser.add_argument("--key", help="data key for lengths and statistics. Default: data, or the first one")
+    parser.add_argument(
+        "--plot",
+        metavar="PATH",
+        help="draws audio with its spectrogram, features, labels, and a histogram of lengths, for all data keys or "
+        "that of --key: all in one file, such as x.png, or in a folder, with a file for each sequence",
+    )
+    parser.add_argument("--plot_seqs", type=int, default=4, help="how many sequences --plot draws; lengths are of all")
     parser.add_argument("--stdout_limit", type=float, help="number of values above which an array is shortened")
     parser.add_argument("--stdout_as_bytes", action="store_true", help="prints uint8 as bytes")
     parser.add_argument("--dump_prefix", default=default_prefix("dump-dataset"), help="of files")
@@ -50,8 +59,14 @@ def main(args: argparse.Namespace) -> None:
     stats = Stats() if args.stats or args.dump_stats else None
     keys = dataset.get_data_keys()
     key = args.key or ("data" if "data" in keys else keys[0])
-    dump = Dump(args.type, key, args.dump_prefix, args.dump_postfix, args.stdout_limit, args.stdout_as_bytes)
-    num_seqs = dump.run(dataset, selection, stats)
+    pictures = DataPictures(args.plot, [args.key] if args.key else keys, args.plot_seqs) if args.plot else None
+    if pictures is not None:
+        check_installed("matplotlib", needed_for="--plot")
+    kind = args.type or ("stdout" if pictures is None else "null")
+    dump = Dump(kind, key, args.dump_prefix, args.dump_postfix, args.stdout_limit, args.stdout_as_bytes)
+    num_seqs = dump.run(dataset, selection, stats, pictures)
+    for filename in pictures.write() if pictures is not None else ():
+        print(f"wrote {filename}")
     if stats is not None:
         stats.dump(output_file_prefix=args.dump_stats, stream_prefix=f"data {key!r} ")
     print(in_words(num_seqs, time.monotonic() - start))
