@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import pickle
 from collections import Counter
 
@@ -219,6 +220,40 @@ def test_combined_in_random_turns(options, tmp_path):
     assert sorted(tags) == sorted(tags_of(combined(tmp_path)))
     assert [tag for tag in tags if tag[0] == "s"] == [f"seq-{i}" for i in range(4)]
     assert len({tuple(tag[0] for tag in tags_of(dataset, epoch)) for epoch in range(1, 6)}) > 1
+
+
+@pytest.mark.parametrize("seq_ordering", ["interleave", "random_dataset"])
+def test_combined_in_turns_in_samples_and_parts(seq_ordering, tmp_path):
+    random = {**CASES["CombinedDataset"](tmp_path)["datasets"]["hdf"], "seq_ordering": "random"}
+    datasets = {**CASES["CombinedDataset"](tmp_path)["datasets"], "hdf": random}
+    sampled = combined(tmp_path, datasets=datasets, seq_ordering=seq_ordering, sampling_sizes={"hdf": 10, "dummy": 20})
+    tags = tags_of(sampled)
+    assert Counter(tag[0] for tag in tags) == {"t": 10, "s": 20}
+    assert Counter(tag[0] for tag in tags[:15])["s"] in range(
+        6, 15
+    )  # they are mixed, two of the one to one of the other
+    assert [tag for tag in tags if tag[0] == "s"] == [f"seq-{i}" for i in range(4)] * 5
+    in_order = [tag for tag in tags if tag[0] == "t"]
+    assert len(set(in_order)) == 10
+    assert in_order != sorted(in_order)
+    parts = combined(tmp_path, datasets=datasets, seq_ordering=seq_ordering, partition_epoch=3)
+    epochs = [tags_of(parts, epoch) for epoch in (1, 2, 3)]
+    within = {
+        "class": "ConcatDataset",
+        "datasets": [CASES["CombinedDataset"](tmp_path) | {"seq_ordering": seq_ordering}],
+    }
+    assert len(tags_of(init_dataset({**within, "partition_epoch": 2}))) == 8
+    all_tags = sorted(tags_of(combined(tmp_path)))
+    assert [len(tags) for tags in epochs] == [5, 5, 5]
+    assert sorted(itertools.chain.from_iterable(epochs)) == all_tags
+    assert epochs != [tags_of(parts, epoch) for epoch in (4, 5, 6)]
+    shards = [combined(tmp_path, seq_ordering=seq_ordering, _num_shards=2, _shard_index=i) for i in (0, 1)]
+    assert sorted(itertools.chain.from_iterable(map(tags_of, shards))) == all_tags
+
+
+def test_combined_sampling_of_filtered_sequences_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match="option 'unique_seq_tags' is not possible beside 'sampling_sizes'"):
+        combined(tmp_path, sampling_sizes=3, unique_seq_tags=True)
 
 
 @pytest.mark.parametrize("seq_ordering", ["default", "random", "sorted"])

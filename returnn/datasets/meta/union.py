@@ -42,6 +42,7 @@ class _UnionDataset(CachedDataset2):
         self._schedule: list[tuple[int, int]] = []  # of each sequence: data set, and its index there
         self._done = [0] * len(self._parts)
         self._scores: Array | None = None
+        self._sample: list[IntArray] | None = None  # of each data set: positions in the sample that is being ordered
 
     @property
     def _keeps_orders(self) -> bool:
@@ -111,20 +112,49 @@ class _UnionDataset(CachedDataset2):
     def _order_of_sample(self, epoch: int) -> SeqOrder:
         """The next sequences of each data set: it goes on where the epoch before has ended, and starts again."""
         chosen = []
-        for start, size, num in zip(self._starts(), self._sampling_sizes, self._part_sizes(), strict=True):
+        sizes = zip(self._starts(), self._sampling_sizes, self._part_sizes(), strict=True)
+        for i, (start, size, num) in enumerate(sizes):
             size = num if size is None else size
             positions = np.arange((epoch - 1) * size, epoch * size)
-            rounds = {r: self._order_of_round(int(r), num) for r in np.unique(positions // num)}
+            rounds = {r: self._order_of_round(i, int(r), num) for r in np.unique(positions // num)}
             chosen.append(start + np.array([rounds[p // num][p % num] for p in positions], dtype=np.int64))
         corpus = np.concatenate(chosen)
         lens = SeqLens(lambda: self._all_seq_lens()[corpus]) if self.supports_seq_order_sorting() else None
-        return corpus[np.asarray(self.get_seq_order_for_epoch(epoch, len(corpus), lens), dtype=np.int64)]
+        self._sample = np.split(np.arange(len(corpus)), np.cumsum([len(part) for part in chosen])[:-1])
+        try:
+            order = self.get_seq_order_for_epoch(epoch, len(corpus), lens)
+        finally:
+            self._sample = None
+        return corpus[np.asarray(order, dtype=np.int64)]
 
-    def _order_of_round(self, round_idx: int, num_seqs: int) -> IntArray:
-        if self.seq_ordering in _KEPT_ORDERS:
-            return np.arange(num_seqs)
+    def _order_of_round(self, part: int, round_idx: int, num_seqs: int) -> IntArray:
         seed = self.get_random_seed_for_epoch(1) + 7919 * round_idx
+        if self.seq_ordering in _KEPT_ORDERS:
+            return np.resize(_own_order(self._parts[part], seed), num_seqs)
         return np.random.RandomState(seed % 2**32).permutation(num_seqs)
+
+    def order_by_option(self, num_seqs: int, seq_lens: SeqLens | None, seed: int) -> SeqOrder:
+        """:return: if the data sets keep their orders, these, in turns; so parts and samples are possible with them"""
+        if self.seq_ordering not in _KEPT_ORDERS:
+            return super().order_by_option(num_seqs, seq_lens, seed)
+        own = self._sample or self._own_orders(seed)
+        sizes = [len(order) for order in own]
+        rng = np.random.RandomState(seed % 2**32)
+        turns = np.repeat(np.arange(len(sizes)), sizes)
+        if self.seq_ordering == "interleave":
+            progress = np.concatenate([np.arange(size) / max(size, 1) for size in sizes])
+            noise = self._interleave_gumbel_scale * rng.gumbel(size=len(turns))
+            turns = turns[np.argsort(progress + noise, kind="stable")]
+        elif self.seq_ordering == "random_dataset":
+            turns = rng.permutation(turns)
+        order = np.empty(len(turns), dtype=np.int64)
+        for i, of_part in enumerate(own):
+            order[turns == i] = of_part
+        return order
+
+    def _own_orders(self, seed: int) -> list[IntArray]:
+        """:return: of each data set, its sequences in its own order"""
+        return [start + _own_order(part, seed) for start, part in zip(self._starts(), self._parts, strict=True)]
 
     def _init_schedule(self, order: IntArray, epoch: int | None) -> None:
         part_of_seq = np.searchsorted(self._starts()[1:], order, side="right")
@@ -260,6 +290,9 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
     - "default": one data set after the other, each in its own order
     - "interleave": in turns, such that all end at about the same time, each in its own order
     - "random_dataset": a random one, by their sizes, each in its own order
+
+    With `sampling_sizes`, sizes are these, so "random_dataset" mixes at random with weights. With it, and with
+    `partition_epoch` and the like given here, the own order of a data set is its `seq_ordering` alone.
     """
 
     _own_seq_orderings = ("interleave", "random_dataset")
@@ -297,6 +330,7 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
         self._init_parts(list(self.datasets.values()))
         self.sampling_sizes = sampling_sizes
         self._sampling_sizes = self._parse_sampling_sizes(sampling_sizes)
+        self._check_sampling()
         self.interleave_gumbel_scale = interleave_gumbel_scale
         self._interleave_gumbel_scale = interleave_gumbel_scale or 0.0
         self._data_dtypes = dict(data_dtypes or {})
@@ -308,6 +342,15 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
         for key in sizes:
             check_known("data set", key, self.dataset_keys, where=f"{self.description}: option 'sampling_sizes'")
         return [sizes.get(key) for key in self.dataset_keys]
+
+    def _check_sampling(self) -> None:
+        options = {"seq_list_filter_file": self._seq_list_filter_file, "unique_seq_tags": self.unique_seq_tags}
+        for name, value in options.items():
+            if value and any(size is not None for size in self._sampling_sizes):
+                raise ConfigError(
+                    f"{self.description}: option {name!r} is not possible beside 'sampling_sizes'.\n"
+                    "  Take files that have only these sequences."
+                )
 
     def _take_dims(self, data_dims: Mapping[str, DataDim] | None) -> None:
         given = convert_data_dims(data_dims or {})
@@ -353,3 +396,10 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
 
 def _dims(dataset: Dataset) -> dict[str, tuple[int, int]]:
     return {key: (dataset.get_data_dim(key), dataset.get_num_axes(key)) for key in dataset.get_data_keys()}
+
+
+def _own_order(dataset: Dataset, seed: int) -> IntArray:
+    """:return: all sequences of a data set, by its option `seq_ordering`"""
+    num_seqs = dataset.get_total_num_seqs()
+    lens = SeqLens.of(dataset.get_estimated_seq_length, num_seqs) if dataset.supports_seq_order_sorting() else None
+    return np.asarray(dataset.order_by_option(num_seqs, lens, seed), dtype=np.int64)
