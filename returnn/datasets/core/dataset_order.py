@@ -97,28 +97,26 @@ class OrderOfDataset(FilesOfDataset):
         :return: corpus indices
         """
         epoch = epoch or 1
-        seq_lens = self._seq_lens_for_order(get_seq_len, num_seqs)
-        order = self.order_by_option(num_seqs, seq_lens, self.get_random_seed_for_epoch(epoch, self.partition_epoch))
+        seed = self.get_random_seed_for_epoch(epoch, self.partition_epoch)
+        order = self.order_by_option(num_seqs, get_seq_len, seed=seed)
         order = self._select_seqs(order, num_seqs)
         order = repeat_order(order, self.repeat_epoch)
         order = part_of(order, num_parts=self.partition_epoch, part=(epoch - 1) % self.partition_epoch)
         return part_of(order, num_parts=self._num_shards, part=self._shard_index)
 
-    def order_by_option(self, num_seqs: int, seq_lens: SeqLens | None, seed: int) -> SeqOrder:
+    def order_by_option(self, num_seqs: int, get_seq_len: GetSeqLen | None, *, seed: int) -> SeqOrder:
         """
         The order by the option `seq_ordering` alone.
 
         :param num_seqs: in the corpus
-        :param seq_lens: of the corpus; None: not known
+        :param get_seq_len: length of a sequence, by its corpus index; None: not known
         :param seed: of what is random
         :return: corpus indices
         """
-        return order_seqs(self.seq_ordering, num_seqs, seq_lens=seq_lens, seed=seed, where=self.description)
-
-    def _seq_lens_for_order(self, get_seq_len: GetSeqLen | None, num_seqs: int) -> SeqLens | None:
+        seq_lens = SeqLens.of(get_seq_len, num_seqs) if get_seq_len else None
         if self._seq_order_seq_lens_file:
-            return SeqLens(self._seq_lens_from_file)
-        return SeqLens.of(get_seq_len, num_seqs) if get_seq_len else None
+            seq_lens = SeqLens(self._seq_lens_from_file)
+        return order_seqs(self.seq_ordering, num_seqs, seq_lens=seq_lens, seed=seed, where=self.description)
 
     def _seq_lens_from_file(self) -> IntArray:
         assert self._seq_order_seq_lens_file

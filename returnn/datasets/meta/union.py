@@ -18,7 +18,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import DatasetLike, init_sub_dataset
-from returnn.datasets.core.seq_order import IntArray, SeqLens, SeqOrder
+from returnn.datasets.core.seq_order import GetSeqLen, IntArray, SeqLens, SeqOrder
 from returnn.datasets.meta.mapped_keys import MappedKeysDataset
 from returnn.util.errors import ConfigError, check_known
 
@@ -133,10 +133,10 @@ class _UnionDataset(CachedDataset2):
             return np.resize(_own_order(self._parts[part], seed), num_seqs)
         return np.random.RandomState(seed % 2**32).permutation(num_seqs)
 
-    def order_by_option(self, num_seqs: int, seq_lens: SeqLens | None, seed: int) -> SeqOrder:
+    def order_by_option(self, num_seqs: int, get_seq_len: GetSeqLen | None, *, seed: int) -> SeqOrder:
         """:return: if the data sets keep their orders, these, in turns; so parts and samples are possible with them"""
         if self.seq_ordering not in _KEPT_ORDERS:
-            return super().order_by_option(num_seqs, seq_lens, seed)
+            return super().order_by_option(num_seqs, get_seq_len, seed=seed)
         own = self._sample or self._own_orders(seed)
         sizes = [len(order) for order in own]
         rng = np.random.RandomState(seed % 2**32)
@@ -401,5 +401,5 @@ def _dims(dataset: Dataset) -> dict[str, tuple[int, int]]:
 def _own_order(dataset: Dataset, seed: int) -> IntArray:
     """:return: all sequences of a data set, by its option `seq_ordering`"""
     num_seqs = dataset.get_total_num_seqs()
-    lens = SeqLens.of(dataset.get_estimated_seq_length, num_seqs) if dataset.supports_seq_order_sorting() else None
-    return np.asarray(dataset.order_by_option(num_seqs, lens, seed), dtype=np.int64)
+    get_seq_len = dataset.get_estimated_seq_length if dataset.supports_seq_order_sorting() else None
+    return np.asarray(dataset.order_by_option(num_seqs, get_seq_len, seed=seed), dtype=np.int64)
