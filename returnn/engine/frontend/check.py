@@ -210,7 +210,7 @@ def _data_errors(
             samples[name] = sample
             looked_at.append(f"data {name!r}: {sample.described()}")
             used = used_part(config, name, sample)
-            errors += [f"{name}: {text}" for text in wrong_lengths(compared, used, templates.data)]
+            errors += [f"{name}: {text}" for text in wrong_lengths(compared, used, templates.data)[0]]
         except UserError as exc:
             errors.append(f"{name}: {exc}")
     return errors

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from returnn.engine.report.compared_lengths import ComparedDims
+from returnn.engine.report.compared_lengths import ComparedDims, data_keys_of
 from returnn.frontend._watched_weights import watched_weights
 from returnn.frontend.loss import CtcOperands, watched_ctc_losses
 from returnn.tensor import Dim, Tensor
@@ -44,10 +44,6 @@ def watched_step(templates: Mapping[str, Tensor]) -> Iterator[StepFindings]:
 
 
 def _compared_by_ctc(operands: CtcOperands, templates: Mapping[str, Tensor]) -> Iterator[ComparedDims]:
-    own = operands.targets_spatial_dim
-    atoms = list(own.expression.atoms())
-    for key, template in templates.items():
-        if template.sparse and any(dim in atoms for dim in template.dims):
-            yield ComparedDims(
-                "rf.ctc_loss", key, own, operands.input_spatial_dim, "input", needs_blanks=operands.label_loop
-            )
+    own, frames = operands.targets_spatial_dim, operands.input_spatial_dim
+    for key in data_keys_of(own, templates):
+        yield ComparedDims("rf.ctc_loss", key, own, frames, "input", needs_blanks=operands.label_loop)

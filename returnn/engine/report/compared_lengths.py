@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy
 
@@ -28,13 +29,16 @@ class ComparedDims:
     frames: Dim
     frames_of: str  # what has the frames, such as "output"
     needs_blanks: bool | None = None  # with CTC: whether there has to be one between two of the same. It may be shorter
+    if_too_long: Literal["error", "zero", "cut"] = "error"  # with CTC: or the loss is 0, or the target is cut
 
     def wrong_lengths(self, sample: DataSample, lengths_of: Mapping[Dim, Array]) -> Iterator[str]:
         """
         :param sample: of a data set
         :param lengths_of: by dim of the data, in each sequence of the sample
-        :return: an error, if a sequence does not fit
+        :return: what is wrong, if a sequence does not fit
         """
+        if self.if_too_long == "cut":
+            return
         labels, frames = evaluated_lengths(self.own, lengths_of), evaluated_lengths(self.frames, lengths_of)
         if labels is None or frames is None or self.target not in sample.shapes:
             return
@@ -46,10 +50,26 @@ class ComparedDims:
         i = wrong[0]
         rule = "needs at least as many frames" if is_ctc else f"needs as many labels as the {self.frames_of} has frames"
         blanks = f", which need {needed[i]} with a blank between two of the same" if needed[i] != labels[i] else ""
+        loss = (
+            " Where there is no alignment, the loss is 0: the model does not learn from it, and the score is too good."
+        )
         yield (
             f"{self.where}: the target {self.target!r} {rule}. In {sample.seqs(wrong)}: "
             f"{counted(int(labels[i]), 'label')}{blanks}; {counted(int(frames[i]), 'frame')}."
+            f"{loss if self.if_too_long == 'zero' else ''}"
         )
+
+
+def data_keys_of(dim: Dim, templates: Mapping[str, Tensor]) -> Iterator[str]:
+    """
+    :param dim: of labels
+    :param templates: of the data, by key
+    :return: data keys of labels whose lengths it has, or is computed from
+    """
+    atoms = list(dim.expression.atoms())
+    for key, template in templates.items():
+        if template.sparse and any(own in atoms for own in template.dims):
+            yield key
 
 
 def end_label_warnings(
@@ -66,23 +86,31 @@ def end_label_warnings(
         last = {label for sample in samples for label in sample.last_labels.get(key, ())}
         if vocab is not None and len(last) == 1 and vocab.id_to_label(*last, None) == vocab.end_label:
             yield (
-                f"the target {key!r} of a loss 'ctc' always ends with {vocab.end_label!r}, which is no part of the "
+                f"the target {key!r} of CTC always ends with {vocab.end_label!r}, which is no part of the "
                 f"text. CTC needs no label of the end: leave out {vocab.end_option!r} of its vocabulary."
             )
 
 
-def wrong_lengths(compared: Sequence[ComparedDims], sample: DataSample, templates: Mapping[str, Tensor]) -> list[str]:
+def wrong_lengths(
+    compared: Sequence[ComparedDims], sample: DataSample, templates: Mapping[str, Tensor]
+) -> tuple[list[str], list[str]]:
     """
     :param compared: of a network
     :param sample: of a data set
     :param templates: of its data, by key
-    :return: errors: data of one time dim with other lengths, and targets that do not fit to what they are compared with
+    :return: errors: data of one time dim with other lengths, and targets that do not fit to what they are compared
+        with; warnings: such targets with which a training goes on
     """
-    errors = list(sample.errors_of_common_dims(templates))
+    errors: list[str] = list(sample.errors_of_common_dims(templates))
+    warnings: list[str] = []
     lengths_of = {dim: lengths for _, dim, lengths in sample.lengths(templates)}
     for dims in () if errors else compared:
-        errors += dims.wrong_lengths(sample, lengths_of)
-    return errors
+        found = dims.wrong_lengths(sample, lengths_of)
+        if dims.if_too_long == "error":
+            errors += found
+        else:
+            warnings += found
+    return errors, warnings
 
 
 def evaluated_lengths(dim: Dim, lengths_of: Mapping[Dim, Array]) -> Array | None:

@@ -73,7 +73,7 @@ class ResumablePass:
 
     def _check_sequences(self, report_prefix: str, batches: BatchSetGenerator, *, dataset_name: str) -> None:
         """
-        Says how many are left out: nothing else tells that scores are not those of all sequences.
+        Says how many are left out, or do not count: nothing else tells that scores are not those of all sequences.
 
         :param report_prefix: for people: which pass it is
         :param batches: all of the pass
@@ -85,6 +85,12 @@ class ResumablePass:
                 f"{counted(number, 'sequence')} by {name!r}" for name, number in sorted(batches.left_out.items())
             )
             print(f"{report_prefix}: left out {', '.join(by_option)}", file=log.v2)
+        for layer, number in self.scores.uncounted().items():
+            print(
+                f"{report_prefix}: {number} of {counted(self.num_seqs, 'sequence')} without an alignment in layer "
+                f"{layer!r}: their loss is 0, as the targets of CTC are longer than the frames",
+                file=log.v2,
+            )
         if not self.num_seqs:
             raise UserError(
                 f"{dataset_name}: there is no sequence in this epoch.\n"

@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy
 
+_UNCOUNTED = "uncounted"
+
 
 @dataclass
 class Scores:
     """Sums of losses and errors, and of their frames."""
 
     with_exp: bool = False  # also the exp of mean losses: perplexity, if it is cross entropy
-    sums: dict[str, float] = field(default_factory=dict)  # "loss:NAME" or "error:NAME"
+    sums: dict[str, float] = field(default_factory=dict)  # "loss:NAME" or "error:NAME", and "uncounted:LAYER"
     num_frames: dict[str, float] = field(default_factory=dict)  # by NAME
 
     def add(self, values: Mapping[str, Any]) -> dict[str, float]:
         """
-        :param values: of a step: `loss:NAME`, `error:NAME` (sums) and `norm:NAME` (1 / number of frames)
+        :param values: of a step: `loss:NAME`, `error:NAME` (sums) and `norm:NAME` (1 / number of frames);
+            `uncounted:LAYER`, the number of sequences whose loss is 0, as they have no alignment
         :return: means over the frames of this step
         """
         means = {}
@@ -28,17 +31,28 @@ class Scores:
             kind, _, name = key.partition(":")
             if kind == "norm":
                 self.num_frames[name] = self.num_frames.get(name, 0.0) + _inverse(value)
-            elif kind in ("loss", "error"):
+            elif kind in ("loss", "error", _UNCOUNTED):
                 self.sums[key] = self.sums.get(key, 0.0) + float(value)
+            if kind in ("loss", "error"):
                 means[key] = float(value) * float(values[f"norm:{name}"])
         return means
 
     def means(self) -> dict[str, float]:
         """:return: per frame, `loss:NAME` and `error:NAME`; maybe also `loss:NAME:exp`"""
-        means = {key: total / (self.num_frames[key.partition(":")[2]] or 1.0) for key, total in self.sums.items()}
+        means = {
+            key: total / (self.num_frames[name] or 1.0)
+            for key, total in self.sums.items()
+            for kind, _, name in [key.partition(":")]
+            if kind != _UNCOUNTED
+        }
         if self.with_exp:
             means.update({f"{key}:exp": perplexity_of(mean) for key, mean in means.items() if key.startswith("loss:")})
         return means
+
+    def uncounted(self) -> dict[str, int]:
+        """:return: by layer with a CTC loss: the number of sequences without alignment, if there are any"""
+        numbers = {key.partition(":")[2]: int(n) for key, n in self.sums.items() if key.startswith(f"{_UNCOUNTED}:")}
+        return {layer: number for layer, number in numbers.items() if number}
 
     def for_learning_rate_control(self, dataset_name: str) -> dict[str, float]:
         """:return: as the learning-rate file has it: `dev_score`, `dev_error`, with names for several losses"""

@@ -232,8 +232,10 @@ def _check_data(config: Config, net_dicts: Sequence[dict[str, Any]], report: Con
                 what += f": {report.samples[name].described()}"
                 compared = report.networks[0].network.notes.compared_dims if fits else []  # in training, all losses
                 used = used_part(config, name, report.samples[name])
-                for error in wrong_lengths(compared, used, templates):
+                errors, warnings = wrong_lengths(compared, used, templates)
+                for error in errors:
                     report.add_error(f"data {name!r}: {error}")
+                report.warnings += [f"data {name!r}: {warning}" for warning in warnings]
             except (UserError, OSError) as exc:
                 report.add_error(f"data {name!r}: {error_text(exc)}")
         report.looked_at.append(what)

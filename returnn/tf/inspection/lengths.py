@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from returnn.engine.report.compared_lengths import ComparedDims
+from returnn.engine.report.compared_lengths import ComparedDims, data_keys_of
 from returnn.tensor import Dim, Tensor
 from returnn.tf.inspection.found_layers import FoundLayer
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
+from returnn.tf.layers.losses.loss_layers import CtcLossLayer
 from returnn.tf.layers.losses.sequence_losses import CtcLoss, SequenceLoss
 from returnn.util.errors import ConfigError
 
@@ -22,6 +23,8 @@ def compared_dims(found: FoundLayer) -> Iterator[ComparedDims]:
     layer = found.layer
     if isinstance(layer.loss, Loss) and type(layer.loss).__module__.startswith("returnn."):
         yield from _of_loss(layer, layer.loss)
+    if isinstance(layer, CtcLossLayer):
+        yield from _of_ctc_loss(layer)
     if found.loop is not None:
         root, inputs = layer.network.get_root_network(), found.loop.inputs
         for key in sorted(inputs.targets_of_frames & root.used_data_keys):
@@ -43,8 +46,9 @@ def _of_loss(layer: LayerBase, loss: Loss) -> Iterator[ComparedDims]:
                 f"{loss.where()}: in a loop, the target {key!r} is a label for each frame, but CTC needs fewer labels "
                 "than frames.\n  Put a layer with this loss behind the loop, 'from' the output of the loop."
             )
-        if isinstance(loss, CtcLoss) and loss.fails_at_long_targets():
-            yield ComparedDims(loss.where(), key, own, frames, "output", needs_blanks=loss.has_label_loop())
+        if isinstance(loss, CtcLoss):
+            has_loop, if_too_long = loss.has_label_loop(), loss.if_too_long()
+            yield ComparedDims(loss.where(), key, own, frames, "output", needs_blanks=has_loop, if_too_long=if_too_long)
         return
     own_dims = [dim for dim in _dims_of_sequences(target) if dim not in layer.output.dims]
     frame_dims = [dim for dim in _dims_of_sequences(layer.output) if dim not in target.dims]
@@ -52,6 +56,15 @@ def _of_loss(layer: LayerBase, loss: Loss) -> Iterator[ComparedDims]:
         frame_dims = [loop_dim]
     if len(own_dims) == len(frame_dims) == 1:
         yield ComparedDims(loss.where(), key, own_dims[0], frame_dims[0], "output")
+
+
+def _of_ctc_loss(layer: CtcLossLayer) -> Iterator[ComparedDims]:
+    logits, targets = layer.logits.output, layer.targets.output  # type: ignore[union-attr]
+    if not (logits.have_time_axis() and targets.have_time_axis()):
+        return
+    own, frames = targets.get_time_dim_tag(), logits.get_time_dim_tag()
+    for key in data_keys_of(own, layer.network.get_root_network().extern_data.data):
+        yield ComparedDims(layer.where(), key, own, frames, "input", needs_blanks=layer.label_loop, if_too_long="zero")
 
 
 def _dims_of_sequences(x: Tensor) -> list[Dim]:

@@ -1,5 +1,6 @@
 """What goes wrong without an error of TensorFlow or Python is said, with the numbers and with what to do."""
 
+import numpy
 import pytest
 import tensorflow as tf
 
@@ -105,6 +106,27 @@ def test_hypotheses_are_in_the_order_of_the_corpus(seq_ordering, tmp_path, capsy
         assert f"search: wrote {str(files[-1])!r}, in the order of the corpus" in capsys.readouterr().out
     tags = [[line.split()[0] for line in file.read_text().splitlines()] for file in files]
     assert tags[0] == tags[1] == [f"seq-{i}" for i in range(25)]
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"output": {"class": "softmax", "from": "data", "loss": "ctc", "loss_opts": {"use_native": True}}},
+        {
+            "logits": {"class": "linear", "activation": None, "from": "data", "n_out": 3},
+            "output": {"class": "ctc_loss", "logits": "logits", "targets": "data:classes", "loss": "as_is"},
+        },
+    ],
+)
+def test_sequences_without_an_alignment_are_counted(network, tmp_path, capsys):
+    lengths = [(4, [0, 1]), (4, [0, 0]), (2, [0, 0]), (2, [0, 1, 0]), (5, [1, 1, 1])]
+    seqs = [{"data": numpy.zeros((frames, 2), "float32"), "classes": labels} for frames, labels in lengths]
+    data = {"class": "StaticDataset", "data": seqs, "output_dim": {"data": (2, 2), "classes": (2, 1)}}
+    extern_data = {"data": {"dim": 2}, "classes": {"dim": 2, "sparse": True}}
+    options = {"train": data, "dev": {**data, "data": seqs[:2]}, "extern_data": extern_data, "behavior_version": 30}
+    tasks.train(config(tmp_path, network=network, max_seqs=2, **options))
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "alignment" in line]
+    assert line.startswith("train epoch 1: 2 of 5 sequences without an alignment in layer 'output': their loss is 0")
 
 
 def test_sequences_that_are_left_out_are_counted(tmp_path, capsys):

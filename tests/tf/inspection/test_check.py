@@ -324,8 +324,17 @@ def test_a_choice_among_other_labels_than_those_of_its_target():
     )
 
 
-def aligned(num_labels, *, same_dim=False, downsampled=False, **more):
-    """:return: errors of a config whose third sequence has 6 frames and so many labels; others fit"""
+def aligned(num_labels, **more):
+    """:return: errors, see `config_of_aligned`"""
+    return errors_of(**config_of_aligned(num_labels, **more))
+
+
+def warnings_of_aligned(num_labels, **more):
+    return check_config(Config(config_of_aligned(num_labels, **more))).warnings
+
+
+def config_of_aligned(num_labels, *, same_dim=False, downsampled=False, **more):
+    """:return: a config whose third sequence has 6 frames and so many labels; others fit"""
     lengths = {(4, 4): 0, (5, 5): 1, (6, num_labels): 2, (7, 7): 3}
     seqs = [
         {"data": numpy.zeros((frames, 9), "float32"), "classes": [1] * (-(-labels // 2) if downsampled else labels)}
@@ -343,7 +352,7 @@ def aligned(num_labels, *, same_dim=False, downsampled=False, **more):
             "class": "softmax", "from": "slow" if downsampled else "data", "loss": "ce", "target": "classes",
         },
     }  # fmt: skip
-    return errors_of(**{**options(train=data, network=network, extern_data=extern_data), **more})
+    return {**options(train=data, network=network, extern_data=extern_data), **more}
 
 
 def test_labels_of_frames_that_are_too_many_or_too_few():
@@ -370,13 +379,46 @@ def test_targets_of_ctc_that_are_too_long():
         "loss 'ctc': the target 'classes' needs at least as many frames. In the sequence 'seq-0' and 1 other "
         "(all 4 sequences): 4 labels, which need 7 with a blank between two of the same; 4 frames."
     )
-    left_out = {"ctc_opts": {"ignore_longer_outputs_than_inputs": True}}
-    assert aligned(4, network={"output": {**ctc, "from": "data", "loss_opts": left_out}}) == []
 
 
-def test_targets_of_ctc_with_a_label_of_the_end(monkeypatch):
+OUTPUT = {"class": "softmax", "n_out": 3, "from": "data"}
+OF_CTC = {"loss": "ctc", "target": "classes"}
+WITHOUT_ERRORS = [
+    {"output": {**OUTPUT, **OF_CTC, "loss_opts": {"use_native": True}}},
+    {"output": {**OUTPUT, **OF_CTC, "loss_opts": {"use_viterbi": True}}},
+    {"output": {**OUTPUT, **OF_CTC, "loss_opts": {"ctc_opts": {"ignore_longer_outputs_than_inputs": True}}}},
+    {
+        "output": {"class": "linear", "n_out": 3, "activation": None, "from": "data"},
+        "ctc": {"class": "ctc_loss", "logits": "output", "targets": "data:classes", "loss": "as_is"},
+    },
+]
+
+
+@pytest.mark.parametrize("network", WITHOUT_ERRORS)
+def test_targets_of_ctc_that_are_too_long_but_no_error(network):
+    assert aligned(4, network=network, max_seq_length={"classes": 4}) == []
+    for limit, num_warnings in ((3, 0), (4, 1)):
+        warnings = warnings_of_aligned(4, network=network, max_seq_length={"classes": limit})
+        assert len([text for text in warnings if "Where there is no alignment, the loss is 0" in text]) == num_warnings
+    assert (
+        "the target 'classes' needs at least as many frames. In the sequence 'seq-0' and 1 other (all 4 sequences): "
+        "4 labels, which need 7 with a blank between two of the same; 4 frames. "
+    ) in warnings[-1]
+
+
+@pytest.mark.parametrize("options_of_loss", [{"auto_clip_target_len": True}, {"target_collapse_repeated": True}])
+def test_targets_of_ctc_that_are_made_shorter(options_of_loss):
+    network = {"output": {**OUTPUT, **OF_CTC, "loss_opts": options_of_loss}}
+    assert aligned(4, network=network) == []
+    assert not any("alignment" in text for text in warnings_of_aligned(4, network=network))
+
+
+@pytest.mark.parametrize(
+    "network",
+    [{"output": {"class": "softmax", "loss": "ctc", "target": "classes", "from": "data"}}, *WITHOUT_ERRORS],
+)
+def test_targets_of_ctc_with_a_label_of_the_end(network, monkeypatch):
     vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["</s>", "a"], "unknown_label": None, "eos_label": 0}
-    network = {"output": {"class": "softmax", "loss": "ctc", "target": "classes", "from": "data"}}
     for last, num_warnings in ((0, 1), (1, 0)):
         labels = [{"data": numpy.zeros((4, 9), "float32"), "classes": [1, last]}] * 2
         data = {"class": "StaticDataset", "data": labels, "output_dim": {"data": (9, 2), "classes": (2, 1)}}

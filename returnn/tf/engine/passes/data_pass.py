@@ -208,7 +208,7 @@ class DataPass(ResumablePass):
         fetches: dict[str, Any] = {}
         if self.train or self.eval:
             network.maybe_construct_objective()
-            fetches.update(score_fetches(network.losses_dict))
+            fetches.update(score_fetches(network))
             fetches.update(_statistics_of_layers(network))
         if self.train:
             fetches["optim_op"] = self.session.updater.get_optim_op(

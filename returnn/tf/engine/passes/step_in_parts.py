@@ -60,7 +60,7 @@ class StepInParts:
         self._seed = seed
         network, updater = session.network, session.updater
         assert updater is not None
-        self._scores = score_fetches(network.losses_dict)
+        self._scores = score_fetches(network)
         self._gradients = [_fetched(grad) for grad in updater.all_grads if grad is not None]
         pairs = zip(updater.all_vars, updater.all_grads, strict=True)
         self._variables = [var for var, grad in pairs if grad is not None]

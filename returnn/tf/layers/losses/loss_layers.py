@@ -11,7 +11,7 @@ from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
-from returnn.tf.layers.losses.sequence_losses import without_infinity, zero_with_gradient_of_softmax
+from returnn.tf.layers.losses.sequence_losses import num_infinite, without_infinity, zero_with_gradient_of_softmax
 from returnn.tf.layers.options.blank_class import blank_class
 from returnn.tf.layers.options.registry import get_loss_class
 from returnn.util.behavior_version import BehaviorVersion
@@ -146,6 +146,7 @@ class CtcLossLayer(NoSourcesLayer):
             max_approx=self.max_approx,
             label_loop=self.label_loop,
         )
+        self.num_uncounted_seqs = num_infinite(value)
         if BehaviorVersion.get() >= 30 or self.logits_normalized:
             return without_infinity(value)
         return zero_with_gradient_of_softmax(value, logits, logits.feature_dim, logits.get_time_dim_tag())

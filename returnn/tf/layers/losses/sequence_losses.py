@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 
@@ -175,8 +175,9 @@ class CtcLoss(SequenceLoss):
         :param beam_width: of the decoder for the error; 1: only the best path
         :param ctc_opts: options of `tf.compat.v1.nn.ctc_loss`: "preprocess_collapse_repeated", "ctc_merge_repeated",
             "ignore_longer_outputs_than_inputs"; with `use_native` or `use_viterbi`, see `OwnCtcOptions`
-        :param use_native: the own implementation
-        :param use_viterbi: the best alignment alone, instead of all
+        :param use_native: the own implementation: where there is no alignment, as the target needs more frames, the
+            loss is 0, and no error. A training says for each epoch how many sequences these are
+        :param use_viterbi: the own implementation, with the best alignment alone, instead of all
         """
         super().__init__(**kwargs)
         if use_native and use_viterbi:
@@ -252,12 +253,14 @@ class CtcLoss(SequenceLoss):
         with tf.control_dependencies(self._checks_of_lengths(logits)):
             return self._by_kernel(logits) if self._has_kernel(logits) else self._of_tensorflow(logits)
 
-    def fails_at_long_targets(self) -> bool:
-        """:return: whether a sequence without an alignment is an error. By options, it is cut, or does not count"""
+    def if_too_long(self) -> Literal["error", "zero", "cut"]:
+        """:return: what a sequence without an alignment is: an error, or by options, it is cut, or its loss is 0"""
+        if self.auto_clip_target_len or self.target_collapse_repeated:
+            return "cut"
+        if self.ctc_opts.get("preprocess_collapse_repeated", False):
+            return "cut"
         is_own = self.use_native or self.use_viterbi
-        is_cut = self.auto_clip_target_len or self.target_collapse_repeated
-        is_fine = any(self.ctc_opts.get(name, False) for name in (_IGNORE_LONGER, "preprocess_collapse_repeated"))
-        return not (is_own or is_cut or is_fine)
+        return "zero" if is_own or self.ctc_opts.get(_IGNORE_LONGER, False) else "error"
 
     def has_label_loop(self) -> bool:
         """:return: whether a label can last several frames, so that a blank has to be between two of the same"""
@@ -293,7 +296,7 @@ class CtcLoss(SequenceLoss):
 
     def _own(self, logits: Tensor) -> Tensor:
         options = self._own_options()
-        value = self._negative_log_prob(logits, options, normalized=not options.logits_normalize)
+        value = self._noted(self._negative_log_prob(logits, options, normalized=not options.logits_normalize))
         if not options.has_zero_for_infinity() and options.logits_normalize:
             value = zero_with_gradient_of_softmax(value, logits, self.require_axis(), self.time_dim_of(logits))
         elif not options.has_zero_for_infinity():
@@ -325,7 +328,12 @@ class CtcLoss(SequenceLoss):
 
     def _by_kernel(self, logits: Tensor) -> Tensor:
         options = OwnCtcOptions(label_loop=self.has_label_loop())
-        return without_infinity(self._negative_log_prob(logits, options, normalized=False))
+        return without_infinity(self._noted(self._negative_log_prob(logits, options, normalized=False)))
+
+    def _noted(self, value: Tensor) -> Tensor:
+        if self.layer is not None:
+            self.layer.num_uncounted_seqs = num_infinite(value)
+        return value
 
     def _of_tensorflow(self, logits: Tensor) -> Tensor:
         target = self.require_target()
@@ -433,6 +441,11 @@ class BleuLoss(SequenceLoss):
 def without_infinity(loss: Tensor) -> Tensor:
     """:return: loss; where there is no alignment at all, 0 with gradient 0"""
     return rf.where(rf.is_finite(loss), loss, 0.0)
+
+
+def num_infinite(loss: Tensor) -> Tensor:
+    """:return: scalar, int32: how many sequences have no alignment at all"""
+    return rf.reduce_sum(rf.cast(rf.logical_not(rf.is_finite(loss)), "int32"), axis=loss.dims)
 
 
 def zero_with_gradient_of_softmax(loss: Tensor, logits: Tensor, axis: Dim, time_dim: Dim) -> Tensor:
