@@ -12,7 +12,8 @@ from returnn.tensor import Dim
 from returnn.tf.network import TFNetwork
 from returnn.tools.checkpoints.convert_lstms import convert_lstms
 from returnn.tools.checkpoints.formats import Checkpoint, read_checkpoint, write_any_checkpoint
-from returnn.util.numbers.lstm_layouts import LAYOUTS, LstmParams
+from returnn.util.errors import UserError
+from returnn.util.numbers.lstm_layouts import LAYOUTS, LstmParams, read_lstm
 
 torch = pytest.importorskip("torch")
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -77,21 +78,153 @@ def test_others_read_what_is_written(tmp_path):
     assert read_checkpoint(str(tmp_path / "theirs.safetensors")).values["x"].tolist() == [1.5, 2.0]
 
 
-def _lstm(layout, num_in=3, num_units=2):
+def _lstm(layout, num_in=3, num_units=8):
+    """:return: random parameters, both of two biases, too"""
     rng = numpy.random.RandomState(1)
-    shapes = [(num_in, 4 * num_units), (num_units, 4 * num_units), (4 * num_units,)]
-    params = LstmParams(*(rng.normal(size=shape).astype("float32") for shape in shapes))
-    return dict(zip(LAYOUTS[layout].suffixes, LAYOUTS[layout].write(params, 0.0), strict=True))
+    layout = LAYOUTS[layout]
+    shapes = [(num_in, 4 * num_units), (num_units, 4 * num_units), *[(4 * num_units,)] * layout.num_biases]
+    forward, recurrent, *biases = (rng.normal(size=shape).astype("float32") for shape in shapes)
+    return dict(zip(layout.suffixes, layout.write(LstmParams(forward, recurrent, biases), 0.0), strict=True))
+
+
+def _computed(values, layout, forget_bias=1.0):
+    """:return: what the unit of an LSTM computes with: matrices, and the sum of biases"""
+    read = read_lstm([values[name] for name in LAYOUTS[layout].suffixes], LAYOUTS[layout], forget_bias=forget_bias)
+    common = LAYOUTS["native"].write(read, 0.0)
+    return dict(zip(LAYOUTS["native"].suffixes, common, strict=True))
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.permutations(LAYOUTS, 2)))
 def test_layouts_of_lstms_there_and_back(first, second):
-    values = {f"lstm/rec/{name}": value for name, value in _lstm(first).items()} | {"other": numpy.ones(2)}
-    there = convert_lstms(values, first, second, forget_bias=0.0)
-    _assert_same(values, convert_lstms(there, second, first, forget_bias=0.0))
-    back = convert_lstms(convert_lstms(values, first, second), second, first)
-    for name, value in values.items():
-        numpy.testing.assert_allclose(back[name], value, atol=2e-7)
+    lstm = _lstm(first)
+    values = {f"lstm/rec/{name}": value for name, value in lstm.items()} | {"other": numpy.ones(2)}
+    for forget_bias in (0.0, 1.0):
+        there = convert_lstms(values, first, second, forget_bias=forget_bias)
+        back = convert_lstms(there.values, second, first, forget_bias=forget_bias)
+        loses_sum = LAYOUTS[first].num_biases > LAYOUTS[second].num_biases
+        rounds = bool(forget_bias) and LAYOUTS[first].adds_forget_bias != LAYOUTS[second].adds_forget_bias
+        assert there.notes[0] == f"1 LSTM from {first} to {second}"
+        if not (loses_sum or rounds):
+            assert len(there.notes) == 1
+            _assert_same(values, back.values)
+            continue
+        (note,) = there.notes[1:]
+        assert note.startswith("the sum of the two biases" if loses_sum else "biases of forget gates are rounded")
+        found = {name.removeprefix("lstm/rec/"): value for name, value in back.values.items() if name != "other"}
+        for one, other in zip(_computed(lstm, first).values(), _computed(found, first).values(), strict=True):
+            numpy.testing.assert_allclose(one, other, atol=5e-7, rtol=0)
+
+
+FRONTEND = LAYOUTS["frontend"].suffixes
+STACKS = [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]  # number of layers, of directions
+
+
+def _stack(num_layers, num_directions, *, bias=True, num_in=3):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        lstm = torch.nn.LSTM(num_in, 2, num_layers, bidirectional=num_directions == 2, bias=bias)
+    return lstm, {f"enc.lstm.{name}": value.numpy() for name, value in lstm.state_dict().items()}
+
+
+@pytest.mark.parametrize("target", [name for name in LAYOUTS if name != "torch"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("num_layers", "num_directions"), STACKS)
+def test_all_layers_and_directions_there_and_back(num_layers, num_directions, bias, target):
+    _, values = _stack(num_layers, num_directions, bias=bias)
+    num = num_layers * num_directions
+    there = convert_lstms(values, "torch", target, forget_bias=0.0)
+    assert there.notes[0] == f"1 LSTM from torch to {target}, all {num} layers and directions"
+    assert not [name for name in there.values if "weight_" in name and target != "frontend"]
+    back = convert_lstms(there.values, target, "torch", forget_bias=0.0)
+    again = convert_lstms(back.values, "torch", target, forget_bias=0.0)
+    _assert_same(there.values, again.values)
+    if bias and target == "cudnn":
+        assert len(there.notes) == 1
+        _assert_same(values, back.values)
+        return
+    matrices = {name: value for name, value in values.items() if "weight" in name}
+    _assert_same(matrices, {name: value for name, value in back.values.items() if "weight" in name})
+    if bias:
+        assert there.notes[1:] == [f"the sum of the two biases is left, and not each of them, in {num} of {num}"]
+    elif LAYOUTS[target].needs_biases:
+        assert there.notes[1:] == [f"zeros as biases, as there were none, in {num} of {num}"]
+    else:
+        assert len(back.values) == len(values)
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations([x for x in LAYOUTS if x != "torch"], 2)))
+def test_all_layers_and_directions_between_other_layouts(first, second):
+    for num_layers, num_directions in STACKS:
+        values = convert_lstms(_stack(num_layers, num_directions)[1], "torch", first).values
+        there = convert_lstms(values, first, second, forget_bias=0.0).values
+        back = convert_lstms(there, second, first, forget_bias=0.0).values
+        assert sorted(back) == sorted(values)
+        if first != "cudnn":
+            _assert_same(values, back)
+
+
+def test_layers_and_directions_by_themselves_compute_the_same():
+    module, values = _stack(2, 2)
+    parts = convert_lstms(values, "torch", "frontend").values
+    x = torch.from_numpy(numpy.random.RandomState(1).normal(size=(5, 1, 3)).astype("float32"))
+    with torch.no_grad():
+        wanted, _ = module(x)
+        for layer in ("l0", "l1"):
+            outputs = []
+            for direction in ("", "_reverse"):
+                own = {name: torch.from_numpy(parts[f"enc.lstm.{layer}{direction}.{name}"]) for name in FRONTEND}
+                single = torch.nn.LSTM(x.shape[-1], 2)
+                weights = [own["ff_weight"], own["rec_weight"], own["bias"], torch.zeros_like(own["bias"])]
+                single.load_state_dict(dict(zip(LAYOUTS["torch"].suffixes, weights, strict=True)))
+                outputs.append(single(x.flip(0))[0].flip(0) if direction else single(x)[0])
+            x = torch.cat(outputs, dim=-1)
+    numpy.testing.assert_allclose(x, wanted, atol=1e-6)
+
+
+def test_parts_of_cudnn_of_the_same_size_have_to_be_told():
+    for num_layers, num_directions in ((1, 2), (2, 1)):
+        values = _stack(num_layers, num_directions, num_in=2)[1]
+        there = convert_lstms(values, "torch", "cudnn").values
+        with pytest.raises(UserError, match="two layers, or one in two directions"):
+            convert_lstms(there, "cudnn", "torch")
+        _assert_same(values, convert_lstms(there, "cudnn", "torch", directions=num_directions).values)
+    with pytest.raises(UserError, match="6 parts, whose sizes are of no layers in 1 direction"):
+        convert_lstms(convert_lstms(_stack(3, 2)[1], "torch", "cudnn").values, "cudnn", "torch", directions=1)
+    with pytest.raises(UserError, match="'--directions'"):
+        convert_lstms(values, "torch", "cudnn", directions=1)
+
+
+def test_several_lstms_beside_each_other():
+    """Those whose names or sizes are not of one stack stay apart."""
+    single = {f"b.{name}": value for name, value in _lstm("torch").items()}
+    values = {**_stack(2, 2)[1], **single, "enc.linear.weight": numpy.ones(3)}
+    there = convert_lstms(values, "torch", "frontend")
+    assert there.notes[0] == "2 LSTMs from torch to frontend, all 5 layers and directions"
+    assert {"b.ff_weight", "enc.lstm.l1_reverse.rec_weight", "enc.linear.weight"} < set(there.values)
+    assert sorted(convert_lstms(there.values, "frontend", "torch").values) == sorted(values)
+    alike = {
+        f"x.l{i}.{name}": value for i in range(2) for name, value in _lstm("frontend", num_in=5, num_units=2).items()
+    }
+    assert "x.l1.weight_ih_l0" in convert_lstms(alike, "frontend", "torch").values
+
+
+def test_what_no_other_layout_has_is_refused():
+    lstm = torch.nn.LSTM(3, 4, proj_size=2)
+    _, stack = _stack(2, 1)
+    refused = {
+        "torch": [
+            {name: value.detach().numpy() for name, value in lstm.state_dict().items()},
+            {name: value for name, value in stack.items() if "l0" not in name},
+            {name: value for name, value in stack.items() if name != "enc.lstm.bias_hh_l1"},
+        ],
+        "standardlstm": [{**_lstm("standardlstm"), "lstm_cell/w_f_diag": numpy.ones(2)}],
+        "cudnn": [{f"x/CudnnRNNParamsToCanonical:{i}": numpy.ones((2, 2)) for i in range(17)}],
+        "native": [{**_lstm("native"), "x/W_re": numpy.ones((2, 8))}],
+    }
+    for layout, cases in refused.items():
+        for values in cases:
+            with pytest.raises(UserError, match="cannot be converted"):
+                convert_lstms(values, layout, "frontend")
 
 
 def _output_of_layer(values, unit, x):
@@ -114,7 +247,7 @@ def test_an_lstm_of_pytorch_gives_the_same_in_a_layer(layout, unit):
     with torch.no_grad():
         wanted = module(torch.from_numpy(x))[0].numpy()
         values = {name: value.numpy() for name, value in module.state_dict().items()}
-    converted = convert_lstms(values, "torch", layout)
+    converted = convert_lstms(values, "torch", layout).values
     numpy.testing.assert_allclose(_output_of_layer(converted, unit, x), wanted, atol=1e-6)
 
 

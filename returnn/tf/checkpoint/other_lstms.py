@@ -67,5 +67,7 @@ def _lstms_of(layout: Layout, names: Collection[str]) -> Iterator[tuple[str, tup
     for name in names:
         prefix = name.removesuffix(layout.suffixes[0])
         of_lstm = tuple(f"{prefix}{suffix}" for suffix in layout.suffixes)
+        if layout.of_further_part and f"{prefix}{layout.of_further_part}" in names:
+            continue
         if prefix != name and prefix.endswith("/") and set(of_lstm) <= set(names):
             yield prefix.removesuffix(_SCOPE), of_lstm

@@ -1,5 +1,5 @@
 """
-Parameters of an LSTM, as they are laid out here and elsewhere.
+Parameters of an LSTM, one layer and direction, as they are laid out here and elsewhere.
 
     z = x W + h' R + b;  c = sigmoid(z_f) c' + sigmoid(z_i) tanh(z_j);  h = sigmoid(z_o) tanh(c)
 
@@ -11,9 +11,10 @@ Parameters of an LSTM, as they are laid out here and elsewhere.
 | torch | `weight_ih_l0` (4n, in), `weight_hh_l0` (4n, n), `bias_ih_l0`, `bias_hh_l0` (4n,) | i, f, j, o |
 | frontend | `ff_weight` (4n, in), `rec_weight` (4n, n), `bias` (4n,) | i, f, j, o |
 
-Where there are two biases, their sum counts; written, the second one is 0. So they can change, and all else is the same
-bit for bit. Adding or subtracting 1 rounds: with `forget_bias=0`, the bias is left as it is, and the unit has to get
-`forget_bias` as an option.
+What is converted there and back is the same bit for bit, but for biases. Where there are two, their sum counts: it is
+all that is left of them in a layout with one, from which the second one becomes 0. Adding or subtracting 1 rounds: with
+`forget_bias=0`, the bias is left as it is, and the unit has to get `forget_bias` as an option. LSTMs of `torch` and
+`frontend` without biases get zeros elsewhere.
 """
 
 from __future__ import annotations
@@ -32,7 +33,19 @@ class LstmParams:
 
     forward: numpy.ndarray  # (in, 4n)
     recurrent: numpy.ndarray  # (n, 4n)
-    bias: numpy.ndarray  # (4n,)
+    biases: Sequence[numpy.ndarray]  # none, one, or two to be added: (4n,)
+    forget_bias: float = 0.0  # that the unit adds
+
+    @property
+    def bias(self) -> numpy.ndarray:
+        """:return: (4n,), the sum of them"""
+        if not self.biases:
+            return numpy.zeros(self.forward.shape[1:], self.forward.dtype)
+        first, *further = self.biases
+        for bias in further:
+            if bias.any():  # as adding 0 makes 0 of -0
+                first = numpy.add(first, bias)
+        return first
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,9 @@ class Layout:
     gates: str
     suffixes: Sequence[str]  # of the names of the parameters
     adds_forget_bias: bool = False
+    num_biases: int = 1
+    needs_biases: bool = True
+    of_further_part: str = ""  # suffix of a parameter that only LSTMs with more layers or directions have
 
     def read(self, values: Sequence[numpy.ndarray], forget_bias: float) -> LstmParams:
         """
@@ -55,9 +71,14 @@ class Layout:
         """
         :param params: of the layer
         :param forget_bias: what the unit adds
-        :return: in the order of the suffixes
+        :return: in the order of the suffixes; without biases, if there are none and none are needed
         """
         raise NotImplementedError
+
+    @property
+    def needed(self) -> Sequence[str]:
+        """:return: suffixes of what each LSTM has"""
+        return self.suffixes if self.needs_biases else self.suffixes[: -self.num_biases]
 
     def _to_common(self, x: numpy.ndarray) -> numpy.ndarray:
         return _reordered(x, self.gates, _GATES)
@@ -65,15 +86,29 @@ class Layout:
     def _from_common(self, x: numpy.ndarray) -> numpy.ndarray:
         return _reordered(x, _GATES, self.gates)
 
+    def _biases_of(self, params: LstmParams, forget_bias: float) -> list[numpy.ndarray]:
+        """:return: as many as this layout has, in its order of gates; for a unit that adds so much"""
+        difference = params.forget_bias - forget_bias
+        biases = params.biases
+        if difference or (len(biases) != self.num_biases and (biases or self.needs_biases)):
+            zeros = numpy.zeros_like(params.bias)
+            biases = [_with_forget_bias(params.bias, difference), *[zeros] * (self.num_biases - 1)]
+        return [self._from_common(bias) for bias in biases]
+
 
 class _Rows(Layout):
     """(in, 4n), (n, 4n), (4n,)"""
 
     def read(self, values: Sequence[numpy.ndarray], forget_bias: float) -> LstmParams:
-        return LstmParams(*map(self._to_common, values))
+        forward, recurrent, bias = map(self._to_common, values)
+        return LstmParams(forward, recurrent, [bias])
 
     def write(self, params: LstmParams, forget_bias: float) -> list[numpy.ndarray]:
-        return [self._from_common(x) for x in (params.forward, params.recurrent, params.bias)]
+        return [
+            self._from_common(params.forward),
+            self._from_common(params.recurrent),
+            *self._biases_of(params, forget_bias),
+        ]
 
 
 class _Joint(Layout):
@@ -82,26 +117,25 @@ class _Joint(Layout):
     def read(self, values: Sequence[numpy.ndarray], forget_bias: float) -> LstmParams:
         kernel, bias = map(self._to_common, values)
         num_in = len(kernel) - bias.size // 4
-        return LstmParams(kernel[:num_in], kernel[num_in:], _with_forget_bias(bias, forget_bias))
+        return LstmParams(kernel[:num_in], kernel[num_in:], [bias], forget_bias)
 
     def write(self, params: LstmParams, forget_bias: float) -> list[numpy.ndarray]:
         kernel = numpy.concatenate([params.forward, params.recurrent])
-        bias = _with_forget_bias(params.bias, -forget_bias)
-        return [self._from_common(kernel), self._from_common(bias)]
+        return [self._from_common(kernel), *self._biases_of(params, forget_bias)]
 
 
 class _Columns(Layout):
-    """(4n, in), (4n, n), (4n,), maybe a second bias (4n,)"""
+    """(4n, in), (4n, n), maybe biases (4n,)"""
 
     def read(self, values: Sequence[numpy.ndarray], forget_bias: float) -> LstmParams:
         forward, recurrent, *biases = values
-        bias = biases[0] if len(biases) == 1 else biases[0] + biases[1]
-        return LstmParams(self._to_common(forward.T), self._to_common(recurrent.T), self._to_common(bias))
+        return LstmParams(
+            self._to_common(forward.T), self._to_common(recurrent.T), [self._to_common(bias) for bias in biases]
+        )
 
     def write(self, params: LstmParams, forget_bias: float) -> list[numpy.ndarray]:
-        written = [self._from_common(x).T for x in (params.forward, params.recurrent, params.bias)]
-        zeros = [numpy.zeros_like(params.bias)] * (len(self.suffixes) - 3)
-        return [numpy.ascontiguousarray(x) for x in (*written, *zeros)]
+        matrices = [numpy.ascontiguousarray(self._from_common(x).T) for x in (params.forward, params.recurrent)]
+        return [*matrices, *self._biases_of(params, forget_bias)]
 
 
 class _OneByOne(Layout):
@@ -110,17 +144,14 @@ class _OneByOne(Layout):
     def read(self, values: Sequence[numpy.ndarray], forget_bias: float) -> LstmParams:
         size = values[8].size
         matrices = [value.reshape(size, -1).T for value in values[:8]]
-        biases = [a.reshape(-1) + b.reshape(-1) for a, b in zip(values[8:12], values[12:], strict=True)]
         forward, recurrent = (numpy.concatenate(part, axis=1) for part in (matrices[:4], matrices[4:]))
-        return LstmParams(*map(self._to_common, (forward, recurrent, numpy.concatenate(biases))))
+        biases = [numpy.concatenate([x.reshape(-1) for x in values[i : i + 4]]) for i in (8, 12)]
+        return LstmParams(self._to_common(forward), self._to_common(recurrent), [self._to_common(b) for b in biases])
 
     def write(self, params: LstmParams, forget_bias: float) -> list[numpy.ndarray]:
-        forward, recurrent, bias = map(self._from_common, (params.forward, params.recurrent, params.bias))
-        matrices = [
-            numpy.ascontiguousarray(x.T) for whole in (forward, recurrent) for x in numpy.split(whole, 4, axis=1)
-        ]
-        biases = numpy.split(bias, 4)
-        return [*matrices, *biases, *map(numpy.zeros_like, biases)]
+        wholes = [self._from_common(params.forward), self._from_common(params.recurrent)]
+        matrices = [numpy.ascontiguousarray(x.T) for whole in wholes for x in numpy.split(whole, 4, axis=1)]
+        return [*matrices, *(part for bias in self._biases_of(params, forget_bias) for part in numpy.split(bias, 4))]
 
 
 _TORCH = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
@@ -131,9 +162,15 @@ LAYOUTS: dict[str, Layout] = {
         _Joint("standardlstm", "ijfo", ("lstm_cell/kernel", "lstm_cell/bias"), True),
         _Joint("basiclstm", "ijfo", ("basic_lstm_cell/kernel", "basic_lstm_cell/bias"), True),
         _Joint("fusedlstm", "ijfo", ("lstm_fused_cell/kernel", "lstm_fused_cell/bias"), True),
-        _OneByOne("cudnn", "ifjo", tuple(f"CudnnRNNParamsToCanonical:{i}" for i in range(16))),
-        _Columns("torch", "ifjo", _TORCH),
-        _Columns("frontend", "ifjo", ("ff_weight", "rec_weight", "bias")),
+        _OneByOne(
+            "cudnn",
+            "ifjo",
+            tuple(f"CudnnRNNParamsToCanonical:{i}" for i in range(16)),
+            num_biases=2,
+            of_further_part="CudnnRNNParamsToCanonical:16",
+        ),
+        _Columns("torch", "ifjo", _TORCH, num_biases=2, needs_biases=False),
+        _Columns("frontend", "ifjo", ("ff_weight", "rec_weight", "bias"), needs_biases=False),
     )
 }
 
@@ -149,17 +186,34 @@ def convert_lstm(
     :return: in the order of the suffixes of `target`
     :raises ValueError: if the shapes are of no LSTM
     """
-    params = source.read(values, forget_bias if source.adds_forget_bias else 0.0)
-    _check(params)
-    return target.write(params, forget_bias if target.adds_forget_bias else 0.0)
+    return write_lstm(read_lstm(values, source, forget_bias=forget_bias), target, forget_bias=forget_bias)
 
 
-def _check(params: LstmParams) -> None:
+def read_lstm(values: Sequence[numpy.ndarray], layout: Layout, *, forget_bias: float = 1.0) -> LstmParams:
+    """
+    :param values: parameters, in the order of the suffixes of `layout`
+    :param layout: of them
+    :param forget_bias: what units of those layouts add to the forget gate that do so
+    :raises ValueError: if the shapes are of no LSTM
+    """
+    params = layout.read(values, forget_bias if layout.adds_forget_bias else 0.0)
     size = len(params.recurrent)
+    wanted = [(4 * size,)] * len(params.biases)
     if params.recurrent.shape != (size, 4 * size) or params.forward.shape[1:] != (4 * size,):
         raise ValueError("shapes")
-    if params.bias.shape != (4 * size,):
+    if [bias.shape for bias in params.biases] != wanted:
         raise ValueError("shapes")
+    return params
+
+
+def write_lstm(params: LstmParams, layout: Layout, *, forget_bias: float = 1.0) -> list[numpy.ndarray]:
+    """
+    :param params: of a layer and direction
+    :param layout: the wanted one
+    :param forget_bias: what units of those layouts add to the forget gate that do so
+    :return: in the order of the suffixes of `layout`
+    """
+    return layout.write(params, forget_bias if layout.adds_forget_bias else 0.0)
 
 
 def _reordered(x: numpy.ndarray, gates: str, wanted: str) -> numpy.ndarray:

@@ -93,6 +93,10 @@ def test_names_of_earlier_cells(name, tmp_path):
 
 
 def test_only_whole_lstms_are_converted(tmp_path):
+    of_cudnn = [f"a/rec/CudnnRNNParamsToCanonical:{i}" for i in range(32)]
+    missing = {"a/rec/W", "a/rec/W_re", "a/rec/b"}
+    assert find_other_lstms(missing, of_cudnn[:16])
+    assert not find_other_lstms(missing, of_cudnn)  # two layers, or two directions
     assert not find_other_lstms({"a/rec/W", "a/rec/W_re"}, {"a/rec/lstm_cell/kernel", "a/rec/lstm_cell/bias"})
     assert not find_other_lstms({"a/rec/W", "a/rec/W_re", "a/rec/b"}, {"a/rec/lstm_cell/kernel"})
     assert not find_other_lstms(

@@ -23,7 +23,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--format", help=f"in place of the suffix: {', '.join(FORMATS)}")
     layouts = ", ".join(LAYOUTS)
     parser.add_argument("--lstm", nargs=2, metavar=("FROM", "TO"), help=f"convert LSTMs between layouts: {layouts}")
-    help = "that units of standardlstm and basiclstm add. 0: leave biases as they are"
+    help = "of LSTMs of cuDNN with two parts of the same size: two layers (1), or one layer in both directions (2)"
+    parser.add_argument("--directions", type=int, choices=(1, 2), help=help)
+    help = "that units of standardlstm, basiclstm and fusedlstm add. 0: leave biases as they are"
     parser.add_argument("--forget_bias", type=float, default=1.0, help=help)
     help = "regular expression in a name, and what to put there; can be repeated"
     parser.add_argument("--rename", nargs=2, action="append", default=[], metavar=("PATTERN", "NEW"), help=help)
@@ -45,16 +47,20 @@ def main(args: argparse.Namespace) -> None:
         except re.error as exc:
             raise UserError(f"option '--exclude': {args.exclude!r}: {exc}.") from exc
     values = rename(values, args.rename)
+    notes: list[str] = []
     if args.modules_to_layers:
         values = modules_to_layers(values, _mapping(args.modules_to_layers))
     if args.lstm:
-        values = convert_lstms(values, *args.lstm, forget_bias=args.forget_bias)
+        converted = convert_lstms(values, *args.lstm, forget_bias=args.forget_bias, directions=args.directions)
+        values, notes = converted.values, [*converted.notes]
     if args.layers_to_modules:
         values = layers_to_modules(values, _mapping(args.layers_to_modules))
     write_any_checkpoint(Checkpoint(values, checkpoint.info), args.output, kind=args.format)
     size = sum(value.size for value in values.values())
     mean = f", the mean of {len(args.checkpoints)}" if len(args.checkpoints) > 1 else ""
     print(f"wrote {args.output}: {counted(len(values), 'tensor')}, {counted(size, 'value', ',')}{mean}")
+    for note in notes:
+        print(f"  {note}")
 
 
 def _mapping(filename: str) -> dict[str, str]:
