@@ -1,7 +1,14 @@
-"""Scores of hypotheses by references: word and character error rate, BLEU; and how they are aligned, for people."""
+"""
+Scores of hypotheses by references: word and character error rate, BLEU; and how they are aligned, for people.
+
+References of a data set are made of labels. What its vocabulary does not know is the unknown label there, which is
+never right, also where hypotheses have it, too: nobody knows whether they mean the same. So in references, a character
+which no hypothesis has is scored in its place.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from returnn.util.errors import UserError, check_known
@@ -10,6 +17,10 @@ from returnn.util.texts.counted import counted, there_are
 from returnn.util.texts.word_errors import WordErrors, align, word_errors
 
 UNKNOWN_LABELS = ("<unk>", "<UNK>", "UNK", "[UNK]", "[UNKNOWN]", "⁇")  # as vocabularies and sentencepiece write them
+_MASKS = {label: chr(0xE000 + i) for i, label in enumerate(UNKNOWN_LABELS)}  # of private use
+_UNKNOWN = re.compile(  # within words, too, unless it is of letters alone, as TRUNK is a word
+    "|".join(rf"(?<!\S){label}(?!\S)" if label.isalpha() else re.escape(label) for label in UNKNOWN_LABELS)
+)
 
 
 def check_metrics(names: Sequence[str], *, where: str) -> None:
@@ -41,13 +52,14 @@ def score_lines(
         raise UserError(f"there is no reference for {unknown!r}; {there_are(len(references), 'reference')}{example}")
     if not hypotheses:
         raise UserError("there is no hypothesis.")
+    masked = {tag: _masked(references[tag]) for tag in hypotheses}
     for tag, text in hypotheses.items() if per_seq or with_alignment else ():
-        one = [METRICS[name]({tag: text}, references) for name in metrics]
+        one = [METRICS[name]({tag: text}, masked) for name in metrics]
         yield f"{tag}: {'; '.join(one)}"
         if with_alignment:
             yield alignment_text(text.split(), references[tag].split())
     for name in metrics:
-        yield METRICS[name](hypotheses, references)
+        yield METRICS[name](hypotheses, masked)
     end = _end_of_references(hypotheses, references)
     if end is not None:
         yield (
@@ -84,26 +96,28 @@ def _end_of_references(hypotheses: Mapping[str, str], references: Mapping[str, s
 
 def _of_unknown_words(hypotheses: Mapping[str, str], references: Mapping[str, str]) -> Iterator[str]:
     """:return: a line for each label of unknown words that references have: texts of a data set are made of labels"""
-    words = {tag: references[tag].split() for tag in hypotheses}
-    num_words = sum(map(len, words.values()))
+    words = [word for tag in hypotheses for word in references[tag].split()]
     for label in UNKNOWN_LABELS:
-        with_label = {tag: seq for tag, seq in words.items() if label in seq}
-        if not with_label:
-            continue
-        num_unknown = sum(seq.count(label) for seq in with_label.values())
-        pairs = [pair for tag, seq in with_label.items() for pair in align(hypotheses[tag].split(), seq)]
-        yield (
-            f"{label!r} stands for {num_unknown} of the {counted(num_words, 'word')} of the references, and "
-            f"counts as right where hypotheses have it, too: {pairs.count((label, label))} times. "
-            "To score against the words themselves, give a file with the texts as references."
-        )
+        num_unknown = sum(label in _UNKNOWN.findall(word) for word in words if label in word)
+        if num_unknown:
+            yield (
+                f"{label!r} is, or is in, {num_unknown} of the {counted(len(words), 'word')} of the references, in "
+                "place of what their vocabulary does not know. It counts as an error, also where hypotheses have it. "
+                "To score against the words themselves, give a file with the texts as references."
+            )
+
+
+def _masked(reference: str) -> str:
+    return _UNKNOWN.sub(lambda found: _MASKS[found.group()], reference)
 
 
 def alignment_text(hypothesis: list[str], reference: list[str]) -> str:
     """:return: three lines with the words below each other: reference, hypothesis, and the kind of each error"""
     rows: list[list[str]] = [["  ref"], ["  hyp"], ["     "]]
-    for word, wanted in align(hypothesis, reference):
-        kind = "D" if word is None else "I" if wanted is None else "" if word == wanted else "S"
+    words = iter(reference)
+    for word, masked in align(hypothesis, [_masked(word) for word in reference]):
+        kind = "D" if word is None else "I" if masked is None else "" if word == masked else "S"
+        wanted = None if masked is None else next(words)
         texts = [wanted or "*" * len(word or ""), word or "*" * len(wanted or ""), kind]
         width = max(map(len, texts))
         for row, text in zip(rows, texts, strict=True):

@@ -81,7 +81,28 @@ def test_unknown_words_of_the_references_are_told():
     refs = {"a": "the <unk> sat", "b": "<unk> <unk>", "c": "a cat"}
     lines = list(score_lines({"a": "the <unk> sat", "b": "a <unk> cat"}, refs, ["wer"]))
     assert lines[1] == (
-        "'<unk>' stands for 3 of the 5 words of the references, and counts as right where hypotheses have it, too: "
-        "2 times. To score against the words themselves, give a file with the texts as references."
+        "'<unk>' is, or is in, 3 of the 5 words of the references, in place of what their vocabulary does not know. "
+        "It counts as an error, also where hypotheses have it. To score against the words themselves, give a file with "
+        "the texts as references."
     )
     assert len(list(score_lines({"a": "<unk>"}, {"a": "x"}, ["wer"]))) == 1
+
+
+@pytest.mark.parametrize("metric", ["wer", "cer", "bleu"])
+@pytest.mark.parametrize(("label", "is_in_words"), [("<unk>", True), ("⁇", True), ("[UNK]", True), ("UNK", False)])
+def test_unknown_parts_of_references_are_never_right(metric, label, is_in_words):
+    words = list("abcdefgh")
+    hyp = " ".join([*words, f"s{label}uare" if is_in_words else label])
+    (score, remark) = score_lines({"a": hyp}, {"a": hyp}, [metric])
+    (of_other,) = score_lines(
+        {"a": hyp}, {"a": " ".join([*words, "s\ue000uare" if is_in_words else "\ue000"])}, [metric]
+    )
+    assert score == of_other
+    assert score != next(score_lines({"a": " ".join(words)}, {"a": " ".join(words)}, [metric]))
+    assert remark.startswith(f"{label!r} is, or is in, 1 of the 9 words of the references")
+
+
+def test_words_of_letters_which_are_no_unknown_label():
+    (line,) = score_lines({"a": "A TRUNK IS UNKIND"}, {"a": "A TRUNK IS UNKIND"}, ["wer"])
+    assert line.startswith("WER 0.00%")
+    assert alignment_text(["a", "<unk>"], ["a", "<unk>"]) == "  ref a <unk>\n  hyp a <unk>\n        S"
