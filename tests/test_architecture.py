@@ -124,7 +124,7 @@ MAX_METHODS_OF_CLASS = 60  # with all that it inherits, beside those of a docume
 METHODS_OF_INTERFACES = {  # to become fewer
     "returnn.tensor.dim.Dim": 78,
     "returnn.tensor.tensor.Tensor": 132,
-    "returnn.frontend._backend.Backend": 217,
+    "returnn.frontend._backend.Backend": 218,
     "returnn.datasets.core.dataset.Dataset": 74,
     "returnn.tf.layers.core.layer_base.LayerBase": 107,
     "returnn.tf.network.network.TFNetwork": 110,

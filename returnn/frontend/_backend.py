@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from returnn.frontend._ops.complex_numbers import ComplexOps
 from returnn.frontend._ops.control_flow.assertion import AssertionOps
 from returnn.frontend._ops.control_flow.tensor_array import TensorArrayOps
+from returnn.frontend._ops.cum_concat import CumConcatOps
 from returnn.frontend._ops.gradient import GradientOps
 from returnn.frontend._ops.masked import MaskedOps
 from returnn.frontend._ops.nn.attention import AttentionOps
@@ -71,6 +72,7 @@ class Backend(
     RecOps,
     OrderOps,
     ScatterOps,
+    CumConcatOps,
     MaskedOps,
     ComplexOps,
     RandomOps,

@@ -50,6 +50,12 @@ def product_dim(dims: Sequence[Dim]) -> Dim:
     return reduce(lambda a, b: a * b, dims)
 
 
+def merged_in_memory(dims: Sequence[Dim]) -> Dim:
+    """:return: the dim of the axis into which these are reshaped, outer to inner; padded frames in between count"""
+    parts = parts_of_merged(dims)
+    return product_dim([padded_dim(dim) for dim in parts] if has_gaps(parts) else parts)
+
+
 def parts_of_merged(dims: Sequence[Dim]) -> list[Dim]:
     """
     :param dims: outer to inner

@@ -182,6 +182,37 @@ def test_sanity_checks(raw: Raw) -> None:
         raw.read(raw.backend.runtime_sanity_checks(bad))
 
 
+def test_frame_behind_those_before(raw: Raw) -> None:
+    """`Backend.cum_concat_step`, also where sequences have different lengths."""
+    frame = Tensor("frame", [batch], "float32", raw_tensor=raw.make(numpy.array([8.0, 9.0], "float32")))
+    before = Tensor("before", [batch, time], "float32", raw_tensor=raw.make(VALUE))
+    out = raw.backend.cum_concat_step(frame, prev_accum=before, axis=time, out_spatial_dim=time + 1)
+    assert out.dims == (batch, time + 1)
+    assert raw.read(out.raw_tensor).tolist() == [[1, -2, 3, 8], [4, 5, -6, 9]]
+
+    lengths = Tensor("lengths", [batch], "int32", raw_tensor=raw.make(numpy.array([3, 1], "int32")))
+    varying = Dim(lengths, name="varying")
+    before = Tensor("before", [batch, varying], "float32", raw_tensor=raw.make(VALUE))
+    out = raw.backend.cum_concat_step(frame, prev_accum=before, axis=varying, out_spatial_dim=varying + 1)
+    first, second = raw.read(out.raw_tensor).tolist()
+    assert first == [1, -2, 3, 8]
+    assert second[:2] == [4, 9]
+
+
+def test_merged_dim_that_is_not_given(raw: Raw) -> None:
+    x = Tensor("x", [batch, time], "float32", raw_tensor=raw.make(VALUE))
+    out, dim = raw.backend.merge_dims(x, dims=[time, batch])
+    assert out.dims == (dim,)
+    assert dim == time * batch
+    assert raw.read(out.raw_tensor).tolist() == VALUE.T.reshape(-1).tolist()
+
+    lengths = Tensor("lengths", [batch], "int32", raw_tensor=raw.make(numpy.array([3, 1], "int32")))
+    varying, both = Dim(lengths, name="varying"), Dim(2, name="both")
+    x = Tensor("x", [batch, varying], "float32", raw_tensor=raw.make(VALUE))
+    out, _ = raw.backend.merge_dims(raw.backend.expand_dim(x, both), dims=[both, varying])
+    assert raw.read(out.raw_tensor).shape == (2, 6)  # padded frames in between count
+
+
 def test_placeholder() -> None:
     with tf.Graph().as_default(), rf.backend_ctx("tf"), tf.compat.v1.Session() as session:
         template = Tensor("x", [batch, time], "float32")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from returnn.frontend._array.convert import expand_dim, where
+from returnn.frontend._array.convert import where
 from returnn.frontend._array.frames import clipped
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import fail, require_dims
@@ -73,9 +73,10 @@ def cum_concat_step(
     :param out_spatial_dim: the new dim; default: axis + 1
     :return: {..., out_spatial_dim}; out_spatial_dim
     """
-    one = Dim(1, name="frame", kind=axis.kind, auto_generated=True)
+    require_dims("cum_concat_step", prev_accum, [axis])
     out_spatial_dim = out_dim_for("cum_concat_step", out_spatial_dim, axis + 1)
-    out, _ = concat((prev_accum, axis), (expand_dim(source, one), one), out_dim=out_spatial_dim, allow_broadcast=True)
+    backend = get_backend_of(source, prev_accum)
+    out = backend.cum_concat_step(source, prev_accum=prev_accum, axis=axis, out_spatial_dim=out_spatial_dim)
     return out, out_spatial_dim
 
 

@@ -13,7 +13,6 @@ from returnn.frontend._out_dims import has_gaps, out_dim_for, parts_of_merged, p
 from returnn.frontend._ranges import positions
 from returnn.frontend.math_ import combine_bc, maximum
 from returnn.tensor import Dim, Tensor
-from returnn.tensor.dim_rules import padded_dim
 
 
 def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
@@ -40,8 +39,7 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
     backend = get_backend_of(source)
     if not has_gaps(parts) or _is_without_lengths(backend.name, dims):
         return backend.merge_dims(source, dims=dims, out_dim=out_dim)
-    in_memory = product_dim([padded_dim(dim) for dim in dims])
-    with_gaps, _ = backend.merge_dims(source, dims=dims, out_dim=in_memory)
+    with_gaps, in_memory = backend.merge_dims(source, dims=dims)
     position = _position_with_gaps(out_dim, parts)
     return get_backend_of(source, position).gather(with_gaps, indices=position, axis=in_memory), out_dim
 

@@ -8,6 +8,7 @@ from typing import Any
 from returnn.frontend._ops.axes import AxesOps, axes_of, check_same_size, other_axes, replaced_axes
 from returnn.frontend._ops.layout import product, sizes_for_reshape
 from returnn.frontend._ops.operands import fail, require_dims
+from returnn.frontend._out_dims import merged_in_memory
 from returnn.tensor import Dim, Tensor
 
 
@@ -15,9 +16,15 @@ class MergeSplitOps(AxesOps):
     """Operations on axes in memory. What becomes of the lengths of sequences is up to those who call them."""
 
     @classmethod
-    def merge_dims(cls, source: Tensor, *, dims: Sequence[Dim], out_dim: Dim) -> tuple[Tensor, Dim]:
-        """:return: source with `out_dim` for all of `dims`, the first one outermost; `out_dim`"""
+    def merge_dims(cls, source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+        """
+        :param source: {..., dims...}
+        :param dims: the first one is the outermost
+        :param out_dim: for all of them; default: their product, of all frames in memory if padded ones are in between
+        :return: {..., out_dim}; out_dim
+        """
         require_dims("merge_dims", source, dims)
+        out_dim = merged_in_memory(dims) if out_dim is None else out_dim
         check_same_size("merge_dims", source, dims, [out_dim])
         return cls._replaced(source, dims, [out_dim]), out_dim
 

@@ -9,6 +9,7 @@ import numpy
 
 from returnn.frontend._backends.template import TemplateBackend
 from returnn.frontend._ops.axes import axes_of
+from returnn.frontend._out_dims import merged_in_memory
 from returnn.tensor import Dim, Tensor
 from tests.frontend.reference.labeled import aligned, as_tensor, broadcast, memory_sizes, valid
 
@@ -19,8 +20,9 @@ class ShapeReferenceOps:
     """For the meaning of the operations see `returnn.frontend._ops`."""
 
     @classmethod
-    def merge_dims(cls, source: Tensor, *, dims: Sequence[Dim], out_dim: Dim) -> tuple[Tensor, Dim]:
+    def merge_dims(cls, source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
         """:return: merged, out dim"""
+        out_dim = out_dim or merged_in_memory(dims)
         return cls.reshape(source, dims, [out_dim]), out_dim
 
     @classmethod

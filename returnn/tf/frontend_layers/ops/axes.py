@@ -88,12 +88,14 @@ class AxesLayers:
         return tuple(cls.gather(source, indices=i, axis=axis) for i in range(len(templates)))
 
     @classmethod
-    def merge_dims(cls, source: Tensor[Any], *, dims: Sequence[Dim], out_dim: Dim) -> tuple[Tensor[Any], Dim]:
+    def merge_dims(
+        cls, source: Tensor[Any], *, dims: Sequence[Dim], out_dim: Dim | None = None
+    ) -> tuple[Tensor[Any], Dim]:
         """:return: by a layer of class "merge_dims", if the sizes are fixed"""
+        template, out_dim = template_backend().merge_dims(source, dims=dims, out_dim=out_dim)
         if any(dim.size is None for dim in dims) or len(dims) < 2 or any(dim.is_batch_dim() for dim in dims):
             merged: tuple[Tensor[Any], Dim] = record_expression("merge_dims", source, dims=dims, out_dim=out_dim)
             return merged
-        template, _ = template_backend().merge_dims(source, dims=dims, out_dim=out_dim)
         options = {"class": "merge_dims", "from": as_recorded(source), "axes": list(dims), "out_dim": out_dim}
         return record(template, {**options, "keep_order": True}), out_dim
 
