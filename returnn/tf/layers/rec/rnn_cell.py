@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -10,7 +10,7 @@ import tensorflow as tf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
-from returnn.tf.layers.rec.initial_state import make_raw_initial_state
+from returnn.tf.layers.rec.initial_state import make_raw_initial_state, make_raw_state_part
 from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 from returnn.tf.layers.rec.state_options import resolve_initial_state
 from returnn.tf.layers.rec.unit_recurrence import UnitOptions, UnitRecurrence, find_unit_class
@@ -88,6 +88,36 @@ class RnnCellLayer(RecurrentLayer):
         :return: raw state before the first frame: (B, F); a tuple if it has parts
         """
         return make_raw_initial_state(unit, batch_dim, as_cell=True, name=name, **kwargs)
+
+    @classmethod
+    def get_rec_initial_state_inner(
+        cls,
+        initial_shape: Sequence[Any],
+        name: str,
+        state_key: str | None = None,
+        key: int | str | None = None,
+        initial_state: Any = None,
+        shape_invariant: Sequence[Any] | None = None,
+        rec_layer: Any = None,
+    ) -> Any:
+        """
+        :param initial_shape: numbers and raw scalars, the batch with the beam first
+        :param name: of the layer
+        :param state_key: which one of its states. Default: "state"
+        :param key: name or number of a part of it, such as "c"
+        :param initial_state: option of this name, with layers in place of their names
+        :param shape_invariant: what stays of the shape in all frames, None for axes that grow
+        :param rec_layer: the loop
+        :return: raw state before the first frame, or this part of it
+        """
+        return make_raw_state_part(
+            initial_shape,
+            name=name,
+            state_key=state_key,
+            key=key,
+            initial_state=initial_state,
+            shape_invariant=shape_invariant,
+        )
 
     @classmethod
     def get_rec_initial_extra_outputs(cls, batch_dim: Any, rec_layer: Any, **kwargs: Any) -> dict[str, Any]:

@@ -32,6 +32,7 @@ def split_state(value: Any, names: Sequence[str], *, option: str, where: str) ->
     :return: value of each part
     :raises ConfigError: if it does not have these parts
     """
+    keys = {name: name if len(names) > 1 else "*" for name in names}
     if isinstance(value, Mapping):
         for key in value:
             if key not in names:
@@ -40,24 +41,43 @@ def split_state(value: Any, names: Sequence[str], *, option: str, where: str) ->
         missing = [name for name in names if name not in value]
         if missing:
             raise ConfigError(f"{where}: option {option!r}: the part {missing[0]!r} is missing.")
-        return {name: _part_of(value[name], name, names) for name in names}
+        return {name: _part_of(value[name], key) for name, key in keys.items()}
     if isinstance(value, (list, tuple)):
         if len(value) != len(names):
             raise ConfigError(
                 f"{where}: option {option!r}: got {len(value)} values for the {len(names)} parts {', '.join(names)}."
             )
-        return {name: _part_of(item, name, names) for name, item in zip(names, value, strict=True)}
-    return {name: _part_of(value, name, names) for name in names}
+        return {name: _part_of(item, keys[name]) for name, item in zip(names, value, strict=True)}
+    return {name: _part_of(value, key) for name, key in keys.items()}
 
 
-def _part_of(value: Any, name: str, names: Sequence[str]) -> Any:
-    """:return: of a layer with a hidden state the part of this name; of another one its output"""
+def part_of_state(value: Any, key: int | str | None, *, where: str) -> Any:
+    """
+    :param value: the option `initial_state`, with layers in place of their names
+    :param key: name or number of one part; None: the state has no parts
+    :param where: for the error message
+    :return: value of this part
+    :raises ConfigError: if there are values for parts, and none for this one
+    """
+    parts = {}
+    if isinstance(value, Mapping):
+        parts = dict(value)
+    elif isinstance(value, (list, tuple)):
+        parts = {**dict(enumerate(value)), **dict(zip(getattr(value, "_fields", ()), value, strict=False))}
+    if parts and key not in parts:
+        possible = ", ".join(map(repr, parts))
+        raise ConfigError(f"{where}: option 'initial_state': the state has no part {key!r}.\n  Possible: {possible}.")
+    return _part_of(parts[key] if parts else value, "*" if key is None else key)
+
+
+def _part_of(value: Any, key: int | str) -> Any:
+    """:return: of a layer with a hidden state that part of it, or all if it has none of this name; else its output"""
     if not isinstance(value, LayerBase) or not value.has_hidden_state():
         return value
-    key = name if len(names) > 1 else "*"
 
     def last_state() -> Tensor:
         parts = value.hidden_state_parts()
-        return side_by_side(select_state(parts, key if key in parts else "*", where=value.where()))
+        has_key = key in parts or isinstance(key, int)
+        return side_by_side(select_state(parts, key if has_key else "*", where=value.where()))
 
     return last_state

@@ -14,6 +14,8 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.rec.units.sequence_frames import common_dims
 from returnn.util.errors import ConfigError, check_known
 
+STATE_NAMES = ("c", "h")  # of each source frame
+
 
 class TwoDLSTMLayer(LayerBase):
     """
@@ -64,11 +66,11 @@ class TwoDLSTMLayer(LayerBase):
         others = common_dims([source, target], without=inner)
         weights = self._parameters(source.feature_dim, target.feature_dim, out_dim)
         row = Tensor("row", dims=[source_dim, *others, out_dim], dtype=source.dtype, feature_dim=out_dim)
-        before = [self.previous_state(key, row) for key in ("c", "h")] if is_frame else None
+        before = [self.previous_state(key, row) for key in STATE_NAMES] if is_frame else None
         dims = [*others, out_dim] if is_frame else [target_dim, *others, out_dim]
         out = Tensor("output", dims=dims, dtype=source.dtype, feature_dim=out_dim)
         if rf.get_selected_backend() == "template":
-            new = {key: row.copy_template() for key in ("c", "h")}
+            new = {key: row.copy_template() for key in STATE_NAMES}
         else:
             source_rows = _rows(source, source_dim, others)
             target_rows = _rows(target, None if is_frame else target_dim, others)
@@ -84,6 +86,34 @@ class TwoDLSTMLayer(LayerBase):
         for key, value in new.items() if is_frame else ():
             self.new_state(key, value)
         return out
+
+    # Documented helpers.
+
+    @classmethod
+    def helper_extra_outputs(cls, batch_dim: Any, src_length: Any, features: Any) -> dict[str, Any]:
+        """
+        :param batch_dim: raw size of the batch, with the beam
+        :param src_length: raw number of source frames, of the longest sequence
+        :param features: size of the output
+        :return: "c" and "h": raw state before the first target frame, (S, B, F) each
+        """
+        shape = [src_length, batch_dim, features]
+        return {key: tf.zeros(shape, rf.get_default_float_dtype()) for key in STATE_NAMES}
+
+    @classmethod
+    def get_rec_initial_extra_outputs(
+        cls, batch_dim: Any, n_out: int, sources: Sequence[LayerBase], **kwargs: Any
+    ) -> dict[str, Any]:
+        """:return: state before the first target frame, see `helper_extra_outputs`. The first source has its frames"""
+        frames = sources[0].output.get_time_dim_tag().get_dim_value()
+        return cls.helper_extra_outputs(batch_dim=batch_dim, src_length=frames, features=n_out)
+
+    @classmethod
+    def get_rec_initial_extra_outputs_shape_invariants(
+        cls, rec_layer: Any, n_out: int, sources: Sequence[LayerBase], **kwargs: Any
+    ) -> dict[str, Any]:
+        """:return: shapes of the state, by name"""
+        return {key: tf.TensorShape([None, None, n_out]) for key in STATE_NAMES}
 
     def _source_dim(self, source: Tensor) -> Dim:
         loop = self.network.get_inside_rec_time_dim(inside_loop=False)

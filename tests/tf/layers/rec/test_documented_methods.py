@@ -4,8 +4,10 @@ import numpy
 import pytest
 import tensorflow as tf
 
-from returnn.tensor import Dim
+import returnn.frontend as rf
+from returnn.tensor import Dim, batch_dim
 from returnn.tf.layers.rec import RecLayer, RnnCellLayer, _SubnetworkRecCell
+from returnn.tf.util.lstm_state import LSTMStateTuple
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 from tests.tf.layers.rec.recurrent_net import construct
@@ -133,3 +135,47 @@ def test_initial_state_that_only_the_layer_knows():
         RnnCellLayer.get_rec_initial_state(**options, n_out=1, initial_state="var")
     with pytest.raises(ConfigError, match="layer 's': the size of the state is not known"):
         RnnCellLayer.get_rec_initial_state(**options, n_out=NotSpecified)
+
+
+PART_OF_STATE = [
+    ({}, 0.0),
+    ({"initial_state": "ones"}, 1.0),
+    ({"initial_state": {"c": 2, "h": 3.0}, "key": "h"}, 3.0),
+    ({"initial_state": [2, 3.0], "key": 0}, 2.0),
+    ({"initial_state": LSTMStateTuple(2, 3.0), "key": "c"}, 2.0),
+    ({"initial_state": LSTMStateTuple(2, 3.0), "key": 1}, 3.0),
+    ({"initial_state": 4, "key": "c"}, 4.0),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), PART_OF_STATE)
+def test_initial_state_of_any_shape(options, expected):
+    state = RnnCellLayer.get_rec_initial_state_inner(initial_shape=(tf.constant(3), 2, 1), name="s", **options)
+    numpy.testing.assert_equal(tf.get_static_value(state), numpy.full((3, 2, 1), expected, "float32"))
+
+
+def test_initial_state_of_layers_and_of_growing_frames():
+    net_dict = {"lstm": {"class": "rec", "unit": "lstm", "n_out": 2, "from": "data"}, "output": linear("lstm")}
+    inner = RnnCellLayer.get_rec_initial_state_inner
+    with tf.Graph().as_default(), rf.backend_ctx("tf"):
+        layer = construct(net_dict).layers["lstm"]
+        parts = layer.hidden_state_parts()
+        shape = (batch_dim.get_dim_value(), 2)
+        for key in ("c", "h"):
+            assert inner(shape, "s", key=key, initial_state=layer) is parts[key].raw_tensor
+            assert inner(shape, "s", key=key, initial_state={"c": layer, "h": layer}) is parts[key].raw_tensor
+        assert inner(shape, "s", initial_state=layer).shape.as_list() == [None, 4]
+        state = inner((3, 0, 2), "s", state_key="k_left", shape_invariant=(None, None, 2))
+        assert state.shape.as_list() == [None, None, 2]
+        with tf.compat.v1.Session() as session:
+            assert session.run(state).shape == (3, 0, 2)
+
+
+def test_part_of_an_initial_state_that_is_not_there():
+    inner = RnnCellLayer.get_rec_initial_state_inner
+    with pytest.raises(ConfigError, match=r"layer 's': .* has no part 'x'.\n  Possible: 'c', 'h'\."):
+        inner((3, 2), "s", key="x", initial_state={"c": 1, "h": 2})
+    with pytest.raises(
+        ConfigError, match="layer 's', state 'k': option 'initial_state': 'keep_over_epoch' is known by"
+    ):
+        inner((3, 2), "s", state_key="k", initial_state="keep_over_epoch")

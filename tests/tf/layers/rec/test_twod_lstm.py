@@ -2,6 +2,7 @@ import numpy
 import pytest
 
 from returnn.tf.frontend_low_level.kernels.native import get_operations
+from returnn.tf.layers.rec import TwoDLSTMLayer
 from returnn.tf.native_op import TwoDNativeLstmCell
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, construct, drawn, sequences, tf, valid
@@ -121,3 +122,25 @@ def test_error(options, message):
     with tf.Graph().as_default(), pytest.raises(ConfigError) as info:
         construct(with_options(NET, **options))
     assert str(info.value) == f"layer 'twod' (class 'twod_lstm'): {message}"
+
+
+def test_state_before_the_first_frame_as_code_of_users_asks_for_it():
+    state = TwoDLSTMLayer.helper_extra_outputs(batch_dim=tf.constant(2), src_length=tf.constant(3), features=4)
+    assert list(state) == ["c", "h"]
+    for value in state.values():
+        numpy.testing.assert_equal(tf.get_static_value(value), numpy.zeros((3, 2, 4), "float32"))
+
+
+def test_state_before_the_first_frame_is_that_of_the_layer():
+    with tf.Graph().as_default():
+        network = construct({**LOOP, "output": {**LOOP["output"], "optimize_move_layers_out": False}})
+        layer = network.layers["output"].cell.net.layers["twod"]
+        options = {"sources": layer.sources, "n_out": 4, "name": "twod", "rec_layer": network.layers["output"]}
+        state = TwoDLSTMLayer.get_rec_initial_extra_outputs(batch_dim=tf.constant(2), **options)
+        shapes = TwoDLSTMLayer.get_rec_initial_extra_outputs_shape_invariants(**options)
+        assert set(state) == set(shapes) == set(layer.state_templates)
+        for key, value in state.items():
+            template = layer.state_templates[key].template
+            assert [dim.size for dim in template.dims] == shapes[key].as_list()
+            assert shapes[key].is_compatible_with(value.shape)
+            assert value.dtype.name == template.dtype
