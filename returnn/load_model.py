@@ -22,6 +22,7 @@ def load(config: str | os.PathLike[str] | Sequence[str], *, epoch: int | None = 
     :raises UserError: if the config is wrong, or there is no such model
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     updates = {"task": "search", "log": ["stdout"], "log_verbosity": 0, **options}
     if epoch is not None:
         updates["load_epoch"] = epoch

@@ -176,3 +176,58 @@ def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> No
         _, weights = model.decode(encoder, best, axis=best_dim)
         rf.get_run_ctx().mark_as_output(best, "best", dims=[batch_dim, best_dim])
         rf.get_run_ctx().mark_as_output(weights, "weights", dims=[batch_dim, best_dim, word_dim])
+
+
+# Export to ONNX: the encoder, and one step of the decoder. The loop over steps is that of whoever runs them.
+
+
+def step_data(*, encoder: int, decoder: int, attention: int) -> dict[str, Any]:
+    """:return: `extern_data` of `decoder_step`, of a model with these sizes"""
+    encoder_dim, decoder_dim = Dim(2 * encoder, name="encoder"), Dim(decoder, name="decoder")
+    attention_dim = Dim(attention, name="attention")
+    inputs = {
+        "encoder": [word_dim, encoder_dim],
+        "enc_ctx": [word_dim, attention_dim],
+        "h": [decoder_dim],
+        "c": [decoder_dim],
+        "att": [encoder_dim],
+        "sum_weights": [word_dim],
+        "has_begun": [],
+    }
+    label = {"dims": [batch_dim], "sparse_dim": phonemes_dim, "dtype": "int32"}
+    return {"label": label, **{name: {"dims": [batch_dim, *dims]} for name, dims in inputs.items()}}
+
+
+def encoder_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None:
+    """What the decoder needs of the letters."""
+    encoder = model.encode(extern_data["data"])
+    ctx = rf.get_run_ctx()
+    ctx.mark_as_output(encoder, "encoder", dims=[batch_dim, word_dim, model.encoder_dim])
+    ctx.mark_as_output(model.enc_ctx(encoder), "enc_ctx", dims=[batch_dim, word_dim, model.attention_dim])
+
+
+def decoder_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None:
+    """
+    Log probabilities of the next phoneme. The state goes in, all 0 at the beginning, and the new one comes out, with
+    "new_" before its names.
+    """
+
+    def given(name: str, dim: Dim) -> Tensor:
+        return rf.replace_dim_v2(extern_data[name], in_dim=extern_data[name].dims[-1], out_dim=dim)
+
+    state = rf.State(
+        s=rf.LstmState(h=given("h", model.decoder_dim), c=given("c", model.decoder_dim)),
+        att=given("att", model.encoder_dim),
+        sum_weights=extern_data["sum_weights"],
+    )
+    before = model.phoneme(extern_data["label"]) * extern_data["has_begun"]
+    encoder, enc_ctx = given("encoder", model.encoder_dim), given("enc_ctx", model.attention_dim)
+    (s, att, _), state = model.attend(before, state, encoder=encoder, ctx=enc_ctx)
+    log_probs = rf.log_softmax(model.logits(s, before, att), axis=phonemes_dim)
+    ctx = rf.get_run_ctx()
+    ctx.mark_as_output(log_probs, "log_probs", dims=[batch_dim, phonemes_dim])
+    ctx.mark_as_output(state.s.h, "new_h", dims=[batch_dim, model.decoder_dim])
+    ctx.mark_as_output(state.s.c, "new_c", dims=[batch_dim, model.decoder_dim])
+    ctx.mark_as_output(state.att, "new_att", dims=[batch_dim, model.encoder_dim])
+    ctx.mark_as_output(state.sum_weights, "new_sum_weights", dims=[batch_dim, word_dim])
+    ctx.mark_as_output(rf.ones_like(extern_data["has_begun"]), "new_has_begun", dims=[batch_dim])

@@ -73,6 +73,7 @@ def _run_named(name: str, argv: Sequence[str], *, program: str) -> int:
     modules = tool_modules()
     check_known("tool", _tool_name(name), modules, where=_PROGRAM)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow's own log
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     make_tensorflow_import_quick()
     module = importlib.import_module(modules[_tool_name(name)])
     parser = module.make_parser()

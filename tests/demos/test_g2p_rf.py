@@ -3,6 +3,7 @@
 import importlib
 import math
 import os
+import subprocess
 import sys
 
 import numpy
@@ -18,6 +19,9 @@ from returnn.engine.learning_rate_file import read_learning_rate_file
 from returnn.log import log
 from returnn.tf.engine import tasks as net_dict_tasks
 from returnn.util.backend_engine import BackendEngine
+from tests.tools.conftest import tool
+
+__all__ = ["tool"]
 
 DEMO = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "demos", "g2p")
 SIZES = {"embedding": 3, "encoder": 4, "decoder": 5, "attention": 3}
@@ -149,6 +153,62 @@ def test_three_backends_train_and_decode_alike(demo, tmp_path):
             assert scores[backend][f"{name}_score"] == pytest.approx(score, abs=1e-9)
             assert scores[backend][f"{name}_error"] == pytest.approx(scores[BACKENDS[0]][f"{name}_error"], abs=1e-6)
         assert_same_hypotheses(hypotheses[BACKENDS[0]], hypotheses[backend])
+
+
+STEP_CONFIG = """#!rnn.py
+import sys
+
+sys.path.insert(0, {demo!r})
+import g2p_rf
+
+SIZES = {sizes}
+backend = "torch"
+behavior_version = 30
+extern_data = g2p_rf.EXTERN_DATA
+step_data = g2p_rf.step_data(**SIZES)
+encoder_step, decoder_step = g2p_rf.encoder_step, g2p_rf.decoder_step
+
+
+def get_model(**_kwargs):
+    return g2p_rf.Model(embedding=3, encoder_dropout=0.1, output_dropout=0.2, **SIZES)
+"""
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0])
+def test_search_over_an_exported_step(exponent, demo, tool, tmp_path):
+    """The encoder and one step, run by onnxruntime alone, find what the search of the toolkit finds."""
+    pytest.importorskip("onnxruntime")
+    given = options(demo, "torch", tmp_path / "torch")
+    given |= {"default_float_dtype": "float32", "length_normalization_exponent": exponent}
+    run("initialize_model", {**given, "task": "initialize_model"})
+    checkpoint = str(tmp_path / "torch" / "net.000")
+    values = torch.load(f"{checkpoint}.pt", weights_only=True)
+    values["model"] = {name: 3 * value for name, value in values["model"].items()}  # so that scores are not all alike
+    torch.save(values, f"{checkpoint}.pt")
+    run("search", {**given, "task": "search", "load": checkpoint})
+    expected = read_hypotheses(given["search_output_file"])
+    config = tmp_path / "step.config"
+    sizes = {name: size for name, size in SIZES.items() if name != "embedding"}
+    config.write_text(STEP_CONFIG.format(demo=DEMO, sizes=sizes), encoding="utf8")
+    for name, more in (("encoder", []), ("decoder", ["--extern_data", "step_data"])):
+        step = ["--forward_step", f"{name}_step", *more, "--verbosity", 1]
+        status, _, err = tool("torch_export_to_onnx", config, f"{checkpoint}.pt", tmp_path / f"{name}.onnx", *step)
+        assert (status, err) == (0, "")
+    words = [seq["data"] for seq in given["search_data"]["data"]]
+    padded = numpy.zeros((len(words), max(map(len, words))), "int32")
+    for row, word in zip(padded, words, strict=True):
+        row[: len(word)] = word
+    numpy.savez(tmp_path / "in.npz", data=padded, **{"data:size1": [len(word) for word in words]})
+    script = os.path.join(os.path.dirname(DEMO), "export", "run_onnx_search.py")
+    files = [str(tmp_path / name) for name in ("encoder.onnx", "decoder.onnx", "in.npz", "out.npz")]
+    arguments = ["--beam_size", "4", "--exponent", str(exponent), "--limit", "1", "8"]  # as the search of the demo
+    subprocess.run([sys.executable, script, *files, *arguments], check=True)
+    found = numpy.load(tmp_path / "out.npz")
+    vocab = demo[1].phonemes_dim.vocab.labels
+    for i, hyps in enumerate(expected.values()):
+        assert " ".join(vocab[label] for label in found[f"labels{i}"]) == hyps[0][1]
+        length = min(len(found[f"labels{i}"]) + 1, len(words[i]) + 8)  # with the end, unless the limit has cut it
+        assert found[f"score{i}"] / length**exponent == pytest.approx(hyps[0][0], abs=1e-4)
 
 
 def assert_same_hypotheses(one, other):
