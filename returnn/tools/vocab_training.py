@@ -6,8 +6,10 @@ import io
 import itertools
 import operator
 import re
+import sys
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from returnn.util.bpe import StandardBytePairEncoder
@@ -18,6 +20,7 @@ from returnn.util.texts.bpe_learning import codes_text, learn_bpe
 from returnn.util.texts.counted import counted
 
 END, UNKNOWN = "</s>", "<unk>"
+_MAX_SHOWN = 20  # characters
 _SPECIAL = [END, UNKNOWN]
 
 
@@ -35,8 +38,9 @@ def write_words(texts: Iterable[str], prefix: str, size: int | None) -> dict[str
 def write_characters(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
     """See `write_words`."""
     counts = _not_empty(Counter(char for text in texts for char in text.rstrip("\n")))
-    written = _written(prefix, _most_frequent(counts, size), unknown_label=UNKNOWN)
-    return {"class": "CharacterTargets", **written}
+    labels = _most_frequent(counts, size)
+    _warn_of_missing(counts, set(counts).difference(labels), option="a larger '--size'")
+    return {"class": "CharacterTargets", **_written(prefix, labels, unknown_label=UNKNOWN)}
 
 
 def write_bpe(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
@@ -64,13 +68,22 @@ def write_bpe(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, 
     }
 
 
-def write_sentence_pieces(texts: Iterable[str], prefix: str, size: int | None) -> dict[str, Any]:
-    """See `write_words`. Needs the package `sentencepiece`."""
-    trainer = import_optional("sentencepiece", needed_for="vocabularies by SentencePiece").SentencePieceTrainer
+def write_sentence_pieces(
+    texts: Iterable[str], prefix: str, size: int | None, character_coverage: float = 1.0
+) -> dict[str, Any]:
+    """
+    See `write_words`. Needs the package `sentencepiece`.
+
+    :param character_coverage: the part of the characters that get labels. The default of the package, 0.9995, is for
+        Japanese or Chinese; of an alphabet, it leaves out letters and digits
+    """
+    package = import_optional("sentencepiece", needed_for="vocabularies by SentencePiece")
     model = io.BytesIO()
+    counts: Counter[str] = Counter()
     try:
-        trainer.train(
-            sentence_iterator=_without_special_labels(texts),
+        package.SentencePieceTrainer.train(
+            sentence_iterator=_with_counts(_without_special_labels(texts), counts),
+            character_coverage=character_coverage,
             model_writer=model,
             vocab_size=_needed(size, "sentencepiece"),
             eos_id=0,
@@ -82,6 +95,9 @@ def write_sentence_pieces(texts: Iterable[str], prefix: str, size: int | None) -
     except RuntimeError as exc:
         raise _sentence_piece_error(str(exc)) from exc
     write_atomic(f"{prefix}.model", model.getvalue())
+    pieces = package.SentencePieceProcessor(model_proto=model.getvalue())
+    missing = {char for char in counts if pieces.unk_id() in pieces.encode(char)}
+    _warn_of_missing(counts, missing, option="a larger '--character_coverage'")
     return {"class": "SentencePieces", "model_file": f"{prefix}.model", "add_eos": True}
 
 
@@ -92,11 +108,31 @@ def _sentence_piece_error(text: str) -> UserError:
         return UserError(f"SentencePiece: {re.sub(r'^.*] +', '', text, flags=re.DOTALL)}")
     return UserError(
         f"option '--size': {sizes[1]} is not enough: with the characters of the texts, {' and '.join(_SPECIAL)},"
-        f" at least {sizes[2]} are needed."
+        f" at least {sizes[2]} are needed. '--character_coverage 0.9995' leaves out rare characters."
     )
 
 
-KINDS: dict[str, Callable[[Iterable[str], str, int | None], dict[str, Any]]] = {
+def _with_counts(texts: Iterable[str], counts: Counter[str]) -> Iterator[str]:
+    """:return: the same texts; their characters, as SentencePiece sees them, are added to `counts`"""
+    for text in texts:
+        counts.update(unicodedata.normalize("NFKC", text))
+        yield text
+
+
+def _warn_of_missing(counts: Mapping[str, int], missing: Set[str], *, option: str) -> None:
+    if not missing:
+        return
+    found = sorted(missing, key=lambda char: (-counts[char], char))
+    shown = ", ".join(f"{char!r} ({counts[char]:,})" for char in found[:_MAX_SHOWN])
+    print(
+        f"WARNING: {counted(len(found), 'character')} of the texts without a label, which will be {UNKNOWN} "
+        f"(in brackets: how often): {shown}"
+        f"{', ...' if len(found) > _MAX_SHOWN else ''}. What helps is {option}.",
+        file=sys.stderr,
+    )
+
+
+KINDS: dict[str, Callable[..., dict[str, Any]]] = {
     "words": write_words,
     "chars": write_characters,
     "bpe": write_bpe,

@@ -91,6 +91,34 @@ def test_merges_are_learned_from_words_alone(tool, tmp_path):
     assert "the texts are empty" in err
 
 
+def test_rare_characters_have_labels(tool, tmp_path):
+    pytest.importorskip("sentencepiece")
+    (tmp_path / "text").write_text("the cat sat on the mat\n" * 200 + "q 2 é\n")
+    make = ["make-vocab", "sentencepiece", tmp_path / "out", "--text", tmp_path / "text", "--size", 30]
+    _, out, err = tool(*make)
+    vocab = Vocabulary.create_vocab(**ast.literal_eval(out.removeprefix('"vocab": ')))
+    assert vocab.unknown_label_id not in vocab.get_seq("q 2 é")
+    assert "without a label" not in err
+    _, out, err = tool(*make, "--character_coverage", "0.999")
+    vocab = Vocabulary.create_vocab(**ast.literal_eval(out.removeprefix('"vocab": ')))
+    assert vocab.unknown_label_id in vocab.get_seq("q 2 é")
+    assert (
+        "WARNING: 3 characters of the texts without a label, which will be <unk> (in brackets: how often): '2' (1), "
+        "'q' (1), 'é' (1). What helps is a larger '--character_coverage'."
+    ) in err
+    make[1] = "chars"
+    assert "is only for the kind 'sentencepiece'" in tool(*make, "--character_coverage", "1")[2]
+    (line,) = tool(*make[:-1], 13)[2].splitlines()
+    assert line.startswith("WARNING: 2 characters of the texts without a label")
+
+
+@pytest.mark.parametrize("coverage", ["0.5", "1.1"])
+def test_a_coverage_that_is_none(coverage, text, tool, tmp_path):
+    options = ["--text", text, "--size", 40, "--character_coverage", coverage]
+    err = tool("make-vocab", "sentencepiece", tmp_path / "out", *options)[2]
+    assert "is not between 0.98 and 1." in err
+
+
 def test_the_most_frequent_words(text, tool, tmp_path):
     tool("make-vocab", "words", tmp_path / "out", "--text", text, "--size", 4)
     assert ast.literal_eval((tmp_path / "out.vocab").read_text()) == ["</s>", "<unk>", "the", "cat"]

@@ -35,6 +35,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--size", type=int, help="number of labels, at most, with those of the end and of what is unknown"
     )
+    parser.add_argument(
+        "--character_coverage",
+        type=float,
+        help="for sentencepiece: the part of all characters that get labels. Default: 1. Where there are thousands of"
+        " characters, as in Japanese, 0.9995 leaves out rare ones",
+    )
     return parser
 
 
@@ -45,7 +51,14 @@ def main(args: argparse.Namespace) -> None:
     data = next((file for file in args.text or () if is_dataset(file)), None)
     if data is not None:
         raise UserError(f"option '--text': {data!r} is a data set, which is given with '--dataset'.")
-    options = KINDS[args.kind](_texts(args), args.output, args.size)
+    more = {}
+    if args.character_coverage is not None:
+        if args.kind != "sentencepiece":
+            raise UserError(f"option '--character_coverage' is only for the kind 'sentencepiece', not {args.kind!r}.")
+        if not 0.98 <= args.character_coverage <= 1:  # others, the package refuses
+            raise UserError(f"option '--character_coverage': {args.character_coverage} is not between 0.98 and 1.")
+        more["character_coverage"] = args.character_coverage
+    options = KINDS[args.kind](_texts(args), args.output, args.size, **more)
     num_labels = Vocabulary.create_vocab(**options).num_labels
     if args.size is not None and num_labels < args.size:
         print(
