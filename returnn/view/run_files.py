@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from returnn.engine.report.network_picture import SUFFIX as NETWORK_SUFFIX
 from returnn.engine.report.run_record import SUFFIX
 from returnn.util.texts.counted import counted
 
@@ -47,13 +48,15 @@ class RunFiles:
         :param record: one of `records`
         :param options: of its config
         :return: files without those that other models in this folder may have written: of the learning rates and event
-            files, those that the options name
+            files, those that the options name; of the drawings that trainings leave, that of this model
         """
+        network = f"{record.removesuffix(SUFFIX)}{NETWORK_SUFFIX}"
         return dataclasses.replace(
             self,
             records=[record],
             learning_rates=_named(self.learning_rates, options.get("learning_rate_file")),
             events=_named(self.events, options.get("tf_log_dir")),
+            pictures=[name for name in self.pictures if name == network or not name.endswith(NETWORK_SUFFIX)],
             problems=list(self.problems),
         )
 

@@ -81,12 +81,16 @@ def test_models_of_one_folder_are_a_run_each(tmp_path):
         (tmp_path / "out" / "tb" / str(i) / "train").mkdir(parents=True)
         event_file = tmp_path / "out" / "tb" / str(i) / "train" / "events.out.tfevents.1"
         event_file.write_bytes(scalar_event(1, loss=score))
+        (tmp_path / "out" / f"net{i}.network.svg").write_text("<svg/>")
+    (tmp_path / "out" / "other.svg").write_text("<svg/>")
     write_learning_rates(tmp_path / "out" / "others", dev_score=[7.0])
     found = {reader.name: reader.read() for reader in make_readers([str(tmp_path / "out")])}
     assert list(found) == ["out/net1", "out/net2"]
     for run, score in zip(found.values(), [2.5, 3.5], strict=True):
         assert (run["epochs"]["scores"], run["problems"]) == ({"dev_score": [score]}, [])
         assert [curve["y"] for curve in run["steps"]] == [[score]]
+    pictures = {name: [picture["path"] for picture in run["pictures"]] for name, run in found.items()}
+    assert pictures == {"out/net1": ["net1.network.svg", "other.svg"], "out/net2": ["net2.network.svg", "other.svg"]}
 
 
 def test_states(tmp_path):

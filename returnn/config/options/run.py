@@ -73,6 +73,9 @@ class LogOptions(OptionTable):
     learning_curve_file = filename(
         None, "The picture of scores over epochs; None for none; by default it is beside the learning rate file."
     )
+    network_picture = boolean(
+        True, "A training leaves a drawing of its network beside the model, MODEL.network.svg, for 'returnn view'."
+    )
     attention_plot: Option[object] = Option(
         kinds.DICT,
         None,

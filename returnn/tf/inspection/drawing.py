@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from returnn.tf.inspection.found_layers import FoundLayer
 from returnn.tf.inspection.layered_layout import Box, Edge, Layout, lay_out
-from returnn.tf.inspection.net_graph import NetGraph, Node, net_graph
-from returnn.tf.inspection.picture import CHAR_WIDTH, Curve, Picture, Rectangle, Text, write_picture
-from returnn.tf.inspection.report import NetReport
+from returnn.tf.inspection.net_graph import Node, net_graph
+from returnn.tf.inspection.picture import CHAR_WIDTH, Curve, Picture, Rectangle, Text
 
 _FILL = {
     "layer": "#f4f4f4",
@@ -30,17 +30,13 @@ _WIDTH_OF_LEGEND = 840.0
 _ROOT = ""
 
 
-def draw_network(report: NetReport, filename: str) -> None:
+def drawn_network(layers: Sequence[FoundLayer], *, title: str) -> Picture:
     """
-    :param report: about the network
-    :param filename: with the suffix ".svg" or ".png"
-    :raises ConfigError: if the suffix is another one
+    :param layers: of the network, with or without values
+    :param title: for people
+    :return: the drawing
     """
-    write_picture(picture_of(net_graph(report.layers), title=report.title), filename)
-
-
-def picture_of(graph: NetGraph, *, title: str) -> Picture:
-    """:return: the drawing"""
+    graph = net_graph(layers)
     root = Box(_ROOT, 0, 0, children=[_box(node) for node in graph.nodes])
     edges = {Edge(use.source, use.user, use.is_prev) for use in graph.uses if use.source != use.user or use.is_prev}
     root.x, root.y = _MARGIN, _LEGEND_HEIGHT / 2

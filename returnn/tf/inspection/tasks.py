@@ -12,8 +12,9 @@ from returnn.engine.data import describe_data
 from returnn.engine.report.check_result import report_result
 from returnn.log import log
 from returnn.tf.inspection.config_check import ConfigReport, check_config, for_search, net_dicts_by_epoch
-from returnn.tf.inspection.drawing import draw_network
+from returnn.tf.inspection.drawing import drawn_network
 from returnn.tf.inspection.loop_text import loop_text
+from returnn.tf.inspection.picture import write_picture
 from returnn.tf.inspection.report import NetReport, inspect_network
 from returnn.tf.inspection.table import print_table, table_text
 from returnn.util.errors import ConfigError, UserError
@@ -60,7 +61,7 @@ def explain(config: Config) -> None:
             file=log.v1,
         )
     if config.options.explain_file:
-        draw_network(report, config.options.explain_file)
+        write_picture(drawn_network(report.layers, title=report.title), config.options.explain_file)
         print(f"drawn: {config.options.explain_file}", file=log.v1)
     else:
         print("'++explain_file net.svg' draws the network", file=log.v1)

@@ -1,5 +1,6 @@
 """Networks that change from epoch to epoch: pretraining, `get_network(epoch)`, and what goes with them."""
 
+import os
 import re
 
 import numpy
@@ -9,6 +10,9 @@ import tensorflow as tf
 from returnn.engine.pretrain import WrapEpochValue
 from returnn.log import log
 from returnn.tf.engine import Engine, tasks
+from returnn.tf.engine.session import trained_network
+from returnn.tf.inspection.picture import as_svg
+from returnn.tf.layers.basic import LinearLayer, register_layer_class
 from returnn.tf.util.data import FeatureDim
 from returnn.util.errors import ConfigError, UserError
 from tests.tf.engine.small_config import assert_same, config, parameters
@@ -55,6 +59,36 @@ def test_pretraining_adds_layers_and_keeps_parameters(tmp_path, capsys):
     assert "pretrain epoch 2: has another network" in output
     assert "parameters that start anew: h1/W, h1/b" in output
     assert "epoch 4: has another network" not in output
+
+
+def test_the_network_is_drawn_again_only_when_it_changes(tmp_path, monkeypatch):
+    picture = tmp_path / "net.network.svg"
+    drawn = []
+    monkeypatch.setattr(trained_network, "as_svg", lambda picture: drawn.append(as_svg(picture)) or drawn[-1])
+    train(tmp_path, network=DEEP, pretrain="default", num_epochs=4)
+    assert [[name for name in DEEP if f">{name}<" in text] for text in drawn] == [
+        ["h0", "output"], ["h0", "h1", "output"], ["h0", "h1", "h2", "output"],
+    ]  # fmt: skip
+    assert picture.read_text() == drawn[-1]
+    os.utime(picture, (1, 1))
+    train(tmp_path, network=DEEP, pretrain="default", num_epochs=5)
+    assert picture.stat().st_mtime == 1
+    picture.unlink()
+    train(tmp_path, network=DEEP, pretrain="default", num_epochs=6, network_picture=False)
+    assert not picture.exists()
+
+
+def test_a_layer_that_cannot_be_drawn_is_trained(tmp_path):
+    class NotToBeDrawn(LinearLayer):
+        layer_class = "not_to_be_drawn"
+
+        def get_dep_layers(self):
+            raise ZeroDivisionError
+
+    register_layer_class(NotToBeDrawn)
+    train(tmp_path, network={"output": {**softmax("data"), "class": "not_to_be_drawn", "activation": "softmax"}})
+    assert names(tmp_path) == ["net.001"]
+    assert not (tmp_path / "net.network.svg").exists()
 
 
 def test_the_state_of_the_optimizer_goes_on(tmp_path):

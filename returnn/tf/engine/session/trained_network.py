@@ -8,6 +8,7 @@ from typing import Any
 from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
+from returnn.engine.report.network_picture import NetworkPicture
 from returnn.engine.run.auto_batch_size import Tried
 from returnn.engine.run.known_network import NetworkIdentity
 from returnn.engine.run.model_files import ModelFiles
@@ -21,10 +22,16 @@ from returnn.tf.engine.feeding.batches import batches_of
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.passes.seq_scores import NetworkSeqScores
 from returnn.tf.engine.passes.trial import try_batch
+from returnn.tf.engine.session.built_network import BuiltNetwork
 from returnn.tf.engine.session.device import computes_on_host
 from returnn.tf.engine.session.network_of_epoch import NetworkOfEpoch
 from returnn.tf.engine.session.network_session import NetworkSession
+from returnn.tf.inspection.drawing import drawn_network
+from returnn.tf.inspection.found_layers import found_layers
+from returnn.tf.inspection.picture import as_svg
 from returnn.util.system.restart import restart_program
+
+_MAX_LAYERS_OF_PICTURE = 1000  # to lay out more takes seconds
 
 
 class TrainedNetwork:
@@ -41,6 +48,7 @@ class TrainedNetwork:
         self.network_of_epoch = network_of_epoch
         self.model_files = model_files
         self._num_changes = 0  # of the network, in this run
+        self._drawn: BuiltNetwork | None = None
 
     @property
     def loaded_epoch(self) -> int | None:
@@ -90,6 +98,7 @@ class TrainedNetwork:
     def go_on_from(self, unfinished: UnfinishedEpoch) -> None:
         """Sets all variables, see `NetworkSession.go_on_from`."""
         self.session.go_on_from(unfinished)
+        self._leave_picture()
 
     def snapshot(self) -> Snapshot:
         """:return: what all variables are now"""
@@ -104,6 +113,20 @@ class TrainedNetwork:
             self._restart_before_change()
             self.network_of_epoch.change(net_dict)
             self._num_changes += 1
+        self._leave_picture()
+
+    def _leave_picture(self) -> None:
+        """Of the network, beside the model files, once."""
+        if self._drawn is self.session.built or not self.model_files.are_written:
+            return
+        self._drawn = self.session.built
+        NetworkPicture.of_training(self.config).update(self._picture)
+
+    def _picture(self) -> str | None:
+        layers = found_layers(self.session.network)
+        if len(layers) > _MAX_LAYERS_OF_PICTURE:
+            return None
+        return as_svg(drawn_network(layers, title="network for training"))
 
     def _restart_before_change(self) -> None:
         """Option `restart_after_num_net_reinit`: memory of networks before is free in a new process."""
