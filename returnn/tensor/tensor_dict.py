@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from returnn.tensor._frontend import backend_of_raw
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 class MissingTensorError(ConfigError, KeyError):
     """There is no tensor of that name. It is a KeyError, too, as a dict has it."""
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        """
+        :param name: of the tensor
+        :param known: names that there are
+        """
+        super().__init__(f"there is no data {name!r}.\n  {nearest_hint(name, known)}")
+        self.tensor_name = name
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would add quotes
@@ -60,7 +68,7 @@ class TensorDict:
         try:
             return self.data[name]
         except KeyError:
-            raise MissingTensorError(f"there is no data {name!r}.\n  {nearest_hint(name, self.data)}") from None
+            raise MissingTensorError(name, self.data) from None
 
     def __contains__(self, name: str) -> bool:
         return name in self.data

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ import torch
 
 import returnn.frontend as rf
 from returnn.config import Config
-from returnn.engine.frontend.extern_data import extern_data_of_config
+from returnn.engine.frontend.extern_data import explains_missing_data, extern_data_of_config
 from returnn.engine.frontend.outputs import output_tensors
 from returnn.log import log
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
@@ -35,6 +36,7 @@ from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.onnx_export import onnx_export
 from returnn.util.python.optional_import import import_optional
+from returnn.util.python.user_code_errors import innermost_of_user
 
 _OPSET = 17
 _BATCHES = ((3, 23), (1, 31), (5, 17))  # sequences, frames of the longest one; the first is the example
@@ -161,7 +163,8 @@ class _Step(torch.nn.Module):
         runner = self.runner
         with torch.no_grad(), runner._context(), rf.set_static_traceable_ctx(), onnx_export():
             rf.init_forward_step_run_ctx(expected_outputs=runner.functions.expected_outputs(), step=0, epoch=1)
-            self.function(model=runner.model, extern_data=self.inputs.as_extern_data(arrays))
+            with explains_missing_data(lambda: self.inputs.templates):
+                self.function(model=runner.model, extern_data=self.inputs.as_extern_data(arrays))
             tensors = output_tensors(rf.get_run_ctx().outputs)
         if not tensors:
             raise ConfigError("the step marked no output.\n  Call rf.get_run_ctx().mark_as_output in it.")
@@ -258,7 +261,8 @@ def _trace(step: _Step, example: tuple[torch.Tensor, ...], inputs: _StepInputs) 
         except UserError as exc:
             raise ConfigError(f"the step cannot be exported to ONNX: {exc}\n{_HINT}") from exc
         except torch.onnx.errors.UnsupportedOperatorError as exc:
-            raise ConfigError(f"the step cannot be exported to ONNX: {_reason(exc)}\n{_HINT_OPERATION}") from exc
+            where = _place_of(step, example, str(exc))
+            raise ConfigError(f"the step cannot be exported to ONNX: {where}{_reason(exc)}\n{_HINT_OPERATION}") from exc
         except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError, AttributeError) as exc:
             raise ConfigError(
                 f"the step cannot be exported to ONNX: {type(exc).__name__}: {_reason(exc)}\n{_HINT}"
@@ -268,6 +272,18 @@ def _trace(step: _Step, example: tuple[torch.Tensor, ...], inputs: _StepInputs) 
     for place in dict.fromkeys(places):
         print(f"note: {place}: a value is used in Python, and holds for good", file=log.v3)
     return buffer.getvalue()
+
+
+def _place_of(step: _Step, example: tuple[torch.Tensor, ...], reason: str) -> str:
+    """:return: where the code of the config, or else the toolkit, calls the operation that is named; to go on from"""
+    graph = torch.jit.trace(step, example, check_trace=False).inlined_graph
+    for node in graph.nodes():
+        if f"'{node.kind()}'" in reason:
+            frames = re.findall(r"^(.+)\((\d+)\): (.+)$", node.sourceRange(), flags=re.MULTILINE)
+            places = [(file, int(line), function) for file, line, function in frames]
+            place = innermost_of_user(places) or next(iter(places), None)
+            return f"in {place[0]}, line {place[1]}, {place[2]}: " if place else ""
+    return ""
 
 
 def _reason(exc: Exception) -> str:

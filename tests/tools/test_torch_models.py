@@ -1,5 +1,8 @@
 """Scripts that make a model of a config with PyTorch."""
 
+import re
+from pathlib import Path
+
 import numpy
 import pytest
 
@@ -50,6 +53,10 @@ def step_of_no_format(*, model, extern_data, **kwargs):
     x = extern_data["data"].raw_tensor
     x = rf.convert_to_tensor(torch.linalg.eigvals(x[:, :, None] * x[..., None]).real, dims=extern_data["data"].dims)
     rf.get_run_ctx().mark_as_output(x, "x")
+
+
+def labels_step(*, extern_data, **kwargs):
+    rf.get_run_ctx().mark_as_output(extern_data["classes"], "x")
 
 
 def select_step(*, model, extern_data, **kwargs):
@@ -171,8 +178,14 @@ def test_what_cannot_be_exported(tool, model, tmp_path):
     assert not file.exists()
     _, out, error = tool("torch_export_to_onnx", *model, file, "--forward_step", "step_of_no_format", "--verbosity", 1)
     assert "'aten::linalg_eigvals'" in error
+    place = re.search(r"^error: the step cannot be exported to ONNX: in (.*), line (\d+), step_of_no_format: ", error)
+    assert "linalg" in Path(place[1]).read_text(encoding="utf8").splitlines()[int(place[2]) - 1]
     assert error.endswith("\n  ONNX has no such operation. Others of PyTorch or rf may compute the same.\n")
     assert out == ""
+    path = tmp_path / "labels.config"
+    path.write_text(Path(model[0]).read_text() + 'extern_data["classes"]["available_for_inference"] = False\n')
+    error = tool("torch_export_to_onnx", path, model[1], file, "--forward_step", "labels_step", "--verbosity", 1)[2]
+    assert "there is no data 'classes' here, as 'extern_data' has it with available_for_inference False" in error
     error = tool("torch_export_to_onnx", *model, file, "--forward_step", "no_step", "--verbosity", 1)[2]
     assert error == "error: option 'no_step': there is no function of this name in the config.\n"
     error = tool("torch_export_to_onnx", *model, file, "--output_names", "outputs", "--verbosity", 1)[2]
@@ -267,11 +280,36 @@ def forward_step(*, model, extern_data, **kwargs):
 """
 
 
-def test_onnx_of_a_conformer(tool, tmp_path):
+DECODER = """#!rnn.py
+import returnn.frontend as rf
+from returnn.frontend.decoder.transformer import TransformerDecoder
+from returnn.tensor import Dim, batch_dim
+
+backend = "torch"
+behavior_version = 30
+task = "initialize_model"
+model = {model!r}
+time_dim, labels_dim, model_dim = Dim(None, name="time"), Dim(9, name="labels"), Dim(8, name="model")
+extern_data = {{"data": {{"dims": [batch_dim, time_dim], "sparse_dim": labels_dim}}}}
+
+
+def get_model(**kwargs):
+    return TransformerDecoder(None, labels_dim, model_dim, num_layers=1, num_heads=2, share_embedding=True)
+
+
+def forward_step(*, model, extern_data, **kwargs):
+    state = model.default_initial_state(batch_dims=[batch_dim])
+    logits, _ = model(extern_data["data"], spatial_dim=time_dim, state=state)
+    rf.get_run_ctx().mark_as_output(logits, "logits", dims=[batch_dim, time_dim, labels_dim])
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("conformer", CONFORMER), ("decoder", DECODER)])
+def test_onnx_of_a_model_of_modules(name, text, tool, tmp_path):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    path = tmp_path / "conformer.config"
-    path.write_text(CONFORMER.format(model=str(tmp_path / "net")), encoding="utf8")
+    path = tmp_path / f"{name}.config"
+    path.write_text(text.format(model=str(tmp_path / "net")), encoding="utf8")
     run_task(tasks.initialize_model, path)
     checkpoint = tmp_path / "net.000.pt"
     status, out, err = tool("torch_export_to_onnx", path, checkpoint, tmp_path / "x.onnx", "--verbosity", 1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 
 import returnn.frontend as rf
 from returnn.config import Config
 from returnn.datasets.util.data_description import described_data, found_input, template_of_description
 from returnn.tensor import Tensor, TensorDict
+from returnn.tensor.tensor_dict import MissingTensorError
+from returnn.util.errors import ConfigError
 
 
 def extern_data_of_config(config: Config) -> TensorDict:
@@ -26,6 +29,25 @@ def extern_data_of_config(config: Config) -> TensorDict:
     for dim in templates.all_dims():
         dim.reset_raw()
     return templates
+
+
+@contextlib.contextmanager
+def explains_missing_data(templates: Callable[[], TensorDict]) -> Iterator[None]:
+    """
+    :param templates: of all data of the config
+    :raises ConfigError: if the code in the `with` block asks for data that is declared, but not given to a forward step
+    """
+    try:
+        yield
+    except MissingTensorError as exc:
+        name = exc.tensor_name
+        described = templates().data.get(name)
+        if described is None or described.available_for_inference:
+            raise
+        raise ConfigError(
+            f"there is no data {name!r} here, as 'extern_data' has it with available_for_inference False.\n"
+            "  Leave that out, or do not ask for it in the step: it is not known when a model is used."
+        ) from exc
 
 
 def _with_time_dim(template: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.config import Config
+from returnn.engine.frontend.extern_data import explains_missing_data, extern_data_of_config
 from returnn.engine.frontend.wrong_arguments import wrong_argument_error
 from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import ConfigError, UserError
@@ -93,7 +94,8 @@ class ModelFunctions:
         """
         rf.reset_step_random_state()
         rf.init_forward_step_run_ctx(expected_outputs=self.expected_outputs(), step=step, epoch=epoch)
-        self._call("forward_step", model=model, extern_data=extern_data)
+        with explains_missing_data(lambda: extern_data_of_config(self.config)):
+            self._call("forward_step", model=model, extern_data=extern_data)
         ctx = rf.get_run_ctx()
         ctx.check_outputs_complete()
         if not ctx.outputs.data:

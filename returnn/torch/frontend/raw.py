@@ -238,7 +238,9 @@ class RawTorchOps:
         a: torch.Tensor, b: torch.Tensor, *, transpose_a: bool = False, transpose_b: bool = False
     ) -> torch.Tensor:
         """:return: matrix product"""
-        return torch.matmul(a.mT if transpose_a else a, b.mT if transpose_b else b)
+        # ONNX knows no `mT`.
+        a, b = a.transpose(-2, -1) if transpose_a else a, b.transpose(-2, -1) if transpose_b else b
+        return torch.matmul(a, b)
 
     @classmethod
     def range_raw(cls, size: int, dtype: str, device: str | None) -> torch.Tensor:
