@@ -130,3 +130,4 @@ def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> No
     )
     rf.get_run_ctx().mark_as_output(found.labels, "output", dims=[batch_dim, found.beam_dim, found.spatial_dim])
     rf.get_run_ctx().mark_as_output(found.ranking, "scores", dims=[batch_dim, found.beam_dim])
+    rf.get_run_ctx().mark_as_output(found.ended, "ended", dims=[batch_dim, found.beam_dim])

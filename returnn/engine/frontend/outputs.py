@@ -13,6 +13,7 @@ from returnn.engine.frontend.references import References
 from returnn.engine.hypothesis_files import Hypotheses
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.frontend.search.result import NEVER
+from returnn.log import log
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.system.warn_once import warn_once
@@ -190,7 +191,7 @@ class HypothesesOutput(ForwardCallbackIface):
     """
     Collects hypotheses: the output `output`, labels over the frames, maybe with a beam; then with the output `scores`
     (or `score`), a number for each entry of the beam, by which they are ordered. Places of the beam that a search found
-    nothing for are left out.
+    nothing for are left out. An output `ended` says of each entry whether it has ended, or a limit has cut it.
     """
 
     def __init__(self, name: str, references: References | None = None) -> None:
@@ -201,6 +202,7 @@ class HypothesesOutput(ForwardCallbackIface):
         self.name = name
         self.results: dict[str, Hypotheses] = {}
         self._references = references
+        self._num_cut = 0
 
     def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
         """Adds a sequence."""
@@ -211,6 +213,7 @@ class HypothesesOutput(ForwardCallbackIface):
             self._references.check_are_of(labels)
         if len(labels.dims) == 1:
             self.results[seq_tag] = _text(labels, labels.raw_tensor, seq_tag)
+            self._count_if_cut(outputs, None, 0)
             return
         frames = next((dim for dim in labels.dims if dim.size is None or dim.is_spatial_dim()), labels.dims[-1])
         (beam,) = [dim for dim in labels.dims if dim != frames]
@@ -237,6 +240,24 @@ class HypothesesOutput(ForwardCallbackIface):
                 " result: mark that as 'scores'."
             )
         self.results[seq_tag] = [best, *(pair for pair in others if pair[0] > NEVER / 2)]
+        self._count_if_cut(outputs, beam, hypotheses.index(best))
+
+    def finish(self) -> None:
+        """Warns of hypotheses that the limit has cut."""
+        if self._num_cut:
+            log.print_warning(
+                f"task 'search': {self._num_cut:,} of {len(self.results):,} best hypotheses had not ended where their"
+                " limit ('max_seq_len') does not let them go on. They are cut there."
+            )
+
+    def _count_if_cut(self, outputs: TensorDict, beam: Dim | None, best: int) -> None:
+        if "ended" not in outputs:
+            return
+        ended = outputs["ended"]
+        if ended.dtype != "bool" or list(ended.dims) not in ([], [beam]):
+            dims = "the dim of the batch" if beam is None else f"the dims of the batch and {beam}"
+            raise ConfigError(f"task 'search': the output {ended} should be bool, with {dims} alone.")
+        self._num_cut += not (ended.raw_tensor[best] if ended.dims else ended.raw_tensor)
 
 
 def check_hypotheses(output: Tensor) -> None:

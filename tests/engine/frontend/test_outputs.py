@@ -59,6 +59,24 @@ def _labels(numbers: list[int], names: str) -> TensorDict:
     return TensorDict({"output": Tensor("output", [frames], "int32", sparse_dim=dim, raw_tensor=raw)})
 
 
+@pytest.mark.parametrize("ended", [[False, True], [True, False], None])
+def test_best_hypotheses_that_the_limit_has_cut(ended: list[bool] | None, caplog: pytest.LogCaptureFixture) -> None:
+    found = HypothesesOutput("output")
+    beam = Dim(2, name="beam")
+    labels = Tensor("output", [beam, Dim(1, name="found")], "int32", sparse_dim=Dim(3, name="labels"))
+    labels.raw_tensor = numpy.array([[0], [1]], "int32")
+    outputs = {
+        "output": labels,
+        "scores": Tensor("scores", [beam], "float32", raw_tensor=numpy.array([-1, -2], "float32")),
+    }
+    if ended is not None:
+        outputs["ended"] = Tensor("ended", [beam], "bool", raw_tensor=numpy.array(ended))
+    for tag in ("a", "b"):
+        found.process_seq(seq_tag=tag, outputs=TensorDict(outputs))
+    found.finish()
+    assert ("2 of 2 best hypotheses had not ended" in caplog.text) == (ended == [False, True])
+
+
 def test_a_label_that_is_none() -> None:
     with pytest.raises(ConfigError, match=r"the output 'output' has the label 3 in sequence 'seq'.\n .* labels 0 to 2"):
         HypothesesOutput("output").process_seq(seq_tag="seq", outputs=_labels([0, 3], "abc"))
