@@ -59,6 +59,13 @@ def test_from_each_format_to_each_other_one_and_back(tool, tmp_path, first, seco
     assert again.info == {"step": 12}
 
 
+@pytest.mark.parametrize("kind", sorted(NAMES))
+def test_the_folder_is_made(kind, tmp_path):
+    path = tmp_path / "new" / "folder" / NAMES[kind]
+    write_any_checkpoint(Checkpoint(_values(with_half=False), {}), str(path), kind=kind)
+    assert read_checkpoint(str(path)).values
+
+
 def test_others_read_what_is_written(tmp_path):
     safetensors = pytest.importorskip("safetensors.torch")
     checkpoint = Checkpoint({**_values(), "layer/W": numpy.ones((2, 3), "float32")}, {"epoch": 3})

@@ -64,11 +64,12 @@ def read_checkpoint(filename: str) -> Checkpoint:
 def write_any_checkpoint(checkpoint: Checkpoint, filename: str, *, kind: str | None = None) -> None:
     """
     :param checkpoint: content
-    :param filename: of the new one, which is complete or not there
+    :param filename: of the new one, which is complete or not there; its folder is made
     :param kind: one of `FORMATS`; default: by the suffix of the name
     :raises UserError: if it cannot be written
     """
     check_known("format", kind or format_of(filename), FORMATS, where="option '--format'")
+    os.makedirs(os.path.dirname(filename) or ".", exist_ok=True)
     FORMATS[kind or format_of(filename)].write(checkpoint, filename)
 
 
