@@ -24,6 +24,7 @@ def label_smoothing(prob: Tensor, smoothing: Tensor | float, *, axis: Dim | None
     :return: {..., axis}, probabilities: with n labels, those of a single label become 1 - smoothing for it, and
         smoothing / (n - 1) for each of the others
     """
+    _check("label_smoothing", smoothing)
     axis = _labels("label_smoothing", prob, axis)
     if prob.sparse_dim is not None and axis not in prob.dims:
         return smooth_one_hot(prob, label_prob=1.0 - smoothing)
@@ -62,6 +63,7 @@ def label_smoothed_log_prob_gradient(
     :param exclude_labels: these keep their gradient and get nothing of the others, such as blank
     :return: the same values
     """
+    _check("label_smoothed_log_prob_gradient", smoothing)
     axis = _labels("label_smoothed_log_prob_gradient", log_prob, axis)
     require_dims("label_smoothed_log_prob_gradient", log_prob, [axis])
     excluded = sorted(set(exclude_labels or ()))
@@ -77,6 +79,11 @@ def label_smoothed_log_prob_gradient(
     shift = where(smoothed, -others, 0.0, allow_broadcast_all_sources=True)
     changed = scaled_gradient_ext(log_prob, scale=scale, shift=shift, scale_shift_by_sum_over_axis=axis)
     return where(smoothed, changed, log_prob)
+
+
+def _check(operation: str, smoothing: Tensor | float) -> None:
+    if not isinstance(smoothing, Tensor) and not 0 <= smoothing <= 1:
+        raise fail(f"{operation}: smoothing is {smoothing}.", "It is a part of the probability, from 0 to 1.")
 
 
 def _labels(operation: str, source: Tensor, axis: Dim | None) -> Dim:

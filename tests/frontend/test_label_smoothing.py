@@ -58,3 +58,9 @@ def test_error_texts():
     with pytest.raises(DimError) as info:
         rf.label_smoothing(rf.ones([single]), 0.1, axis=single)
     assert str(info.value) == "label smoothing: the labels single(1) should be of a fixed number, of at least 2."
+
+
+@pytest.mark.parametrize("function", [rf.label_smoothing, rf.label_smoothed_log_prob_gradient])
+def test_it_is_a_part_of_the_probability(function):
+    with pytest.raises(DimError, match=r"smoothing is 2.\n  It is a part of the probability, from 0 to 1"):
+        function(rf.one_hot(targets()), 2, axis=LABELS)

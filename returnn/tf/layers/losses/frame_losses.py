@@ -56,6 +56,8 @@ class CrossEntropyLoss(Loss):
         """
         super().__init__(**kwargs)
         check_known("input_type", input_type, INPUT_TYPES, where="loss 'ce'")
+        if not 0 <= label_smoothing < 1:
+            raise ConfigError(f"loss 'ce': option 'label_smoothing': expected 0 to below 1, got {label_smoothing}.")
         self.focal_loss_factor = focal_loss_factor
         self.label_smoothing = label_smoothing
         self.has_perplexity = not label_smoothing

@@ -250,6 +250,7 @@ def compute_loss(desc):
         ({**CASES["ce"], "loss": {"class": "ce"}}, ["layer 'output'", "'loss' has to be a text, not {'class': 'ce'}"]),
         ({**CASES["ce"], "loss_opts": "sum"}, ["layer 'output'", "'loss_opts' has to be a dict, not 'sum'"]),
         ({**CASES["ce"], "loss_scale": "2"}, ["layer 'output'", "'loss_scale' has to be a number, not '2'"]),
+        ({**CASES["ce"], "loss_opts": {"label_smoothing": 2}}, ["'label_smoothing': expected 0 to below 1, got 2."]),
         ({**CASES["ce"], "loss_opts": {"input_type": "probs"}}, ["'probs'", "'prob'"]),
         ({**CASES["ce"], "loss_opts": {"focal_loss_factor": 1.0}, "target": "data", "n_out": 6}, ["class labels"]),
         ({**CASES["mse"], "n_out": 4}, ["different feature dims"]),
