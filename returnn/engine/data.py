@@ -14,7 +14,13 @@ from typing import Any
 from returnn.config import Config
 from returnn.datasets.cached import CachedDataset
 from returnn.datasets.core.dataset import Dataset
-from returnn.datasets.core.registry import DatasetLike, get_dataset_class, init_dataset, init_dataset_via_str
+from returnn.datasets.core.registry import (
+    DatasetLike,
+    get_dataset_class,
+    init_dataset,
+    init_dataset_via_str,
+    known_dataset_classes,
+)
 from returnn.datasets.util.data_description import described_with, is_described
 from returnn.tensor import Tensor
 from returnn.util.errors import ConfigError
@@ -147,6 +153,9 @@ def datasets_of_all_tasks(config: Config) -> dict[str, Callable[[], Dataset | No
 def known_datasets(config: Config) -> str:
     """:return: a sentence that names the data sets of a config, for messages; empty if there are none"""
     known = [key for key in ("train", *dataset_names(config)) if dataset_option(config, key)]
+    classes = known_dataset_classes()
+    described = {name for name, value in config.typed_dict.items() if isinstance(value, dict) and "class" in value}
+    known += [name for name in sorted(described - {*known, *TASK_DATA}) if config.typed_dict[name]["class"] in classes]
     return f"There are: {', '.join(map(repr, known))}." if known else ""
 
 

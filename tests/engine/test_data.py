@@ -107,6 +107,8 @@ def test_missing_data_of_a_task():
         "  It has to be the name of a data set, or the description of one. There are: 'train', 'dev';"
         " such as search_data = 'dev'."
     )
+    with pytest.raises(ConfigError, match=r"There are: 'train', 'dev', 'test'; such as search_data = 'test'\."):
+        load_task_dataset(Config({"train": DATA, "dev": DATA, "test": DATA, "search_data": "tst"}), "search_data")
 
 
 @pytest.mark.parametrize(
