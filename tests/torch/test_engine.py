@@ -462,6 +462,12 @@ def test_check_shows_modules_and_computes_nothing(tmp_path, capsys):
     assert "1. train_step: " in capsys.readouterr().out
 
 
+def _marks_errors_alone(*, model, extern_data, **_):
+    rf.get_run_ctx().mark_as_loss(
+        rf.reduce_max(extern_data["data"], axis=small_model.feature_dim), "wrong", as_error=True
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -470,6 +476,7 @@ def test_check_shows_modules_and_computes_nothing(tmp_path, capsys):
         ({"cleanup_old_models": {"keep_best": 2}}, "option 'cleanup_old_models': there is no key 'keep_best'"),
         ({"search_metrics": ["werr"]}, "option 'search_metrics': there is no metric 'werr'"),
         ({"get_model": lambda **_: small_model.Model}, "returned the class Model.\n  It has to return a model of it"),
+        ({"train_step": _marks_errors_alone}, "nothing is there to train: 'wrong': all is marked with as_error=True"),
         ({"train_step": lambda extern_data, **_: extern_data["dta"]}, "no data 'dta'.\n  Did you mean 'data'?"),
     ],
 )
@@ -477,6 +484,11 @@ def test_check_finds_what_a_training_would_end_with(tmp_path, capsys, options, m
     with pytest.raises(ConfigError, match="the check found 1 error"):
         tasks.check(config(tmp_path, task="check", forward_step=None, **options))
     assert message in capsys.readouterr().out
+
+
+def test_training_ends_where_all_losses_are_errors(tmp_path):
+    with pytest.raises(ConfigError, match="nothing is there to train: 'wrong'"):
+        tasks.train(config(tmp_path, train_step=_marks_errors_alone))
 
 
 def test_check_knows_that_a_batch_has_sequences(tmp_path, capsys):

@@ -19,6 +19,7 @@ from returnn.engine.data import TASK_DATA, datasets_of_all_tasks
 from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
+from returnn.engine.frontend.losses import check_objective
 from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templates, place_that_needs_values
 from returnn.engine.frontend.seen_labels import keys_of_seen_labels
 from returnn.engine.frontend.watched_step import StepFindings, watched_step
@@ -63,7 +64,7 @@ def check_model(config: Config) -> None:
             errors += _data_errors(config, templates, looked_at, samples, found.compared)
             found.warnings += end_label_warnings(found.compared, list(samples.values()), templates.data)
             is_computed = num_params <= _MOST_PARAMS_TO_COMPUTE and "train_step" in looked_at
-            if not errors and is_computed and "train" in samples:
+            if not errors and is_computed and "train" in samples and not found.mixes_frames:
                 _look_at_seen_labels(config, samples["train"], looked_at)
         for text in dict.fromkeys(found.warnings):
             log.print_warning(f"train_step: {text}")
@@ -133,7 +134,7 @@ def _model_errors(
                         name, lambda look_at=look_at: look_at(functions, model, templates), looked_at
                     )
                 if name == "train_step":
-                    found.compared, found.warnings = of_step.compared, of_step.warnings
+                    vars(found).update(vars(of_step))
     params = set(model.parameters()) if isinstance(model, rf.Module) else ()
     return errors, sum(map(_num_entries, params))
 
@@ -161,6 +162,8 @@ def _look_at_train_step(functions: ModelFunctions, model: Any, templates: Tensor
     ctx = functions.train_step(model, templates, train_flag=True, step=0, epoch=1)
     for name, loss in ctx.losses.items():
         print(f"{'error' if loss.as_error else 'loss'} {name}: {_dims(loss.loss)}", file=log.v1)
+    if functions.config.has("train"):
+        check_objective(ctx.losses)
 
 
 def _look_at_forward_step(functions: ModelFunctions, model: Any, templates: TensorDict) -> None:

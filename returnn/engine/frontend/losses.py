@@ -29,6 +29,18 @@ def loss_tensors(losses: Mapping[str, rf.Loss]) -> LossTensors:
     return values
 
 
+def check_objective(losses: Mapping[str, rf.Loss]) -> None:
+    """
+    :param losses: of a training step, by name
+    :raises ConfigError: if none of them is trained
+    """
+    if all(loss.as_error for loss in losses.values()):
+        raise ConfigError(
+            f"nothing is there to train: {', '.join(map(repr, losses))}: all is marked with as_error=True.\n"
+            "  What is trained is the sum of the losses that are marked without it."
+        )
+
+
 def l2_losses(model: Any) -> Tensor | float:
     """
     :param model: module

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from returnn.engine.report.compared_lengths import ComparedDims, data_keys_of
 from returnn.frontend._watched_weights import watched_weights
-from returnn.frontend.loss import CtcOperands, watched_ctc_losses
+from returnn.frontend.loss import CtcOperands, watched_cross_entropies, watched_ctc_losses
 from returnn.tensor import Dim, Tensor
 from returnn.util.python.user_code_errors import innermost_of_user
 
@@ -20,6 +20,7 @@ class StepFindings:
 
     compared: list[ComparedDims] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    mixes_frames: bool = False  # so each frame sees the others, also the labels there
 
 
 @contextmanager
@@ -38,9 +39,22 @@ def watched_step(templates: Mapping[str, Tensor]) -> Iterator[StepFindings]:
             "a sum are not 1 together. One of both has another dim than it should."
         )
 
-    with watched_weights(on_other_sum), watched_ctc_losses() as ctc_losses:
+    with watched_weights(on_other_sum), watched_ctc_losses() as ctc_losses, watched_cross_entropies() as entropies:
         yield found
+    wrong_axes = [text for operands in entropies for text in _over_other_axis(*operands)]
+    found.warnings += wrong_axes
+    found.mixes_frames = bool(wrong_axes)
     found.compared += (dims for operands in ctc_losses for dims in _compared_by_ctc(operands, templates))
+
+
+def _over_other_axis(estimated: Tensor, target: Tensor, axis: Dim) -> Iterator[str]:
+    """:return: a warning if a cross entropy takes frames for the classes"""
+    classes = target.feature_dim
+    if classes is not None and classes != axis and classes in estimated.dims and axis.is_dynamic():
+        yield (
+            f"rf.cross_entropy: its axis is {axis.name!r}, but {target} is a distribution over {classes.name!r}, "
+            f"so each frame is compared with the others, and not each label. For the labels, it is axis={classes.name}."
+        )
 
 
 def _compared_by_ctc(operands: CtcOperands, templates: Mapping[str, Tensor]) -> Iterator[ComparedDims]:

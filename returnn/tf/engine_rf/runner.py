@@ -22,7 +22,7 @@ from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.feeder import thread_feeder
 from returnn.engine.frontend.functions import ModelFunctions
-from returnn.engine.frontend.losses import LossPerSeq, l2_losses, loss_tensors
+from returnn.engine.frontend.losses import LossPerSeq, check_objective, l2_losses, loss_tensors
 from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_tensors
 from returnn.engine.frontend.preload import ValuesToPreload, check_fit
 from returnn.engine.frontend.runner import Step
@@ -147,6 +147,7 @@ class GraphRunner:
 
     def _add_training(self) -> None:
         losses = self._loss_graph()
+        check_objective(rf.get_run_ctx().losses)
         with self._float_dtype():
             objective: Any = rf.get_run_ctx().total_loss(factors=factors_of_all(self._marked))
             if not self.config.options.decouple_constraints:

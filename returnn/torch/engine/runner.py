@@ -20,7 +20,7 @@ from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.feeder import thread_feeder
 from returnn.engine.frontend.functions import ModelFunctions
-from returnn.engine.frontend.losses import LossPerSeq, l2_losses, loss_tensors
+from returnn.engine.frontend.losses import LossPerSeq, check_objective, l2_losses, loss_tensors
 from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_tensors
 from returnn.engine.frontend.preload import ValuesToPreload
 from returnn.engine.frontend.runner import Step
@@ -464,6 +464,7 @@ class TorchRunner:
         :param with_constraints: whether those on parameters are in
         :return: scalar
         """
+        check_objective(ctx.losses)
         processes = self.processes if of_all else None
         total = ctx.total_loss(factors=factors if processes is None else processes.loss_factors(ctx.losses))
         if with_constraints and not self.config.options.decouple_constraints:

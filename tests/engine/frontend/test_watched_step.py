@@ -50,6 +50,22 @@ class _Subsampling(rf.Module):
         self.conv = rf.Conv1d(FEATURE, CLASSES, 3, strides=3, padding="same")
 
 
+@pytest.mark.parametrize(("axis", "warns"), [(LABELS_TIME, True), (LABELS, False)])
+def test_cross_entropy_over_frames(axis, warns, capsys):
+    def train_step(*, model, extern_data, **_kwargs):
+        labels = extern_data["classes"]
+        logits = model(rf.shift_right(labels, axis=LABELS_TIME, pad_value=0))
+        target = rf.label_smoothing(labels, 0.1, axis=LABELS)
+        loss = rf.cross_entropy(estimated=logits, target=target, axis=axis, estimated_type="logits")
+        rf.get_run_ctx().mark_as_loss(loss, "ce")
+
+    check_model(config_of(train_step, lambda **_kwargs: rf.Embedding(LABELS, LABELS)))
+    said = capsys.readouterr().out
+    assert ("rf.cross_entropy: its axis is 'labels-time'" in said) == warns
+    assert ("For the labels, it is axis=labels." in said) == warns
+    assert "it learns to copy" not in said
+
+
 def ctc_step(*, model, extern_data, **_kwargs):
     logits, spatial_dim = model.conv(extern_data["data"], in_spatial_dim=TIME)
     loss = rf.ctc_loss(
