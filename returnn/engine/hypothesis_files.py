@@ -70,6 +70,13 @@ def with_words(hypotheses: HypothesesPerLayer) -> HypothesesPerLayer:
     return _map_texts(words_of, hypotheses)
 
 
+def empty_hypotheses(hypotheses: HypothesesPerLayer) -> HypothesesPerLayer:
+    """:return: of the same form, with nothing in it"""
+    if isinstance(hypotheses, dict):
+        return {layer: "" if isinstance(of_layer, str) else [(0.0, "")] for layer, of_layer in hypotheses.items()}
+    return "" if isinstance(hypotheses, str) else [(0.0, "")]
+
+
 def best_hypothesis(hypotheses: HypothesesPerLayer) -> str:
     """
     :return: text of the best one

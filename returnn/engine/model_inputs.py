@@ -51,9 +51,10 @@ class ModelInputs:
         self._sample_rates: set[int] = set()  # of all audio so far
         self._vocabs = {id(template): _own_vocab(config, key) for key, template in templates.items()}
 
-    def dataset(self, inputs: Inputs) -> Dataset:
+    def dataset(self, inputs: Inputs, *, may_be_empty: bool = False) -> Dataset:
         """
         :param inputs: audio files or their content, texts, or arrays of frames or labels; maybe by data key
+        :param may_be_empty: whether texts, frames and labels may be none
         :return: with the tags of `tags`, sorted by length
         :raises UserError: if an input does not fit to the model
         """
@@ -64,7 +65,9 @@ class ModelInputs:
             if not isinstance(items, (Sequence, numpy.ndarray)) or isinstance(items, (str, bytes)):
                 raise UserError("decode and forward: expected a list of inputs, such as ['a.wav'].")
             template = self._templates[key]
-            arrays[key] = [self._array_of_list(i, item, template) for i, item in enumerate(items)]
+            arrays[key] = [
+                self._array_of_list(i, item, template, may_be_empty=may_be_empty) for i, item in enumerate(items)
+            ]
             dims[key] = (template.dim or 0, 1 if template.sparse else 2)
         numbers = {key: len(items) for key, items in arrays.items()}
         if len(set(numbers.values())) != 1:
@@ -100,12 +103,12 @@ class ModelInputs:
             if template.available_for_inference or not for_search
         }
 
-    def _array_of_list(self, index: int, item: Input, template: Tensor) -> numpy.ndarray:
+    def _array_of_list(self, index: int, item: Input, template: Tensor, *, may_be_empty: bool) -> numpy.ndarray:
         file = f" ({os.fspath(item)[:60]!r})" if isinstance(item, (str, os.PathLike)) else ""
         name = f"input {index}{file}"  # of many inputs, which one it is
         try:
             array = self._array(self._content_of_file(item), template, name=name)
-            _check_values(array, template)
+            _check_values(array, template, may_be_empty=may_be_empty)
             return array
         except UserError as exc:
             raise UserError(f"{name}: {str(exc).removeprefix(f'{name}: ')}") from exc
@@ -211,9 +214,9 @@ def _as_array(item: Any, template: Tensor) -> numpy.ndarray:
     return array
 
 
-def _check_values(array: numpy.ndarray, template: Tensor) -> None:
+def _check_values(array: numpy.ndarray, template: Tensor, *, may_be_empty: bool) -> None:
     """:raises UserError: if there are no frames, or some that no data set would have"""
-    if not array.size:
+    if not array.size and not may_be_empty:
         raise UserError(f"it is empty: there are no frames or labels in it, the shape is {list(array.shape)}.")
     if array.dtype.kind == "f" and not numpy.isfinite(array).all():
         raise UserError(f"the input has values that are not finite, but the model expects {template}.")

@@ -14,6 +14,7 @@ from returnn.engine.hypothesis_files import (
     HypothesesPerLayer,
     best_hypothesis,
     check_file_format,
+    empty_hypotheses,
     words_of,
     write_hypotheses,
 )
@@ -22,9 +23,11 @@ from returnn.engine.report.run_record import RunRecord
 from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, nearest_hint
 from returnn.util.files.atomic_file import check_writable
+from returnn.util.texts.counted import counted
 from returnn.util.texts.text_scores import check_metrics, score_lines, without_end
 
 Result = TypeVar("Result")
+Found = TypeVar("Found", bound=HypothesesPerLayer)
 _FEW = 5  # may be the same by chance
 _MAX_CHARS = 60
 
@@ -97,6 +100,19 @@ def write_search_output(
     """
     write_hypotheses(filename, results, file_format)
     print(f"search: wrote {filename!r}, in the order of {corpus_order}", file=log.v1)
+
+
+def with_empty_hypotheses(results: Mapping[str, Found], tags: Collection[str]) -> dict[str, Found]:
+    """
+    :param results: hypotheses by tag
+    :param tags: of the sequences without frames, about which a line says how many they are
+    :return: the same; nothing is found in these
+    """
+    if tags:
+        text = f"{counted(len(tags), 'sequence')} without frames, such as {min(tags)!r}"
+        log.print_warning(f"search: {text}: their hypotheses are empty, too.")
+    empty: dict[str, Found] = {tag: empty_hypotheses(results[tag]) for tag in tags}  # type: ignore[misc]  # same form
+    return {**results, **empty}
 
 
 def warn_of_same_hypotheses(results: Mapping[str, HypothesesPerLayer]) -> None:

@@ -113,7 +113,7 @@ class ModelService:
         with self._making_inputs:
             seq = {key: inputs.array(key, item, max_audio_s=self._max_audio_s) for key, item in items.items()}
         for key, array in seq.items():
-            if not len(array):
+            if not len(array) and self._what != "search":  # where nothing is found, then
                 raise UserError(f"the input {key!r} is empty.")
         return seq
 

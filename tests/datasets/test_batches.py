@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from returnn.datasets.basic import shapes_for_batches
 from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.chunking import parse_chunking
+from returnn.datasets.core.data_check import empty_seqs_allowed
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.engine.batch import BatchSetGenerator, batch_to_raw_dict
@@ -34,6 +35,19 @@ def all_batches(dataset, **limits):
         batches += generator.peek_next_n(1)
         generator.advance(1)
     return batches
+
+
+def test_sequences_without_frames_where_they_are_allowed():
+    with pytest.raises(DataError, match="sequence 'seq-1': has no frames"):
+        all_batches(make_dataset([3, 0, 2]), batch_size=3)
+    dataset = make_dataset([3, 0, 2])
+    with empty_seqs_allowed() as empty:
+        batches = all_batches(dataset, batch_size=3)
+        (frames, *_others) = (dataset.get_data_slice(1, "data", 0, 1), None)
+    assert empty == {"seq-1"}
+    assert [[int(part.seq_end_frame["data"]) for part in batch.seqs] for batch in batches] == [[3], [1], [2]]
+    assert (frames.shape, frames.any()) == ((1, 2), False)
+    assert [int(part.seq_end_frame["classes"]) for batch in batches for part in batch.seqs] == [2, 1, 2]
 
 
 lens_lists = st.lists(st.integers(1, 20), min_size=1, max_size=15)

@@ -106,8 +106,8 @@ def search(url, content, content_type="application/json"):
 @pytest.mark.parametrize(
     ("item", "output"),
     [("hello world hello"[:5], [[-1.0, "data1"]]), ("hello what", [[-2.0, "data2"]]), ([1, 2, 0], [[-3.0, "data3"]]),
-     ("a.wav", [[-1.0, "data1"]]), ({"data": [1], "other": "hello hello"}, [[-1.0, "data1"]])],
-    ids=["text", "unknown word", "labels", "text like a name of a file", "by key"],
+     ("a.wav", [[-1.0, "data1"]]), ("", [[0.0, "data0"]]), ({"data": [1], "other": "hello hello"}, [[-1.0, "data1"]])],
+    ids=["text", "unknown word", "labels", "text like a name of a file", "empty", "by key"],
 )  # fmt: skip
 def test_inputs(item, output, text_url):
     assert search(text_url, {"input": item}) == (200, output)
@@ -123,8 +123,6 @@ WRONG_INPUTS = {
     "null": ({"input": None}, "the input 'data' is null, expected a text or a list"),
     "number": ({"input": 3}, "the input 'data' is 3, expected a text or a list"),
     "no keys": ({"input": {}}, "the input is empty"),
-    "empty text": ({"input": ""}, "the input 'data' is empty"),
-    "empty list": ({"input": []}, "the input 'data' is empty"),
     "unknown key": ({"input": {"date": [1]}}, "there is no data key 'date'.\n  Did you mean 'data'?"),
     "NaN": ('{"input": [NaN]}', "NaN is no number that a model can take"),
     "label too large": ({"input": [1, 4]}, "has labels from 1 to 4, but the model expects 'data'"),
@@ -211,6 +209,7 @@ def test_page_and_info(text_url, frames_url):
 def test_forward_has_null_for_what_is_not_finite():
     with serving(ModelOfTests(web_server_output="forward")) as url:
         assert ask(f"{url}/forward", '{"input": [1]}')[1]["output"] == [[0.5, None]]
+        assert "the input 'data' is empty" in ask(f"{url}/forward", '{"input": []}')[1]["error"]
         assert ask(f"{url}/search", '{"input": [1]}')[0] == 404
 
 

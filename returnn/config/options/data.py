@@ -99,7 +99,10 @@ class BatchOptions(OptionTable):
         False, "`max_seq_length` and `min_seq_length` leave out sequences in 'forward' and similar tasks, too."
     )
     shuffle_batches = boolean(False, "The batches of a training epoch come in random order.")
-    enforce_min_len1 = boolean(False, "Empty sequences get a frame of zeros.")
+    enforce_min_len1 = boolean(
+        False,
+        "Padded arrays have at least one frame, also if no sequence of the batch has one, as may be with targets.",
+    )
     chunking: Option[Any] = Option(
         kinds.instance_kind(
             "a size, 'size:step', a pair of them, sizes by data key, or a function",

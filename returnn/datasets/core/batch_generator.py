@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.data_check import end_with_a_frame
 from returnn.datasets.core.epoch_sequences import EpochSequences
 from returnn.datasets.core.errors import DataError
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
@@ -129,6 +130,7 @@ def generate_batches(
         if not accepted:
             continue
         start, end = _with_context(dataset, start, end, used_data_keys)
+        end = end_with_a_frame(end, dataset, seq_idx)
         if recurrent_net:
             if batch.seqs and not limits.has_room(batch, end - start):
                 yield batch

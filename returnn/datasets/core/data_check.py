@@ -1,13 +1,24 @@
-"""Checks that the data of a sequence is what its data set says it is. Each failure is one `DataError`."""
+"""
+Checks that the data of a sequence is what its data set says it is. Each failure is one `DataError`.
+
+A network has nothing to compute of a sequence without frames, such as an empty line of a text. So it is an error,
+unless somebody knows what stands in place of the output: a search finds nothing there, and its hypotheses are still one
+for each line. Batches get one frame of zeros, then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
+from returnn.datasets.core.epoch_sequences import EpochSequences
+from returnn.util.numbers.numbers_dict import NumbersDict
+
+_noted: list[set[str]] = []  # tags of sequences without frames, of the whole process, as threads load data
 
 
 @dataclass(frozen=True)
@@ -45,10 +56,40 @@ def find_problem(seq: DatasetSeq, keys: Collection[str], get_info: Callable[[str
         problem = _find_key_problem(data, get_info(key))
         if problem:
             return Problem(key, *problem)
+    if _noted:
+        return None
     empty_key = DEFAULT_KEY if DEFAULT_KEY in seq.features else next(iter(seq.features), DEFAULT_KEY)
     if empty_key in seq.features and seq.features[empty_key].ndim and not len(seq.features[empty_key]):
         return Problem(empty_key, "has no frames", "Leave such sequences out, e.g. with 'seq_list_filter_file'.")
     return None
+
+
+@contextmanager
+def empty_seqs_allowed() -> Iterator[set[str]]:
+    """:return: in the `with` block, sequences may have no frames; the tags of those that come into batches"""
+    found: set[str] = set()
+    _noted.append(found)
+    try:
+        yield found
+    finally:
+        _noted.pop()
+
+
+def end_with_a_frame(end: NumbersDict, dataset: EpochSequences, seq_idx: int) -> NumbersDict:
+    """
+    :param end: of the sequence, by key
+    :param dataset: has it
+    :param seq_idx: of the sequence; its tag is noted if it is empty
+    :return: end of a sequence that has a frame, where empty ones are allowed
+    """
+    if not _noted:
+        return end
+    length = dataset.get_seq_length(seq_idx)
+    key = DEFAULT_KEY if length.has_value_for(DEFAULT_KEY) else next(iter(length), None)
+    if key is None or length[key] or not end.has_value_for(key):
+        return end
+    _noted[-1].add(dataset.get_tag(seq_idx))
+    return end + NumbersDict({name: int(name == key) for name in end})
 
 
 def _is_text(dtype: str) -> bool:

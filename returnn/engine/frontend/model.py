@@ -7,12 +7,14 @@ from typing import Any
 import numpy
 
 from returnn.config import Config
+from returnn.datasets.core.data_check import empty_seqs_allowed
 from returnn.datasets.util.data_description import found_input
 from returnn.engine.frontend.on_templates import check_outputs
 from returnn.engine.frontend.outputs import HypothesesOutput
 from returnn.engine.frontend.tasks import make_engine
 from returnn.engine.hypothesis_files import best_hypothesis, with_words
 from returnn.engine.model_inputs import Inputs, ModelInputs, OutputOfSeqs, are_none, tags
+from returnn.engine.search_results import with_empty_hypotheses
 from returnn.forward_iface import ForwardCallbackIface
 
 
@@ -38,8 +40,10 @@ class Model:
         :raises UserError: if an input does not fit to the model
         """
         output = HypothesesOutput(self.config.options.search_output_layer[0])
-        self._forward(inputs, output)
-        hypotheses = [with_words(output.results[tag]) for tag in tags(output.results)]
+        with empty_seqs_allowed() as empty:
+            self._forward(inputs, output, may_be_empty=True)
+        results = with_empty_hypotheses(output.results, empty)
+        hypotheses = [with_words(results[tag]) for tag in tags(results)]
         return hypotheses if with_beam else [best_hypothesis(hyps) for hyps in hypotheses]
 
     def forward(self, inputs: Inputs, layer: str | None = None) -> list[numpy.ndarray]:
@@ -54,10 +58,10 @@ class Model:
         self._forward(inputs, output)
         return [output.by_tag[tag] for tag in tags(output.by_tag)]
 
-    def _forward(self, inputs: Inputs, callback: ForwardCallbackIface) -> None:
+    def _forward(self, inputs: Inputs, callback: ForwardCallbackIface, *, may_be_empty: bool = False) -> None:
         if are_none(inputs):
             return
-        self._engine.trained_model.forward(self.inputs.dataset(inputs), callback)
+        self._engine.trained_model.forward(self.inputs.dataset(inputs, may_be_empty=may_be_empty), callback)
 
     def prepare(self, what: str) -> int | None:
         """

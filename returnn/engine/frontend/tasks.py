@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from returnn.config import Config
+from returnn.datasets.core.data_check import empty_seqs_allowed
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data import load_task_dataset
 from returnn.engine.frontend.batch_arrays import ArrayBatch
@@ -22,6 +23,7 @@ from returnn.engine.search_results import (
     check_output_options,
     print_scores,
     warn_of_same_hypotheses,
+    with_empty_hypotheses,
     write_search_output,
 )
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, make_engine, train
@@ -97,8 +99,9 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
         if references is not None:
             references.add(batch)
 
-    _print_speed(model.forward(data, callback, report_prefix="search", on_batch=note))
-    results = order.sorted(callback.results)
+    with empty_seqs_allowed() as empty:
+        _print_speed(model.forward(data, callback, report_prefix="search", on_batch=note))
+    results = with_empty_hypotheses(order.sorted(callback.results), empty)
     warn_of_same_hypotheses(results)
     if references is not None:
         print_scores(

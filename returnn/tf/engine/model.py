@@ -47,7 +47,8 @@ class Model:
         if are_none(inputs):
             return []
         engine = self._engine_for("search")
-        results = engine.search(self.inputs.dataset(inputs), do_eval=False, output_layer_names=self._search_layers)
+        dataset = self.inputs.dataset(inputs, may_be_empty=True)
+        results = engine.search(dataset, do_eval=False, output_layer_names=self._search_layers)
         hypotheses = [with_words(results[tag]) for tag in tags(results)]
         return hypotheses if with_beam else [best_hypothesis(hyps) for hyps in hypotheses]
 

@@ -62,6 +62,17 @@ def test_a_batch_gives_what_single_inputs_give(config):
     model.close()
 
 
+def test_nothing_is_found_in_empty_inputs(config):
+    model = returnn.load(config, epoch=1)
+    frames, none = numpy.ones((5, 9)), numpy.zeros((0, 9))
+    (text,) = model.decode([frames])
+    assert text
+    assert model.decode([none, frames, none]) == ["", text, ""]
+    with pytest.raises(UserError, match="input 0: it is empty"):
+        model.forward([none])
+    model.close()
+
+
 def test_a_model_that_was_not_trained_is_said_at_once(config):
     with pytest.raises(UserError, match=r"there is no model to work on: 'other/net' has no checkpoint\."):
         returnn.load(config, model="other/net")

@@ -141,6 +141,15 @@ def test_no_inputs_have_no_outputs(folder):
     model.close()
 
 
+def test_nothing_is_found_in_empty_inputs(folder):
+    model = returnn.load("demo.config")
+    frames, none = numpy.ones((20, 9)), numpy.zeros((0, 9))
+    (text,) = model.decode([frames])
+    assert model.decode([none, frames, none]) == ["", text, ""]
+    assert model.decode([none]) == [""]
+    model.close()
+
+
 def test_misspelt_options(folder):
     with pytest.raises(
         UserError, match=r"there is no option 'search_output_layers'\. Did you mean 'search_output_layer'"

@@ -1,5 +1,7 @@
 """What goes wrong without an error of TensorFlow or Python is said, with the numbers and with what to do."""
 
+import ast
+
 import numpy
 import pytest
 import tensorflow as tf
@@ -106,6 +108,26 @@ def test_hypotheses_are_in_the_order_of_the_corpus(seq_ordering, tmp_path, capsy
         assert f"search: wrote {str(files[-1])!r}, in the order of the corpus" in capsys.readouterr().out
     tags = [[line.split()[0] for line in file.read_text().splitlines()] for file in files]
     assert tags[0] == tags[1] == [f"seq-{i}" for i in range(25)]
+
+
+@pytest.mark.parametrize("with_beam", [True, False])
+def test_sequences_without_frames_have_empty_hypotheses(with_beam, tmp_path, capsys):
+    seqs = [{"data": numpy.ones((n, 9), "float32"), "classes": numpy.array([0] * 3)} for n in (4, 0, 5, 0)]
+    data = {"class": "StaticDataset", "data": seqs, "output_dim": {"data": (9, 2), "classes": (2, 1)}}
+    options = {"search_data": data, "search_output_file": str(tmp_path / "found"), "search_output_file_format": "py"}
+    options["search_output_layer"] = "output" if with_beam else "decision"
+    extern_data = {"data": {"dim": 9}, "classes": {"vocab": {"vocab_file": None, "labels": ["a", "b"]}}}
+    extern_data["classes"]["vocab"]["unknown_label"] = None
+    tasks.search_task(
+        task_config(tmp_path, "search", network=DECODER, extern_data=extern_data, search_metrics=["wer"], **options)
+    )
+    out = capsys.readouterr().out
+    assert "WARNING: search: 2 sequences without frames, such as 'seq-1': their hypotheses are empty, too." in out
+    found = ast.literal_eval((tmp_path / "found").read_text())
+    assert list(found) == [f"seq-{i}" for i in range(4)]
+    assert found["seq-1"] == found["seq-3"] == ([(0.0, "")] if with_beam else "")
+    assert not with_beam or found["seq-0"] != found["seq-1"]
+    assert "; 12 words)" in out
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from returnn.datasets.core.data_check import empty_seqs_allowed
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.hypothesis_files import HypothesesPerLayer, check_file_format
 from returnn.engine.report.run_record import run_record
 from returnn.engine.run.scores import describe_scores, with_perplexities
 from returnn.engine.run.unique_tags import check_new_tags
-from returnn.engine.search_results import CorpusOrder, print_scores, warn_of_same_hypotheses, write_search_output
+from returnn.engine.search_results import (
+    CorpusOrder,
+    print_scores,
+    warn_of_same_hypotheses,
+    with_empty_hypotheses,
+    write_search_output,
+)
 from returnn.log import log
 from returnn.tf.engine.feeding.batches import batches_of
 from returnn.tf.engine.outputs.hypotheses import HypothesisReader, ReferenceReader
@@ -75,10 +82,11 @@ def search(
         extra_fetches=fetches,
         extra_fetches_callback=collect,
     )
-    data_pass.run("search", raise_exception=True)
+    with empty_seqs_allowed() as empty:
+        data_pass.run("search", raise_exception=True)
     _print_losses_and_speed(data_pass, session.network)
     ends.print_warnings()
-    results = corpus_order.sorted(results)
+    results = with_empty_hypotheses(corpus_order.sorted(results), empty)
     if references is not None or output_file:
         warn_of_same_hypotheses(results)
     if references is not None:
