@@ -32,8 +32,8 @@ class AttentionPlot:
         `forward_step` marks, whose last two dims are the rows and the columns
     :param data: the name of an option that holds data, or a description
     :param num_seqs: how many sequences, from the first on
-    :param folder: where the pictures go; default: "attention", beside the model files. `{epoch}` in it is the
-        epoch of the model, as in "attention/epoch-{epoch}"
+    :param folder: where the pictures go; default: "attention/epoch-{epoch}", beside the model files. `{epoch}` is the
+        epoch of the model; a checkpoint that has none has its pictures in "attention"
     :param search: whether the rows are hypotheses of the search; by default, they are the targets
     :param labels: names of the labels by data key, where the data set has none
     :param names: what the data keys are called in the pictures, e.g. `{"data": "letters"}`
@@ -75,8 +75,13 @@ class AttentionPlot:
         return loop
 
     def folder_of(self, config: Config, epoch: int) -> str:
-        """:return: where the pictures go"""
-        folder = self.folder or os.path.join(os.path.dirname(config.options.model or ""), "attention")
+        """
+        :param config: whose model is drawn
+        :param epoch: of the model; 0, if it is not known
+        :return: where the pictures go
+        """
+        default = os.path.join("attention", "epoch-{epoch}") if epoch else "attention"
+        folder = self.folder or os.path.join(os.path.dirname(config.options.model or ""), default)
         return folder.replace("{epoch}", f"{epoch:03d}")
 
     def first_seqs(self, config: Config) -> StaticDataset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 
 from returnn.config.options import OPTIONS
 from returnn.config.options.training import LearningRateOptions
@@ -44,7 +45,6 @@ KINDS = {
 }
 _MAX_OWNERS = 6
 _PLAIN_WORDS = re.compile(r"[a-z ]+")
-LISTS = (*KINDS, "options", "axis")
 
 
 def help_text(name: str, *, width: int) -> str:
@@ -54,12 +54,8 @@ def help_text(name: str, *, width: int) -> str:
     :return: about everything that has this name
     :raises ConfigError: if there is nothing of that name
     """
-    if name == "options":
-        return options_text(width)
-    if name == "axis":
-        return _axis_text(width)
-    if name == COMMON:
-        return common_options_text(width)
+    if name in _LISTS_OF_OTHERS:
+        return _LISTS_OF_OTHERS[name](width)
     if name in KINDS:
         return KINDS[name].listing(width)
     about_option = option_text(name, width)
@@ -75,6 +71,17 @@ def help_text(name: str, *, width: int) -> str:
     if len(found) > 1:
         found = [f"{len(found)} things have the name {name!r}.", *map(_with_heading, found)]
     return "\n\n".join([*found, *([f"found by the words {name!r}:\n\n{words}"] if words else [])])
+
+
+def _tasks_text(width: int) -> str:
+    rows = [(task.name, task.purpose) for task in TASKS.values()]
+    rows.append(("config:NAME", "calls that function of the config"))
+    return f"++task NAME\n\n{rows_text(['task', 'what it does'], rows, width)}"
+
+
+def _tools_text(width: int) -> str:
+    rows = [(name, purpose_of(module)) for name, module in tool_modules().items()]
+    return f"returnn tool NAME --help\n\n{rows_text(['tool', 'what it does'], rows, width)}"
 
 
 def _text_of_other_names(name: str, width: int) -> str | None:
@@ -145,3 +152,14 @@ def _axis_text(width: int) -> str:
     before, table, after = re.split(r"((?:^\|.*\n)+)", inspect.cleandoc(tensor_axes.__doc__ or ""), flags=re.MULTILINE)
     rows = [[cell.strip().replace("`", "") for cell in line.strip("| \n").split(" | ")] for line in table.splitlines()]
     return f"{before.strip()}\n\n{rows_text(rows[0], rows[2:], width)}\n\n{after.strip()}"
+
+
+# Lists of what is no class.
+_LISTS_OF_OTHERS: dict[str, Callable[[int], str]] = {
+    "options": options_text,
+    "tasks": _tasks_text,
+    "tools": _tools_text,
+    "axis": _axis_text,
+    COMMON: common_options_text,
+}
+LISTS = (*KINDS, *(name for name in _LISTS_OF_OTHERS if name != COMMON))

@@ -105,7 +105,7 @@ def test_command_of_the_readme_leaves_everything(modules, folder, tmp_path, monk
     assert "2 words, PER " in capsys.readouterr().out
     for name in ("learning_rates", "learning_curve.png", "hypotheses.py", "tensorboard/train", "tensorboard/dev"):
         assert os.path.exists(os.path.join(results, name)), name
-    assert set(os.listdir(os.path.join(results, "attention"))) <= {"bac.png", "bab.png"}
+    assert set(os.listdir(os.path.join(results, "attention", "epoch-001"))) <= {"bac.png", "bab.png"}
 
 
 @pytest.mark.slow

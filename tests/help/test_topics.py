@@ -35,6 +35,13 @@ def test_all_options_are_listed():
     assert [name for name in OPTIONS if f"\n{name} " not in listed] == []
 
 
+@pytest.mark.parametrize(("kind", "names"), [("tasks", TASKS), ("tools", tool_modules())])
+def test_all_tasks_and_tools_are_listed(kind, names):
+    lines = help_text(kind, width=100).splitlines()
+    listed = [line.split()[0] for line in lines[3:] if not line.startswith(" ")]
+    assert [name for name in listed if name != "config:NAME"] == list(names)
+
+
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_each_option_is_explained(name):
     text = option_text(name, 100)

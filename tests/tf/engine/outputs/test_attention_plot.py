@@ -1,15 +1,24 @@
+import os
+
 import numpy
 import pytest
 import tensorflow as tf
 
 from returnn.config import Config
 from returnn.engine import attention_picture
-from returnn.engine.attention_picture import PictureAxis, draw_attention, short_dim_name
+from returnn.engine.attention_picture import (
+    AttentionPlot,
+    PictureAxis,
+    draw_attention,
+    picture_filename,
+    short_dim_name,
+)
 from returnn.log import log
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.engine.outputs import attention_plot
 from returnn.tf.engine.outputs.attention_plot import plot_attention
 from returnn.util.errors import ConfigError
+from returnn.view.page import make_readers
 
 LETTERS, SOUNDS = ["</s>", "x", "y"], ["</s>", "X", "Y", "Z"]
 SEQS = [
@@ -93,6 +102,30 @@ def test_labels_and_names(tmp_path, pictures):
     assert options["target"] == PictureAxis("classes", ["X", "Z", "</s>"])
     assert options["title"] == "x/1"
     assert short_dim_name(Dim(Tensor("lengths", [batch_dim], "int32"), name="time:var:extern_data:data")) == "time:data"
+
+
+@pytest.mark.parametrize(
+    ("folder", "epoch", "expected"),
+    [
+        (None, 5, "m/attention/epoch-005"),
+        (None, 0, "m/attention"),
+        ("pictures", 5, "pictures"),
+        ("pictures/{epoch}", 5, "pictures/005"),
+    ],
+)
+def test_pictures_of_several_epochs_are_there_together(folder, epoch, expected):
+    assert AttentionPlot("output/weights", folder=folder).folder_of(Config({"model": "m/net"}), epoch) == expected
+
+
+def test_the_view_knows_the_epoch_of_a_picture(tmp_path):
+    for epoch in (1, 12):
+        folder = AttentionPlot("output/weights").folder_of(Config({"model": str(tmp_path / "net")}), epoch)
+        filename = picture_filename(folder, "corpus/seq")
+        os.makedirs(folder)
+        draw_attention(filename, numpy.eye(2), source=PictureAxis("x", None), target=PictureAxis("y", None))
+    (reader,) = make_readers([str(tmp_path)])
+    pictures = [(picture["name"], picture["is_attention"], picture["epoch"]) for picture in reader.read()["pictures"]]
+    assert pictures == [("corpus_seq", True, 1), ("corpus_seq", True, 12)]
 
 
 def test_pictures_are_beside_the_model(tmp_path, capsys):
