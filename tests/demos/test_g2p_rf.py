@@ -12,18 +12,24 @@ import tensorflow as tf
 import torch
 
 import returnn.frontend as rf
+from returnn.__main__ import main
 from returnn.config import Config, set_global_config
+from returnn.datasets.util.vocab_file import read_literal_file
 from returnn.engine.frontend import tasks as rf_tasks
 from returnn.engine.hypothesis_files import read_hypotheses
 from returnn.engine.learning_rate_file import read_learning_rate_file
 from returnn.log import log
 from returnn.tf.engine import tasks as net_dict_tasks
+from returnn.tools.checkpoints.formats import Checkpoint, read_checkpoint, write_any_checkpoint
+from returnn.tools.checkpoints.layer_modules import layers_to_modules, places_of
 from returnn.util.backend_engine import BackendEngine
 from tests.tools.conftest import tool
 
 __all__ = ["tool"]
 
 DEMO = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "demos", "g2p")
+MAPPING = os.path.join(DEMO, "layers_to_modules.map")
+WORDS = "CABBA\tK AE B AH\nBACA\tB AA K AH\nA\tAH\nBACKABACK\tB AE K\n"
 SIZES = {"embedding": 3, "encoder": 4, "decoder": 5, "attention": 3}
 ENTROPY = -(0.9 * math.log(0.9) + 0.1 * math.log(0.1 / 39))  # of targets among 40 phonemes
 LENGTHS = ((3, 4), (7, 5), (1, 2), (5, 8), (9, 3))  # of words and pronunciations
@@ -86,41 +92,14 @@ def run(task, options):
     tf.compat.v1.reset_default_graph()
 
 
-def in_order(x, order, wanted):
-    """:return: the last axis of x, whose gates are in an order, in another one"""
-    parts = dict(zip(order, numpy.split(x, 4, axis=-1), strict=True))
-    return numpy.concatenate([parts[gate] for gate in wanted], axis=-1)
-
-
-def as_in_python(values):
-    """:return: parameters of the net dict by the names, and in the form, of the model in Python"""
-    found = {
-        "letters.weight": values["letters/W"], "phoneme.weight": values["output/rec/phoneme/W"],
-        "enc_ctx.weight": values["enc_ctx/W"], "enc_ctx.bias": values["enc_ctx/b"],
-        "s_ctx.weight": values["output/rec/s_ctx/W"], "feedback": values["output/rec/feedback/W"][0],
-        "energy": values["output/rec/energy/W"][:, 0], "readout.weight": values["output/rec/readout/W"],
-        "readout.bias": values["output/rec/readout/b"], "prob.weight": values["output/rec/prob/W"],
-        "prob.bias": values["output/rec/prob/b"],
-    }  # fmt: skip
-    for layer in ("lstm0", "lstm1"):
-        for name in ("fw", "bw"):
-            w, w_re, b = (in_order(values[f"{layer}_{name}/rec/{p}"], "jifo", "ifjo") for p in ("W", "W_re", "b"))
-            prefix = f"{layer}.{name}"
-            found |= {f"{prefix}.ff_weight": w.T, f"{prefix}.rec_weight": w_re.T, f"{prefix}.bias": b}
-    cell = "output/rec/s/rec/lstm_cell"
-    kernel, bias = (in_order(values[f"{cell}/{name}"], "ijfo", "ifjo") for name in ("kernel", "bias"))
-    num = SIZES["decoder"]
-    bias = bias + numpy.repeat([0.0, 1.0, 0.0, 0.0], num)  # TensorFlow's cell adds 1 to the forget gate
-    return {**found, "s.ff_weight": kernel[:-num].T, "s.rec_weight": kernel[-num:].T, "s.bias": bias}
-
-
 def values_of(name, backend):
     if backend == "torch":
         return {key: x.numpy() for key, x in torch.load(f"{name}.pt", weights_only=True)["model"].items()}
     reader = tf.train.load_checkpoint(str(name))
     values = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
     if backend == BACKENDS[0]:
-        return as_in_python(values)
+        del values["global_step"]
+        return layers_to_modules(values, places_of(read_literal_file(MAPPING))).values
     return {key.replace("/", "."): x for key, x in values.items() if key != "global_step"}
 
 
@@ -222,3 +201,61 @@ def assert_same_hypotheses(one, other):
             assert [label for label in labels if label != END] == other_text.split()
             lengths.add(len(labels))
     assert len(lengths) > 2
+
+
+@pytest.fixture
+def words(demo, tmp_path, monkeypatch):
+    """The data of the configs, in a folder to run them in."""
+    g2p_data = importlib.import_module("g2p_data")
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text(WORDS)
+    monkeypatch.setenv("G2P_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    g2p_data.pronunciations.cache_clear()
+    yield
+    g2p_data.pronunciations.cache_clear()
+
+
+def run_config(name, task, *args):
+    """:return: what it has found, if the task is "search" """
+    assert main(["rnn.py", os.path.join(DEMO, name), "++task", task, *args]) == 0
+    set_global_config(None)
+    tf.compat.v1.reset_default_graph()
+    file = f"g2p-{name.removesuffix('.config')}/hypotheses.py"
+    return read_hypotheses(file) if task == "search" else None
+
+
+def test_models_go_from_one_config_to_the_other_and_back(words):
+    """With random parameters, none of which is 0."""
+    run_config("attention.config", "initialize_model")
+    random = numpy.random.RandomState(1)
+    initial = read_checkpoint("g2p-attention/network.000").values
+    values = {
+        name: x if name.startswith("optimize/") else random.normal(scale=0.2, size=x.shape).astype("float32")
+        for name, x in initial.items()
+    }
+    values["output/rec/prob/b"][0] = 3.0  # so that all hypotheses end
+    write_any_checkpoint(Checkpoint(values, {"step": 1}), "g2p-attention/network.001")
+    os.mkdir("g2p-rf")
+    tool = ["rnn.py", "tool", "convert-checkpoint"]
+    assert main([*tool, "g2p-attention/network.001", "g2p-rf/network.001.pt", "--layers_to_modules", MAPPING]) == 0
+    assert main([*tool, "g2p-rf/network.001.pt", "back/network.001", "--modules_to_layers", MAPPING]) == 0
+    assert main([*tool, "back/network.001", "again.pt", "--layers_to_modules", MAPPING]) == 0
+    modules, again = (read_checkpoint(file).values for file in ("g2p-rf/network.001.pt", "again.pt"))
+    for name, value in modules.items():
+        numpy.testing.assert_allclose(again[name], value, rtol=0, atol=1e-7 if name == "s.bias" else 0, err_msg=name)
+    load = ("++load", "g2p-attention/network.001", "++search_output_layer", "output")
+    of_layers = run_config("attention.config", "search", *load)
+    of_modules = run_config("rf.config", "search", "++load", "g2p-rf/network.001")
+    back = run_config("attention.config", "search", "++load", "back/network.001", *load[2:])
+    assert len(of_layers) == 4
+    for tag, hyps in of_layers.items():
+        assert len(hyps) == len(of_modules[tag]) == len(back[tag]) == 12
+        # For length normalization, layers divide by the longest hypothesis of the sequence plus 1.
+        factor = of_modules[tag][0][0] / hyps[0][0]
+        assert 1 < factor < 1.5
+        for (score, text), other, same in zip(hyps, of_modules[tag], back[tag], strict=True):
+            assert [x for x in text.split() if x != END] == other[1].split()
+            assert (other[0] / factor, same[0]) == pytest.approx((score, score), abs=1e-4)
+            assert same[1] == text
+    assert len({text for hyps in of_modules.values() for _, text in hyps}) > 20

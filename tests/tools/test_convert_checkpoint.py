@@ -202,13 +202,16 @@ def test_parts_of_cudnn_of_the_same_size_have_to_be_told():
 
 
 def test_several_lstms_beside_each_other():
-    """Those whose names or sizes are not of one stack stay apart."""
+    """Those whose names or sizes are not of one stack stay apart, and what an optimizer keeps stays."""
     single = {f"b.{name}": value for name, value in _lstm("torch").items()}
     values = {**_stack(2, 2)[1], **single, "enc.linear.weight": numpy.ones(3)}
     there = convert_lstms(values, "torch", "frontend")
     assert there.notes[0] == "2 LSTMs from torch to frontend, all 5 layers and directions"
     assert {"b.ff_weight", "enc.lstm.l1_reverse.rec_weight", "enc.linear.weight"} < set(there.values)
     assert sorted(convert_lstms(there.values, "frontend", "torch").values) == sorted(values)
+    kept = {"optimize/x/lstm_cell/kernel/Adam": numpy.ones(3)}
+    cell = {f"x/{name}": value for name, value in _lstm("standardlstm").items()}
+    assert set(kept) < set(convert_lstms({**cell, **kept}, "standardlstm", "torch").values)
     alike = {
         f"x.l{i}.{name}": value for i in range(2) for name, value in _lstm("frontend", num_in=5, num_units=2).items()
     }
@@ -266,10 +269,9 @@ def test_layers_become_modules_and_back(tool, tmp_path):
     }  # fmt: skip
     values = {name: rng.normal(size=shape).astype("float32") for name, shape in shapes.items()}
     write_any_checkpoint(Checkpoint(values, {"step": 3}), str(tmp_path / "net.001"))
-    (tmp_path / "there").write_text(repr({"conv": "front.conv", "lstm": "lstm", "output": "out", "norm": "norm"}))
-    (tmp_path / "back").write_text(repr({"front.conv": "conv", "lstm": "lstm", "out": "output", "norm": "norm"}))
+    (tmp_path / "map").write_text(repr({"conv": "front.conv", "lstm": "lstm", "output": "out", "norm": "norm"}))
     names = [tmp_path / name for name in ("net.001", "net.pt", "net.002")]
-    options = ["--lstm", "native", "frontend", "--layers_to_modules", tmp_path / "there"]
+    options = ["--layers_to_modules", tmp_path / "map"]
     assert tool("convert_checkpoint", *names[:2], *options)[0] == 0
     model = torch.load(names[1], weights_only=True)
     assert (model["step"], model["model"]["front.conv.filter"].shape) == (3, (3, 2, 4))
@@ -279,7 +281,7 @@ def test_layers_become_modules_and_back(tool, tmp_path):
     for name, param in lstm.named_parameters():
         assert param.raw_tensor.shape == model["model"][f"lstm.{name}"].shape
     rf.select_backend_numpy()
-    options = ["--lstm", "frontend", "native", "--modules_to_layers", tmp_path / "back"]
+    options = ["--modules_to_layers", tmp_path / "map"]
     assert tool("convert_checkpoint", *names[1:], *options, "--rename", "^zzz|^", "")[2].startswith("error: ")
     assert tool("convert_checkpoint", *names[1:], *options)[0] == 0
     again = read_checkpoint(str(names[2])).values

@@ -64,7 +64,7 @@ def convert_lstms(
             del converted[name]
         written = [write_lstm(part, new, forget_bias=forget_bias) for part in parts]
         for part, arrays in zip(parts, written, strict=True):
-            if reason := _what_is_lost(part, arrays, old, new, forget_bias):
+            if reason := what_is_lost(part, arrays, old, new, forget_bias):
                 lost[reason] = lost.get(reason, 0) + 1
         for names, arrays in zip(names_of(lstm.prefix, list(lstm.parts), new, len(written[0])), written, strict=True):
             converted.update(zip(names, arrays, strict=True))
@@ -85,10 +85,17 @@ def _read(
         raise UserError(f"option '--lstm': {lstm} has the shapes {shapes}, which are of no LSTM.") from exc
 
 
-def _what_is_lost(
+def what_is_lost(
     params: LstmParams, written: Sequence[numpy.ndarray], old: Layout, new: Layout, forget_bias: float
 ) -> str:
-    """:return: why it would not be the same when it is converted back; "" if it would"""
+    """
+    :param params: of a layer and direction
+    :param written: the same, in the order of the suffixes of `new`
+    :param old: layout that they were in
+    :param new: layout that they are in now
+    :param forget_bias: what units of LSTMs add to the forget gate, which do so
+    :return: why it would not be the same when it is converted back; "" if it would
+    """
     if not params.biases and new.needs_biases:
         return "zeros as biases, as there were none"
     back = write_lstm(read_lstm(written, new, forget_bias=forget_bias), old, forget_bias=forget_bias)

@@ -19,12 +19,12 @@ from returnn.util.texts.counted import counted
 _PART = re.compile(r"l(\d+)(_reverse)?")
 _NUM_MATRICES = 8  # of a layer and direction of cuDNN, and as many biases
 _CUDNN = re.compile(r"(.*)CudnnRNNParamsToCanonical:(\d+)")
-# What only an LSTM of the layout has.
+# What only an LSTM of the layout has; what an optimizer keeps of it is a level below.
 _SIGNS = {
     "native": r"W_re",
-    "standardlstm": r"lstm_cell/.*",
-    "basiclstm": r"basic_lstm_cell/.*",
-    "fusedlstm": r"lstm_fused_cell/.*",
+    "standardlstm": r"lstm_cell/[^/]+",
+    "basiclstm": r"basic_lstm_cell/[^/]+",
+    "fusedlstm": r"lstm_fused_cell/[^/]+",
     "cudnn": r"CudnnRNNParamsToCanonical:\d+",
     "torch": r"(?:weight|bias)_(?:ih|hh|hr)_l\d+(?:_reverse)?",
     "frontend": r"(?:ff|rec)_weight",

@@ -1,9 +1,4 @@
-"""
-Names of parameters: other ones by patterns, and those of layers of a net dict as those of modules, and back.
-
-A layer `encoder` has `encoder/W` and `encoder/b` where a module `encoder` has `encoder.weight` and `encoder.bias`. The
-values are the same: (in, out) for a linear map, (frames, in, out) for a convolution, whose `W` is `filter` in a module.
-"""
+"""Other names of parameters, by patterns."""
 
 from __future__ import annotations
 
@@ -13,18 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy
 
 from returnn.util.errors import UserError
-
-# Of a layer, of a module, how many axes a value has.
-_PARAMS = (
-    ("W", "weight", (2,)),
-    ("W", "filter", (3, 4, 5)),
-    ("W_re", "rec_weight", (2,)),
-    ("b", "bias", (1,)),
-    ("bias", "bias", (1,)),
-    ("scale", "scale", (1,)),
-)
-_WITH_BIAS_IN_FULL = {"filter", "scale"}  # of modules: beside these, the bias of a layer is called "bias"
-_REC_SCOPE = "/rec"  # below a recurrent layer
 
 
 def rename(values: Mapping[str, numpy.ndarray], rules: Sequence[tuple[str, str]]) -> dict[str, numpy.ndarray]:
@@ -45,61 +28,6 @@ def rename(values: Mapping[str, numpy.ndarray], rules: Sequence[tuple[str, str]]
     return _with_names(values, names)
 
 
-def layers_to_modules(values: Mapping[str, numpy.ndarray], mapping: Mapping[str, str]) -> dict[str, numpy.ndarray]:
-    """
-    :param values: of layers
-    :param mapping: layer -> module
-    :return: of modules; an LSTM is in the layout `frontend` before, and its layer is without "/rec"
-    :raises UserError: if a layer has no parameters, or others than a module could have
-    """
-    return _mapped(values, mapping, is_to_modules=True)
-
-
-def modules_to_layers(values: Mapping[str, numpy.ndarray], mapping: Mapping[str, str]) -> dict[str, numpy.ndarray]:
-    """
-    :param values: of modules
-    :param mapping: module -> layer
-    :return: of layers
-    :raises UserError: if a module has no parameters, or others than a layer could have
-    """
-    return _mapped(values, mapping, is_to_modules=False)
-
-
-def _mapped(
-    values: Mapping[str, numpy.ndarray], mapping: Mapping[str, str], *, is_to_modules: bool
-) -> dict[str, numpy.ndarray]:
-    old_separator, new_separator = ("/", ".") if is_to_modules else (".", "/")
-    names: dict[str, str] = {}
-    for old, new in mapping.items():
-        own = [name for name in values if name.rpartition(old_separator)[0] in (old, f"{old}{_REC_SCOPE}")]
-        if not own:
-            raise UserError(f"mapping: {old!r} has no parameters.\n  There are: {_some(values)}.")
-        is_lstm = any(name.endswith("rec_weight") for name in own)
-        siblings = {name.rpartition(old_separator)[2] for name in own}
-        for name in own:
-            scope, _, param = name.rpartition(old_separator)
-            inner = _REC_SCOPE if is_lstm and not is_to_modules else ""
-            other = param if is_lstm else _other_name(param, values[name], is_to_modules=is_to_modules)
-            if other == "b" and siblings & _WITH_BIAS_IN_FULL:
-                other = "bias"
-            if other is None:
-                raise UserError(f"mapping: {name!r} with the shape {values[name].shape} has no name in {new!r}.")
-            assert scope
-            names[name] = f"{new}{inner}{new_separator}{other}"
-    left_out = [name for name in values if name not in names]
-    if left_out:
-        raise UserError(f"mapping: it says nothing about {_some(left_out)}.")
-    return _with_names(values, names)
-
-
-def _other_name(param: str, value: numpy.ndarray, *, is_to_modules: bool) -> str | None:
-    for layer_param, module_param, ndims in _PARAMS:
-        old, new = (layer_param, module_param) if is_to_modules else (module_param, layer_param)
-        if old == param and value.ndim in ndims:
-            return new
-    return None
-
-
 def _with_names(values: Mapping[str, numpy.ndarray], names: Mapping[str, str]) -> dict[str, numpy.ndarray]:
     result: dict[str, numpy.ndarray] = {}
     for name, value in values.items():
@@ -108,8 +36,3 @@ def _with_names(values: Mapping[str, numpy.ndarray], names: Mapping[str, str]) -
             raise UserError(f"{twin!r} and {name!r} would both be {names[name]!r}.")
         result[names[name]] = value
     return result
-
-
-def _some(names: Mapping[str, object] | Sequence[str], num: int = 5) -> str:
-    shown = ", ".join(map(repr, list(names)[:num]))
-    return f"{shown} and {len(names) - num} others" if len(names) > num else shown

@@ -7,7 +7,8 @@ from returnn.datasets.util.vocab_file import read_literal_file
 from returnn.tools.checkpoints.average import average
 from returnn.tools.checkpoints.convert_lstms import convert_lstms
 from returnn.tools.checkpoints.formats import FORMATS, Checkpoint, read_checkpoint, write_any_checkpoint
-from returnn.tools.checkpoints.names import layers_to_modules, modules_to_layers, rename
+from returnn.tools.checkpoints.layer_modules import Place, layers_to_modules, modules_to_layers, places_of
+from returnn.tools.checkpoints.names import rename
 from returnn.util.errors import UserError
 from returnn.util.numbers.lstm_layouts import LAYOUTS
 from returnn.util.system.command_parser import CommandParser
@@ -31,9 +32,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--rename", nargs=2, action="append", default=[], metavar=("PATTERN", "NEW"), help=help)
     parser.add_argument("--exclude", help="regular expression: leave out names which have it")
     mapping = parser.add_mutually_exclusive_group()
-    help = "file with a dict from layers of a net dict to modules"
+    help = "file with a dict from layers of a net dict to modules: layers become modules, LSTMs those of the frontend"
     mapping.add_argument("--layers_to_modules", metavar="FILE", help=help)
-    mapping.add_argument("--modules_to_layers", metavar="FILE", help="the reverse")
+    mapping.add_argument("--modules_to_layers", metavar="FILE", help="the reverse, by the same file")
     return parser
 
 
@@ -49,12 +50,14 @@ def main(args: argparse.Namespace) -> None:
     values = rename(values, args.rename)
     notes: list[str] = []
     if args.modules_to_layers:
-        values = modules_to_layers(values, _mapping(args.modules_to_layers))
+        mapped = modules_to_layers(values, _places(args.modules_to_layers), forget_bias=args.forget_bias)
+        values, notes = mapped.values, [*notes, *mapped.notes]
     if args.lstm:
         converted = convert_lstms(values, *args.lstm, forget_bias=args.forget_bias, directions=args.directions)
-        values, notes = converted.values, [*converted.notes]
+        values, notes = converted.values, [*notes, *converted.notes]
     if args.layers_to_modules:
-        values = layers_to_modules(values, _mapping(args.layers_to_modules))
+        mapped = layers_to_modules(values, _places(args.layers_to_modules), forget_bias=args.forget_bias)
+        values, notes = mapped.values, [*notes, *mapped.notes]
     write_any_checkpoint(Checkpoint(values, checkpoint.info), args.output, kind=args.format)
     size = sum(value.size for value in values.values())
     mean = f", the mean of {len(args.checkpoints)}" if len(args.checkpoints) > 1 else ""
@@ -63,8 +66,5 @@ def main(args: argparse.Namespace) -> None:
         print(f"  {note}")
 
 
-def _mapping(filename: str) -> dict[str, str]:
-    mapping = read_literal_file(filename)
-    if not isinstance(mapping, dict) or not all(isinstance(x, str) for pair in mapping.items() for x in pair):
-        raise UserError(f"file {filename!r}: expected a dict from names to names.")
-    return mapping
+def _places(filename: str) -> list[Place]:
+    return places_of(read_literal_file(filename))
