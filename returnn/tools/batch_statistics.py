@@ -26,6 +26,7 @@ class BatchStatistics:
     num_seqs: list[int]  # of each batch
     longest: list[int]  # frames
     num_frames: list[int]  # without padding
+    key: str
     limited_by: Counter[str] = field(default_factory=Counter)  # option -> number of batches
     load_s: list[float] = field(default_factory=list)  # if they were loaded
 
@@ -48,7 +49,7 @@ class BatchStatistics:
         :param limits: of the batches
         :param load: whether to load their data
         """
-        found = cls([], [], [])
+        found = cls([], [], [], key)
         last: Batch | None = None
         for batch in batches:
             if end is not None and batch.start_seq is not None and batch.start_seq >= end:
@@ -76,11 +77,11 @@ class BatchStatistics:
         return "\n".join(
             [
                 f"{counted(len(self.num_seqs), 'batch')}, {counted(sum(self.num_seqs), 'sequence')}, "
-                f"{counted(sum(self.num_frames), 'frame')}",
+                f"{counted(sum(self.num_frames), 'frame')} of {self.key!r}",
                 f"sequences per batch: {_spread(self.num_seqs)}",
                 f"longest sequence of a batch: {_spread(self.longest)}",
                 f"frames per batch: {_spread(self.num_frames)}",
-                f"padding: {self.padding:.1%} of all frames",
+                f"padding: {self.padding:.1%} of all frames of {self.key!r}",
                 *self._line_of_limits(),
                 *self._line_of_loading(),
             ]

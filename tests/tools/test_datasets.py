@@ -120,11 +120,11 @@ def test_batches(tool, config_file):
     status, out, err = tool("analyze-dataset-batches", config, "--verbosity", 1)
     assert (status, err) == (0, "")
     assert out == (
-        "2 batches, 4 sequences, 261 frames\n"
+        "2 batches, 4 sequences, 261 frames of 'data'\n"
         "sequences per batch: 2 to 2, mean 2.0, median 2\n"
         "longest sequence of a batch: 84 to 97, mean 90.5, median 90.5\n"
         "frames per batch: 99 to 162, mean 130.5, median 130.5\n"
-        "padding: 27.9% of all frames\n"
+        "padding: 27.9% of all frames of 'data'\n"
         "no larger because of: batch_size 100.0% of the batches\n"
     )
 

@@ -39,7 +39,9 @@ class SearchOptions(OptionTable):
         "txt",
         "The format of that file. With a line for each sequence: 'txt', the best hypothesis; 'words', the same with "
         "subwords put together; 'tagged', that after the tag; 'json', tag and hypotheses. 'py' is a dict from tags to "
-        "hypotheses, 'py-words' the same with subwords put together.",
+        "hypotheses, 'py-words' the same with subwords put together. Lists of hypotheses have scores, the best one "
+        "first: means of log probabilities over the labels, with that of the end; sums, where 'length_normalization' "
+        "of the choice is off.",
     )
     search_metrics = texts((), "What is computed at the end of a search, by the target: 'wer', 'cer', 'bleu'.")
     search_depends_on_batch = boolean(

@@ -40,10 +40,10 @@ class RecurrentLayer(_ConcatInputLayer):
             `initial_c` and so on; "keep_over_epoch": the state at the end of the batch before, where sequence k goes on
             with sequence k of that batch, so all data sets need as many streams as sequences are in a batch; or a
             layer: its hidden state if it has one, otherwise its output; or one of these for each part of the state:
-            list, or dict such as `{"c": 0, "h": "encoder"}`
+            list, or dict such as `{"c": 0, "h": "encoder"}`. Default: zeros
         :param state: the state before this step, instead of the one after the step before: a layer, or one for each
             part of the state
-        :param initial_output: before the first frame of a loop. Default: what is in `initial_state`
+        :param initial_output: before the first frame of a loop. Default: what is in `initial_state`, or zeros
         """
         super().__init__(state=state, initial_output=initial_output, **kwargs)
         self.unit = unit

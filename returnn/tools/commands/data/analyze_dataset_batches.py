@@ -20,7 +20,11 @@ def make_parser() -> argparse.ArgumentParser:
     add_dataset(parser)
     parser.add_argument("--epoch", type=int, default=1, help="of the dataset")
     parser.add_argument("--endseq", type=int, default=-1, help="last sequence, exclusive; below 0 for all")
-    parser.add_argument("--key", default="data", help="data key whose frames count")
+    parser.add_argument(
+        "--key",
+        default="data",
+        help="data key whose frames and padding are reported. Default: data. batch_size is a limit for each key",
+    )
     parser.add_argument("--load", action="store_true", help="loads the data of the batches, to see how fast that is")
     parser.add_argument("--use_pretrain", action="store_true", help="with the options of the network of the epoch")
     parser.add_argument("--verbosity", type=int, default=5, help="of the log, 1 to 5")

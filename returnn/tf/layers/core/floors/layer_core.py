@@ -101,7 +101,10 @@ class LayerCore:
         :param only_on_search: only in search
         :param copy_output_loss_from_source_idx: the source whose `output_loss` it takes over
         :param batch_norm: batch normalization on the output; a dict has options for it
-        :param initial_output: output before the first frame of a loop
+        :param initial_output: output before the first frame of a loop, which "prev:" of this layer is there: number;
+            "zeros"; "ones"; "var" for a trained one; "apply(0)": the layer on zeros; or a layer. Default: zeros, also
+            where the layer depends on one with another `initial_output`: "prev:embedded" is not the embedding of what
+            "prev:output" is
         :param state: state before this frame, inside a loop; otherwise it is the one after the frame before
         :param need_last: inside a loop, keep the last frame
         :param rec_previous_layer: this layer in the frame before
