@@ -112,10 +112,22 @@ def inspect_options(config: Config) -> OptionReport:
             for name in names
             if _is_unsupported(config, name) and not (name in OLD_NETWORK and name in _asked_for(config))
         ],
-        unread=[name for name in own if name not in misspelt and not _is_function(config.typed_dict.get(name))],
+        unread=[
+            name
+            for name in own
+            if name not in misspelt and not _is_function(config.typed_dict.get(name)) and _is_seen(config, name)
+        ],
         replaced=_replaced(config, used),
         keys=_keys_of_dicts(config, used),
     )
+
+
+def _is_seen(config: Config, name: str) -> bool:
+    """:return: False for what was set by code that a config executes; who uses it there is not seen either"""
+    contents = [source.content for source in config.sources]
+    executes = any(re.search(r"\bexec\(|\brun_path\(", content) for content in contents)
+    is_here = name in config.command_line_options or any(re.search(rf"\b{name}\b", content) for content in contents)
+    return is_here or not executes
 
 
 def _keys_of_dicts(config: Config, used: Set[str]) -> list[str]:

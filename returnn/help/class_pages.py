@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from returnn.datasets.core.dataset import Dataset
 from returnn.help.class_text import OPTION_COLUMNS, first_sentence, option_row, public_options
-from returnn.help.network_classes import common_option_rows, common_options_of
+from returnn.help.network_classes import common_option_rows, common_options_of, row_of
 from returnn.help.topics import KINDS
 from returnn.tasks import TASKS
 from returnn.tf.layers.options.layer_options import Option, options_of
@@ -72,7 +72,7 @@ def _page(kind: str) -> str:
         parts += [
             f"## {', '.join(of)}",
             _text_of(cls),
-            _options_table(map(option_row, options)) if options else _NO_OPTIONS,
+            _options_table(map(row_of(kind), options)) if options else _NO_OPTIONS,
         ]
     return "\n\n".join(parts) + "\n"
 

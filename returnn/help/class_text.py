@@ -54,12 +54,20 @@ class Kind:
         return class_text(f"{self.title} {name!r}", self.get_class(name), width)
 
 
-def class_text(title: str, cls: type, width: int, *, common: Mapping[str, Option] | None = None) -> str:
+def class_text(
+    title: str,
+    cls: type,
+    width: int,
+    *,
+    common: Mapping[str, Option] | None = None,
+    row: Callable[[Option], tuple[str, str, str]] | None = None,
+) -> str:
     """
     :param title: the first line
     :param cls: the class
     :param width: of the text, in characters
     :param common: options that all classes of its kind have; they are left out
+    :param row: what is shown of an option, by default `option_row`
     :return: what the class is for, and its options
     """
     own = [
@@ -67,7 +75,9 @@ def class_text(title: str, cls: type, width: int, *, common: Mapping[str, Option
         for option in public_options(options_of(cls))
         if common is None or option.name not in common or common[option.name].init is not option.init
     ]
-    table = options_table(own, width) or "It has no options of its own."
+    table = (
+        rows_text(OPTION_COLUMNS, map(row or option_row, own), width) if own else ""
+    ) or "It has no options of its own."
     return "\n\n".join(part for part in (title, inspect.cleandoc(cls.__doc__ or "").strip(), table) if part)
 
 

@@ -7,8 +7,9 @@ All of it follows from the classes: their docstrings, and the signatures of `__i
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from returnn.config.options import OPTIONS
 from returnn.help.class_outline import outline_of, outlines_with
 from returnn.help.class_text import (
     OPTION_COLUMNS,
@@ -72,12 +73,29 @@ def network_class_text(kind: str, name: str, width: int) -> str:
     :return: what it is for, and all options
     """
     common = common_options_of(kind)
-    text = class_text(f"{NETWORK_KINDS[kind].title} {name!r}", classes_of(kind)[name], width, common=common)
+    text = class_text(
+        f"{NETWORK_KINDS[kind].title} {name!r}", classes_of(kind)[name], width, common=common, row=row_of(kind)
+    )
     if kind == "layers":
         return f"{text}\n\nOptions of all layers: --help {COMMON}"
     if kind == "losses":
         return f"{text}\n\nOptions of all losses, in 'loss_opts':\n{options_table(public_options(common), width)}"
     return text
+
+
+def row_of(kind: str) -> Callable[[Option], tuple[str, str, str]]:
+    """
+    :param kind: one of `NETWORK_KINDS`, or another one
+    :return: function: what is shown of an option: name, default and meaning
+    """
+    return _row_of_optimizer if kind == "optimizers" else option_row
+
+
+def _row_of_optimizer(option: Option) -> tuple[str, str, str]:
+    name, default, meaning = option_row(option)
+    if name == "epsilon":  # what the class has as default is for those who make it by hand
+        return name, OPTIONS["optimizer_epsilon"].default_text, f"{meaning}; default: option `optimizer_epsilon`"
+    return name, default, meaning
 
 
 def common_options_of(kind: str) -> Mapping[str, Option]:

@@ -39,7 +39,8 @@ class Entry:
 
     def holds(self, word: re.Pattern[str]) -> bool:
         """:return: whether that word is anywhere"""
-        return any(map(word.search, (self.name, self.about, self.text)))
+        texts = (self.name, self.about, self.text)
+        return any(map(word.search, (*texts, *(text.replace("-", "") for text in texts))))  # "warmup" is "warm-up", too
 
 
 def found_by_words(words: str, kinds: Mapping[str, Kind], width: int, *, with_pages: bool = True) -> str | None:

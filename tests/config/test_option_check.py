@@ -391,6 +391,14 @@ def test_options_of_layers_on_the_command_line_are_a_warning(tmp_path):
     assert text.startswith("'++beam_size' has no effect: '++' sets whole options of the config, and 'beam_size' is in")
 
 
+def test_names_of_a_config_that_is_executed_are_used_there(load, tmp_path):
+    (tmp_path / "base.config").write_text("size = 3\nextern_data = {'data': size}\n")
+    config = load(
+        f"#!rnn.py\nfrom pathlib import Path\nexec(Path({str(tmp_path / 'base.config')!r}).read_text())\nown = 3\n"
+    )
+    assert inspect_options(config).unread == ["own"]
+
+
 def test_modules_beside_the_config_ask_for_options_too(load, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     code = "from returnn.config import get_global_config\nsize = lambda: get_global_config().int('own_size', 1)\n"

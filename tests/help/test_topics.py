@@ -237,6 +237,8 @@ def test_help_imports_no_tensorflow_which_takes_seconds(name):
         ("spec augment", ["docs/tutorial/your_own_data.md"]),
         ("learning curves", ["rnn.py view", "learning_curve_file", "docs/viewer.md"]),
         ("transformer", ["demos/translation/README.md", "demos/rf_translation/README.md"]),
+        ("warm-up", ["dynamic_learning_rate"]),
+        ("warmup", ["dynamic_learning_rate"]),
         ("Beam Search", ["search", "ctc_decode"]),
         ("ignore_missing", ["load_ignore_missing_vars", "preload_from_files"]),
     ],
@@ -255,6 +257,11 @@ def test_each_task_has_help(task):
 @pytest.mark.parametrize("tool", tool_modules())
 def test_each_tool_has_help(tool):
     assert f"returnn tool {tool} --help" in help_text(tool, width=200)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop"])
+def test_epsilon_of_an_optimizer_is_the_one_in_effect(name):
+    assert re.search(r"epsilon +1e-16 .*default: option `optimizer_epsilon`", help_text(name, width=200))
 
 
 def test_options_of_a_dataclass_have_the_meanings_beside_them():

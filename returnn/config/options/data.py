@@ -33,7 +33,10 @@ class DataOptions(OptionTable):
         kinds.DICT, None, "Further data sets for evaluation, by name."
     )
     search_data = data("What the task 'search' decodes: a data set, or the name of an option; by default `eval`.")
-    forward_data = data("What the task 'forward' works on: a data set, or the name of an option; by default `eval`.")
+    forward_data = data(
+        "What the task 'forward' works on: a data set, or the name of an option; by default `eval`. Its "
+        "sequences are sorted by length, unless its `seq_ordering` says otherwise."
+    )
     extern_data: Option[Any] = Option(
         kinds.DICT,
         None,

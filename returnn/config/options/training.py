@@ -54,7 +54,10 @@ class UpdaterOptions(OptionTable):
     rmsprop: Option[Any] = Option(
         kinds.any_of_kind(kinds.BOOLEAN, kinds.number_kind()), False, "The older form of `optimizer`: True, or `decay`."
     )
-    optimizer_epsilon = number(1e-16, "The `epsilon` of an optimizer that does not say another one.")
+    optimizer_epsilon = number(
+        1e-16,
+        "The `epsilon` of an optimizer that does not say another one; with PyTorch, it is that of the class instead.",
+    )
     optimizer_use_locking = boolean(False, "Variables are locked while they are updated.")
     accum_grad_multiple_step = integer(
         0, "An update comes after so many steps, with the sum of their gradients.", minimum=0
@@ -76,7 +79,15 @@ class UpdaterOptions(OptionTable):
     dynamic_learning_rate: Option[Any] = Option(
         kinds.instance_kind("a function, or a dict with 'interval' and 'decay'", dict, is_function=True),
         None,
-        "Changes the learning rate in each step.",
+        "Changes the learning rate in each step. A function is `def dynamic_learning_rate(*, network, "
+        "global_train_step, learning_rate, **kwargs)`: it gets the number of steps before (from 0, over all "
+        "epochs, also in a resumed training) and the learning rate of the epoch, and returns that of the "
+        "step; with PyTorch these are numbers, and there is `epoch`, with TensorFlow tensors (scalars). A "
+        "warm-up (warmup) over 1000 steps is `learning_rate * min(1.0, (global_train_step + 1) / 1000)`, with"
+        " TensorFlow `learning_rate * tf.minimum(1.0, tf.cast(global_train_step + 1, 'float32') / 1000)`. A "
+        "dict: the rate is multiplied by `decay ** (step % interval / interval)`, so it falls to `decay` "
+        "times its value within `interval` steps, and is back at it then. The table of epochs and the "
+        "learning rate file have the rate without all this.",
     )
     extra_updates: Option[Any] = Option(
         kinds.DICT, None, "Further updates: name of a parameter -> a function that makes the operation."

@@ -91,7 +91,12 @@ class FusedLstm(RecUnit):
 
 
 class NativeLstm2(FusedLstm):
-    """LSTM with input, forget and output gate, without peepholes. Parameters `W`, `W_re` and `b`."""
+    """
+    LSTM with input, forget and output gate, without peepholes.
+
+    Parameters `W` [F_in, 4 F], `W_re` [F, 4 F] and `b` [4 F], each with the gates in the order j, i, f, o:
+    `z = x W + b + h' W_re; c = sigmoid(z_f) c' + sigmoid(z_i) tanh(z_j); h = sigmoid(z_o) tanh(c)`.
+    """
 
     unit_names: ClassVar[tuple[str, ...]] = (
         "cudnnlstm",
@@ -174,7 +179,7 @@ class NativeLstmCell(NativeLstm2):
 
 
 class VanillaLSTMCell(NativeLstm2):
-    """LSTM with input, forget and output gate, without peepholes. Parameters `W`, `W_re` and `b`."""
+    """LSTM as "nativelstm2", with the same parameters `W`, `W_re` and `b`."""
 
     unit_names = ("vanillalstm",)
 
