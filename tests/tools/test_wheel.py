@@ -1,11 +1,12 @@
 """
-The wheel has all tools. Their help, and what needs no TensorFlow, works without optional packages. What describes it is
-right, and the source archive has all files.
+Both are built as a release is. The source archive has all files, and the wheel, made of it, all tools. Their help, and
+what needs no TensorFlow, works without optional packages. What describes both is right.
 """
 
 import os
 import subprocess
 import sys
+import tarfile
 
 import pytest
 from packaging.metadata import Metadata
@@ -39,33 +40,37 @@ for name in tool_modules():
 
 
 MISSING_TENSORFLOW = "The package 'tensorflow' is needed for {}.\n  pip install tensorflow-cpu\n"
-PARTS_OF_WHEEL = ("returnn", "pyproject.toml", "setup.py", "README.md", "LICENSE")
-
-
-def link_sources(folder, names):
-    """Something to build in, which leaves nothing behind in the checkout."""
-    folder.mkdir()
-    for name in names:
-        os.symlink(ROOT / name, folder / name)
+PARTS = (
+    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "README.md", "benchmarks",
+    "demos", "docs", "mkdocs.yml", "pyproject.toml", "returnn", "rnn.py", "setup.py", "tests", "tools",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """The wheel, unpacked into a folder, beside something that hides optional packages; runs Python there."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    options = ["--no-deps", "--no-index"]
+def built(tmp_path_factory):
+    """:return: folder with source archive and wheel"""
+    folder = tmp_path_factory.mktemp("built")
     source = folder / "source"
-    link_sources(source, PARTS_OF_WHEEL)
+    source.mkdir()
+    for name in PARTS:  # so that nothing is left behind in the checkout
+        os.symlink(ROOT / name, source / name)
     compiler = folder / "compiler"
     compiler.write_text(f'#!/bin/sh\nexec {get_cpp_bin()} "$@" -O0\n')  # how fast its kernels are, others test
     compiler.chmod(0o755)
     subprocess.run(
-        [*pip, "wheel", *options, "--no-build-isolation", "-w", folder, source],
-        env={**os.environ, "CXX": str(compiler)}, check=True,
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source],
+        cwd=folder, env={**os.environ, "CXX": str(compiler)}, check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    (wheel,) = folder.glob("*.whl")
-    subprocess.run([*pip, "install", *options, "--target", folder / "site", wheel], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(built, tmp_path_factory):
+    """The wheel, unpacked into a folder, beside something that hides optional packages; runs Python there."""
+    folder = tmp_path_factory.mktemp("installed")
+    (wheel,) = built.glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", folder / "site", wheel], check=True)
     (folder / "site" / "sitecustomize.py").write_text(WITHOUT_OPTIONAL_PACKAGES.replace("{optional!r}", repr(OPTIONAL)))
 
     def run(*args):
@@ -92,15 +97,35 @@ def test_types_are_known_to_users(installed):
     assert (installed.site / "returnn" / "py.typed").exists()
 
 
-def test_source_archive_has_all_files(tmp_path):
+@pytest.fixture(scope="module")
+def archive(built):
+    """:return: files of the source archive, by name"""
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as file:
+        files = {member.name: file.extractfile(member).read() for member in file.getmembers() if member.isfile()}
+    folder = path.name.removesuffix(".tar.gz")
+    assert {name.partition("/")[0] for name in files} == {folder}
+    return {name.removeprefix(f"{folder}/"): content for name, content in files.items()}
+
+
+def test_source_archive_has_all_files(archive):
+    assert not [name for name in archive if name.endswith(".pyc")]
     if not (ROOT / ".git").exists():
         pytest.skip("there is no git to ask which files there are")
-    files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    link_sources(tmp_path / "source", {name.partition("/")[0] for name in files})
-    subprocess.run([sys.executable, "setup.py", "-q", "egg_info"], cwd=tmp_path / "source", check=True)
-    listed = (tmp_path / "source" / "returnn.egg-info" / "SOURCES.txt").read_text().splitlines()
-    assert not set(files) - set(listed)
-    assert not [name for name in listed if name.endswith(".pyc")]
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    assert not {name for name in names if (ROOT / name).exists()} - set(archive)
+
+
+def test_source_archive_is_described_as_the_wheel(archive, installed):
+    """What `twine check --strict` wants, too: valid, with a text in a format that is said."""
+    (info,) = installed.site.glob("returnn-*.dist-info")
+    in_wheel, in_archive = (
+        Metadata.from_email(content, validate=True)
+        for content in ((info / "METADATA").read_bytes(), archive["PKG-INFO"])
+    )
+    assert in_archive.description == in_wheel.description == archive["README.md"].decode()
+    for name in ("name", "version", "summary", "description_content_type", "license_expression", "requires_dist"):
+        assert getattr(in_archive, name) == getattr(in_wheel, name), name
 
 
 def test_help_of_all_tools(installed):
