@@ -27,7 +27,7 @@ from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_t
 from returnn.engine.frontend.preload import ValuesToPreload, check_fit
 from returnn.engine.frontend.runner import Step
 from returnn.engine.run.mixed_precision import amp_dtype
-from returnn.engine.run.non_finite import NonFiniteError
+from returnn.engine.run.non_finite import WHAT_HELPS, NonFiniteError
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.tensor import Tensor, TensorDict
@@ -453,8 +453,7 @@ class GraphRunner:
             names = [name for name, value in values.items() if not numpy.isfinite(value).all()]
             first = f"All modules return finite values, but not the losses: {', '.join(names) or 'constraints'}."
         return NonFiniteError(
-            f"{where}: the loss is not finite. The parameters are those of before the step.\n  {first}\n"
-            "  Lower 'learning_rate', set 'gradient_clip_global_norm', or look at the data."
+            f"{where}: the loss is not finite. The parameters are those of before the step.\n  {first}\n{WHAT_HELPS}"
         )
 
     def _non_finite_gradient_error(self, feed: dict[Any, Any], where: str) -> NonFiniteError:

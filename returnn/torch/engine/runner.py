@@ -24,7 +24,7 @@ from returnn.engine.frontend.losses import LossPerSeq, check_objective, l2_losse
 from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_tensors
 from returnn.engine.frontend.preload import ValuesToPreload
 from returnn.engine.frontend.runner import Step
-from returnn.engine.run.non_finite import NonFiniteError
+from returnn.engine.run.non_finite import WHAT_HELPS, NonFiniteError
 from returnn.engine.run.parts import sum_of_values
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError, TrainingPosition
@@ -518,8 +518,7 @@ class TorchRunner:
             names = [key for key, is_finite in zip(values, finite, strict=True) if not is_finite]
             first = f"All modules return finite values, but not the losses: {', '.join(names) or 'constraints'}."
         return NonFiniteError(
-            f"{where}: the loss is not finite. The parameters are those of before the step.\n  {first}\n"
-            "  Lower 'learning_rate', set 'gradient_clip_global_norm', or look at the data."
+            f"{where}: the loss is not finite. The parameters are those of before the step.\n  {first}\n{WHAT_HELPS}"
         )
 
 

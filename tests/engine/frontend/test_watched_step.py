@@ -5,9 +5,11 @@ import pytest
 
 import returnn.frontend as rf
 from returnn.config import Config
+from returnn.engine.frontend import tasks
 from returnn.engine.frontend.check import check_model
 from returnn.tensor import Dim, batch_dim
-from returnn.util.errors import ConfigError
+from returnn.util.backend_engine import BackendEngine
+from returnn.util.errors import ConfigError, UserError
 
 TIME, LABELS_TIME, TARGETS_TIME = (Dim(None, name=name) for name in ("time", "labels-time", "targets-time"))
 FEATURE, LABELS, CLASSES, HIDDEN = (
@@ -96,6 +98,19 @@ def test_labels_of_ctc_behind_a_subsampling(lengths, text, capsys):
     out = capsys.readouterr().out
     assert "1. train: rf.ctc_loss: the target 'classes' needs at least as many frames. " in out
     assert text in out
+
+
+@pytest.mark.parametrize("backend", ["torch", "tensorflow"])
+def test_training_with_labels_of_ctc_that_are_too_many(backend, tmp_path, monkeypatch):
+    monkeypatch.setattr(BackendEngine, "selected_engine", None)
+    config = config_of(ctc_step, lambda **_kwargs: _Subsampling(), [(9, [1, 2, 3, 1])])
+    config.update({"backend": backend, "task": "train", "num_epochs": 1, "model": str(tmp_path / "net")})
+    config.update({"batch_size": 100, "device": "cpu"})
+    BackendEngine.select_engine(config=config)
+    with pytest.raises(UserError, match=r"loss:ctc\.(.|\n)*rf\.ctc_loss is infinite where targets need more frames"):
+        tasks.train(config)
+    TIME.reset_raw()
+    LABELS_TIME.reset_raw()
 
 
 class _Attention(rf.Module):
