@@ -11,7 +11,7 @@ import numpy
 
 WORDS = {"up": (300.0, 900.0), "down": (900.0, 300.0), "high": (1500.0, 1500.0)}  # Hz, at begin and end
 _SAMPLE_RATE = 8000
-_NUM_SEQS = {"train": 60, "test": 20}  # by default
+_NUM_SEQS = {"train": 60, "test": 20, "dev": 20}  # by default
 
 
 def words() -> list[str]:
@@ -21,7 +21,7 @@ def words() -> list[str]:
 
 def archive(split: str, folder: str, *, num_seqs: int | None = None) -> str:
     """
-    :param split: "train" or "test"
+    :param split: "train", "dev" or "test"
     :param folder: where it is generated
     :param num_seqs: how many are generated
     :return: zip file for `OggZipDataset`

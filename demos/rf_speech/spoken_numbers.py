@@ -77,7 +77,7 @@ def recordings(split: str, folder: str, num_seqs: int | None = None) -> str:
     :return: zip file for `OggZipDataset`
     """
     if FOLDER_VARIABLE in os.environ:
-        return archive("test" if split == "dev" else split, folder)
+        return archive(split, folder)
     filename = os.path.join(folder, f"numbers-{split}.zip")
     if os.path.exists(filename):
         return filename
