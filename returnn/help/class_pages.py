@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from returnn.datasets.core.dataset import Dataset
 from returnn.help.class_text import OPTION_COLUMNS, first_sentence, option_row, public_options
+from returnn.help.frontend_names import by_module, title_of
 from returnn.help.network_classes import common_option_rows, common_options_of, row_of
 from returnn.help.topics import KINDS
 from returnn.tasks import TASKS
@@ -47,6 +48,19 @@ def tools_page() -> str:
         f"# Tools\n\n{MADE_BY}\n`returnn tool NAME --help` says the options of one. See [Tools](../tools.md).\n\n"
         + (f"{markdown_table(('tool', 'what it does'), rows)}\n")
     )
+
+
+def frontend_page() -> str:
+    """:return: the page, in Markdown"""
+    parts = [
+        f"# Functions and modules of rf\n\n{MADE_BY}\n`import returnn.frontend as rf`. `rnn.py --help NAME` explains "
+        "each; see [Models in Python](../models_in_python.md)."
+    ]
+    for module, names in by_module().items():
+        rows = [(f"`{entry.name}`", entry.about) for entry in names]
+        parts.append(f"## {module.removeprefix('returnn.frontend.')}\n\n{title_of(module)}")
+        parts.append(markdown_table(("name", "what it is"), rows))
+    return "\n\n".join(parts) + "\n"
 
 
 def markdown_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -83,7 +83,15 @@ def class_text(
 
 def first_sentence(cls: type) -> str:
     """:return: of its documentation, with its period"""
-    paragraph = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+    return first_sentence_of(cls.__doc__ or "")
+
+
+def first_sentence_of(text: str) -> str:
+    """
+    :param text: documentation
+    :return: its first sentence, with its period
+    """
+    paragraph = inspect.cleandoc(text).partition("\n\n")[0].replace("\n", " ")
     periods = (match.start() for match in re.finditer(r"(?<!\bal)[.] ", paragraph))
     end = next((period for period in periods if paragraph.count("`", 0, period) % 2 == 0), None)  # not inside of code
     sentence = paragraph[:end].rstrip(" .:,")
@@ -112,7 +120,7 @@ def rows_text(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int)
     """:return: a table"""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(column, no_wrap=column == columns[0])
+        table.add_column(column, no_wrap=column == columns[0], overflow="fold")
     for row in rows:
         table.add_row(*row)
     out = io.StringIO()

@@ -26,10 +26,17 @@ def mentioned_text(name: str, width: int, *, may_be_module: bool = True) -> str 
     :param may_be_module: whether the name alone, without those around it, can be that of a module
     :return: its documentation; None if there is nothing of that name
     """
-    last = name.rpartition(".")[2]
+    name = re.sub(
+        r"^rf\.(?=.*\.)", "returnn.frontend.", name
+    )  # without a module, it is a function, as rf.label_smoothing
+    owner, _, last = name.rpartition(".")
     declares = re.compile(rf"^(?:class|def) {re.escape(last)}\b", re.MULTILINE)
     of_module = None
-    for file, code in _code_by_file().items():
+    in_order = sorted(
+        _code_by_file().items(),
+        key=lambda item: not item[0].with_suffix("").as_posix().endswith(owner.replace(".", "/")),
+    )
+    for file, code in in_order:
         module = ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts)
         if module == name:
             return _module_text(module, code)

@@ -13,7 +13,7 @@ import returnn
 from returnn.config.environment import ENVIRONMENT
 from returnn.config.options import TABLES, options_of_table
 from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
-from returnn.help.class_pages import class_pages, markdown_table, tasks_page, tools_page
+from returnn.help.class_pages import class_pages, frontend_page, markdown_table, tasks_page, tools_page
 from returnn.help.option_text import default_of, theme_of
 
 FOLDER = Path(returnn.__file__).parent.parent / "docs" / "reference"
@@ -51,7 +51,13 @@ def _code(text: str) -> str:
 
 def pages() -> dict[str, str]:
     """:return: all pages of reference, name -> Markdown"""
-    return {"options": options_page(), **class_pages(), "tasks": tasks_page(), "tools": tools_page()}
+    return {
+        "options": options_page(),
+        **class_pages(),
+        "tasks": tasks_page(),
+        "tools": tools_page(),
+        "rf": frontend_page(),
+    }
 
 
 if __name__ == "__main__":

@@ -10,9 +10,11 @@ from pathlib import Path
 import returnn
 from returnn.config.options import OPTIONS
 from returnn.help.class_text import Kind, first_sentence, rows_text
+from returnn.help.frontend_names import frontend_names
 from returnn.help.option_text import keys_text
 from returnn.project.new import GENERATE_TEXT, KINDS
 from returnn.tasks import TASKS
+from returnn.tf.layers.options.layer_options import options_of
 from returnn.tools.registry import purpose_of, tool_modules
 
 _ROOT = Path(returnn.__file__).parent.parent  # its pages are there in a checkout
@@ -58,6 +60,7 @@ def found_by_words(words: str, kinds: Mapping[str, Kind], width: int, *, with_pa
         ("command", _commands()),
         ("option", (Entry(name, option.purpose, _keys(option.keys_of)) for name, option in OPTIONS.items())),
         *((kind.title, _classes(kind)) for kind in kinds.values()),
+        ("rf", (Entry(x.name, x.about, x.docstring) for x in frontend_names()) if kinds else ()),
         ("page", _pages() if with_pages else ()),
     ]
     listed = [(title, list(entries)) for title, entries in groups]
@@ -99,7 +102,8 @@ def _commands() -> Iterator[Entry]:
 
 def _classes(kind: Kind) -> Iterator[Entry]:
     for name in kind.shown_names():
-        yield Entry(name, first_sentence(kind.get_class(name)))
+        cls = kind.get_class(name)
+        yield Entry(name, first_sentence(cls), " ".join(options_of(cls)))
 
 
 def _pages() -> Iterator[Entry]:

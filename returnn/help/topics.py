@@ -14,6 +14,7 @@ from returnn.datasets.util import vocabulary
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.engine.learning_rate_control import learning_rate_control_names, learning_rate_control_type
 from returnn.help.class_text import Kind, public_options, rows_text
+from returnn.help.frontend_names import frontend_text
 from returnn.help.mentioned import mentioned_text, method_text
 from returnn.help.network_classes import (
     COMMON,
@@ -156,6 +157,7 @@ def _axis_text(width: int) -> str:
 
 # Lists of what is no class.
 _LISTS_OF_OTHERS: dict[str, Callable[[int], str]] = {
+    "rf": frontend_text,
     "options": options_text,
     "tasks": _tasks_text,
     "tools": _tools_text,

@@ -12,6 +12,7 @@ from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
 from returnn.datasets.core.seq_order import KNOWN_SEQ_ORDERINGS
 from returnn.datasets.util.text_post_process import _FACTORIES, _FUNCTIONS
 from returnn.help.class_text import first_sentence
+from returnn.help.frontend_names import frontend_names
 from returnn.help.network_classes import NETWORK_KINDS
 from returnn.help.option_text import option_text, readers_of
 from returnn.help.reference import FOLDER, pages
@@ -237,6 +238,9 @@ def test_help_imports_no_tensorflow_which_takes_seconds(name):
         ("spec augment", ["docs/tutorial/your_own_data.md"]),
         ("learning curves", ["rnn.py view", "learning_curve_file", "docs/viewer.md"]),
         ("transformer", ["demos/translation/README.md", "demos/rf_translation/README.md"]),
+        ("label smoothing", ["rf.label_smoothing", "Cross entropy between the target and the output"]),
+        ("relative position", ["rf.RelPosSelfAttention"]),
+        ("self-attention", ["rf.SelfAttention", "layer class  self_attention"]),
         ("warm-up", ["dynamic_learning_rate"]),
         ("warmup", ["dynamic_learning_rate"]),
         ("Beam Search", ["search", "ctc_decode"]),
@@ -262,6 +266,27 @@ def test_each_tool_has_help(tool):
 @pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop"])
 def test_epsilon_of_an_optimizer_is_the_one_in_effect(name):
     assert re.search(r"epsilon +1e-16 .*default: option `optimizer_epsilon`", help_text(name, width=200))
+
+
+def test_all_that_models_in_python_use_is_listed():
+    text = help_text("rf", width=200)
+    for name in (
+        "rf.label_smoothing",
+        "rf.RotaryPosSelfAttention",
+        "returnn.frontend.search.beam_search",
+    ):
+        assert re.search(rf"^{re.escape(name)} +\S", text, flags=re.MULTILINE), name
+    page = (ROOT / "docs" / "models_in_python.md").read_text(encoding="utf8")
+    assert set(re.findall(r"rf\.[A-Za-z]\w+(?=\()", page)) <= {entry.name for entry in frontend_names()}
+    assert all(entry.about for entry in frontend_names())
+
+
+def test_a_module_is_found_by_its_path():
+    for theme in ("encoder", "decoder"):
+        assert help_text(f"rf.{theme}.transformer", width=99).startswith(
+            f"module returnn.frontend.{theme}.transformer\n"
+        )
+    assert "returnn.frontend.encoder" in help_text("rf.encoder.transformer.TransformerEncoder", width=99)
 
 
 def test_options_of_a_dataclass_have_the_meanings_beside_them():
