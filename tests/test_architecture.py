@@ -126,7 +126,7 @@ METHODS_OF_INTERFACES = {  # to become fewer
     "returnn.tensor.tensor.Tensor": 132,
     "returnn.frontend._backend.Backend": 218,
     "returnn.datasets.core.dataset.Dataset": 74,
-    "returnn.tf.layers.core.layer_base.LayerBase": 107,
+    "returnn.tf.layers.core.layer_base.LayerBase": 108,
     "returnn.tf.network.network.TFNetwork": 110,
     "returnn.tf.engine.engine.Engine": 71,
 }

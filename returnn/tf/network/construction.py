@@ -19,7 +19,8 @@ from returnn.tf.layers.options.past import translated
 from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.layers.structure.source import SourceLayer
 from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, needs_unavailable_data
-from returnn.tf.layers.user_code.derived_class import as_template_says, has_own_template, with_own_beam
+from returnn.tf.layers.user_code.derived_class import as_template_says, has_own_template
+from returnn.tf.layers.user_code.outside_view import making_layers
 from returnn.tf.network.common_beam import on_common_beam
 from returnn.tf.network.construction_order import sources_first
 from returnn.tf.network.data import NetworkData
@@ -81,6 +82,7 @@ class Construction:
 
     # Many layers.
 
+    @making_layers()
     def construct_all(self, net_dict: NetDict, get_layer: GetLayer | None = None) -> None:
         """
         Makes all layers that are needed: the output, those with a loss, those with `is_output_layer`.
@@ -135,6 +137,7 @@ class Construction:
 
     # One layer.
 
+    @making_layers()
     def construct(
         self,
         net_dict: NetDict,
@@ -235,6 +238,7 @@ class Construction:
         on_common_beam(options, network=self.net)
         return layer_class, options
 
+    @making_layers()
     def add(self, name: str, layer_class: type[LayerBase], **layer_desc: Any) -> LayerBase:
         """
         :param name: of the layer
@@ -266,7 +270,7 @@ class Construction:
         if is_of_toolkit(layer_class.__module__):
             return layer_class(name=name, network=net, **layer_desc)
         with layer_creation_scope(net, layer_class, name=name, name_scope=layer_desc.get("name_scope")):
-            layer = with_own_beam(layer_class(name=name, network=net, **layer_desc))
+            layer = layer_class(name=name, network=net, **layer_desc)
             if has_own_template(layer_class):
                 template = layer_class.get_out_data_from_opts(name=name, network=net, **layer_desc)
                 layer.output = as_template_says(layer, template, is_value=not net.only_template)

@@ -111,14 +111,6 @@ class ExtraNets:
         return self.base.construct_layer(net_dict, name)
 
 
-def all_extra_nets(net: Network) -> list[Network]:
-    """:return: other versions of this network, of those inside of it, and of these"""
-    nets = list(net.extra_nets.values())
-    for inner in [*net.subnets.values(), *nets]:
-        nets += all_extra_nets(inner)
-    return nets
-
-
 def _search_flag(prefix: str, default: bool) -> bool:
     """:return: whether choices search in an extra network with this prefix"""
     first, *words = prefix.split(".")

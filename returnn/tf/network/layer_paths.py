@@ -10,6 +10,7 @@ from returnn.tf.layers.core.network_protocol import GetLayer, NetDict, Network
 from returnn.tf.layers.options.registry import get_layer_class
 from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.layers.structure.subnetwork import subnetwork_sources
+from returnn.tf.layers.user_code.outside_view import making_layers
 from returnn.tf.network.data import NetworkData
 from returnn.tf.network.extra_nets import ExtraNets
 from returnn.tf.network.layer_names import naming_as_written, where_it_is_needed
@@ -37,6 +38,7 @@ class LayerPaths:
         self.data = data
         self.extra = extra
 
+    @making_layers()
     def find(
         self,
         net_dict: NetDict,

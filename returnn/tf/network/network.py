@@ -17,7 +17,6 @@ from returnn.tf.layers.core.layer_dims import DimsOfLayers
 from returnn.tf.layers.core.network_protocol import GetLayer, InnerNetwork, NetDict
 from returnn.tf.layers.search.beam import Beams
 from returnn.tf.network import layer_lists
-from returnn.tf.network.common_beam import merge_beams
 from returnn.tf.network.construction import Construction
 from returnn.tf.network.data import NetworkData
 from returnn.tf.network.documented import DocumentedNetwork
@@ -217,8 +216,6 @@ class TFNetwork(DocumentedNetwork):
         :raises ConfigError: if something in it is wrong
         """
         self.construction.construct_all(net_dict, get_layer)
-        if self._around is None and not self.only_template:
-            merge_beams(self)
 
     def make_subnet(self, name: str, opts: dict[str, Any]) -> Subnetwork:
         """:return: access to the network inside of a layer, see `Subnetwork`"""

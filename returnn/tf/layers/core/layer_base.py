@@ -11,6 +11,7 @@ says what the output looks like, and `__init__` sets `self.output.placeholder`. 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -28,7 +29,8 @@ from returnn.tf.layers.core.regularization import REGULARIZATION, keep_parts_of_
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.layer_options import check_options, resolve_layers
 from returnn.tf.layers.options.output_checks import check_output
-from returnn.tf.layers.user_code.derived_class import InferredInInit, bases_with_output
+from returnn.tf.layers.user_code.derived_class import InferredInInit, bases_with_output, with_own_beam
+from returnn.tf.layers.user_code.outside_view import making_layers, note_made
 from returnn.tf.layers.user_code.raw_template import template_like_source
 from returnn.tf.util.cached import CollectionKeys
 from returnn.util.behavior_version import BehaviorVersion
@@ -43,8 +45,10 @@ class _ComputesOutput(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         try:
-            layer = super().__call__(*args, **kwargs)
-            layer._compute_output()
+            with making_layers() if cls.compute is not LayerBase.compute else contextlib.nullcontext():
+                layer = super().__call__(*args, **kwargs)
+                layer._compute_output()
+                note_made(with_own_beam(layer))
         except InferredInInit as exc:
             return exc.layer
         return layer

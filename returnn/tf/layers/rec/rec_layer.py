@@ -22,6 +22,7 @@ from returnn.tf.layers.rec.unit_recurrence import UnitOptions, UnitRecurrence, f
 from returnn.tf.layers.rec.units.base import RecUnit, WeightInits
 from returnn.tf.layers.rec.units.cudnn_params import lstm_block_of_cudnn
 from returnn.tf.layers.rec.units.registry import get_unit_class
+from returnn.tf.layers.user_code.outside_view import making_layers
 from returnn.util.errors import ConfigError
 
 
@@ -184,6 +185,7 @@ class RecLayer(RecurrentLayer):
 
     # What is inside.
 
+    @making_layers()
     def get_sub_layer(self, layer_name: str) -> LayerBase | None:
         """:return: layer of the time step, for all frames"""
         return self.recurrence.get_sub_layer(layer_name)

@@ -59,6 +59,7 @@ class Beams:
         self._beams: dict[Dim, Beam] = {}
         self._choices: dict[SearchBeam, Any] = {}
         self.ends: dict[Dim, SearchEnd] = {}  # of loops, by their beam
+        self.axes: dict[Dim, Any] = {}  # `BeamAxis` of each beam, as it is seen from outside
         self._dims = DimsOfHypotheses()
         self._contradictions: list[ConfigError] | None = None  # while they are only noted
 

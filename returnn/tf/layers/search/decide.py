@@ -203,7 +203,7 @@ def _with_beam(layer: LayerBase) -> Tensor:
     for dim in with_lengths:
         lengths = axis.split(dim.dyn_size_ext)
         new = Dim(None, name=dim.name, dyn_size_ext=lengths)
-        output = _with_time_dim(output, dim, new)
+        output = with_time_dim(output, dim, new)
     return output
 
 
@@ -235,7 +235,7 @@ def take_hypothesis(layer: LayerBase, source: Tensor, beam: Beam, index: Tensor)
             continue
         new_dim = layer.new_dim(decided_key(dim))
         new_dim.dyn_size_ext = rf.gather(lengths, indices=index, axis=beam.dim)
-        out = _with_time_dim(out, dim, new_dim)
+        out = with_time_dim(out, dim, new_dim)
     return out
 
 
@@ -244,7 +244,7 @@ def decided_key(dim: Dim) -> str:
     return f"decided:{dim.name}"
 
 
-def _with_time_dim(x: Tensor, old: Dim, new: Dim) -> Tensor:
+def with_time_dim(x: Tensor, old: Dim, new: Dim) -> Tensor:
     """
     :param x: {..., old}
     :param new: at most as long as `old`

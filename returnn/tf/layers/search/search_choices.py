@@ -16,6 +16,7 @@ from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase, WrappedI
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_options import layers_in, map_nested_layers
 from returnn.tf.layers.search.beam import Beam, score_dtype
+from returnn.tf.layers.user_code.outside_view import making_layers
 from returnn.util.errors import ConfigError
 
 
@@ -183,7 +184,8 @@ class SearchChoices:
         found = layers_in(layer_desc)
         if not found:
             return layer_desc
-        latest = found[0].network.beams.latest(layer.output for layer in found)
+        with making_layers():
+            latest = found[0].network.beams.latest([layer.output for layer in found])
         return map_nested_layers(layer_desc, lambda layer: on_beam(layer, latest))
 
 
@@ -194,10 +196,12 @@ def on_beam(layer: LayerBase, beam: Beam | None) -> LayerBase:
     :return: the layer with the output for these hypotheses; the layer itself if that is the same
     """
     beams = layer.network.beams
-    own = beams.of(layer.output)
+    with making_layers():
+        output = layer.output
+    own = beams.of(output)
     if own is None or beam is None or own.dim == beam.dim:
         return layer
-    output = beams.translate(layer.output, beam)
+    output = beams.translate(output, beam)
     return WrappedInternalLayer(base_layer=layer, name=layer.name, network=layer.network, output=output)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -70,6 +70,7 @@ class SearchNet:
         fetch: Sequence[str] = ("output",),
         scale: float = 3.0,
         with_grads: bool = False,
+        later: Callable[[TFNetwork], None] | None = None,
         **options: Any,
     ) -> None:
         """
@@ -77,11 +78,14 @@ class SearchNet:
         :param fetch: layers whose output is wanted
         :param scale: of parameters: with larger ones, distributions are sharper
         :param with_grads: also the gradients of the losses
+        :param later: makes more layers, when the network is complete
         :param options: see `construct`
         """
         with tf.Graph().as_default() as self.graph:
             tf1.set_random_seed(1)
             self.net = construct(net_dict, **options)
+            if later is not None:
+                later(self.net)
             self.fetches = {}
             for name in fetch:
                 out = self.net.get_layer(name).output.copy_as_batch_major()

@@ -16,6 +16,7 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.name_scope import scope_name
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.layer_options import layers_in, options_of
+from returnn.tf.layers.user_code.outside_view import OutsideView, view_from_here
 from returnn.util.not_specified import NotSpecified
 
 
@@ -24,6 +25,7 @@ class LayerCore:
 
     layer_class: ClassVar[str | tuple[str, ...] | None] = None
     allow_inf_in_output: ClassVar[bool] = False
+    outside_view: OutsideView | None = None  # with batch and beam as one axis, once the layer is complete
 
     def __init__(
         self,
@@ -178,14 +180,29 @@ class LayerCore:
 
     @property
     def output(self) -> Tensor:
-        """The output. While dims are inferred, also a layer that has a value only counts as a template."""
-        output = self._output
+        """
+        The output, with the beam as a dim or merged, see `returnn.tf.layers.user_code.outside_view`. While dims are
+        inferred, also a layer that has a value only counts as a template.
+        """
+        view = view_from_here(self)
+        output = self._output if view is None else view.output
         has_value = output is not None and output.raw_tensor is not None
         return output.copy_template() if has_value and get_selected_backend() == "template" else output
 
     @output.setter
     def output(self, output: Tensor) -> None:
         self._output = output
+        self.outside_view = None
+
+    @property
+    def output_before_activation(self) -> Any:
+        """`OutputWithActivation`, if there is an activation function."""
+        view = view_from_here(self)
+        return self._before_activation if view is None else view.before_activation
+
+    @output_before_activation.setter
+    def output_before_activation(self, output: Any) -> None:
+        self._before_activation = output
 
     def where(self) -> str:
         """:return: the layer, as an error message begins with it"""
