@@ -18,7 +18,9 @@ from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.layers.options.layer_options import layers_in_options
 from returnn.tf.layers.search.beam import Beam
+from returnn.tf.layers.structure.cond_hypotheses import CondHypotheses, Known
 from returnn.tf.layers.structure.cond_states import Carried, CondStates
+from returnn.tf.layers.user_code.outside_view import making_layers
 from returnn.util.errors import ConfigError
 
 _INNER_NETWORKS = ("subnetwork", "unit")  # options with layers by name
@@ -63,6 +65,7 @@ class CondLayer(NoSourcesLayer):
         self.false_layer: _Branch = false_layer
         self._made: dict[str, LayerBase] = {}
         self._states = CondStates(self)
+        self._hypotheses = CondHypotheses(self)
         self._totals = InnerTotals(self)
         self._losses = InnerLosses(
             {"true_layer": true_layer.described(), "false_layer": false_layer.described()},
@@ -169,6 +172,7 @@ class CondLayer(NoSourcesLayer):
         """:return: the networks inside of both layers"""
         return [net for layer in self._made.values() for net in layer.get_sub_networks()]
 
+    @making_layers()
     def get_sub_layer(self, layer_name: str) -> LayerBase | None:
         """:return: what is the sub layer of one of both"""
 
@@ -186,7 +190,8 @@ class CondLayer(NoSourcesLayer):
     def _template(self, output_of: Callable[[LayerBase], Tensor]) -> Tensor:
         """:return: template of what both layers have"""
         self._condition()
-        yes, no = (self._of_all_steps(output_of(self._make(key))) for key in ("true_layer", "false_layer"))
+        (yes, known), (no, _) = (self._taken_out(key, output_of) for key in ("true_layer", "false_layer"))
+        self._hypotheses.take(known)
         self._check_same(yes, self._with_dims_of(yes, no))
         return yes.copy_template()
 
@@ -194,16 +199,23 @@ class CondLayer(NoSourcesLayer):
         """:return: of the layer that is computed: the output, with the dims of the first one, and more of it"""
         yes: list[Tensor] = []
 
-        def computed(key: str) -> tuple[Tensor, Any]:
-            layer = self._make(key)
-            output = self._of_all_steps(output_of(layer))
+        def computed(key: str) -> tuple[Tensor, Any, Known]:
+            output, known = self._taken_out(key, output_of)
             if key == "true_layer":
                 yes.append(output.copy_template())
             elif yes:
                 output = self._with_dims_of(yes[0], output)
-            return output, more(key, layer)
+            return output, more(key, self._made[key]), known
 
-        return rf.cond(self._condition(), *(lambda key=key: computed(key) for key in ("true_layer", "false_layer")))
+        branches = (lambda key=key: computed(key) for key in ("true_layer", "false_layer"))
+        output, others, known = rf.cond(self._condition(), *branches)
+        self._hypotheses.take(known)
+        return output, others
+
+    def _taken_out(self, key: str, output_of: Callable[[LayerBase], Tensor]) -> tuple[Tensor, Known]:
+        """:return: what a branch has, as it is known outside of it; what is known of its hypotheses"""
+        layer = self._make(key)
+        return self._hypotheses.taken_out(key, layer, self._of_all_steps(output_of(layer)))
 
     def _condition(self) -> Tensor:
         condition = self.condition.make(self.network).output
