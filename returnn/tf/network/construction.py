@@ -25,7 +25,7 @@ from returnn.tf.network.common_beam import on_common_beam
 from returnn.tf.network.construction_order import sources_first
 from returnn.tf.network.data import NetworkData
 from returnn.tf.network.extern_data import ExternData
-from returnn.tf.network.extra_nets import ExtraNets
+from returnn.tf.network.extra_nets import ExtraNets, is_name_in_extra_net
 from returnn.tf.network.layer_names import NetworkConstructionDependencyLoopException, layer_not_found
 from returnn.tf.network.layer_paths import LayerPaths
 from returnn.tf.network.params import NetworkParams
@@ -121,9 +121,14 @@ class Construction:
             self.net.construct_layer(net_dict, needed, get_layer=get_layer)
 
     def _check_is_dict(self, name: str, desc: Any) -> None:
+        where = f"layer {self.place.name_prefix() + name!r}"
         if not isinstance(desc, dict):
-            full_name = self.place.name_prefix() + name
-            raise ConfigError(f"layer {full_name!r}: expected a dict of options, got {desc!r}.")
+            raise ConfigError(f"{where}: expected a dict of options, got {desc!r}.")
+        if is_name_in_extra_net(name):
+            raise ConfigError(
+                f"{where}: no layer can be called so: it means the layer {name.partition(':')[2]!r} of the same"
+                " net dict, once more.\n  Other layers can have it as a source. In the net dict is the plain name."
+            )
 
     def is_wanted(self, name: str, desc: dict[str, Any]) -> bool:
         """:return: whether a layer with these options is made for its own sake"""

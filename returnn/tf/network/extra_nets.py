@@ -111,6 +111,11 @@ class ExtraNets:
         return self.base.construct_layer(net_dict, name)
 
 
+def is_name_in_extra_net(name: str) -> bool:
+    """:return: whether it is such as "extra.search:output" """
+    return name.startswith("extra.") and ":" in name
+
+
 def _search_flag(prefix: str, default: bool) -> bool:
     """:return: whether choices search in an extra network with this prefix"""
     first, *words = prefix.split(".")

@@ -12,7 +12,7 @@ from returnn.tf.layers.search.search_choices import SearchChoices
 from returnn.tf.layers.structure.subnetwork import subnetwork_sources
 from returnn.tf.layers.user_code.outside_view import making_layers
 from returnn.tf.network.data import NetworkData
-from returnn.tf.network.extra_nets import ExtraNets
+from returnn.tf.network.extra_nets import ExtraNets, is_name_in_extra_net
 from returnn.tf.network.layer_names import naming_as_written, where_it_is_needed
 from returnn.tf.network.place import NetworkPlace
 from returnn.tf.network.step import StepOfLoop
@@ -54,7 +54,7 @@ class LayerPaths:
             return self.place.view_around(self._layer_around(name))
         if name == ":i":
             return self._step_info()
-        if name.startswith("extra.") and ":" in name:
+        if is_name_in_extra_net(name):
             return self.extra.layer_by_name(net_dict, name)
         if name.startswith("prev:"):
             rest = name[len("prev:") :]

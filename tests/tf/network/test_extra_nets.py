@@ -2,6 +2,7 @@ import numpy
 import pytest
 
 from returnn.tf.network.extra_nets import depends_on_choice
+from returnn.util.errors import ConfigError
 from tests.tf.network.old_config import ConfigNet
 
 TEXT = """
@@ -66,3 +67,10 @@ def test_what_depends_on_a_choice():
     }
     found = [name for name in net_dict if depends_on_choice(name, net_dict)]
     assert found == ["loop", "after", "target", "b"]
+
+
+@pytest.mark.parametrize("name", ["extra.search:output", "extra.no_search:other"])
+def test_no_layer_has_the_name_of_one_in_an_extra_network(name):
+    message = f"layer '{name}': no layer can be called so: .*{name.partition(':')[2]!r}.*\n.*plain name"
+    with pytest.raises(ConfigError, match=message):
+        ConfigNet(TEXT.replace('"risk"', f'"{name}"'))
