@@ -93,6 +93,14 @@ def test_data_of_a_task():
     assert load_task_dataset(config, "search_data").name == "search_data"
 
 
+@pytest.mark.parametrize(
+    "description", [{**DATA, "seq_ordering": "reverse"}, "config:{**mine, 'seq_ordering': 'reverse'}"]
+)
+def test_the_order_that_a_description_has_comes_first(description):
+    config = Config({"forward_data": description, "mine": DATA})
+    assert lengths(load_task_dataset(config, "forward_data")) == list(reversed(LENGTHS))
+
+
 def test_missing_data_of_a_task():
     with pytest.raises(ConfigError) as info:
         load_task_dataset(Config({"search_data": "devv"}), "search_data")

@@ -218,12 +218,12 @@ def init_dataset_via_str(
         "sprint:ARGUMENTS", or HDF files, separated by commas
     :param config: its options for the training data are used, and the names of an expression are looked up there
     :param cache_byte_size: for HDF files, see `CachedDataset`
-    :param kwargs: further options
+    :param kwargs: further options; those of the dict of an expression come first
     :raises ConfigError: if it is none of these
     """
     kind, colon, rest = config_str.partition(":")
     if colon and kind == "config":
-        dataset = init_dataset(_eval_config_expression(rest, config), extra_kwargs=kwargs)
+        dataset = init_dataset(_eval_config_expression(rest, config), default_kwargs=kwargs)
         if dataset is None:
             raise ConfigError(f"data set {config_str!r}: the expression gives no data set.")
         return dataset
