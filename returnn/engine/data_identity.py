@@ -20,10 +20,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.hdf.hdf_file import stored_digest
-from returnn.engine.run.known_labels import LabelsIdentity
+from returnn.engine.run.known_labels import LabelsIdentity, labels_of_config
 from returnn.engine.run.known_network import NetworkIdentity
 from returnn.log import log
 from returnn.util.errors import UserError
@@ -225,6 +226,13 @@ class KnownData:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
             log.print_warning(f"{self.filename!r} cannot be read ({exc}): it is not known which data was there before")
             return _Content()
+
+
+def warn_of_other_labels(config: Config) -> None:
+    """Says, before anything runs, that the models of a config were trained with other labels than it has now."""
+    model = config.options.model
+    if model:
+        KnownData(model).warn_of_changes(labels_of_config(config))
 
 
 def _identity_of_file(path: str, known: FileIdentity | None, *, with_content: bool) -> FileIdentity:

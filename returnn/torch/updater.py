@@ -8,7 +8,6 @@ collected, or the epoch ends.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 
 import returnn.frontend as rf
 from returnn.config import Config
+from returnn.engine.dynamic_learning_rate import check_dynamic_learning_rate
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.log import log
 from returnn.torch.optim.gradients import (
@@ -27,11 +27,8 @@ from returnn.torch.optim.gradients import (
 )
 from returnn.torch.optim.mixed_precision import make_grad_scaler
 from returnn.torch.optim.optimizer_choice import MULTIPLIER, choose_optimizer
-from returnn.util.errors import ConfigError, check_known
+from returnn.util.errors import ConfigError
 from returnn.util.texts.counted import counted
-
-_DYNAMIC_FORM = "def dynamic_learning_rate(*, network, global_train_step, learning_rate, **kwargs)"
-_DECAY_KEYS = ("interval", "decay")
 
 
 class Updater:
@@ -273,29 +270,11 @@ def dynamic_learning_rate(
     :return: learning rate of the step
     :raises ConfigError: if the function cannot be called, or the dict has other keys
     """
+    check_dynamic_learning_rate(option, more_arguments=("epoch",))
     if option is None:
         return learning_rate
     if callable(option):
-        arguments: dict[str, Any] = {
-            "network": network,
-            "global_train_step": global_train_step,
-            "learning_rate": learning_rate,
-            "epoch": epoch,
-        }
-        try:
-            inspect.signature(option).bind(**arguments)
-        except TypeError as exc:
-            raise ConfigError(
-                f"option 'dynamic_learning_rate': the function cannot be called, {exc}.\n"
-                f"  It has to be as: {_DYNAMIC_FORM}."
-            ) from exc
-        return float(option(**arguments))
-    for key in option:
-        check_known("key", key, _DECAY_KEYS, where="option 'dynamic_learning_rate'")
-    for key in _DECAY_KEYS:
-        if not isinstance(option.get(key), (int, float)) or option[key] <= 0:
-            raise ConfigError(
-                f"option 'dynamic_learning_rate': {key!r} is {option.get(key)!r}.\n  It has to be a number above 0."
-            )
+        step = {"network": network, "global_train_step": global_train_step, "epoch": epoch}
+        return float(option(learning_rate=learning_rate, **step))
     interval = int(option["interval"])
     return learning_rate * float(option["decay"]) ** ((global_train_step % interval) / interval)

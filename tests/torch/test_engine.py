@@ -507,6 +507,13 @@ def test_check_knows_that_a_batch_has_sequences(tmp_path, capsys):
     assert batch_dim.dyn_size_ext is None
 
 
+def test_check_calls_no_learning_rate_but_knows_its_arguments(tmp_path, capsys):
+    with pytest.raises(ConfigError, match="the check found 1 error"):
+        tasks.check(config(tmp_path, task="check", dynamic_learning_rate=lambda step: 1.0))
+    assert "option 'dynamic_learning_rate': the function cannot be called" in capsys.readouterr().out
+    tasks.check(config(tmp_path, task="check", dynamic_learning_rate=lambda *, learning_rate, **_: learning_rate))
+
+
 def test_check_names_misspelt_options(tmp_path, capsys):
     with pytest.raises(ConfigError, match="the check found 1 error"):
         tasks.check(config(tmp_path, task="check", train_stepp=lambda **_: None, anything=1))

@@ -16,6 +16,8 @@ from returnn.config import Config
 from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, datasets_of_all_tasks
+from returnn.engine.data_identity import warn_of_other_labels
+from returnn.engine.dynamic_learning_rate import check_dynamic_learning_rate
 from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
@@ -68,6 +70,8 @@ def check_model(config: Config) -> None:
                 _look_at_seen_labels(config, samples["train"], looked_at)
         for text in dict.fromkeys(found.warnings):
             log.print_warning(f"train_step: {text}")
+    if not errors:
+        warn_of_other_labels(config)
     report_result(", ".join(looked_at), errors)
 
 
@@ -105,6 +109,9 @@ def _choice_errors(config: Config) -> list[str]:
         lambda: check_file_format(config.options.search_output_file_format),
         lambda: cleanup_policy(config.options.cleanup_old_models),
         lambda: best_model_options(config),
+        lambda: check_dynamic_learning_rate(
+            config.options.dynamic_learning_rate, more_arguments=("epoch",) if is_torch else ()
+        ),
     ):
         try:
             check()

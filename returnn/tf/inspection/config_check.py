@@ -15,6 +15,8 @@ from returnn.config.option_check import inspect_options, unsupported_text, warni
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks
+from returnn.engine.data_identity import warn_of_other_labels
+from returnn.engine.dynamic_learning_rate import check_dynamic_learning_rate
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.learning_rate_control import unset_learning_rate_text
 from returnn.engine.net_diff import is_same_net
@@ -88,6 +90,7 @@ def check_config(config: Config) -> ConfigReport:
     report.attempt(lambda: check_file_format(config.options.search_output_file_format))
     report.attempt(lambda: cleanup_policy(config.options.cleanup_old_models))
     report.attempt(lambda: best_model_options(config))
+    report.attempt(lambda: check_dynamic_learning_rate(config.options.dynamic_learning_rate))
     report.looked_at.append("optimizer")
     with report.timed("network"):
         net_dicts = report.attempt(lambda: net_dicts_by_epoch(config)) or {}
@@ -107,6 +110,8 @@ def check_config(config: Config) -> ConfigReport:
         report.hints += batch_hints(report.last_networks)
         compared = report.networks[0].network.notes.compared_dims
         report.warnings += end_label_warnings(compared, list(report.samples.values()), extern_data.data)
+    if not report.errors:
+        warn_of_other_labels(config)
     return report
 
 

@@ -10,7 +10,9 @@ from returnn.datasets.hdf import SimpleHDFWriter
 from returnn.log import log
 from returnn.tf.engine import tasks
 from returnn.tf.engine.passes import long_steps
+from returnn.tf.inspection.config_check import check_config
 from returnn.util.errors import UserError
+from returnn.util.system.warn_once import forget_shown
 from tests.tf.engine.small_config import config
 
 
@@ -165,6 +167,9 @@ def test_model_with_a_vocabulary_that_was_made_anew(tmp_path, capsys):
     assert text not in capsys.readouterr().out
     tasks.evaluate(with_labels(tmp_path, "b", "a", task="eval"))
     assert f"{text}. So its outputs are no longer those of these labels." in capsys.readouterr().out
+    forget_shown()
+    check_config(with_labels(tmp_path, "b", "a", task="check"))
+    assert text in capsys.readouterr().out
     assert message(tasks.train, with_labels(tmp_path, "b", "a", num_epochs=2)).startswith(f"{text}.\n")
     tasks.train(with_labels(tmp_path, "b", "a", num_epochs=2, accept_changed_data=True))
     tasks.evaluate(with_labels(tmp_path, "b", "a", task="eval"))

@@ -130,6 +130,16 @@ def test_what_a_run_would_refuse_is_an_error():
     ]
 
 
+def test_learning_rates_that_a_step_could_not_get_are_errors():
+    (error,) = errors_of(dynamic_learning_rate=lambda step, learning_rate: learning_rate)
+    assert error.startswith(
+        "option 'dynamic_learning_rate': the function cannot be called, missing a required argument"
+    )
+    assert "It has to be as: def dynamic_learning_rate(*, network, global_train_step, learning_rate, **" in error
+    (error,) = errors_of(dynamic_learning_rate={"interval": 10, "decy": 0.5})
+    assert error.startswith("option 'dynamic_learning_rate': there is no key 'decy'.\n  Did you mean 'decay'")
+
+
 def test_a_policy_that_the_training_would_refuse_is_an_error():
     cleanup, best = errors_of(cleanup_old_models={"keep_best": 2}, use_last_best_model={"every": 2})
     assert cleanup.startswith(

@@ -37,6 +37,11 @@ from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, check_known
 
 
+def _computes(cls: Any) -> bool:
+    """:return: whether it is a class of ours, which computes by dims, not one of users on raw tensors"""
+    return cls.compute is not LayerBase.compute
+
+
 class _ComputesOutput(type):
     """After `__init__`, which keeps the options, the output is computed. So no layer has to care about the order."""
 
@@ -45,7 +50,7 @@ class _ComputesOutput(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         try:
-            with making_layers() if cls.compute is not LayerBase.compute else contextlib.nullcontext():
+            with making_layers() if _computes(cls) else contextlib.nullcontext():
                 layer = super().__call__(*args, **kwargs)
                 layer._compute_output()
                 note_made(with_own_beam(layer))
