@@ -343,13 +343,13 @@ class TensorBase:
 
     def _guess_time_dim_axis(self) -> int | None:
         """
-        The first spatial axis with sequences of different lengths; otherwise the first spatial one, or the first one
-        with lengths whose kind nobody has said, as in `Dim(None, name="time")`.
+        The first spatial axis with sequences of different lengths, or the first one with lengths whose kind nobody has
+        said, as in `Dim(None, name="time")`; otherwise the first spatial one.
         """
         spatial = [i for i, dim in enumerate(self._dims) if dim.kind is DimKind.Spatial]
         dynamic = [i for i in spatial if self._dims[i].is_dynamic_seq_length()]
-        of_no_kind = (i for i, dim in enumerate(self._dims) if dim.kind is None and dim.is_dynamic_seq_length())
-        return next(iter(dynamic or spatial or of_no_kind), None)
+        of_no_kind = [i for i, dim in enumerate(self._dims) if dim.kind is None and dim.is_dynamic_seq_length()]
+        return next(iter(dynamic or of_no_kind or spatial), None)
 
 
 TensorT = TypeVar("TensorT", bound=TensorBase)

@@ -210,4 +210,7 @@ def test_a_dim_with_lengths_whose_kind_is_not_said_is_time_where_no_other_is():
     unsaid, other = Dim(None, name="unsaid"), Dim(3, name="other")
     assert Tensor("x", [batch_dim, other, unsaid], "float32").time_dim_axis == 2
     assert Tensor("x", [batch_dim, unsaid, time], "float32").time_dim_axis == 2
+    heads = Dim(2, name="heads", kind=Dim.Types.Spatial)  # without lengths
+    assert Tensor("x", [batch_dim, heads, unsaid], "float32").time_dim_axis == 2
+    assert Tensor("x", [batch_dim, heads, other], "float32").time_dim_axis == 1
     assert Tensor("x", [batch_dim, other], "float32").time_dim_axis is None

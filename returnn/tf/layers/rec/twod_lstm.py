@@ -117,7 +117,7 @@ class TwoDLSTMLayer(LayerBase):
 
     def _source_dim(self, source: Tensor) -> Dim:
         loop = self.network.get_inside_rec_time_dim(inside_loop=False)
-        dims = [dim for dim in source.dims if dim.is_spatial_dim() and dim != loop]
+        dims = [dim for dim in source.dims if dim.kind in (Dim.Types.Spatial, None) and dim != loop]
         if len(dims) != 1:
             raise ConfigError(f"{self.where()}: the first source has to have one time dim of its own, not {source}.")
         return dims[0]
