@@ -100,11 +100,15 @@ def _lines_of_file(folder, split):
 
 @functools.cache
 def _lines_of_docs():
-    """:return: by split. Each tenth line is for the validation, and each tenth one for the test"""
+    """
+    :return: by split. Each tenth line is for the validation, and each tenth one for the test. What pages repeat is
+        there once, so that none of those is known from the training
+    """
     lines = []
     for path in sorted(glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)):
         with open(path, encoding="utf8") as file:
             lines += [" ".join(re.findall(r"\w+|[^\w\s]", line.lower())) for line in file if line.strip()]
+    lines = list(dict.fromkeys(lines))
     splits = {"valid": lines[8::10], "test": lines[9::10]}
     splits["train"] = [line for i, line in enumerate(lines) if i % 10 < 8]
     counts = collections.Counter(word for line in splits["train"] for word in line.split())

@@ -175,10 +175,11 @@ def train_step(*, model, extern_data, **kwargs):
     assert_same(parameters(other / "net.002"), parameters(tmp_path / "model" / "net.002"))
 
 
-def test_scores_of_eval_are_those_of_the_training(trained, tmp_path, capsys):
+@pytest.mark.parametrize("name", ["ce", None])
+def test_scores_of_eval_are_those_of_the_training(name, trained, tmp_path, capsys):
     tasks.evaluate(config(
         trained, task="eval", eval_output_file=str(tmp_path / "scores"),
-        eval_output_file_per_seq=str(tmp_path / "seqs"), loss_name="ce", output_per_seq_format=["score", "seq_len"],
+        eval_output_file_per_seq=str(tmp_path / "seqs"), loss_name=name, output_per_seq_format=["score", "seq_len"],
     ))  # fmt: skip
     scores = eval((tmp_path / "scores").read_text())
     rows = [line.split(";") for line in (tmp_path / "seqs").read_text().splitlines()]

@@ -18,7 +18,10 @@ class EvaluationOptions(OptionTable):
         " FILE.NAME, such as FILE.dev. They are in the order of the corpus, or in that of the batches if the data set"
         " does not know it, which the log says; 'seq_tag' in 'output_per_seq_format' names them.",
     )
-    loss_name = text(None, "The loss that the scores per sequence are of; by default the only one.")
+    loss_name = text(
+        None,
+        "The loss that the scores per sequence are of; by default the only one that has the columns.",
+    )
     output_per_seq_format = texts(
         ("score",),
         "What is written for each sequence: 'seq_tag', 'seq_len', 'score', 'error', 'perplexity', and for each of its "

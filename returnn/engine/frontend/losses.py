@@ -105,18 +105,23 @@ class LossPerSeq(SeqScores):
             self.rows[tag] = {column: _value(column, frames) for column in self.columns}
 
     def _find(self, losses: Mapping[str, rf.Loss]) -> rf.Loss:
+        """:return: the named one; otherwise the only one that has all columns"""
         if self._loss_name is None:
-            if len(losses) != 1:
+            possible = [loss for loss in losses.values() if self._missing_column(loss) is None]
+            if len(possible) != 1 and len(losses) != 1:
                 raise ConfigError(f"option 'loss_name' is needed.\n  The losses are: {', '.join(losses) or 'none'}.")
-            return next(iter(losses.values()))
+            return next(iter(possible or losses.values()))
         check_known("loss", self._loss_name, losses, where="option 'loss_name'")
         return losses[self._loss_name]
 
-    def _check_columns(self, loss: rf.Loss) -> None:
+    def _missing_column(self, loss: rf.Loss) -> str | None:
         missing = "score" if loss.as_error else "error"
-        wrong = [column for column in self.columns if column.endswith(missing)]
-        if wrong:
-            raise ConfigError(f"option 'output_per_seq_format': the loss {loss.name!r} has no {wrong[0]!r}.")
+        return next((column for column in self.columns if column.endswith(missing)), None)
+
+    def _check_columns(self, loss: rf.Loss) -> None:
+        missing = self._missing_column(loss)
+        if missing:
+            raise ConfigError(f"option 'output_per_seq_format': the loss {loss.name!r} has no {missing!r}.")
 
 
 def _value(column: str, frames: numpy.ndarray) -> Any:
