@@ -87,6 +87,7 @@ class LearningRateControl:
         self.learning_rate_decay = learning_rate_decay
         self.learning_rate_growth = learning_rate_growth
         self.filename = filename
+        self._has_said_which_counts = False
         self.is_written = True  # by this process; of several ones, the first one writes
         if filename and os.path.exists(filename):
             self.load()
@@ -230,8 +231,16 @@ class LearningRateControl:
         if measures and any(key.startswith("dev_") for key in found):
             wanted_text, found_text = (", ".join(map(repr, names)) for names in (measures, sorted(found)))
             log.print_warning(f"learning_rate_control_error_measure: {wanted_text} is not there, only {found_text}")
-        keys = (key for measure in _DEFAULT_MEASURES for key in sorted(found) if key.startswith(measure))
-        return next(keys, sorted(found)[0])
+        of_measures = ([key for key in sorted(found) if key.startswith(measure)] for measure in _DEFAULT_MEASURES)
+        keys = next(filter(None, of_measures), sorted(found))
+        if len(keys) > 1 and not measures and not self._has_said_which_counts:
+            self._has_said_which_counts = True
+            print(
+                f"of {', '.join(map(repr, keys))}, the first one says which epoch is the best one; another one by"
+                " 'learning_rate_control_error_measure'",
+                file=log.v2,
+            )
+        return keys[0]
 
     def get_last_best_epoch(
         self,

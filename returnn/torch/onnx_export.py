@@ -40,11 +40,16 @@ from returnn.util.python.user_code_errors import innermost_of_user
 
 _OPSET = 17
 _BATCHES = ((3, 23), (1, 31), (5, 17))  # sequences, frames of the longest one; the first is the example
+_SAMPLES_OF_FRAME = 160  # if frames are samples
 _TOLERANCE = 1e-4
 _HINT = "  Loops and conditions over values are not possible; export one step of a decoder with its state."
 _HINT_OPERATION = "  ONNX has no such operation. Others of PyTorch or rf may compute the same."
 _STDOUT = 1
 _NEEDED_FOR = "the export to ONNX"
+
+
+class _FailsOnExample(ConfigError):
+    """Maybe of what it computes, maybe as frames are samples of audio, and the example is shorter than a window."""
 
 
 @dataclass(frozen=True)
@@ -208,12 +213,10 @@ def export_to_onnx(
     runner.build(epoch=1, filename=checkpoint, is_training=False, is_own=False)
     runner._set_mode(train_flag=False)
     step = _Step(runner, function, inputs, output_names).eval()
-    rng = numpy.random.RandomState(1)
-    batches = [inputs.example(*sizes, rng) for sizes in _BATCHES]
-    with without_fast_path():
-        wanted = [step(*batch) for batch in batches]
-        with traceable_attention():
-            content = _trace(step, batches[0], inputs)
+    try:
+        content, batches, wanted = _traced(step, inputs, num_frames=1)
+    except _FailsOnExample:
+        content, batches, wanted = _traced(step, inputs, num_frames=_SAMPLES_OF_FRAME)
     outputs = list(step.output_names)
     difference = _largest_difference(content, inputs.names, outputs, batches, wanted)
     if difference is not None and not difference < _TOLERANCE:
@@ -223,6 +226,30 @@ def export_to_onnx(
         )
     write_atomic(filename, content)
     return OnnxFile(inputs.names, outputs, len(content), difference)
+
+
+def _traced(
+    step: _Step, inputs: _StepInputs, *, num_frames: int
+) -> tuple[bytes, list[tuple[torch.Tensor, ...]], list[tuple[torch.Tensor, ...]]]:
+    """
+    :param step: of the model
+    :param inputs: that it gets
+    :param num_frames: factor of the lengths of the examples
+    :return: content of the file; examples; outputs for them
+    """
+    rng = numpy.random.RandomState(1)
+    batches = [inputs.example(num_seqs, num_frames * length, rng) for num_seqs, length in _BATCHES]
+    with without_fast_path():
+        try:
+            wanted = [step(*batch) for batch in batches]
+        except RuntimeError as exc:
+            longest = max(length for _, length in _BATCHES) * num_frames
+            raise _FailsOnExample(
+                f"the step cannot be exported to ONNX: it fails on examples of up to {longest} frames:"
+                f" {type(exc).__name__}: {_reason(exc)}"
+            ) from exc
+        with traceable_attention():
+            return _trace(step, batches[0], inputs), batches, wanted
 
 
 def _inputs(config: Config, extern_data: str, names: Sequence[str]) -> _StepInputs:
@@ -264,7 +291,7 @@ def _trace(step: _Step, example: tuple[torch.Tensor, ...], inputs: _StepInputs) 
             where = _place_of(step, example, str(exc))
             raise ConfigError(f"the step cannot be exported to ONNX: {where}{_reason(exc)}\n{_HINT_OPERATION}") from exc
         except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError, AttributeError) as exc:
-            raise ConfigError(
+            raise _FailsOnExample(
                 f"the step cannot be exported to ONNX: {type(exc).__name__}: {_reason(exc)}\n{_HINT}"
             ) from exc
     traced = (warning for warning in caught if issubclass(warning.category, torch.jit.TracerWarning))

@@ -188,6 +188,18 @@ def test_error_measure(wanted, found, expected):
     assert control.get_epoch_error_value(1) == (1.0 if found else None)
 
 
+@pytest.mark.parametrize("measure", [None, "dev_score_output"])
+def test_which_of_several_losses_counts_is_said_once(measure, capsys):
+    control = ConstantLearningRate(0.1, error_measure_key=measure)
+    for epoch in (1, 2):
+        control.get_learning_rate_for_epoch(epoch)
+        control.set_epoch_error(epoch, {"dev_score_output": 1.0, "dev_score_aux": 2.0, "dev_error_output": 0.5})
+        assert control.get_error_key(epoch) == (measure or "dev_score_aux")
+    out = capsys.readouterr().out
+    text = "of 'dev_score_aux', 'dev_score_output', the first one says which epoch is the best one"
+    assert out.count(text) == (measure is None)
+
+
 def test_file_has_the_documented_format(tmp_path):
     filename = tmp_path / "newbob.data"
     control = _control(learning_rate=0.001, learning_rate_file=str(filename))

@@ -68,6 +68,14 @@ def select_step(*, model, extern_data, **kwargs):
     rf.get_run_ctx().mark_as_output(best, "best", dims=[batch_dim, time_dim])
 
 
+def samples_step(*, model, extern_data, **kwargs):
+    x = extern_data["data"]
+    raw = x.copy_transpose([batch_dim, time_dim, x.feature_dim]).raw_tensor
+    windows = torch.nn.functional.conv1d(raw.transpose(1, 2), torch.ones(3, 9, 100))
+    out = rf.convert_to_tensor(windows.amax(dim=2), dims=[batch_dim, Dim(3, name="windows")])
+    rf.get_run_ctx().mark_as_output(out, "out")
+
+
 import torch
 from returnn.tensor import single_step_dim
 """
@@ -162,6 +170,21 @@ def test_onnx_of_one_step_of_a_decoder(tool, model, tmp_path):
     together = run([0, 1], 6)
     numpy.testing.assert_allclose(run([1], 2)[0], together[1], atol=1e-6)
     assert abs(together[:, 0] - together[:, 2]).max() > 1e-3
+
+
+def test_onnx_of_samples_in_long_windows(tool, model, tmp_path):
+    """With the first example, of a few frames, not even one window is full."""
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    file = tmp_path / "samples.onnx"
+    status, _, err = tool("torch_export_to_onnx", *model, file, "--forward_step", "samples_step", "--verbosity", 1)
+    assert (status, err) == (0, "")
+    session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    data = numpy.random.RandomState(1).normal(size=(2, 300, 9)).astype("float32")
+    feed = {"data": data, "data:size1": numpy.array([300, 300], "int32")}
+    (found,) = session.run(["out"], {entry.name: feed[entry.name] for entry in session.get_inputs()})
+    windows = numpy.stack([data[:, i : i + 100].sum(axis=(1, 2)) for i in range(201)])
+    numpy.testing.assert_allclose(found, numpy.repeat(windows.max(axis=0)[:, None], 3, axis=1), rtol=1e-4)
 
 
 def test_what_cannot_be_exported(tool, model, tmp_path):

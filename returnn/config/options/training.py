@@ -149,7 +149,9 @@ class LearningRateOptions(OptionTable):
         ("constant", "newbob", "newbob_rel", "newbob_relative", "newbob_abs", "newbob_multi_epoch"),
     )
     learning_rate_control_error_measure = texts(
-        None, "The score that counts, such as 'dev_score_output'; of several, the first one that is there."
+        None,
+        "The score that decides about best epochs and learning rates, such as 'dev_score_output'; of several, the "
+        "first one that is there. By default 'dev_score'; with several losses, that of the first one by name.",
     )
     learning_rate_control_min_num_epochs_per_new_lr = integer(
         0, "The learning rate does not change for so many epochs after a change.", minimum=0
