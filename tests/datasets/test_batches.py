@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from returnn.datasets.basic import shapes_for_batches
 from returnn.datasets.core.batch import Batch
+from returnn.datasets.core.batch_arrays import check_shape_of_seq
 from returnn.datasets.core.chunking import parse_chunking
 from returnn.datasets.core.data_check import empty_seqs_allowed
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.engine.batch import BatchSetGenerator, batch_to_raw_dict
+from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.util.errors import ConfigError
 from returnn.util.numbers.numbers_dict import NumbersDict
 
@@ -355,3 +357,10 @@ def test_tags_in_a_batch():
     assert arrays["seq_tag"].tolist() == ["seq-0", "seq-1"]
     assert arrays["seq_idx"].tolist() == [0, 1]
     assert set(arrays) == {"seq_tag", "seq_idx"}
+
+
+def test_one_value_of_each_sequence_as_files_have_it():
+    template = Tensor("cls", [batch_dim], "int32", sparse_dim=Dim(3, name="cls"))
+    with pytest.raises(ConfigError, match=r"'shape': \(1,\) in extern_data\['cls'\] is one value for each sequence"):
+        check_shape_of_seq(np.zeros(1, "int32"), template, "cls")
+    check_shape_of_seq(np.zeros((), "int32"), template, "cls")

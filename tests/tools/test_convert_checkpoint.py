@@ -66,6 +66,15 @@ def test_the_folder_is_made(kind, tmp_path):
     assert read_checkpoint(str(path)).values
 
 
+@pytest.mark.parametrize("kind", ["tf", "pt", "safetensors", "npz"])
+def test_names_are_those_of_configs(kind, tmp_path):
+    values = {"layer.W": numpy.ones(2, "float32")}
+    write_any_checkpoint(Checkpoint(values, {}), str(tmp_path / f"net.003{'' if kind == 'tf' else f'.{kind}'}"))
+    _assert_same(read_checkpoint(str(tmp_path / "net.003")).values, values)
+    with pytest.raises(UserError, match="does not exist"):
+        read_checkpoint(str(tmp_path / "net.004"))
+
+
 def test_others_read_what_is_written(tmp_path):
     safetensors = pytest.importorskip("safetensors.torch")
     checkpoint = Checkpoint({**_values(), "layer/W": numpy.ones((2, 3), "float32")}, {"epoch": 3})

@@ -62,9 +62,11 @@ def check_shape_of_seq(data: Array, template: Any, key: str) -> None:
     if len(sizes) != data.ndim or any(
         size is not None and size != found for size, found in list(zip(sizes, data.shape, strict=True))[1:]
     ):
+        is_one_value = not sizes and data.shape == (1,)  # as HDF files have it
+        hint = f"\n  'shape': (1,) in extern_data[{key!r}] is one value for each sequence, too." if is_one_value else ""
         raise ConfigError(
             f"extern_data: {template}, but a sequence of the dataset has {key!r} with the shape {list(data.shape)},"
-            " without batch axis."
+            f" without batch axis.{hint}"
         )
 
 

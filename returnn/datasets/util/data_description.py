@@ -33,7 +33,7 @@ class DataOptions:
     :param available_for_inference: also without targets, as in the task 'search'; by default that of the input alone
     :param dtype: such as "float32", "int32"
     :param shape: sizes of all axes but the batch, None for those that vary: `(None, 40)`, the default with `dim=40`;
-        `()` for one label per sequence
+        `()` for one label per sequence, but `(1,)` from HDF files, where all data has an axis
     :param dims: all of them as `Dim`, with `batch_dim`
     :param dim_tags: the same
     :param sparse_dim: the labels as `Dim`

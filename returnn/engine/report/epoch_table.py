@@ -11,6 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from returnn.engine.learning_rate_file import EpochData
+from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import hms
 
 DURATION_KEY = "epoch_train_time_secs"  # of `EpochData.meta`
@@ -32,18 +33,20 @@ def epoch_table(
     :param epochs: by number
     :param best_epoch: is marked, and shown also if it is not one of the last
     :param measure: what makes an epoch the best, e.g. "dev_error"
-    :param columns: scores are left out, the last ones first, until the table is not wider
+    :param columns: scores are left out, the last ones first, until the table is not wider; how many, it says
     :param ascii_only: whether lines are made of ASCII characters
     :return: the text, with a line feed at the end
     """
-    keys = score_keys(epochs, measure=measure)
+    all_keys = keys = score_keys(epochs, measure=measure)
     while True:
         table = _table(epochs, keys, best_epoch, box.ASCII if ascii_only else box.SIMPLE_HEAD)
         if not keys or Measurement.get(_CONSOLE, _CONSOLE.options, table).minimum <= columns:
             break
         keys = keys[:-1]
-    if best_epoch is not None:
-        table.caption = f"{BEST_MARK} best {(measure or 'score').replace('_', ' ')}"
+    captions = [] if best_epoch is None else [f"{BEST_MARK} best {(measure or 'score').replace('_', ' ')}"]
+    if len(keys) < len(all_keys):
+        captions.append(f"{counted(len(all_keys) - len(keys), 'other score')} left out, for the width")
+    table.caption = "; ".join(captions) or None
     return _render(table, columns)
 
 

@@ -52,9 +52,12 @@ def format_of(filename: str) -> str:
 
 def read_checkpoint(filename: str) -> Checkpoint:
     """
-    :param filename: of a file, or the name without suffix of a checkpoint of TensorFlow
+    :param filename: of a file, or the name without suffix, as the options of a config have it
     :raises UserError: if there is none, or it is damaged
     """
+    if not os.path.exists(filename) and not os.path.exists(f"{filename}.index"):
+        with_suffix = (f"{filename}{suffix}" for suffix in (".pt", ".safetensors", ".npz"))
+        filename = next(filter(os.path.isfile, with_suffix), filename)
     kind = format_of(filename)
     if kind in ("pt", "safetensors", "npz") and not os.path.exists(filename):
         raise UserError(f"checkpoint {filename!r} does not exist.{hint_for_missing_file(filename)}")

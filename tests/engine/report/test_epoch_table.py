@@ -47,6 +47,8 @@ def test_table_is_never_wider_than_asked_for_and_the_measure_stays(columns, num_
     text = epoch_table(make_epochs(3, num_losses), best_epoch=None, measure=measure, columns=max(columns, 45))
     assert max(map(len, text.splitlines())) <= max(columns, 45)
     assert measure.partition("_")[2] in text
+    shown = sum(word in ("dev", "train") for word in text.splitlines()[0].split())
+    assert (f"{4 * num_losses - shown} other score" in text) == (shown < 4 * num_losses)
 
 
 def test_ascii_only():

@@ -59,7 +59,8 @@ class CtcDecodeLayer(LayerBase):
         """
         :param beam_size: number of prefixes that the search keeps. 1: only the best path
         :param num_best: number of hypotheses of each sequence in the output, at most `beam_size`. Their scores are log
-            probabilities, with those of the language model
+            probabilities, with those of the language model. A `loss` is the mean over all of them; that of the best one
+            belongs to a `decide` behind it
         :param input_type: what the source has: "prob", "log_prob" or "logits"
         :param blank_index: the class of blank; negative: counted from the end
         :param lexicon: file with lines `WORD LABEL LABEL ...`: only these words can be said, and the output has words.
