@@ -19,6 +19,8 @@ from returnn.util.errors import ConfigError, nearest_hint
 T = TypeVar("T")
 D = TypeVar("D")
 
+_LONGEST_HINT = 300  # of a longer text, an error has the first sentence
+
 
 class OptionSource(Protocol):
     """The part of a `Config` that is needed here."""
@@ -107,7 +109,8 @@ class Option(Generic[T]):
             raise ConfigError(self._complaint(value)) from exc
 
     def _complaint(self, value: Any) -> str:
-        hint = f"{self.purpose} Default: {self.default_text}." if self.default not in (None, (), []) else self.purpose
+        purpose = self.purpose if len(self.purpose) <= _LONGEST_HINT else f"{self.purpose.partition('. ')[0]}."
+        hint = f"{purpose} Default: {self.default_text}." if self.default not in (None, (), []) else purpose
         if self.kind.choices and isinstance(value, str):
             nearest = nearest_hint(value, self.kind.choices)
             hint = nearest if nearest.startswith("Did") else hint

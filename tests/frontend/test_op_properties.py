@@ -23,6 +23,7 @@ GARBAGE = Variant("garbage")
 
 TESTED_ELSEWHERE = {  # what computes no tensor from tensors
     "assert_": "test_assert.py",
+    "cum_concat_step": "test_raw_operations.py",
     "dry_run_scope": "test_loops_dry_run.py",
     "executing_eagerly": "test_raw_operations.py",
     "format_graph_output": "test_raw_operations.py",

@@ -235,9 +235,8 @@ def test_wav_with_a_broken_header_needs_no_package(with_soundfile, monkeypatch):
 
 def test_audio_of_a_quiet_model_that_was_not_written_to_its_end(monkeypatch):
     monkeypatch.setattr(log, "verbose", [True] + [False] * 5)
-    config = Config(
-        {"dev": {"class": "OggZipDataset", "audio": {"num_feature_filters": 4, "features": "log_mel_filterbank"}}}
-    )
+    audio = {"num_feature_filters": 4, "features": "log_mel_filterbank", "sample_rate": RATE}
+    config = Config({"dev": {"class": "OggZipDataset", "audio": audio}})
     inputs = ModelInputs(config, "data", {"data": Tensor("data", dim=4, batch=None, dtype="float32")})
     with pytest.warns(UserWarning, match=r"^input 0: the audio file says that it has"):
         inputs.dataset([wav_bytes(sawtooth())[: 44 + 2 * 1000]])
