@@ -9,6 +9,7 @@ a layer, and which of them one gets depends on whether layers are being made.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,8 +21,16 @@ from returnn.tf.layers.core.network_protocol import AnyLayer
 from returnn.tf.layers.user_code.beam_axis import BeamAxis
 from returnn.tf.util.activations import OutputWithActivation
 
-_depth = 0  # of contexts in which layers are made
-_made: list[AnyLayer] = []  # in them, with values
+
+class _Making(threading.local):
+    """What goes on in a thread: several ones can make networks at the same time."""
+
+    def __init__(self) -> None:
+        self.depth = 0  # of contexts in which layers are made
+        self.made: list[AnyLayer] = []  # in them, with values
+
+
+_making = _Making()
 
 
 @dataclass(frozen=True)
@@ -34,19 +43,18 @@ class OutsideView:
 
 def view_from_here(layer: AnyLayer) -> OutsideView | None:
     """:return: the outputs, as they are seen now; None: as they were made, with the beam as a dim of its own"""
-    view: OutsideView | None = None if _depth else layer.outside_view
+    view: OutsideView | None = None if _making.depth else layer.outside_view
     return view
 
 
 @contextlib.contextmanager
 def making_layers() -> Iterator[None]:
     """Layers are made inside of the `with` block. Behind the outermost one, those which it has made are complete."""
-    global _depth
-    _depth += 1
+    _making.depth += 1
     try:
         yield
     finally:
-        _depth -= 1
+        _making.depth -= 1
     _complete_if_outside()
 
 
@@ -55,13 +63,13 @@ def note_made(layer: AnyLayer) -> None:
     :param layer: a new one. Templates are never seen from outside
     """
     if get_selected_backend() != "template":
-        _made.append(layer)
+        _making.made.append(layer)
         _complete_if_outside()
 
 
 def _complete_if_outside() -> None:
-    while _made and not _depth:
-        _complete(_made.pop(0))
+    while _making.made and not _making.depth:
+        _complete(_making.made.pop(0))
 
 
 def _complete(layer: AnyLayer) -> None:

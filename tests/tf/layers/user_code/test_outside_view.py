@@ -1,10 +1,13 @@
 """Layers that are made when a network is complete are what they are as a part of its net dict."""
 
+import threading
+
 import numpy
 import pytest
 
 from returnn.tf.layers.base import LayerBase
 from returnn.tf.layers.basic import LinearLayer, get_layer_class, register_layer_class
+from returnn.tf.layers.user_code.outside_view import making_layers
 from tests.tf.layers.search.search_net import SearchNet, decoder, inputs
 
 SEARCH = {name: desc for name, desc in decoder(choice={"beam_size": 3}).items() if name in ("ctx", "output")}
@@ -148,3 +151,16 @@ def test_a_decision_on_a_class_of_a_user_that_is_made_later(make, kind):
         make(net, options, name)
 
     check_same(values({**net_dict, "own": MORE[kind]}, options=decision), values(net_dict, make_both, options=decision))
+
+
+def test_a_thread_that_makes_layers_changes_no_view_of_another_one():
+    net = SearchNet(SEARCH).net
+    layer = net.get_layer("output")
+    found = []
+    with making_layers():
+        thread = threading.Thread(target=lambda: found.append(layer.output.batch_ndim))
+        thread.start()
+        thread.join()
+        found.append(layer.output.batch_ndim)
+    assert found == [2, 3]
+    assert layer.output.batch_ndim == 2
