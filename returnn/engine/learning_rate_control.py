@@ -7,12 +7,13 @@ The learning rates and scores of all epochs are kept in the learning rate file, 
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from returnn.config import Config
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file, write_learning_rate_file
@@ -22,6 +23,11 @@ from returnn.util.errors import ConfigError, UserError, check_known
 
 LearningRateChange = float | Callable[[float], float]  # a factor, or the new learning rate by the old one
 
+DynamicLearningRate: TypeAlias = "Mapping[str, float] | Callable[..., Any] | None"
+_DYNAMIC = "option 'dynamic_learning_rate'"
+_DYNAMIC_FORM = "def dynamic_learning_rate(*, network, global_train_step, learning_rate, **kwargs)"
+_DYNAMIC_ARGUMENTS = ("network", "global_train_step", "learning_rate")
+_DYNAMIC_KEYS = ("interval", "decay")
 _DEFAULT_MEASURES = ("dev_score", "dev_loss", "dev_error", "train_score", "train_loss", "train_error")
 
 
@@ -547,3 +553,27 @@ def _find_measure(measure: str, found: Mapping[str, Any]) -> str | None:
     parts = measure.split("_")
     candidates += ["_".join(parts[:n]) for n in range(len(parts) - 1, 1, -1)]
     return next((key for key in candidates if key in found), None)
+
+
+def check_dynamic_learning_rate(option: DynamicLearningRate, *, more_arguments: tuple[str, ...] = ()) -> None:
+    """
+    :param option: a function, or a dict: within each `interval` of steps, the factor of the learning rate falls from 1
+        to `decay`, exponentially
+    :param more_arguments: that the backend gives to the function
+    :raises ConfigError: if the function cannot be called so, or the dict has other keys
+    """
+    if option is None:
+        return
+    if callable(option):
+        try:
+            inspect.signature(option).bind(**dict.fromkeys((*_DYNAMIC_ARGUMENTS, *more_arguments)))
+        except TypeError as exc:
+            raise ConfigError(
+                f"{_DYNAMIC}: the function cannot be called, {exc}.\n  It has to be as: {_DYNAMIC_FORM}."
+            ) from exc
+        return
+    for key in option:
+        check_known("key", key, _DYNAMIC_KEYS, where=_DYNAMIC)
+    for key in _DYNAMIC_KEYS:
+        if not isinstance(option.get(key), (int, float)) or option[key] <= 0:
+            raise ConfigError(f"{_DYNAMIC}: {key!r} is {option.get(key)!r}.\n  It has to be a number above 0.")

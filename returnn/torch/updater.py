@@ -15,7 +15,7 @@ import torch
 
 import returnn.frontend as rf
 from returnn.config import Config
-from returnn.engine.dynamic_learning_rate import check_dynamic_learning_rate
+from returnn.engine.learning_rate_control import check_dynamic_learning_rate
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.log import log
 from returnn.torch.optim.gradients import (

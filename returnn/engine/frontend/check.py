@@ -17,7 +17,6 @@ from returnn.config.option_check import inspect_options, unsupported_text, warni
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, datasets_of_all_tasks
 from returnn.engine.data_identity import warn_of_other_labels
-from returnn.engine.dynamic_learning_rate import check_dynamic_learning_rate
 from returnn.engine.frontend.batch_arrays import needed_keys
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
@@ -26,7 +25,7 @@ from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templ
 from returnn.engine.frontend.seen_labels import keys_of_seen_labels
 from returnn.engine.frontend.watched_step import StepFindings, watched_step
 from returnn.engine.hypothesis_files import check_file_format
-from returnn.engine.learning_rate_control import unset_learning_rate_text
+from returnn.engine.learning_rate_control import check_dynamic_learning_rate, unset_learning_rate_text
 from returnn.engine.report.check_result import report_result
 from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part

@@ -16,9 +16,8 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks
 from returnn.engine.data_identity import warn_of_other_labels
-from returnn.engine.dynamic_learning_rate import check_dynamic_learning_rate
 from returnn.engine.hypothesis_files import check_file_format
-from returnn.engine.learning_rate_control import unset_learning_rate_text
+from returnn.engine.learning_rate_control import check_dynamic_learning_rate, unset_learning_rate_text
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.report.compared_lengths import end_label_warnings, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from returnn.engine.dynamic_learning_rate import check_dynamic_learning_rate
+from returnn.engine.learning_rate_control import check_dynamic_learning_rate
 
 
 def learning_rate_of_step(
