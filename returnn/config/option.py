@@ -109,7 +109,9 @@ class Option(Generic[T]):
             raise ConfigError(self._complaint(value)) from exc
 
     def _complaint(self, value: Any) -> str:
-        purpose = self.purpose if len(self.purpose) <= _LONGEST_HINT else f"{self.purpose.partition('. ')[0]}."
+        purpose = self.purpose
+        if len(purpose) > _LONGEST_HINT:
+            purpose = f"{purpose.partition('. ')[0]}. '--help {self.name}' says more."
         hint = f"{purpose} Default: {self.default_text}." if self.default not in (None, (), []) else purpose
         if self.kind.choices and isinstance(value, str):
             nearest = nearest_hint(value, self.kind.choices)

@@ -246,7 +246,7 @@ def test_dynamic_learning_rate_by_interval():
         (
             0.5,
             "option 'dynamic_learning_rate': got 0.5, but expected a function, or a dict with 'interval' and 'decay'.\n"
-            "  Changes the learning rate in each step.",
+            "  Changes the learning rate in each step. '--help dynamic_learning_rate' says more.",
         ),
         ({"interval": 3}, "option 'dynamic_learning_rate': 'decay' is None.\n  It has to be a number above 0."),
         (
