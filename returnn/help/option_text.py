@@ -27,6 +27,8 @@ def table_text(table: type[OptionTable], width: int) -> str:
     rows = [(name, default_of(option), option.purpose) for name, option in options_of_table(table).items()]
     return rows_text(OPTION_COLUMNS, rows, width)
 
+_READS_BY_NAMES = re.compile(r"getattr\((self\.)?(config\.)?options, ")
+
 
 def option_text(name: str, width: int) -> str | None:
     """:return: about one option; None if there is none of that name"""
@@ -64,13 +66,13 @@ def theme_of(table: type[OptionTable]) -> str:
 
 
 def readers_of(name: str) -> list[str]:
-    """:return: files of the toolkit in which the option is read; or else, which have its name"""
-    for pattern in (rf"\boptions\.{name}\b", rf"[\"']{name}[\"']"):
-        # To look for the name alone takes a hundredth of the time, and most files do not have it.
-        found = [file for file, content in _sources().items() if name in content and re.search(pattern, content)]
-        if found:
-            return found
-    return []
+    """:return: files of the toolkit in which the option is read, also by a list of names; or else, which have its name"""
+    # To look for the name alone takes a hundredth of the time, and most files do not have it.
+    sources = {file: content for file, content in _sources().items() if name in content}
+    has_name = {file for file, content in sources.items() if re.search(rf"[\"']{name}[\"']", content)}
+    reads = {file for file, content in sources.items() if re.search(rf"\boptions\.{name}\b", content)}
+    reads |= {file for file in has_name if _READS_BY_NAMES.search(sources[file])}
+    return sorted(reads or has_name)
 
 
 @functools.cache

@@ -127,6 +127,7 @@ def test_options_without_a_reader():
 
 def test_readers_that_go_over_names():
     assert readers_of("maximize_grad_norm") == ["returnn/tf/updater/gradient_options.py"]
+    assert readers_of("gradient_noise") == ["returnn/tf/updater/gradient_options.py", "returnn/torch/optim/gradients.py"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

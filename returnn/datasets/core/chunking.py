@@ -105,6 +105,19 @@ def iterate_seqs(
         seq_idx += 1
 
 
+def check_chunks(dataset: EpochSequences, seq_idx: int, used_data_keys: Collection[str]) -> None:
+    """
+    :param dataset: after `init_seq_order`
+    :param seq_idx: of a sequence that is loaded
+    :param used_data_keys: only their lengths count
+    :raises DataError: if the training will not be able to cut this sequence, as its keys would have other numbers of chunks
+    """
+    size = NumbersDict(dataset.chunk_size)
+    if size and dataset.custom_chunking_func is None:
+        sizes = _varied(dataset, seq_idx, size, NumbersDict(dataset.chunk_step))
+        list(_chunks_of_seq(dataset, seq_idx, sizes, used_data_keys))
+
+
 def _chunks_of_seq(
     dataset: EpochSequences,
     seq_idx: int,

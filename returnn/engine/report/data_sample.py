@@ -12,6 +12,7 @@ import numpy
 from returnn.config import Config
 from returnn.datasets.core.batch_arrays import check_shape_of_seq
 from returnn.datasets.core.batch_generator import BatchLimits
+from returnn.datasets.core.chunking import check_chunks
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array
 from returnn.tensor import Dim, Tensor
@@ -103,7 +104,8 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor]) -> DataSample
     :param dataset: any
     :param templates: by data key, which the data has to fit to; others may be any
     :return: what was seen
-    :raises UserError: if a sequence does not fit, such as for a word that is not in the vocabulary
+    :raises UserError: if a sequence does not fit, such as for a word that is not in the vocabulary, or for `chunking`
+        that gives data keys different numbers of chunks
     """
     dataset.init_seq_order(epoch=1)
     end = time.monotonic() + _LIMIT_S
@@ -116,6 +118,8 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor]) -> DataSample
         dataset.load_seqs(i, i + 1)
         tags.append(dataset.get_tag(i))
         data_of_seq = dict(_data_of_seq(dataset, i, templates))
+        if data_of_seq:
+            check_chunks(dataset, i, data_of_seq)
         for key, data in data_of_seq.items():
             seen[key].add(data)
         if _is_better_example(data_of_seq, example):

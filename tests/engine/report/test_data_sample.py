@@ -3,6 +3,7 @@
 import pytest
 
 from returnn.config import Config
+from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.engine.report import data_sample
@@ -56,3 +57,18 @@ def test_share_of_unknown_labels():
     for labels, said in (([0, 1, 2, 1], "all 1 sequence, 25.0% of 'data' unknown"), ([1, 2], "all 1 sequence")):
         dataset = init_dataset({"class": "StaticDataset", "data": [{"data": labels}], "output_dim": {"data": (3, 1)}})
         assert load_sample(dataset, {"data": Tensor("data", sparse=True, vocab=vocab)}).described() == said
+
+
+def test_chunks_as_the_training_cuts_them():
+    seqs = [{"data": [1, 2, 3, 4], "classes": [1, 2]}]
+    dims = {"data": (9, 1), "classes": (9, 1)}
+    data = {"class": "StaticDataset", "data": seqs, "output_dim": dims}
+    templates = {key: Tensor(key, dim=9, sparse=True) for key in seqs[0]}
+    for chunking in (3, "3:2", {"data": 2}, ({"data": 2, "classes": 1}, {"data": 2, "classes": 1})):
+        dataset = init_dataset({**data, "chunking": chunking})
+        if isinstance(chunking, int | str):
+            with pytest.raises(DataError, match="'chunking' gives different numbers of chunks per data key"):
+                load_sample(dataset, templates)
+            assert load_sample(dataset, template(9)).num_seqs == 1  # nothing uses the other key
+        else:
+            assert load_sample(dataset, templates).num_seqs == 1
