@@ -1,10 +1,11 @@
 """
 Pretraining: the first epochs train smaller or easier variants of the network.
 
-The variants are the *steps*; each is trained for a number of epochs, its repetitions. After the last step, its
-network stays. Steps come from a function of the config, `pretrain = {"construction_algo": func}`, which gets the
-index of the step and the net dict, and returns the net dict of the step, or None after the last one. Or the steps
-are made here, by leaving out hidden layers.
+The variants are the *steps*; each is trained for a number of epochs, its repetitions. The last step is the `network`
+of the config, which stays after it. The steps before come from a function of the config,
+`pretrain = {"construction_algo": func}`, which gets the index of the step and the net dict, and returns the net dict of
+the step, or None when only `network` is left, if the config has one. Or the steps are made here, by leaving out hidden
+layers.
 
 Single values that depend on the epoch are written as `WrapEpochValue(lambda epoch: ...)`, anywhere in the net dict.
 """
@@ -64,7 +65,7 @@ class Pretrain:
             also has the keys "default" and "final"
         :param construction_algo: "from_output" and "from_input" add layers at that end; "no_network_modifications";
             or a function of the index of the step and the network, which returns the network of that step, or None
-            after the last one
+            when only the network of the config is left
         :param output_layers: stay in all steps
         :param input_layers: the data
         """
@@ -225,6 +226,8 @@ def _custom_steps(algo: ConstructionAlgo, net: NetDict) -> list[NetDict]:
         if step is None:
             break
         steps.append(step)
+    if net:  # with what the function leaves out until the end, such as label smoothing
+        steps.append(deepcopy(net))
     if not steps:
         raise ConfigError(f"option 'pretrain': {algo.__name__} returns None for the first step, index 0.")
     return steps

@@ -81,9 +81,11 @@ def test_custom_construction():
         return net
 
     pretrain = Pretrain(NET, construction_algo=algo)
-    assert pretrain.repetitions == [1, 2]
-    assert [pretrain.get_network_json_for_epoch(epoch)["output"]["n_out"] for epoch in (1, 2, 3, 4)] == [0, 1, 1, 1]
-    assert "n_out" not in NET["output"]
+    assert pretrain.repetitions == [1, 2, 1]
+    assert [pretrain.get_network_json_for_epoch(epoch)["output"]["n_out"] for epoch in (1, 2, 3)] == [0, 1, 1]
+    for epoch in (4, 5):
+        assert pretrain.get_network_json_for_epoch(epoch) == NET
+    assert pretrain.get_final_network_json() == NET
 
 
 def test_greedy_trains_only_what_is_new():
@@ -147,7 +149,8 @@ def test_custom_construction_without_any_step():
         return None
 
     with pytest.raises(ConfigError, match=r"option 'pretrain': algo returns None for the first step, index 0\."):
-        Pretrain(NET, construction_algo=algo)
+        Pretrain({}, construction_algo=algo)
+    assert Pretrain(NET, construction_algo=algo).get_network_json_for_epoch(1) == NET
 
 
 def test_networks_that_only_the_pretraining_makes():

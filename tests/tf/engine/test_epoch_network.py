@@ -196,9 +196,11 @@ def test_options_of_a_net_hold_as_long_as_it_does(tmp_path):
     engine = Engine(config(tmp_path, network=net_small, pretrain={"construction_algo": algo}, num_epochs=3))
     engine.init_train_from_config()
     assert engine.config.int("max_seqs", 0) == 5
+    assert engine.orig_config == {"max_seqs": 10, "learning_rate": 0.01}
     engine.train()
     assert engine.config.int("max_seqs", 0) == 10
-    assert engine.orig_config == {"max_seqs": 10, "learning_rate": 0.01}
+    assert engine.orig_config == {}
+    assert engine.learning_rate_control.epoch_data[3].learning_rate == 0.01
     assert engine.learning_rate_control.epoch_data[1].learning_rate == 0.5
     engine.finalize()
     engine = Engine(config(tmp_path / "2", network=None, get_network=get_network, num_epochs=2))
