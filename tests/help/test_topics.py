@@ -127,7 +127,8 @@ def test_options_without_a_reader():
 
 def test_readers_that_go_over_names():
     assert readers_of("maximize_grad_norm") == ["returnn/tf/updater/gradient_options.py"]
-    assert readers_of("gradient_noise") == ["returnn/tf/updater/gradient_options.py", "returnn/torch/optim/gradients.py"]
+    readers = ["returnn/tf/updater/gradient_options.py", "returnn/torch/optim/gradients.py"]
+    assert readers_of("gradient_noise") == readers
 
 
 @pytest.mark.parametrize("kind", KINDS)
