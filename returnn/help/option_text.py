@@ -27,6 +27,7 @@ def table_text(table: type[OptionTable], width: int) -> str:
     rows = [(name, default_of(option), option.purpose) for name, option in options_of_table(table).items()]
     return rows_text(OPTION_COLUMNS, rows, width)
 
+
 _READS_BY_NAMES = re.compile(r"getattr\((self\.)?(config\.)?options, ")
 
 
@@ -66,7 +67,7 @@ def theme_of(table: type[OptionTable]) -> str:
 
 
 def readers_of(name: str) -> list[str]:
-    """:return: files of the toolkit in which the option is read, also by a list of names; or else, which have its name"""
+    """:return: files in which the option is read, also by a list of names; or else, which have its name"""
     # To look for the name alone takes a hundredth of the time, and most files do not have it.
     sources = {file: content for file, content in _sources().items() if name in content}
     has_name = {file for file, content in sources.items() if re.search(rf"[\"']{name}[\"']", content)}

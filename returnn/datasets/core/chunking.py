@@ -110,7 +110,7 @@ def check_chunks(dataset: EpochSequences, seq_idx: int, used_data_keys: Collecti
     :param dataset: after `init_seq_order`
     :param seq_idx: of a sequence that is loaded
     :param used_data_keys: only their lengths count
-    :raises DataError: if the training will not be able to cut this sequence, as its keys would have other numbers of chunks
+    :raises DataError: if the training cannot cut this sequence, as its keys would have other numbers of chunks
     """
     size = NumbersDict(dataset.chunk_size)
     if size and dataset.custom_chunking_func is None:
