@@ -11,15 +11,16 @@ import inspect
 import itertools
 import math
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from returnn.config import Config
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file, write_learning_rate_file
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.log import log
-from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 
 LearningRateChange = float | Callable[[float], float]  # a factor, or the new learning rate by the old one
 
@@ -487,6 +488,24 @@ def unset_learning_rate_text(config: Config) -> str | None:
         return None
     there = f"and 'learning_rate' is not set, so it is {default} there."
     return f"the option 'learning_rates' has none for epoch {without}, {there}"
+
+
+def unknown_measure_text(config: Config, names: Collection[str]) -> str | None:
+    """
+    :param names: that losses can have
+    :return: a warning if `learning_rate_control_error_measure` has only scores of losses that are not there
+    """
+    measures = config.options.learning_rate_control_error_measure or ()
+    losses = [found[1] for measure in measures if (found := _MEASURE_OF_LOSS.fullmatch(measure))]
+    if not losses or len(losses) < len(measures) or any(name in names for name in losses):
+        return None
+    return (
+        f"option 'learning_rate_control_error_measure': there is no {losses[0]!r} that could have a loss.\n"
+        f"  {nearest_hint(losses[0], names)}"
+    )
+
+
+_MEASURE_OF_LOSS = re.compile(r".+?_(?:score|error)_(.+?)(?::exp)?")
 
 
 def demo() -> None:

@@ -14,6 +14,7 @@ from returnn.engine.learning_rate_control import (
     demo,
     learning_rate_control_type,
     load_learning_rate_control_from_config,
+    unknown_measure_text,
     unset_learning_rate_text,
 )
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file
@@ -127,6 +128,20 @@ def test_learning_rates_that_end_before_the_training():
     for wrong in (0, -1, "1"):
         with pytest.raises(ConfigError, match="is no epoch"):
             _control(learning_rates={wrong: 0.1})
+
+
+def test_score_of_a_loss_that_is_not_there():
+    def text_of(*measures):
+        config = Config({"learning_rate_control_error_measure": list(measures)})
+        return unknown_measure_text(config, ["output/prob", "ctc"])
+
+    for known in ("dev_score_output/prob", "dev_error_ctc", "dev_score_ctc:exp", "dev_score"):
+        assert text_of(known) is None
+        assert text_of("dev_score_others", known) is None  # for several networks
+    assert text_of() is None
+    assert text_of("dev_score_ctx") == (
+        "option 'learning_rate_control_error_measure': there is no 'ctx' that could have a loss.\n  Did you mean 'ctc'?"
+    )
 
 
 def test_growth():

@@ -25,7 +25,11 @@ from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templ
 from returnn.engine.frontend.seen_labels import keys_of_seen_labels
 from returnn.engine.frontend.watched_step import StepFindings, watched_step
 from returnn.engine.hypothesis_files import check_file_format
-from returnn.engine.learning_rate_control import check_dynamic_learning_rate, unset_learning_rate_text
+from returnn.engine.learning_rate_control import (
+    check_dynamic_learning_rate,
+    unknown_measure_text,
+    unset_learning_rate_text,
+)
 from returnn.engine.report.check_result import report_result
 from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part
@@ -170,6 +174,8 @@ def _look_at_train_step(functions: ModelFunctions, model: Any, templates: Tensor
         print(f"{'error' if loss.as_error else 'loss'} {name}: {_dims(loss.loss)}", file=log.v1)
     if functions.config.has("train"):
         check_objective(ctx.losses)
+        if text := unknown_measure_text(functions.config, ctx.losses):
+            log.print_warning(text)
 
 
 def _look_at_forward_step(functions: ModelFunctions, model: Any, templates: TensorDict) -> None:

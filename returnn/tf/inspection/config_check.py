@@ -17,7 +17,11 @@ from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks
 from returnn.engine.data_identity import warn_of_other_labels
 from returnn.engine.hypothesis_files import check_file_format
-from returnn.engine.learning_rate_control import check_dynamic_learning_rate, unset_learning_rate_text
+from returnn.engine.learning_rate_control import (
+    check_dynamic_learning_rate,
+    unknown_measure_text,
+    unset_learning_rate_text,
+)
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.report.compared_lengths import end_label_warnings, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, load_sample, used_part
@@ -109,6 +113,9 @@ def check_config(config: Config) -> ConfigReport:
         report.hints += batch_hints(report.last_networks)
         compared = report.networks[0].network.notes.compared_dims
         report.warnings += end_label_warnings(compared, list(report.samples.values()), extern_data.data)
+        names = {layer.name for network in report.networks for layer in network.layers}
+        text = unknown_measure_text(config, names)
+        report.warnings += [] if text is None else [text]
     if not report.errors:
         warn_of_other_labels(config)
     return report

@@ -507,6 +507,11 @@ def test_learning_rate_that_nobody_has_set():
     assert warning.startswith("the option 'learning_rate' is not set, so it is 1")
 
 
+def test_score_of_a_loss_that_no_layer_has():
+    warnings = check_config(Config(options(learning_rate_control_error_measure="dev_score_outptu"))).warnings
+    assert any("there is no 'outptu' that could have a loss.\n  Did you mean 'output" in text for text in warnings)
+
+
 @pytest.mark.parametrize("loss_opts", [{}, {"label_smoothing": 0.1}, {"focal_loss_factor": 2.0}, {"use_fused": False}])
 def test_losses_in_templates(loss_opts):
     config = options(check_data=False)
