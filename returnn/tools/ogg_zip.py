@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
+import sys
 import wave
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +22,7 @@ import numpy
 
 from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.bliss import BlissSegment
-from returnn.datasets.util.rasr_archive import FileArchive, FileArchiveBundle
+from returnn.datasets.util.rasr_archive import open_file_archive
 from returnn.tools.bliss_segments import duration_of, recording_of
 from returnn.tools.transcripts import read_transcripts
 from returnn.util.errors import UserError
@@ -30,6 +32,8 @@ from returnn.util.python.optional_import import import_optional
 from returnn.util.texts.counted import counted
 
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same for all, so that the same corpus gives the same archive
+_SEEK_S = 10.0  # decoded before a segment of a long recording, and thrown away
+_OUT_TIME = re.compile(r"^out_time_[um]s=(\d+)$", re.MULTILINE)  # both in microseconds, and N/A if nothing came out
 AUDIO_SUFFIXES = (".wav", ".ogg", ".flac", ".mp3")
 MakeAudio = Callable[[BlissSegment, str], str]  # segment, file without suffix -> file with its audio
 
@@ -39,7 +43,7 @@ class FfmpegOptions:
     """How the program encodes. 0 and None: as it is in the source, or as the program chooses."""
 
     codec: str | None = None  # libsndfile 1.2, which reads the archive, does not know FLAC in Ogg as ffmpeg writes it
-    loglevel: str = "info"
+    loglevel: str = "info"  # of what is said if it fails
     sample_rate: int = 0
     num_channels: int = 0
 
@@ -230,9 +234,17 @@ def segment_by_ffmpeg(corpus: str, options: FfmpegOptions) -> MakeAudio:
     """
 
     def make(segment: BlissSegment, path: str) -> str:
-        end = [] if segment.end is None else ["-t", str(duration_of(segment))]
-        source = ["-ss", str(segment.start), *end, "-i", _audio_file(segment, corpus)]
-        return _encode(source, f"{path}.ogg", options, segment)
+        file = _audio_file(segment, corpus)
+        wanted = None if segment.end is None else duration_of(segment)
+        seek = max(segment.start - _SEEK_S, 0.0)
+        # Behind the input it cuts by samples. Before it, it seeks in the file, which fails in the last block of FLAC.
+        for start in sorted({seek, 0.0}, reverse=True):
+            source = ["-ss", str(start)] if start else []
+            cut = ["-ss", str(round(segment.start - start, 6)), *(["-t", str(wanted)] if wanted is not None else [])]
+            seconds = _encode([*source, "-i", file, *cut], f"{path}.ogg", options, segment)
+            if not _is_too_short(seconds, wanted):
+                return f"{path}.ogg"
+        raise _too_short(segment, file, seconds, wanted)
 
     return make
 
@@ -255,11 +267,9 @@ def whole_recording(corpus: str, segments: Iterable[BlissSegment]) -> MakeAudio:
     return lambda segment, _path: _audio_file(segment, corpus)
 
 
-def segment_of_cache(
-    archive: FileArchive | FileArchiveBundle, options: FfmpegOptions, *, sample_rate: int, frame_rate: int
-) -> MakeAudio:
+def segment_of_cache(cache: str, options: FfmpegOptions, *, sample_rate: int, frame_rate: int) -> MakeAudio:
     """
-    :param archive: by name of the segment, samples of 16 bits: one per frame, or all of a frame
+    :param cache: file of an archive with, by name of the segment, samples of 16 bits: one per frame, or all of a frame
     :param options: of the program
     :param sample_rate: samples per second
     :param frame_rate: frames per second, if all samples of a frame are together
@@ -267,6 +277,7 @@ def segment_of_cache(
     """
 
     frame_size = sample_rate // frame_rate
+    archive = open_file_archive(cache)
 
     def make(segment: BlissSegment, path: str) -> str:
         if not archive.has_entry(segment.name):
@@ -281,7 +292,11 @@ def segment_of_cache(
         with wave.open(f"{path}.wav", "wb") as file:
             file.setparams((1, 2, sample_rate, 0, "NONE", ""))
             file.writeframes(numpy.clip(values.round(), -(2**15), 2**15 - 1).astype("<i2").tobytes())
-        return _encode(["-i", f"{path}.wav"], f"{path}.ogg", options, segment)
+        wanted = None if segment.end is None else duration_of(segment)
+        seconds = _encode(["-i", f"{path}.wav"], f"{path}.ogg", options, segment)
+        if _is_too_short(seconds, wanted):
+            raise _too_short(segment, cache, seconds, wanted)
+        return f"{path}.ogg"
 
     return make
 
@@ -320,20 +335,38 @@ def _audio_file(segment: BlissSegment, corpus: str) -> str:
     return found
 
 
-def _encode(source: Sequence[str], target: str, options: FfmpegOptions, segment: BlissSegment) -> str:
-    log = ["-nostdin", "-hide_banner", "-loglevel", options.loglevel]
+def _encode(source: Sequence[str], target: str, options: FfmpegOptions, segment: BlissSegment) -> float:
+    """
+    :param source: arguments: the input, and what of it
+    :return: how long the result is, in seconds
+    """
+    log = ["-nostdin", "-hide_banner", "-loglevel", f"level+{options.loglevel}", "-nostats", "-progress", "pipe:1"]
     exact = ["-vn", "-map_metadata", "-1", "-fflags", "+bitexact", "-flags:a", "+bitexact"]
     command = [find_ffmpeg(), *log, "-y", *source, *exact, *options.as_args(), target]
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    text = result.stdout.decode("utf8", errors="replace").strip()
+    result = subprocess.run(command, capture_output=True, check=False)
+    said = result.stderr.decode("utf8", errors="replace").strip()
     if result.returncode != 0:
-        last = text.splitlines()[-1] if text else f"exit status {result.returncode}"
+        text = said or f"exit status {result.returncode}"
         raise UserError(
-            f"Bliss segment {segment.name!r}: ffmpeg failed: {last}\n  The command was: {' '.join(command)}"
+            f"Bliss segment {segment.name!r}: ffmpeg failed: {text}\n  The command was: {' '.join(command)}"
         )
-    if text:
-        print(text)
-    return target
+    for line in said.splitlines():
+        if "[error]" in line:  # it has gone on, as with a damaged file
+            print(f"WARNING: Bliss segment {segment.name!r}: ffmpeg: {line}", file=sys.stderr)
+    times = _OUT_TIME.findall(result.stdout.decode("utf8", errors="replace"))
+    return int(times[-1]) / 1e6 if times else 0.0
+
+
+def _is_too_short(seconds: float, wanted: float | None) -> bool:
+    """:param wanted: None: not known. Codecs may leave out a block, and corpora are not exact at the end of a file"""
+    return seconds <= 0 or (wanted is not None and seconds < wanted - max(0.1, wanted / 10))
+
+
+def _too_short(segment: BlissSegment, file: str, seconds: float, wanted: float | None) -> UserError:
+    wants = (
+        f"lasts {wanted:g} s, from {segment.start:g} s on" if wanted is not None else f"begins at {segment.start:g} s"
+    )
+    return UserError(f"Bliss segment {segment.name!r}: it {wants}, but of that, there is {seconds:g} s in {file!r}.")
 
 
 @functools.cache

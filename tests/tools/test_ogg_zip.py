@@ -87,6 +87,72 @@ def test_segments_are_cut(tool, bliss, tmp_path, ffmpeg):
     assert again.read_bytes() == out.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("seconds", "spans"),
+    [
+        (0.25, [(0, None), (0, 0.25), (0.1, 0.2), (0.1, None)]),  # a single block
+        (0.6, [(0, 0.6), (0.1, 0.2), (0.45, 0.6), (0.45, None)]),
+        (20, [(0, 1), (9, 11), (15, 15.5), (19.8, 20), (19.5, None)]),
+    ],
+)
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_segments_of_flac(tool, tmp_path, ffmpeg, seconds, spans, is_silent):
+    """Its blocks have 4096 samples; to seek in it fails in the last ones, the more of these the smaller they are."""
+    soundfile = pytest.importorskip("soundfile")
+
+    audio = louder(seconds) * numpy.linspace(0, 1, int(seconds * RATE)) ** 50 if is_silent else louder(seconds)
+    soundfile.write(tmp_path / "1.flac", audio, RATE)
+    times = [f'start="{start}"' + (f' end="{end}"' if end is not None else "") for start, end in spans]
+    segments = "".join(f'<segment name="{i}" {text}><orth>a</orth></segment>' for i, text in enumerate(times))
+    bliss, out = tmp_path / "c.xml", tmp_path / "train.zip"
+    bliss.write_text(f'<corpus name="c"><recording name="1" audio="1.flac">{segments}</recording></corpus>')
+    assert tool("bliss-to-ogg-zip", bliss, "--output", out) == (
+        0,
+        f"wrote {out}: {len(spans)} segments, 0.00{1 if seconds == 20 else 0} hours\n",
+        "",
+    )
+    found = audio_of(out)
+    for i, (start, end) in enumerate(spans):
+        last = None if end is None else round(end * RATE)
+        assert_similar(found[f"c/1/{i}"], audio[round(start * RATE) : last])
+
+
+@pytest.mark.parametrize(
+    ("span", "problem"),
+    [
+        ('start="0" end="2"', "lasts 2 s, from 0 s on, but of that, there is 1.25 s in"),
+        ('start="1" end="1.5"', "lasts 0.5 s, from 1 s on, but of that, there is 0.25 s in"),
+        ('start="3" end="3.05"', "lasts 0.05 s, from 3 s on, but of that, there is 0 s in"),
+        ('start="13" end="14"', "lasts 1 s, from 13 s on, but of that, there is 0 s in"),
+        ('start="1.25"', "begins at 1.25 s, but of that, there is 0 s in"),
+    ],
+)
+def test_audio_that_is_not_there(tool, bliss, tmp_path, ffmpeg, span, problem):
+    bliss.write_text(BLISS.replace('start="0" end="0.5"', span))
+    err = tool("bliss-to-ogg-zip", bliss, "--output", tmp_path / "x.zip", *OPTIONS)[2]
+    assert err == f"error: Bliss segment 'c/1/a': it {problem} '{tmp_path}/1.wav'.\n"
+    assert not (tmp_path / "x.zip").exists()
+
+
+def test_a_segment_that_ends_soon_after_its_file(tool, bliss, tmp_path, ffmpeg):
+    bliss.write_text(BLISS.replace('name="a">', 'name="a" end="0.3">'))
+    assert tool("bliss-to-ogg-zip", bliss, "--output", tmp_path / "x.zip", *OPTIONS)[::2] == (0, "")
+
+
+def test_a_damaged_file_is_told(tool, bliss, tmp_path, ffmpeg):
+    soundfile = pytest.importorskip("soundfile")
+
+    soundfile.write(tmp_path / "2.flac", louder(3), RATE)
+    content = bytearray((tmp_path / "2.flac").read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 50] = bytes(50)
+    (tmp_path / "2.flac").write_bytes(content)
+    bliss.write_text(BLISS.replace("2.wav", "2.flac"))
+    status, _, err = tool("bliss-to-ogg-zip", bliss, "--output", tmp_path / "x.zip")
+    assert status == 0
+    assert all(line.startswith("WARNING: Bliss segment 'c/2/a': ffmpeg: [") for line in err.splitlines())
+    assert "[error]" in err
+
+
 def test_subset_with_another_sample_rate(tool, bliss, tmp_path, ffmpeg):
     out, subset = tmp_path / "dev.zip", tmp_path / "subset"
     subset.write_text("c/2/a\n")

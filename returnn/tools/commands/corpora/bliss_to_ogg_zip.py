@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Sequence
 
 from returnn.datasets.util.bliss import BlissSegment, iter_bliss
-from returnn.datasets.util.rasr_archive import open_file_archive
 from returnn.tools.ogg_zip import (
     FfmpegOptions,
     MakeAudio,
@@ -34,7 +33,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--sprint_cache", help="archive of RASR with the samples, instead of the files of the corpus")
     parser.add_argument("--raw_sample_rate", type=int, default=8000, help="of samples in --sprint_cache, in Hz")
     parser.add_argument("--feat_sample_rate", type=int, default=100, help="of frames in --sprint_cache, in Hz")
-    parser.add_argument("--ffmpeg_loglevel", default="info", help="how much ffmpeg says: quiet, error, info and others")
+    parser.add_argument(
+        "--ffmpeg_loglevel", default="info", help="how much is shown of ffmpeg if it fails: error, info or others"
+    )
     parser.add_argument("--ffmpeg_resample", type=int, default=0, help="new sample rate in Hz; 0: as it is")
     parser.add_argument("--ffmpeg_acodec", help="libvorbis, which is the default, or libopus")
     parser.add_argument("--number_of_channels", type=int, default=0, help="such as 1 for a mix; 0: as it is")
@@ -83,5 +84,5 @@ def _make_audio(args: argparse.Namespace, segments: Sequence[BlissSegment]) -> M
             f"option '--feat_sample_rate': {args.feat_sample_rate} is not between 1 and {args.raw_sample_rate}, "
             "the rate of the samples."
         )
-    archive = open_file_archive(args.sprint_cache)
-    return segment_of_cache(archive, options, sample_rate=args.raw_sample_rate, frame_rate=args.feat_sample_rate)
+    rates = {"sample_rate": args.raw_sample_rate, "frame_rate": args.feat_sample_rate}
+    return segment_of_cache(args.sprint_cache, options, **rates)
