@@ -84,4 +84,10 @@ def write_checkpoint_file(content: Mapping[str, Any], filename: str) -> None:
     :raises UserError: if it cannot be written
     """
     with open_atomic(filename, "wb") as file:
-        torch.save(dict(content), file)
+        try:
+            torch.save(dict(content), file)
+        except RuntimeError as exc:
+            # A file that cannot be written has an end that PyTorch does not expect, and it tells only that.
+            if isinstance(exc.__context__, OSError):
+                raise exc.__context__ from None
+            raise

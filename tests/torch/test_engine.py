@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from returnn.log import log
 from returnn.tensor import Dim, batch_dim
 from returnn.torch import checkpoint as checkpoints
 from returnn.torch.engine import Engine
+from returnn.torch.unfinished import UnfinishedCheckpoints
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.files.checkpoint_files import CheckpointError
@@ -100,6 +102,30 @@ def test_content_of_model_files(trained):
     assert content["effective_learning_rate"] == 0.01
     assert content["model"]["conv.filter"].shape == (3, 9, 4)
     assert "state" in torch.load(trained / "net.002.opt.pt", weights_only=True)["optimizer"]
+
+
+@pytest.mark.parametrize("file_format", ["pt", "safetensors"])
+def test_a_full_disk_is_one_error_and_what_was_there_stays(file_format, trained, tmp_path):
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("net.00*")}
+    engine = Engine(config(tmp_path, torch_checkpoint_format=file_format))
+    engine.init_train_from_config()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        with pytest.raises(CheckpointError) as error:
+            engine.save_model(str(tmp_path / "net.003"))
+        unfinished = UnfinishedCheckpoints()
+        with pytest.raises(CheckpointError, match=r"cannot be written: .*File too large"):
+            unfinished.write(str(tmp_path / "net.003.unfinished"), engine.trained_model.snapshot(), "position")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    first, second = str(error.value).splitlines()
+    assert first.startswith(f"checkpoint '{tmp_path}/net.003' cannot be written: cannot write the file")
+    assert first.endswith("File too large.")
+    assert second == "  Checkpoints that are there are as they were."
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("net.00*")} == before
+    assert not list(tmp_path.glob(".*.tmp"))
 
 
 def test_a_resumed_training_ends_with_the_same_parameters(trained, tmp_path):

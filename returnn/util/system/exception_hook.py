@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from rich.console import Console
+from rich.pretty import Node
 from rich.traceback import Traceback
 
 from returnn.util.errors import UserError
@@ -17,6 +18,10 @@ from returnn.util.system.debug_shell import debug_shell
 __all__ = ["better_exchook", "debug_shell", "install", "print_exc", "print_exception", "print_tb", "setup_all"]
 
 _MAX_FRAMES = 30
+_MAX_STACKS = 5  # of those exceptions that were raised last; and as many of those that came first
+_MAX_VALUES = 30  # of a variable, in nested dicts and lists
+_MAX_LINES = 10  # of a value
+_MAX_CHARACTERS = 800  # of a value
 
 
 def install() -> None:
@@ -104,5 +109,36 @@ def _print_traceback(
         value = value.with_traceback(tb)
         value.__cause__, value.__context__ = None, None
     traceback = Traceback.from_exception(etype, value, tb, show_locals=True, max_frames=limit or _MAX_FRAMES)
+    _shorten(traceback)
     width = None if file.isatty() else 120
     Console(file=file, width=width, no_color=None if with_color is None else not with_color).print(traceback)
+
+
+def _shorten(traceback: Traceback) -> None:
+    """`rich` bounds the length of texts and containers, but not of a storage of PyTorch, with a line for each byte."""
+    stacks = traceback.trace.stacks  # the last exception comes first
+    if len(stacks) > 2 * _MAX_STACKS:
+        left_out = len(stacks) - 2 * _MAX_STACKS
+        stacks[-_MAX_STACKS].exc_value += f"\n\n({left_out} exceptions after it are not shown)"
+        del stacks[_MAX_STACKS:-_MAX_STACKS]
+    for stack in stacks:
+        for frame in stack.frames:
+            for node in (frame.locals or {}).values():
+                _shorten_values(node, _MAX_VALUES)
+
+
+def _shorten_values(node: Node, num_left: int) -> int:
+    """:return: how many of that number of values are left for others"""
+    node.value_repr = _shortened(node.value_repr)
+    for index, child in enumerate(node.children or ()):
+        if num_left <= 0:
+            node.children = [*(node.children or ())[:index], Node(value_repr="...", last=True)]
+            break
+        num_left = _shorten_values(child, num_left)
+    return num_left - (0 if node.children else 1)
+
+
+def _shortened(text: str) -> str:
+    lines = text[:_MAX_CHARACTERS].split("\n")[:_MAX_LINES]
+    shown = "\n".join(lines)
+    return shown if shown == text else f"{shown} ... ({len(text)} characters)"

@@ -154,6 +154,49 @@ def test_the_hook_says_what_it_is_about():
     assert "missing" in shown(with_preamble=False)
 
 
+class Bytes:
+    """Shown with a line for each, as a storage of PyTorch is."""
+
+    def __repr__(self):
+        return "\n".join(map(str, range(5000)))
+
+
+def text_of(function):
+    out = io.StringIO()
+    try:
+        function()
+    except ValueError as exc:
+        hook.better_exchook(ValueError, exc, exc.__traceback__, file=out)
+    return out.getvalue()
+
+
+def test_large_values_are_cut():
+    def fails_with_values():
+        storages = {name: [[Bytes()] * 9] * 9 for name in "abcdefgh"}
+        short = {"x": [1, (2,)], "y": []}
+        raise ValueError(len(storages), len(short))
+
+    text = text_of(fails_with_values)
+    assert len(text.splitlines()) < 800
+    assert "characters)" in text
+    assert "{'x': [1, (2,)], 'y': []}" in text
+
+
+def test_a_long_chain_of_exceptions_is_cut():
+    def fails_again(times):
+        try:
+            if times:
+                fails_again(times - 1)
+        finally:
+            raise ValueError(f"number {times}")
+
+    text = text_of(lambda: fails_again(99))
+    for number in (0, 4, 95, 99):
+        assert f"ValueError: number {number}\n" in text
+    assert "number 50\n" not in text
+    assert "ValueError: number 4\n\n(90 exceptions after it are not shown)\n" in text
+
+
 def test_the_hook_opens_a_shell_if_the_environment_says_so(monkeypatch):
     opened = []
     monkeypatch.setattr("returnn.util.system.exception_hook.debug_shell", lambda names, *_, **__: opened.append(names))

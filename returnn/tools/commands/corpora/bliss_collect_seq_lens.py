@@ -4,6 +4,7 @@ import argparse
 
 from returnn.datasets.util.bliss import iter_bliss
 from returnn.tools.bliss_segments import duration_of
+from returnn.util.files.atomic_file import open_atomic
 from returnn.util.system.command_parser import CommandParser
 
 
@@ -22,5 +23,5 @@ def main(args: argparse.Namespace) -> None:
         for filename in args.bliss_filename
         for segment in iter_bliss(filename)
     ]
-    with open(args.output, "w", encoding="utf8") as file:
+    with open_atomic(args.output) as file:
         file.writelines(["{\n", *lines, "}\n"])

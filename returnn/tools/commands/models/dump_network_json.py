@@ -4,6 +4,7 @@ import argparse
 import json
 
 from returnn.tools.command_line import add_config, init_config
+from returnn.util.files.atomic_file import open_atomic
 from returnn.util.python.optional_import import import_part
 from returnn.util.system.command_parser import CommandParser
 
@@ -22,6 +23,6 @@ def main(args: argparse.Namespace) -> None:
     engines = import_part("returnn.tf.engine", needed_for="the tool 'dump-network-json'")
     engine = engines.Engine(init_config(args, verbosity=2, is_required=True))
     net_dict = engine.get_net_dict_for_epoch(epoch=args.epoch)
-    with open(args.out, "w", encoding="utf8") as file:
+    with open_atomic(args.out) as file:
         json.dump(net_dict, file, indent=2, default=repr)  # dims and functions have no form in JSON
         file.write("\n")
