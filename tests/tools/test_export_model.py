@@ -156,6 +156,55 @@ def test_kept_states_start_from_zero(tool, tmp_path, name):
             numpy.testing.assert_allclose(found.reshape(7, 3), wanted, atol=1e-5)
 
 
+STEPWISE = {
+    **OPTIONS,
+    "extern_data": {"data": {"dim": 6, "sparse": True}, "c": {"shape": (4,)}, "h": {"shape": (4,)}},
+    "network": {
+        "lstm": {
+            "class": "rec",
+            "unit": "nativelstm2",
+            "n_out": 4,
+            "from": "data",
+            "initial_state": {"c": "data:c", "h": "data:h"},
+        },
+        "output": {"class": "softmax", "from": "lstm", "target": "data", "loss": "ce"},
+        "c_after": {"class": "get_last_hidden_state", "from": "lstm", "key": "c", "n_out": 4, "is_output_layer": True},
+        "h_after": {"class": "get_last_hidden_state", "from": "lstm", "key": "h", "n_out": 4, "is_output_layer": True},
+    },
+}
+
+
+@pytest.mark.parametrize("with_flag", [False, True])
+def test_states_go_in_and_out(tool, tmp_path, with_flag):
+    options = STEPWISE
+    if with_flag:
+        data = {key: {**desc, "available_for_inference": True} for key, desc in STEPWISE["extern_data"].items()}
+        options = {**STEPWISE, "extern_data": data}
+    status, out, err = tool("export_model", _model(tmp_path, options), tmp_path / "model", "--verbosity", 1)
+    assert (status, err) == (0, "")
+    assert {f"input {name}" for name in ("data", "data:size1", "c", "h")} <= {x.split(": ")[0] for x in out.split("\n")}
+    labels = numpy.array([[1, 4, 2, 0, 3], [2, 2, 5, 1, 0]], "int32")
+    state = {"c": RNG.normal(size=(2, 4)).astype("float32"), "h": RNG.normal(size=(2, 4)).astype("float32")}
+    tf1.reset_default_graph()
+    tf1.enable_eager_execution()  # an engine may have switched it off
+    network = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+
+    def run(frames, before):
+        lengths = numpy.full([len(frames)], frames.shape[1], "int32")
+        inputs = {"data": frames, "data:size1": lengths, **before}
+        found = network(**{key: tf.constant(value) for key, value in inputs.items()})
+        return found["output"].numpy(), {key: found[f"{key}_after"].numpy() for key in before}
+
+    whole, after = run(labels, state)
+    parts = []
+    for begin, end in ((0, 1), (1, 2), (2, 4), (4, 5)):
+        output, state = run(labels[:, begin:end], state)
+        parts.append(output)
+    numpy.testing.assert_allclose(numpy.concatenate(parts, axis=1), whole, atol=1e-6)
+    for key, value in after.items():
+        numpy.testing.assert_allclose(state[key], value, atol=1e-6)
+
+
 def test_operations_that_tensorflow_lite_has_not_are_named():
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [None, 2, 2], name="data")

@@ -63,6 +63,27 @@ def test_sub_layers():
         assert cut.represented_class.layer_class == "split"
 
 
+@pytest.mark.parametrize("lstm", [
+    {"class": "rec", "unit": "nativelstm2", "from": "embedding", "n_out": 3},
+    {"class": "subnetwork", "from": "embedding", "subnetwork": {
+        "output": {"class": "rec", "unit": "nativelstm2", "from": "data", "n_out": 3},
+    }},
+])  # fmt: skip
+def test_hidden_states(lstm):
+    network = {**NETWORK, "lstm": lstm, "state": {"class": "get_last_hidden_state", "from": "lstm", "n_out": 6}}
+    network["state"]["is_output_layer"] = True
+    network["next"] = {"class": "rec", "unit": "nativelstm2", "from": "data", "n_out": 3, "initial_state": "lstm"}
+    network["next"]["is_output_layer"] = True
+    with tf.Graph().as_default():
+        net = net_of(network)
+        for name, dim in {"lstm": 3, "state": 6, "next": 3}.items():
+            layer = net.get_layer(name)
+            assert isinstance(layer, DataNotAvailableLayer)
+            assert layer.output.dim == dim
+        assert not net.get_layer("state").output.have_time_axis()
+        assert not net.get_layer("embedding").has_hidden_state()
+
+
 def test_graph_for_inference_has_neither_targets_nor_what_needs_them():
     exported = build_graph(config_of(NETWORK), GraphMode())
     assert set(exported.outputs) == {"output", "output, lengths of axis 1"}

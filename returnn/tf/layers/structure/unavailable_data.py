@@ -8,6 +8,7 @@ from such data cannot be there either. Most of that is of no use then, such as w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from returnn.frontend import backend_ctx, get_selected_backend
@@ -53,11 +54,24 @@ class DataNotAvailableLayer(InternalLayer):
         output = layer_class.get_out_data_from_opts(**names, **options)
         return cls(layer_class=layer_class, layer_desc=options, output=output, **names)
 
+    @cached_property
+    def _represented(self) -> LayerBase:
+        """The layer that it would be, as a template: what others ask of it beside its output."""
+        with backend_ctx("template"):
+            return self.represented_class(name=self.name, network=self.network, **self.represented_options)
+
+    def has_hidden_state(self) -> bool:
+        """:return: whether the layer would have one"""
+        return self._represented.has_hidden_state()
+
+    def hidden_state_parts(self) -> dict[str, Tensor]:
+        """:return: templates of those of the layer"""
+        return self._represented.hidden_state_parts()
+
     def get_sub_layer(self, layer_name: str) -> LayerBase | None:
         """:return: what stands for this sub layer, None if there is no such"""
         with backend_ctx("template"):
-            layer = self.represented_class(name=self.name, network=self.network, **self.represented_options)
-            sub_layer = layer.get_sub_layer(layer_name)
+            sub_layer = self._represented.get_sub_layer(layer_name)
         if sub_layer is None:
             return None
         return DataNotAvailableLayer(
