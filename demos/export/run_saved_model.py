@@ -1,12 +1,19 @@
 """Runs a SavedModel: python run_saved_model.py MODEL IN.npz OUT.npz. Needs TensorFlow."""
 
+import logging
 import os
 import sys
 
 import numpy
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow's own log
-import tensorflow as tf
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what is an error comes as one of Python, too
+stderr = os.dup(2)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # while TensorFlow is imported, it logs whatever the level
+try:
+    import tensorflow as tf
+finally:
+    os.dup2(stderr, 2)
+logging.getLogger("absl").setLevel("ERROR")  # lengths, "data:size1", have names that Python has not
 
 
 def run(model, inputs):

@@ -8,7 +8,13 @@ import numpy
 try:
     from ai_edge_litert.interpreter import Interpreter
 except ImportError:
-    import tensorflow
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what is an error comes as one of Python, too
+    stderr = os.dup(2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # while TensorFlow is imported, it logs whatever the level
+    try:
+        import tensorflow
+    finally:
+        os.dup2(stderr, 2)
 
     Interpreter = tensorflow.lite.Interpreter
 
