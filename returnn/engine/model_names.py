@@ -83,7 +83,7 @@ def model_of_task(config: Config) -> tuple[int | None, str | None]:
         check_is_there(load, option="load")
         load = checkpoint_of_file(load)
         given = [epoch for epoch in (config.options.load_epoch, config.options.epoch) if epoch > 0]
-        return given[0] if given else _epoch_of(load), load
+        return given[0] if given else epoch_of_checkpoint(load), load
     epoch = config.options.load_epoch
     if epoch < 0:
         epoch = config.options.epoch
@@ -164,7 +164,8 @@ def _entries(folder: str) -> list[str]:
         raise ConfigError(f"option 'model': the folder {folder!r} cannot be read: {exc.strerror}.") from exc
 
 
-def _epoch_of(filename: str) -> int | None:
+def epoch_of_checkpoint(filename: str) -> int | None:
+    """:return: as its name says, such as 12 of "net-model/network.012"; None if it does not"""
     try:
         return model_epoch_from_filename(filename)
     except ValueError:

@@ -26,8 +26,10 @@ import torch
 
 import returnn.frontend as rf
 from returnn.config import Config
+from returnn.engine.epochs import epoch_of_network
 from returnn.engine.frontend.extern_data import explains_missing_data, extern_data_of_config
 from returnn.engine.frontend.outputs import output_tensors
+from returnn.engine.model_names import epoch_of_checkpoint
 from returnn.log import log
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.torch.engine.runner import TorchRunner
@@ -150,7 +152,12 @@ class _Step(torch.nn.Module):
     """A step of the model on plain tensors."""
 
     def __init__(
-        self, runner: TorchRunner, function: Callable[..., Any], inputs: _StepInputs, output_names: Sequence[str]
+        self,
+        runner: TorchRunner,
+        function: Callable[..., Any],
+        inputs: _StepInputs,
+        output_names: Sequence[str],
+        epoch: int,
     ) -> None:
         super().__init__()
         values = {name.replace(".", "_"): value for name, value in runner.parameters.items()}
@@ -161,13 +168,14 @@ class _Step(torch.nn.Module):
         self.function = function
         self.inputs = inputs
         self.wanted = list(output_names)
+        self.epoch = epoch
         self.output_names: list[str] = []
 
     def forward(self, *arrays: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """:return: outputs"""
         runner = self.runner
         with torch.no_grad(), runner._context(), rf.set_static_traceable_ctx(), onnx_export():
-            rf.init_forward_step_run_ctx(expected_outputs=runner.functions.expected_outputs(), step=0, epoch=1)
+            rf.init_forward_step_run_ctx(expected_outputs=runner.functions.expected_outputs(), step=0, epoch=self.epoch)
             with explains_missing_data(lambda: self.inputs.templates):
                 self.function(model=runner.model, extern_data=self.inputs.as_extern_data(arrays))
             tensors = output_tensors(rf.get_run_ctx().outputs)
@@ -210,9 +218,10 @@ def export_to_onnx(
         raise ConfigError(f"option {forward_step!r}: there is no function of this name in the config.")
     inputs = _inputs(config, extern_data, input_names)
     runner = TorchRunner(config)
-    runner.build(epoch=1, filename=checkpoint, is_training=False, is_own=False)
+    epoch = epoch_of_network(config, epoch_of_checkpoint(checkpoint))
+    runner.build(epoch=epoch, filename=checkpoint, is_training=False, is_own=False)
     runner._set_mode(train_flag=False)
-    step = _Step(runner, function, inputs, output_names).eval()
+    step = _Step(runner, function, inputs, output_names, epoch).eval()
     try:
         content, batches, wanted = _traced(step, inputs, num_frames=1)
     except _FailsOnExample:

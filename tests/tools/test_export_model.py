@@ -274,6 +274,21 @@ def test_example_in_cpp_gives_the_same(tool, model, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["export-model", "compile-tf-graph"])
+def test_a_checkpoint_of_unknown_epoch_has_the_last_network(tool, tmp_path, name):
+    small = {"output": {**OPTIONS["network"]["output"], "from": "data"}}
+    model = _model(tmp_path, OPTIONS)
+    for file in tmp_path.glob("net.001.*"):
+        file.rename(str(file).replace("net.001.", "mean."))
+    networks = f"\nget_network = lambda epoch, **_: network if epoch > 2 else {small!r}\nnum_epochs = 3\n"
+    model.write_text(model.read_text() + networks)
+    options = ["--checkpoint", tmp_path / "mean", tmp_path / "my.pb"]
+    options = options if name == "export-model" else ["--output_file", tmp_path / "my.pb"]
+    assert tool(name, model, *options, "--verbosity", 1)[0] == 0
+    graph = tf1.GraphDef.FromString((tmp_path / "my.pb").read_bytes())
+    assert any(node.name.startswith("lstm/") for node in graph.node)
+
+
+@pytest.mark.parametrize("name", ["export-model", "compile-tf-graph"])
 def test_networks_without_search_are_not_exported_as_one(tool, model, tmp_path, name):
     output = [tmp_path / "model.pb"] if name == "export-model" else ["--output_file", tmp_path / "model.pb"]
     status, _, err = tool(name, model, *output, "--search", 1, "--verbosity", 1)

@@ -42,7 +42,10 @@ class CheckpointOptions(OptionTable):
     """Model files."""
 
     model = filename(None, "The beginning of the names of model files; the epoch is added.")
-    load = filename(None, "The model file that a task starts from.")
+    load = filename(
+        None,
+        "The model file that a task starts from. If its name has no epoch, as that of a mean: with the last network.",
+    )
     load_epoch = integer(-1, "The epoch of the model that a task works on.")
     epoch = integer(-1, "The same as `load_epoch`, which comes first.")
     import_model_train_epoch1 = filename(None, "The model file that a training starts from, as its initial parameters.")

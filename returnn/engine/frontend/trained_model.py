@@ -94,7 +94,7 @@ class TrainedModel:
         if model.filename is not None:
             print(f"load {model.filename!r}", file=log.v2)
         self.runner.build(
-            epoch=max(self.epochs.current, 1),
+            epoch=self.epochs.of_network,
             step=0 if model.unfinished is None else model.unfinished.position.first_train_step,
             filename=model.filename,
             is_training=is_training,
@@ -109,7 +109,7 @@ class TrainedModel:
         model = ModelToLoad(*model_of_task(config))
         if model.filename is not None:
             KnownData.of_checkpoint(model.filename).warn_of_changes(labels_of_config(config))
-        self.epochs.current = model.epoch or 0
+        self.epochs.begin_task(model.epoch)
         return model
 
     def _check_needs_no_model(self, config: Config) -> None:

@@ -65,7 +65,7 @@ class Model:
         engine = self._engine_for("forward", layer=name)
         outputs_of_network = [layer.name for layer in engine.network.get_output_layers()]
         if "/" not in name and name not in outputs_of_network:
-            net_dict = engine.get_net_dict_for_epoch(epoch=engine.epoch)
+            net_dict = engine.get_net_dict_for_epoch(epoch=engine.epochs.of_network)
             check_known("layer", name, {*outputs_of_network, *net_dict}, where=_FORWARD)
             raise UserError(
                 f"{_FORWARD}: the layer {name!r} is computed in a search alone ('only_on_search'): model.decode(...)."

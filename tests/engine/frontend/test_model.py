@@ -62,6 +62,18 @@ def test_a_batch_gives_what_single_inputs_give(config):
     model.close()
 
 
+def test_parameters_of_an_unknown_epoch_are_of_the_last_one(config, tmp_path):
+    for file in (tmp_path / "model").glob("net.001.*"):
+        file.rename(str(file).replace("net.001.", "mean."))
+    asked = "asked = []\nget_model = lambda *, epoch, **_kwargs: asked.append(epoch) or small_model.Model()\n"
+    with (tmp_path / config).open("a") as file:
+        file.write(f"load = 'model/mean'\nnum_epochs = 7\n{asked}")
+    model = returnn.load(config)
+    assert model.forward([numpy.ones((5, 9))])[0].shape == (5, 2)
+    assert set(model.config.typed_value("asked")) == {7}
+    model.close()
+
+
 def test_nothing_is_found_in_empty_inputs(config):
     model = returnn.load(config, epoch=1)
     frames, none = numpy.ones((5, 9)), numpy.zeros((0, 9))

@@ -266,6 +266,70 @@ def test_decoding_uses_the_network_of_the_epoch(tmp_path):
         engine.finalize()
 
 
+def _with_depth(epoch, **_kwargs):
+    return {"h0": linear("data"), "h1": linear("h0"), "output": softmax("h0" if epoch <= 2 else "h1")}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"network": DEEP, "pretrain": "default", "num_epochs": 4},
+        {"network": DEEP, "pretrain": "default"},  # a config of other tasks alone need not say it: 1
+        {"network": None, "get_network": _with_depth, "num_epochs": 4},
+    ],
+    ids=["pretrain", "num_epochs of another training", "get_network"],
+)
+@pytest.mark.parametrize("task", ["eval", "search", "forward"])
+def test_a_model_of_unknown_epoch_has_the_last_network(task, options, tmp_path, capsys):
+    train(tmp_path, **{**options, "num_epochs": 4})
+    for suffix in (".index", ".data-00000-of-00001"):
+        (tmp_path / f"net.004{suffix}").rename(tmp_path / f"best{suffix}")
+    capsys.readouterr()
+    engine = Engine(config(tmp_path, task=task, load=str(tmp_path / "best"), **options))
+    engine.init_network_from_config()
+    (source,) = engine.network.layers["output"].sources
+    assert source.name == ("h2" if options["network"] else "h1")
+    assert engine.epoch == 0
+    assert "only in the checkpoint" not in capsys.readouterr().out
+    engine.finalize()
+
+
+def test_a_training_that_loads_a_model_begins_with_the_first_network(tmp_path):
+    train(tmp_path, network=DEEP, pretrain="default", num_epochs=1)
+    for suffix in (".index", ".data-00000-of-00001"):
+        (tmp_path / f"net.pretrain.001{suffix}").rename(tmp_path / f"best{suffix}")
+    (tmp_path / "2").mkdir()
+    train(tmp_path / "2", network=DEEP, pretrain="default", import_model_train_epoch1=str(tmp_path / "best"))
+    assert "h1/W" not in parameters(tmp_path / "2" / "net.pretrain.001")
+
+
+def test_layers_that_a_network_lacks_are_a_warning(tmp_path, capsys):
+    loop = {
+        "class": "rec", "from": "h0", "optimize_move_layers_out": False,
+        "unit": {"s": linear("data:source"), "t": linear("s"), "output": linear("t")},
+    }  # fmt: skip
+    aux = {**softmax("h0"), "only_on_eval": True}
+    net = {"h0": linear("data"), "loop": loop, "aux": aux, "h1": linear("loop"), "output": softmax("h1")}
+    train(tmp_path, network=net, optimizer={"class": "adam"})
+    smaller = {**net, "loop": {**loop, "unit": {"s": loop["unit"]["s"], "output": linear("s")}}}
+    del smaller["h1"]
+    smaller["output"] = softmax("loop")
+
+    def said(net):
+        capsys.readouterr()
+        engine = Engine(config(tmp_path, task="forward", network=net))
+        engine.use_eval_flag = False
+        engine.init_network_from_config()
+        assert "aux" not in engine.network.layers
+        engine.finalize()
+        return capsys.readouterr().out
+
+    output = said(net)
+    assert "2 only in the checkpoint, are not loaded: 'aux/W', 'aux/b'" in output
+    assert "WARNING" not in output
+    assert "2 layers with trained parameters are not in the network: 'h1', 'loop/t'. It computes" in said(smaller)
+
+
 def test_training_goes_on_from_the_best_epoch(tmp_path, capsys):
     options = {"dev": DEV, "learning_rate_file": str(tmp_path / "lr"), "learning_rates": [0.01, 5.0, 0.0]}
     train(tmp_path, num_epochs=3, optimizer={"class": "sgd"}, use_last_best_model={"modulo": 3}, **options)

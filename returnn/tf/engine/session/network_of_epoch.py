@@ -70,7 +70,7 @@ class NetworkOfEpoch:
 
     def _build_for_training(self, model: ModelToLoad) -> None:
         step = None if model.unfinished is None else model.unfinished.position.first_train_step
-        net_dict = self.net_dicts.of_epoch(max(self.epochs.current, 1), step=step)
+        net_dict = self.net_dicts.of_epoch(self.epochs.of_network, step=step)
         if model.filename and model.epoch:
             trained = self.net_dicts.of_epoch(model.epoch)
             net_dict = net_dict if is_same_net(net_dict, trained) else trained
@@ -80,12 +80,12 @@ class NetworkOfEpoch:
         """:return: what was loaded: the newest one, also if a training deletes it meanwhile and has another one"""
         model = ModelToLoad(*model_of_task(config))
         while True:
-            self.epochs.current = model.epoch or 0
+            self.epochs.begin_task(model.epoch)
             if model.filename is None:
                 self._check_may_be_random(config)
             try:
                 self._warn_of_changes(config, model)
-                self.session.build(self.net_dicts.of_epoch(max(self.epochs.current, 1)), model, is_training=False)
+                self.session.build(self.net_dicts.of_epoch(self.epochs.of_network), model, is_training=False)
                 return model
             except CheckpointError:
                 if model.filename is None or checkpoint_exists(model.filename):
@@ -98,7 +98,7 @@ class NetworkOfEpoch:
     def _warn_of_changes(self, config: Config, model: ModelToLoad) -> None:
         """Says what was otherwise when the model was trained."""
         if model.filename is not None:
-            network = self.identity(max(self.epochs.current, 1))
+            network = self.identity(self.epochs.of_network)
             params = open_checkpoint(model.filename).get_variable_to_shape_map()
             KnownData.of_checkpoint(model.filename).warn_of_changes(labels_of_config(config), network, params)
 

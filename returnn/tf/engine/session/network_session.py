@@ -28,6 +28,7 @@ from returnn.tf.engine.passes.tensorboard import NetworkSummaries
 from returnn.tf.engine.session.built_network import BuiltNetwork, NetDict, build_network
 from returnn.tf.engine.session.carry_over import CopyRules, restore_state, take_state
 from returnn.tf.engine.session.device import session_options
+from returnn.tf.engine.session.lacking_layers import warn_of_lacking_layers
 from returnn.tf.network import TFNetwork
 from returnn.tf.updater import Updater
 from returnn.tf.util.parameters.assign import assign_values
@@ -235,12 +236,15 @@ class NetworkSession:
         :raises CheckpointError: if it does not fit. With `load_ignore_missing_vars`, parameters may be missing
         """
         print(f"load {filename!r}", file=log.v2)
-        CustomCheckpointLoader(
+        loader = CustomCheckpointLoader(
             filename,
             [var for var in self.built.variables_of_model() if var.ref() not in self._preloaded],
             ignore_missing=self.config.options.load_ignore_missing_vars,
             network=self.network,
-        ).load_now(self.tf_session)
+        )
+        if self.updater is None and self.config.options.get_model is None:
+            warn_of_lacking_layers(self.built.net_dict, loader.obsolete_var_names, filename=filename)
+        loader.load_now(self.tf_session)
 
     # Values of all variables, also of those that no model file has.
 

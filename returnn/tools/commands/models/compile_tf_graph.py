@@ -3,6 +3,7 @@
 import argparse
 import json
 
+from returnn.engine.epochs import epoch_of_network
 from returnn.engine.graph_formats import GRAPH_FORMATS
 from returnn.tools.command_line import add_config, init_config
 from returnn.util.errors import UserError
@@ -15,7 +16,7 @@ def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
     parser = CommandParser(description=__doc__)
     add_config(parser, "config", help="file of a config")
-    parser.add_argument("--epoch", type=int, default=None, help="whose network. Default: 1")
+    parser.add_argument("--epoch", type=int, default=None, help="whose network. Default: the last one")
     parser.add_argument("--train", type=int, default=0, choices=(0, 1, -1), help="1: training; -1: a placeholder says")
     parser.add_argument("--eval", type=int, default=0, choices=(0, 1), help="1: with losses")
     parser.add_argument("--search", type=int, default=0, choices=(0, 1), help="1: with beam search")
@@ -46,7 +47,7 @@ def main(args: argparse.Namespace) -> None:
     exported = export.build_graph(
         config,
         mode,
-        epoch=args.epoch or 1,
+        epoch=args.epoch or epoch_of_network(config, None),
         device=args.device,
         summaries_name=args.summaries_tensor_name,
         step_of=export.StepOf(args.rec_step_by_step, args.update_i_in_graph) if args.rec_step_by_step else None,

@@ -3,8 +3,9 @@
 import argparse
 import os
 
+from returnn.engine.epochs import epoch_of_network
 from returnn.engine.model_formats import MODEL_FORMATS
-from returnn.engine.model_names import model_of_task, no_model_error
+from returnn.engine.model_names import epoch_of_checkpoint, model_of_task, no_model_error
 from returnn.tools.command_line import add_config, init_config, required_file_of
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
@@ -42,14 +43,15 @@ def main(args: argparse.Namespace) -> None:
             "the model is one of PyTorch (option 'backend'), of which 'returnn tool torch-export-to-onnx' makes ONNX.\n"
             f"  Those of TensorFlow become {_formats()}."
         )
-    epoch, newest = model_of_task(config)
-    checkpoint = args.checkpoint or newest
+    epoch, checkpoint = model_of_task(config)
+    if args.checkpoint:
+        epoch, checkpoint = epoch_of_checkpoint(args.checkpoint), args.checkpoint
     if checkpoint is None:
         raise UserError(f"option '--checkpoint' is required: {no_model_error(config)}")
     graph = import_part("returnn.tf.graph_export", needed_for="the tool 'export-model'")
     export = import_part("returnn.tf.model_export", needed_for="the tool 'export-model'")
     mode = graph.GraphMode(train_flag=False, search_flag=bool(args.search), has_batch_first=True)
-    model = export.freeze(config, checkpoint, mode, epoch=epoch or 1)
+    model = export.freeze(config, checkpoint, mode, epoch=epoch_of_network(config, epoch))
     export.write_model(model, args.output, kind)
     print(f"{model}\nwrote {args.output}: {MODEL_FORMATS[kind]}")
 

@@ -3,6 +3,7 @@
 import argparse
 import os
 
+from returnn.engine.epochs import epoch_of_network
 from returnn.engine.model_names import model_of_task
 from returnn.tools.command_line import add_config, init_config
 from returnn.tools.torch_tensors import add_tensor_options, show_tensors
@@ -33,7 +34,7 @@ def main(args: argparse.Namespace) -> None:
         raise UserError("option 'model': there is no checkpoint yet.")
     runners = import_part("returnn.torch.engine.runner", needed_for="the tool 'torch-inspect-checkpoint-and-opt'")
     runner = runners.TorchRunner(config)
-    runner.build(epoch=epoch or 1, filename=filename, is_training=True, is_own=True)
+    runner.build(epoch=epoch_of_network(config, epoch), filename=filename, is_training=True, is_own=True)
     try:
         tensors = {**runner.parameters, **runner.updater.state_tensors()}
         show_tensors(tensors, args, where=f"checkpoint {filename!r}")

@@ -2,6 +2,8 @@
 
 import argparse
 
+from returnn.engine.epochs import epoch_of_network
+from returnn.engine.model_names import model_of_task
 from returnn.engine.net_dicts import NetDicts
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.tools.command_line import add_config, init_config, open_dataset
@@ -31,7 +33,8 @@ def main(args: argparse.Namespace) -> None:
     dataset = open_dataset(config, args.dataset.removeprefix("config:"))
     if args.seq_list:
         dataset.seq_tags_filter = set(args.seq_list)
-    net_dict = NetDicts(config, pretrain_from_config(config)).of_epoch(max(args.epoch, 1))
+    epoch = args.epoch if args.epoch >= 0 else model_of_task(config)[0]
+    net_dict = NetDicts(config, pretrain_from_config(config)).of_epoch(epoch_of_network(config, epoch))
     num_seqs = record_search(
         config,
         dataset,
