@@ -7,6 +7,8 @@ import numpy
 import pytest
 import tensorflow as tf
 
+from returnn.config import Config
+from returnn.engine.learning_rate_control import load_learning_rate_control_from_config
 from returnn.engine.learning_rate_file import EpochData, write_learning_rate_file
 from returnn.tf.checkpoint import CheckpointWriter, existing_checkpoints
 from returnn.tf.checkpoint.average import write_checkpoint
@@ -100,6 +102,26 @@ def test_best_epochs(tool, model, tmp_path, config_file):
     assert tool("get-best-model-epoch", "--config", config, "--key", "dev_err")[2] == (
         "error: option '--key': there is no score 'dev_err'.\n  Did you mean 'dev_error'?\n"
     )
+
+
+def test_best_epochs_go_by_what_the_training_goes_by(tool, tmp_path, config_file):
+    scores = {1: (0.5, 3.0), 2: (0.2, 2.0), 3: (0.3, 1.0), 4: (0.3, 1.0)}
+    epochs = {n: EpochData(learning_rate=0.1, error={"dev_error": x, "dev_score": y}) for n, (x, y) in scores.items()}
+    file = tmp_path / "scores"
+    write_learning_rate_file(file, epochs)
+    by_score, by_error = "epoch 4: dev_score 1.0\nepoch 3: dev_score 1.0\n", "epoch 2: dev_error 0.2\n"
+    assert tool("get-best-model-epoch", file, "--n", 2)[1] == by_score
+    config = config_file(learning_rate_file=str(file))
+    assert tool("get-best-model-epoch", config, "--n", 2)[1] == by_score
+    control = load_learning_rate_control_from_config(Config({"learning_rate_file": str(file)}))
+    assert control.get_last_best_epoch(last_epoch=4) == 4
+    assert tool("get-best-model-epoch", config, "--n", 1, "--key", "dev_error")[1] == by_error
+    options = {"learning_rate_file": str(file), "learning_rate_control_error_measure": "dev_error_output"}
+    config = config_file(**options)
+    assert tool("get-best-model-epoch", config, "--n", 1)[1] == by_error
+    assert tool("get-best-model-epoch", config, "--n", 1, "--learning-rate-file", file)[1] == by_error
+    control = load_learning_rate_control_from_config(Config(options))
+    assert control.get_last_best_epoch(last_epoch=4) == 2
 
 
 def test_cleanup(tool, model, tmp_path, config_file):
