@@ -22,6 +22,8 @@ from returnn.datasets.core.registry import (
     known_dataset_classes,
 )
 from returnn.datasets.util.data_description import described_with, is_described
+from returnn.datasets.whole_data import parts_of, whole_data
+from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.util.errors import ConfigError
 from returnn.util.system.waiting import said_if_long
@@ -58,6 +60,17 @@ def describe_data(config: Config, dataset: Dataset | None = None) -> None:
         config.set("extern_data", described_with(config, dataset))
 
 
+def warn_of_parts(config: Config) -> None:
+    """Warns of data for the evaluation after each epoch that is another part of the data in each of them."""
+    for name in dataset_names(config):
+        num = parts_of(dataset_option(config, name))
+        if num > 1:
+            log.print_warning(
+                f"data {name!r}: with 'partition_epoch' {num}, each epoch is evaluated on another part, so its scores"
+                " and those of others are not of the same data."
+            )
+
+
 def _is_description(config: Config, name: str) -> bool:
     description = dataset_option(config, name)
     return bool(description) and not (isinstance(description, str) and description.isidentifier())
@@ -68,10 +81,13 @@ def _more_data(config: Config) -> Mapping[str, Any]:
     return config.options.eval_datasets or {}
 
 
-def load_dataset(config: Config, name: str, /, *, cache_byte_size: int | None = None, **options: Any) -> Dataset | None:
+def load_dataset(
+    config: Config, name: str, /, *, whole: bool = False, cache_byte_size: int | None = None, **options: Any
+) -> Dataset | None:
     """
     :param config: its option of that name, and those that hold for all data of its kind
     :param name: "train", another option that holds data, or a key of `eval_datasets`
+    :param whole: whether each epoch has all of the data, as for what is no training; see `whole_data`
     :param cache_byte_size: how much stays in memory, for data sets that can do that; default: by `cache_size`
     :param options: of the data set, where the description has no other ones
     :return: the data; None if there is none
@@ -84,48 +100,49 @@ def load_dataset(config: Config, name: str, /, *, cache_byte_size: int | None = 
         cache_byte_size = cache_byte_sizes(config).get(name, 0)
     if name != "train":
         options = {**Dataset.get_default_kwargs_eval(config), **options}
-    return make_dataset(config, description, cache_byte_size=cache_byte_size, **{"name": name, **options})
+    options = {"name": name, **options}
+    return make_dataset(config, description, whole=whole, cache_byte_size=cache_byte_size, **options)
 
 
 def make_dataset(
-    config: Config, description: DatasetLike, *, cache_byte_size: int = 0, **options: Any
+    config: Config, description: DatasetLike, *, whole: bool = False, cache_byte_size: int = 0, **options: Any
 ) -> Dataset | None:
     """Like `load_dataset`, from any description."""
     what = f"to make the data set {options['name']!r}" if "name" in options else "to make a data set"
     with said_if_long(what, limit_s=config.options.data_wait_limit_s):
-        return _make_dataset(config, description, cache_byte_size, options)
+        return _make_dataset(config, description, whole, cache_byte_size, options)
 
 
 def _make_dataset(
-    config: Config, description: DatasetLike, cache_byte_size: int, options: dict[str, Any]
+    config: Config, description: DatasetLike, whole: bool, cache_byte_size: int, options: dict[str, Any]
 ) -> Dataset | None:
     if callable(description) and not isinstance(description, Dataset):
         description = description()
     if config.options.use_dummy_datasets:
         description = _dummy_description(config, is_train=options.get("name") == "train")
     if isinstance(description, str):
-        return init_dataset_via_str(description, config, cache_byte_size, **options)
+        return init_dataset_via_str(description, config, cache_byte_size, whole=whole, **options)
     if not isinstance(description, Mapping):
         return init_dataset(description)
     cls = get_dataset_class(description.get("class", ""))
     if cache_byte_size and cls is not None and issubclass(cls, CachedDataset):
         options.setdefault("cache_byte_size", cache_byte_size)
     Dataset.kwargs_update_from_config(config, options)
-    return init_dataset(description, default_kwargs=options)
+    return init_dataset(whole_data(description) if whole else description, default_kwargs=options)
 
 
 def load_task_dataset(config: Config, option: str) -> Dataset:
     """
     :param config: its option is a description, a function, or the name of another option, by default `eval`
     :param option: such as "search_data"
-    :return: the data of a task
+    :return: the data of a task, all of it in each epoch
     :raises ConfigError: if there is none
     """
     value = config.opt_typed_value(option, None)
     name = "eval" if value is None else value if isinstance(value, str) and value.isidentifier() else option
     description = dataset_option(config, name)
     options = {**Dataset.get_default_kwargs_eval(config), "name": name}
-    dataset = make_dataset(config, description, **options) if description else None
+    dataset = make_dataset(config, description, whole=True, **options) if description else None
     if dataset is None:
         known = known_datasets(config)
         example = f" {known[:-1]}; such as {option} = {known.split()[-1][:-1]}." if known else ""

@@ -16,15 +16,16 @@ from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.atomic_file import open_atomic
 from returnn.util.numbers.stats import Stats
+from returnn.util.texts.counted import counted
 
 STATISTICS = ("mean", "std_dev", "min", "max", "label_frequencies")
 _DTYPES = ("float32", "float64")
 
 
 def analyzed_dataset(config: Config) -> Dataset:
-    """:return: the data set that `analyze_dataset` names"""
+    """:return: the data set that `analyze_dataset` names, all of it in each epoch"""
     name = config.options.analyze_dataset
-    dataset = load_dataset(config, name)
+    dataset = load_dataset(config, name, whole=True)
     if dataset is None:
         raise ConfigError(f"option 'analyze_dataset': there is no data {name!r}.\n  {known_datasets(config)}".rstrip())
     return dataset
@@ -69,11 +70,13 @@ class OutputStatistics(ForwardCallbackIface):
         for name in wanted or ():
             check_known("statistic", name, STATISTICS, where="option 'statistics'")
         self._wanted = wanted or STATISTICS
+        self.num_seqs = 0
         self._stats: dict[str, Stats] = {}
         self._counts: dict[str, numpy.ndarray] = {}
 
     def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
         """Adds a sequence."""
+        self.num_seqs += 1
         for name, output in outputs.data.items():
             if output.sparse_dim is not None:
                 self._count(name, output)
@@ -101,6 +104,7 @@ class OutputStatistics(ForwardCallbackIface):
     def print_results(self) -> dict[str, dict[str, numpy.ndarray]]:
         """:return: what `results` does; it is in the log as well"""
         results = self.results()
+        print(f"analyze: {counted(self.num_seqs, 'sequence')}", file=log.v1)
         for name, values in results.items():
             for key, value in values.items():
                 text = numpy.array2string(value, precision=6, threshold=20).replace("\n", "")
@@ -108,16 +112,18 @@ class OutputStatistics(ForwardCallbackIface):
         return results
 
 
-def write_log_prior(prior: numpy.ndarray, output_file: str, *, output: str) -> None:
+def write_log_prior(prior: numpy.ndarray, output_file: str, *, output: str, num_seqs: int) -> None:
     """
     :param prior: (classes,), mean of probabilities
     :param output_file: gets the log probabilities: one per line, or with the ending ".xml" as vector for Sprint
     :param output: name of it, for errors
+    :param num_seqs: that the mean is of
     :raises ConfigError: if it is no distribution
     """
     if (prior < 0).any() or not numpy.isclose(prior.sum(), 1.0, atol=1e-3):
         raise ConfigError(f"task 'compute_priors': the means of {output!r} sum up to {prior.sum():.6g}, expected 1.")
     _write_vector(output_file, numpy.log(numpy.maximum(prior, numpy.finfo("float32").tiny)))
+    print(f"compute_priors: {counted(num_seqs, 'sequence')}, wrote {output_file!r}", file=log.v1)
     print(f"wrote the log prior to {output_file!r}", file=log.v1)
 
 

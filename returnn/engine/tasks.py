@@ -57,7 +57,7 @@ def evaluate(config: Config) -> None:
     """Scores of one model on the data for evaluation, also into `eval_output_file` and `eval_output_file_per_seq`."""
     engine = make_engine(config)
     engine.init_network_from_config()
-    engine.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
+    engine.eval_datasets = {name: load_dataset(config, name, whole=True) for name in dataset_names(config)}
     if not engine.eval_datasets:
         raise ConfigError("task 'eval': there is no data: one of 'dev', 'eval', 'eval_datasets' is required.")
     engine.check_has_scores()

@@ -18,6 +18,7 @@ from returnn.config import get_global_config
 from returnn.config.config import Config
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.registry import init_dataset, init_dataset_via_str, known_dataset_classes
+from returnn.datasets.whole_data import whole_data
 from returnn.engine.data import dataset_names, load_dataset
 from returnn.log import log
 from returnn.util.errors import UserError, nearest_hint
@@ -145,22 +146,23 @@ def init_config(args: argparse.Namespace, *, verbosity: int = 4, is_required: bo
     return config
 
 
-def open_dataset(config: Config, name: str | None = None) -> Dataset:
+def open_dataset(config: Config, name: str | None = None, *, whole: bool = True) -> Dataset:
     """
     :param config: its data sets can be named
     :param name: of a data set of the config, "train" by default; or the dict of one; or another text that
         `init_dataset_via_str` takes
+    :param whole: whether each epoch has all of the data, see `whole_data`
     :raises UserError: if there is none
     """
     given = config.opt_typed_value(_GIVEN_DATA, None)
     if name is None and given is not None:
-        dataset = _dataset_of_text(given) if isinstance(given, str) else init_dataset(given)
+        dataset = _dataset_of_text(given, whole=whole) if isinstance(given, str) else _of_dict(given, whole)
     elif name is not None and name.lstrip().startswith("{"):
-        dataset = init_dataset(_as_dict(name))
+        dataset = _of_dict(_as_dict(name), whole)
     elif name is not None and is_dataset(name):
-        dataset = _dataset_of_text(name, config)
+        dataset = _dataset_of_text(name, config, whole=whole)
     else:
-        dataset = load_dataset(config, name or "train")
+        dataset = load_dataset(config, name or "train", whole=whole)
     if dataset is None:
         if not config.files:
             raise UserError(f"data set {name or 'train'!r}: {_no_config(name or 'train')}")
@@ -184,10 +186,14 @@ def is_config(filename: str) -> bool:
     return first.startswith("#!") and "rnn.py" in first
 
 
-def _dataset_of_text(text: str, config: Config | None = None) -> Dataset | None:
+def _of_dict(description: Any, whole: bool) -> Dataset | None:
+    return init_dataset(whole_data(description) if whole else description)
+
+
+def _dataset_of_text(text: str, config: Config | None = None, *, whole: bool) -> Dataset | None:
     if text.endswith(_ARCHIVE):
         return init_dataset({"class": "OggZipDataset", "path": text, "audio": None, "targets": None})
-    return init_dataset_via_str(text, config)
+    return init_dataset_via_str(text, config, whole=whole)
 
 
 def _no_config(name: str) -> str:

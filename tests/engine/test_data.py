@@ -4,7 +4,15 @@ import pytest
 from returnn.config import Config
 from returnn.datasets.hdf import HDFDataset
 from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
-from returnn.engine.data import cache_byte_sizes, dataset_names, describe_data, load_dataset, load_task_dataset
+from returnn.engine.data import (
+    cache_byte_sizes,
+    dataset_names,
+    describe_data,
+    load_dataset,
+    load_task_dataset,
+    warn_of_parts,
+)
+from returnn.engine.output_statistics import analyzed_dataset
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
 
@@ -45,6 +53,22 @@ def test_data_for_evaluation_is_sorted_and_whole():
 def test_evaluation_in_chunks():
     config = Config({"dev": DATA, "chunking": "4:2", "chunk_eval": True})
     assert load_dataset(config, "dev").chunk_size["data"] == 4
+
+
+def test_what_is_no_training_is_about_all_of_the_data(tmp_path, capsys):
+    part = {**DATA, "partition_epoch": 2}
+    config = Config({"train": part, "dev": part, "eval": "config:part", "part": part, "forward_data": lambda: part})
+    config.set("search_data", "train")
+    assert len(lengths(load_dataset(config, "train"))) < len(LENGTHS)
+    for dataset in (
+        analyzed_dataset(config),
+        load_dataset(config, "eval", whole=True),
+        load_task_dataset(config, "search_data"),
+        load_task_dataset(config, "forward_data"),
+    ):
+        assert sorted(lengths(dataset)) == sorted(LENGTHS)
+    warn_of_parts(config)
+    assert "data 'dev': with 'partition_epoch' 2, each epoch is evaluated on another part" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["train", "dev"])

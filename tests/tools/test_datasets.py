@@ -52,6 +52,19 @@ def test_data_without_the_usual_key(tool, tmp_path):
     assert "  classes int64[2]: [1 2]" in dump(tool, {"class": "StaticDataset", "data": [{"classes": [1, 2]}]})
 
 
+def test_all_parts_or_those_of_an_epoch(tool, config_file, tmp_path):
+    config = config_file(train={**DATA, "partition_epoch": 2, "fixed_random_seed": 1})
+    assert dump(tool, config, "--get_num_seqs") == "4\n"
+    assert dump(tool, config, "--get_num_seqs", "--epoch", 1) == "2\n"
+    assert "seqs=4, " in dump(tool, config, "--type", "null", "--stats")
+    assert "seqs=2, " in dump(tool, config, "--type", "null", "--stats", "--epoch", 2)
+    for name, options, num in (("all", [], 4), ("part", ["--epoch", 1], 2)):
+        hdf = tmp_path / f"{name}.hdf"
+        assert tool("hdf_dump", config, hdf, *options)[0] == 0
+        with h5py.File(hdf) as file:
+            assert len(file["seqTags"]) == num
+
+
 def test_files(tool, tmp_path):
     prefix = tmp_path / "x."
     dump(tool, DATA, "--type", "dump_tag", "--dump_prefix", prefix)

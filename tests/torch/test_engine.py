@@ -280,7 +280,7 @@ def test_statistics_of_outputs(trained, tmp_path, capsys):
     assert "output std_dev" not in out
 
 
-def test_priors_are_the_mean_of_probabilities(trained, tmp_path):
+def test_priors_are_the_mean_of_probabilities(trained, tmp_path, capsys):
     file = tmp_path / "prior.txt"
     options = {
         "task": "compute_priors",
@@ -291,6 +291,11 @@ def test_priors_are_the_mean_of_probabilities(trained, tmp_path):
     tasks.compute_priors(config(tmp_path, **options))
     log_prior = numpy.loadtxt(file)
     assert numpy.exp(log_prior).sum() == pytest.approx(1.0)
+    num = config(tmp_path, **options).typed_dict["dev"]
+    part = {**num, "partition_epoch": 2}
+    tasks.compute_priors(config(tmp_path, **{**options, "dev": part, "output_file": str(tmp_path / "all.txt")}))
+    numpy.testing.assert_allclose(numpy.loadtxt(tmp_path / "all.txt"), log_prior, rtol=1e-5)
+    assert "sequences, wrote" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from returnn.config import Config, get_global_config
 from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.whole_data import whole_data
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 from returnn.util.file_cache import get_instance
 
@@ -211,19 +212,26 @@ def extend_dataset_dict_from_parent_dataset(dataset_dict: DatasetDict, parent_da
 
 
 def init_dataset_via_str(
-    config_str: str, config: Config | None = None, cache_byte_size: int | None = None, **kwargs: Any
+    config_str: str,
+    config: Config | None = None,
+    cache_byte_size: int | None = None,
+    *,
+    whole: bool = False,
+    **kwargs: Any,
 ) -> Dataset:
     """
     :param config_str: "ClassName:option=value,...", "config:EXPRESSION" which gives the dict of a data set,
         "sprint:ARGUMENTS", or HDF files, separated by commas
     :param config: its options for the training data are used, and the names of an expression are looked up there
     :param cache_byte_size: for HDF files, see `CachedDataset`
+    :param whole: whether each epoch has all of the data, see `whole_data`
     :param kwargs: further options; those of the dict of an expression come first
     :raises ConfigError: if it is none of these
     """
     kind, colon, rest = config_str.partition(":")
+    change: Callable[[Any], Any] = whole_data if whole else lambda description: description
     if colon and kind == "config":
-        dataset = init_dataset(_eval_config_expression(rest, config), default_kwargs=kwargs)
+        dataset = init_dataset(change(_eval_config_expression(rest, config)), default_kwargs=kwargs)
         if dataset is None:
             raise ConfigError(f"data set {config_str!r}: the expression gives no data set.")
         return dataset
@@ -239,7 +247,7 @@ def init_dataset_via_str(
         options = {"class": "HDFDataset", "files": config_str.split(",")}
         if cache_byte_size is not None:
             options["cache_byte_size"] = cache_byte_size
-    dataset = init_dataset({**kwargs, **options})
+    dataset = init_dataset({**kwargs, **change(options)})
     assert dataset is not None
     return dataset
 

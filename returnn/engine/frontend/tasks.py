@@ -139,8 +139,8 @@ def compute_priors(config: Config) -> None:
     collected = MeanProbabilities(name)
     engine = make_engine(config)
     engine.init_network_from_config()
-    engine.trained_model.forward(analyzed_dataset(config), collected, report_prefix="compute priors")
-    write_log_prior(collected.mean(), output_file, output=name)
+    model_pass = engine.trained_model.forward(analyzed_dataset(config), collected, report_prefix="compute priors")
+    write_log_prior(collected.mean(), output_file, output=name, num_seqs=model_pass.num_seqs)
     engine.finalize()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.base import EngineBase
-from returnn.engine.data import dataset_names, load_dataset
+from returnn.engine.data import dataset_names, load_dataset, warn_of_parts
 from returnn.engine.run.evaluation import Evaluation
 from returnn.engine.run.model_files import ModelFiles
 from returnn.engine.run.training import TrainedModel, Training
@@ -87,6 +87,7 @@ class TrainingEngine(EngineBase):
         self.training.dataset = train_data or load_dataset(config, "train")
         if self.training.dataset is None:
             raise ConfigError("option 'train' is required: the description of the data to train on.")
+        warn_of_parts(config)
         self.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
         given = {"dev": dev_data, "eval": eval_data}
         self.eval_datasets.update({name: data for name, data in given.items() if data is not None})

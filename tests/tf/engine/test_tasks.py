@@ -531,6 +531,15 @@ def test_priors(name, tmp_path):
     assert ('<vector-f32 size="2">' in file.read_text()) == name.endswith(".xml")
 
 
+def test_priors_are_of_all_parts_of_the_data(tmp_path, capsys):
+    for name, parts in (("one", 1), ("all", 3)):
+        options = task_config(tmp_path, "compute_priors", output_file=str(tmp_path / name), analyze_dataset="dev")
+        options.set("dev", {**options.typed_dict["dev"], "partition_epoch": parts})
+        tasks.compute_priors(options)
+    numpy.testing.assert_allclose(numpy.loadtxt(tmp_path / "one"), numpy.loadtxt(tmp_path / "all"), rtol=1e-5)
+    assert "sequences, wrote" in capsys.readouterr().out
+
+
 def test_priors_need_a_file_and_probabilities(tmp_path):
     with pytest.raises(ConfigError, match="option 'output_file' is required"):
         tasks.compute_priors(task_config(tmp_path, "compute_priors"))

@@ -42,5 +42,5 @@ def compute_priors(session: NetworkSession, dataset: Dataset, output_file: str) 
     collected = OutputStatistics()
     forward_with_callback(session, dataset=dataset, callback=collected)
     prior = collected.results()["output"]["mean"]
-    write_log_prior(prior, output_file, output="output")
+    write_log_prior(prior, output_file, output="output", num_seqs=collected.num_seqs)
     return prior

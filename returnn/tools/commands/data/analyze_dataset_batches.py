@@ -34,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
     config = init_config(args, verbosity=args.verbosity, is_required=True)
-    dataset = open_dataset(config, args.dataset)
+    dataset = open_dataset(config, args.dataset, whole=False)
     check_known("data key", args.key, dataset.get_data_keys(), where="option '--key'")
     if args.use_pretrain:
         pretrain = pretrain_from_config(config)

@@ -16,7 +16,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = CommandParser(description=__doc__)
     add_config(parser, "returnn_config", help="file of a config, or the dict of a dataset")
     add_dataset(parser)
-    parser.add_argument("--epoch", type=int, default=1, help="of the dataset")
+    parser.add_argument(
+        "--epoch", type=int, help="which one, as in training. Default: all of the data, in the order of the first one"
+    )
     parser.add_argument("--startseq", type=int, default=0, help="first sequence")
     parser.add_argument("--endseq", type=int, help="last sequence, exclusive; below 0 for all")
     parser.add_argument("--seqtags", type=str, help="only these: a file with a tag per line, or tags with commas")
@@ -47,9 +49,9 @@ def main(args: argparse.Namespace) -> None:
     """Does the work."""
     start = time.monotonic()
     config = init_config(args, verbosity=args.verbosity, is_required=args.dataset is None)
-    dataset = open_dataset(config, args.dataset)
+    dataset = open_dataset(config, args.dataset, whole=args.epoch is None)
     selection = Selection(
-        epoch=args.epoch, start=args.startseq, end=None if (args.endseq or 0) < 0 else args.endseq,
+        epoch=args.epoch or 1, start=args.startseq, end=None if (args.endseq or 0) < 0 else args.endseq,
         tags=parse_tags(args.seqtags), min_length=parse_lengths(args.min_seq_length),
         max_length=parse_lengths(args.max_seq_length),
     )  # fmt: skip

@@ -15,17 +15,20 @@ def make_parser() -> argparse.ArgumentParser:
     add_dataset(parser)
     parser.add_argument("--start_seq", "--startseq", type=int, default=0, help="first sequence")
     parser.add_argument("--end_seq", "--endseq", type=int, help="last sequence, exclusive. Default: all")
-    parser.add_argument("--epoch", type=int, default=1, help="of the dataset, which sets the order")
+    parser.add_argument(
+        "--epoch", type=int, help="which one, as in training. Default: all of the data, in the order of the first one"
+    )
     return parser
 
 
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
-    dataset = open_dataset(init_config(args, is_required=args.dataset is None), args.dataset)
+    config = init_config(args, is_required=args.dataset is None)
+    dataset = open_dataset(config, args.dataset, whole=args.epoch is None)
     writer = HDFDatasetWriter(args.hdf_filename)
     try:
         end = float("inf") if args.end_seq is None else args.end_seq
-        writer.dump_from_dataset(dataset, epoch=args.epoch, start_seq=args.start_seq, end_seq=end)
+        writer.dump_from_dataset(dataset, epoch=args.epoch or 1, start_seq=args.start_seq, end_seq=end)
     except BaseException:
         writer.discard()
         raise
