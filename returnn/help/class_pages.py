@@ -14,15 +14,18 @@ from returnn.help.topics import KINDS
 from returnn.tasks import TASKS
 from returnn.tf.layers.options.layer_options import Option, options_of
 from returnn.tools.registry import purpose_of, tool_modules
+from returnn.torch.optim.own_options import OwnOptions
 
 _TITLES = {
     "layers": "Layers",
     "losses": "Losses",
     "units": "Units of the layer 'rec'",
-    "optimizers": "Optimizers",
+    "optimizers": "Optimizers of TensorFlow",
+    "torch_optimizers": "Optimizers of PyTorch",
     "datasets": "Data sets",
     "vocabularies": "Vocabularies",
 }
+_BASES = {"datasets": Dataset, "torch_optimizers": OwnOptions}
 _NO_OPTIONS = "It has no options of its own."
 MADE_BY = "This page is made from the declarations in the code by `python -m returnn.help.reference`."
 
@@ -72,7 +75,7 @@ def markdown_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str
 
 def _page(kind: str) -> str:
     names = _names_by_class(kind)
-    common = options_of(Dataset) if kind == "datasets" else common_options_of(kind)
+    common = options_of(_BASES[kind]) if kind in _BASES else common_options_of(kind)
     overview = [(f"[{', '.join(of)}](#{_anchor(of)})", first_sentence(cls)) for cls, of in names]
     parts = [
         f"# {_TITLES[kind]}\n\n{MADE_BY}\n`rnn.py --help NAME` says the same about one of them.",
@@ -80,7 +83,8 @@ def _page(kind: str) -> str:
     ]
     if common:
         rows = common_option_rows() if kind == "layers" else map(option_row, public_options(common))
-        parts.append(f"## Options of all\n\n{_options_table(rows)}")
+        text = f"{_text_of(OwnOptions)}\n\n" if kind == "torch_optimizers" else ""
+        parts.append(f"## Options of all\n\n{text}{_options_table(rows)}")
     for cls, of in names:
         options = [option for option in public_options(options_of(cls)) if not _is_common(option, common)]
         parts += [

@@ -61,7 +61,7 @@ NETWORK_KINDS = {
     "layers": _kind("layer class", "layers"),
     "losses": _kind("loss", "losses"),
     "units": _kind("unit of the layer 'rec'", "units"),
-    "optimizers": _kind("optimizer", "optimizers"),
+    "optimizers": _kind("optimizer of TensorFlow", "optimizers"),
 }
 
 

@@ -25,6 +25,7 @@ from returnn.help.network_classes import (
 )
 from returnn.help.option_text import option_text, options_text, table_text
 from returnn.help.search import found_by_words
+from returnn.help.torch_optimizers import torch_optimizers
 from returnn.tasks import TASKS
 from returnn.tensor import tensor_axes
 from returnn.tf.layers.options.layer_options import options_of
@@ -39,6 +40,9 @@ def _vocabularies() -> dict[str, type]:
 
 KINDS = {
     **NETWORK_KINDS,
+    "torch_optimizers": Kind(
+        "optimizer of PyTorch", lambda: sorted(torch_optimizers()), torch_optimizers().__getitem__
+    ),
     "datasets": Kind("data set", known_dataset_classes, get_dataset_class),
     "vocabularies": Kind("vocabulary", lambda: sorted(_vocabularies()), lambda name: _vocabularies()[name]),
     "audio_features": Kind("features", lambda: ["ExtractAudioFeatures"], lambda name: ExtractAudioFeatures),

@@ -11,15 +11,18 @@ from returnn.config.options import OPTIONS
 from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
 from returnn.datasets.core.seq_order import KNOWN_SEQ_ORDERINGS
 from returnn.datasets.util.text_post_process import _FACTORIES, _FUNCTIONS
-from returnn.help.class_text import first_sentence
+from returnn.help.class_text import first_sentence, public_options
 from returnn.help.frontend_names import frontend_names
 from returnn.help.network_classes import NETWORK_KINDS
 from returnn.help.option_text import option_text, readers_of
 from returnn.help.reference import FOLDER, pages
 from returnn.help.topics import KINDS, help_text
+from returnn.help.torch_optimizers import torch_optimizers
 from returnn.tasks import TASKS
 from returnn.tf.layers.options.layer_options import options_of
 from returnn.tools.registry import tool_modules
+from returnn.torch.optim.optimizer_choice import optimizer_classes
+from returnn.torch.optim.own_options import OwnOptions
 from returnn.util.errors import ConfigError
 
 ROOT = Path(returnn.__file__).parent.parent
@@ -180,7 +183,11 @@ def test_vocabularies_accept_what_help_shows(name):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(kind, name) for kind in sorted(KINDS.keys() - NETWORK_KINDS.keys()) for name in KINDS[kind].names()],
+    [
+        (kind, name)
+        for kind in sorted(KINDS.keys() - NETWORK_KINDS.keys() - {"torch_optimizers"})
+        for name in KINDS[kind].names()
+    ],
 )
 def test_further_options_are_handed_on_to_the_base(kind, name):
     """As `--help` shows the options of the base, then."""
@@ -194,7 +201,9 @@ def test_name_of_an_option_and_of_a_layer_has_both():
     text = help_text("window", width=110)
     assert text.startswith("2 things have the name 'window'.\n\noption 'window'\n---------------\n\n")
     assert "\n\nlayer class 'window'\n--------------------\n\n" in text
-    assert "optimizer 'adam'" in help_text("adam", width=110)
+    text = help_text("adam", width=110)
+    assert "\n\noptimizer of TensorFlow 'adam'\n---" in text
+    assert "\n\noptimizer of PyTorch 'adam'\n---" in text
     assert "---" not in help_text("softmax_over_spatial", width=110)
 
 
@@ -206,15 +215,15 @@ def test_unknown_name_suggests_options_too():
 @pytest.mark.parametrize(
     "name", ["", "batch_size", "attention_plot", "options", "axis", "ReuseParams", "linear", *KINDS]
 )
-def test_help_imports_no_tensorflow_which_takes_seconds(name):
+def test_help_imports_no_tensorflow_and_no_pytorch_which_take_seconds(name):
     code = (
         "import sys; from returnn.__main__ import main; "
         f"status = main(['rnn.py', '--help', *{[name] if name else []!r}]); "
-        "print('tensorflow' in sys.modules, file=sys.stderr)"
+        "print({'tensorflow', 'torch'} & sys.modules.keys(), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout
-    assert done.stderr.strip() == "False"
+    assert done.stderr.strip() == "set()"
 
 
 @pytest.mark.parametrize(
@@ -268,6 +277,21 @@ def test_each_tool_has_help(tool):
 @pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop"])
 def test_epsilon_of_an_optimizer_is_the_one_in_effect(name):
     assert re.search(r"epsilon +1e-16 .*default: option `optimizer_epsilon`", help_text(name, width=200))
+
+
+def test_optimizers_of_pytorch_are_as_help_says():
+    classes = optimizer_classes()
+    assert classes.keys() <= torch_optimizers().keys()  # an older one has fewer
+    for name, cls in classes.items():
+        options = {option.name: option.default for option in public_options(options_of(torch_optimizers()[name]))}
+        true = {key: x.default for key, x in inspect.signature(cls).parameters.items() if key not in ("params", "lr")}
+        assert {key: options.get(key, "missing") for key in true} == true, name
+
+
+@pytest.mark.parametrize("option", inspect.signature(OwnOptions).parameters)
+def test_further_options_of_optimizers_of_pytorch_are_found(option):
+    assert f"\n{option} " in help_text("adamw", width=110)
+    assert "optimizer of PyTorch" in help_text(option, width=110)
 
 
 def test_all_that_models_in_python_use_is_listed():

@@ -6,6 +6,7 @@ import torch
 import returnn.frontend as rf
 from returnn.config import Config
 from returnn.tensor import Dim
+from returnn.torch.optim.optimizer_choice import choose_optimizer
 from returnn.torch.updater import Updater, dynamic_learning_rate
 from returnn.util.errors import ConfigError
 
@@ -76,13 +77,39 @@ def test_learning_rates_of_groups():
     ({"class": "adamw", "lr": 0.1}, "changes during training"),
     ({"class": "adamw", "weight_decay": 0.1, "weight_decay_modules_blacklist": ["Embedding"]}, "no name such as"),
     ({"class": "adamw", "weight_decay": 0.1, "weight_decay_modules_blacklist": ["rf.Embeding"]}, "'Embedding'"),
-    ({"class": "adamw", "learning_rate_multipliers_by_patterns": {"x.*": 1.0}}, "no parameter is named as 'x.*'"),
-    ({"class": "adamw", "param_groups_custom": lambda **_: 3}, "a list of dicts with 'params'"),
+    ({"class": "adamw", "learning_rate_multipliers_by_patterns": {"x.*": 1.0}}, r"no parameter is named as 'x.\*'"),
+    ({"class": "adamw", "param_groups_custom": lambda **_: 3}, "has to return a list of dicts"),
+    ({"class": "adamw", "param_groups_custom": 1}, "'param_groups_custom' has to be a function, not 1"),
+    ({"class": "adamw", "param_groups_custom": IN}, "'param_groups_custom' is Dim.*, and no function"),
+    ({"class": "adamw", "param_groups_custom": lambda model: []}, "cannot be called, .*'optimizer_opts'"),
+    ({"class": "adamw", "learning_rate_multiplier": "2"}, "'learning_rate_multiplier' has to be a number, not '2'"),
+    ({"class": "adamw", "weight_decay": 0.1, "weight_decay_modules_blacklist": 1}, "has to be a list .*, not 1"),
     ({"class": "adamw", "weight_decay": -1}, "Invalid weight_decay value"),
+    ({"class": "adamw", "betas": 1}, r"AdamW.betas=1.: .*int"),
+    ("lbfgs", "there is no optimizer 'lbfgs'"),
 ])  # fmt: skip
 def test_errors(optimizer, message):
-    with pytest.raises(ConfigError, match=message.replace("*", r"\*")):
+    with pytest.raises(ConfigError, match=message):
         make(optimizer=optimizer)
+    if "has to return" not in message and "named as" not in message:
+        with pytest.raises(ConfigError, match=message):  # the task `check` calls it
+            choose_optimizer(optimizer)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"weight_decay_modules_blacklist": ["rf.LayerNorm"]}, "has no effect without 'weight_decay'"),
+    ({"weight_decay": 0.1, "weight_decay_modules_blacklist": ["rf.LayerNorm"], "param_groups_custom": lambda **_: []},
+        "'weight_decay_modules_blacklist' has no effect beside 'param_groups_custom'"),
+])  # fmt: skip
+def test_options_without_effect_are_warned_of(options, message, capsys):
+    choose_optimizer({"class": "adamw", **options})
+    assert message in capsys.readouterr().out
+
+
+def test_without_weight_decay_in_the_dict_the_default_is_for_all():
+    ((names, group),) = named_groups(make(optimizer="adamw"))
+    assert names == {"embedding.weight", "linear.weight", "linear.bias", "norm.scale", "norm.bias"}
+    assert group["weight_decay"] == 0.01
 
 
 def test_groups_of_a_function():

@@ -44,7 +44,8 @@ class UpdaterOptions(OptionTable):
     optimizer: Option[Any] = Option(
         kinds.ANYTHING,
         None,
-        "The optimizer: a name, or a dict with 'class' and options; `--help optimizers` lists them.",
+        "The optimizer: a name, or a dict with 'class' and options; `--help optimizers` lists those of TensorFlow, "
+        "`--help torch_optimizers` those of PyTorch.",
     )
     momentum = number(0.0, "Momentum of an optimizer that has one.")
     adam = boolean(False, "The older form of `optimizer`.")

@@ -2,14 +2,7 @@
 Which optimizer a config asks for: `optimizer = {"class": "adamw", "weight_decay": 1e-2, ...}`.
 
 The class is one of `torch.optim`, in any case of letters, or a class. All of its arguments are options, but for the
-learning rate, which is that of the config (`epsilon` is another name of `eps`). Further options:
-
-- `weight_decay_modules_blacklist`: modules whose parameters get no weight decay: classes, or their names, such as
-  "rf.Embedding" or "torch.nn.LayerNorm". By default, these are embeddings and normalizations. Biases never get any
-- `learning_rate_multiplier`: factor of the learning rate
-- `learning_rate_multipliers_by_patterns`: factors for some parameters: pattern of names, as "encoder.*", -> factor
-- `param_groups_custom`: a function, called with `model` and `optimizer_opts`, returns groups of parameters: dicts with
-  "params" and options
+learning rate, which is that of the config (`epsilon` is another name of `eps`). Further ones are `OwnOptions`.
 """
 
 from __future__ import annotations
@@ -24,15 +17,13 @@ from typing import Any
 import torch
 
 import returnn.frontend as rf
+from returnn.config.option_types import annotation_of, check_type
+from returnn.log import log
+from returnn.torch.optim.own_options import OwnOptions
 from returnn.util.errors import ConfigError, check_known
 
 _WHERE = "option 'optimizer'"
-_OWN_OPTIONS = (
-    "weight_decay_modules_blacklist",
-    "learning_rate_multiplier",
-    "learning_rate_multipliers_by_patterns",
-    "param_groups_custom",
-)
+_OWN_OPTIONS = tuple(inspect.signature(OwnOptions).parameters)
 _WITHOUT_DECAY = (
     rf.Embedding,
     rf.LayerNorm,
@@ -44,6 +35,7 @@ _WITHOUT_DECAY = (
     torch.nn.modules.batchnorm._BatchNorm,
     torch.nn.GroupNorm,
 )
+_UNUSABLE = ("optimizer", "lbfgs")  # the base class; computes the loss several times in a step
 MULTIPLIER = "learning_rate_multiplier"  # a key of groups of parameters
 
 
@@ -118,15 +110,22 @@ def choose_optimizer(spec: Any) -> OptimizerChoice:
     for option in options:
         check_known("option", option, [*known, *_OWN_OPTIONS], where=f"{_WHERE} {_name_of(name)!r}")
     own = {option: options.pop(option) for option in _OWN_OPTIONS if option in options}
+    _check_own(own, has_decay=bool(options.get("weight_decay")))
     if isinstance(options.get("betas"), list):
         options["betas"] = tuple(options["betas"])
+    if isinstance(name, str):
+        _check_values(factory, options)
     return OptimizerChoice(factory, options, own)
 
 
 def optimizer_classes() -> dict[str, type[torch.optim.Optimizer]]:
-    """:return: those of `torch.optim`, by names in lower case"""
+    """:return: those of `torch.optim` that a config can name, by names in lower case"""
     found = {name.lower(): value for name, value in vars(torch.optim).items() if isinstance(value, type)}
-    return {name: value for name, value in found.items() if issubclass(value, torch.optim.Optimizer)}
+    return {
+        name: value
+        for name, value in found.items()
+        if issubclass(value, torch.optim.Optimizer) and name not in _UNUSABLE
+    }
 
 
 def _class_of(name: Any) -> Callable[..., torch.optim.Optimizer]:
@@ -134,9 +133,50 @@ def _class_of(name: Any) -> Callable[..., torch.optim.Optimizer]:
         if not callable(name):
             raise ConfigError(f"{_WHERE}: 'class' is {name!r}, neither a name nor a class.")
         return name
-    classes = {key: value for key, value in optimizer_classes().items() if key != "optimizer"}
+    classes = optimizer_classes()
     check_known("optimizer", name.lower(), classes, where=_WHERE)
     return classes[name.lower()]
+
+
+def _check_own(given: Mapping[str, Any], *, has_decay: bool) -> None:
+    """:raises ConfigError: if an option cannot have its value. What has no effect beside the others is warned of"""
+    for option, value in given.items():
+        check_type(option, value, annotation_of(OwnOptions.__init__, option), where=_WHERE)
+    for entry in given.get("weight_decay_modules_blacklist") or ():
+        _module_class(entry)
+    function = given.get("param_groups_custom")
+    if function is not None:
+        _check_function("param_groups_custom", function, arguments=("model", "optimizer_opts"))
+    for option in ("weight_decay_modules_blacklist", "learning_rate_multipliers_by_patterns"):
+        if given.get(option) and function is not None:
+            log.print_warning(f"{_WHERE}: {option!r} has no effect beside 'param_groups_custom'.")
+    if given.get("weight_decay_modules_blacklist") and function is None and not has_decay:
+        log.print_warning(f"{_WHERE}: 'weight_decay_modules_blacklist' has no effect without 'weight_decay'.")
+
+
+def _check_function(option: str, function: Any, *, arguments: Sequence[str]) -> None:
+    """:raises ConfigError: if it cannot be called with these arguments"""
+    form = f"It has to be as: def NAME(*, {', '.join(arguments)}, **kwargs)."
+    if not callable(function):
+        raise ConfigError(f"{_WHERE}: {option!r} is {function!r}, and no function.\n  {form}")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return  # of a function that is not written in Python
+    try:
+        signature.bind(**dict.fromkeys(arguments))
+    except TypeError as exc:
+        raise ConfigError(f"{_WHERE}: {option!r}: the function cannot be called, {exc}.\n  {form}") from exc
+
+
+def _check_values(factory: Callable[..., torch.optim.Optimizer], options: Mapping[str, Any]) -> None:
+    """:raises ConfigError: if the class does not take these values, also of a matrix"""
+    try:
+        factory([torch.nn.Parameter(torch.zeros(1, 1))], lr=0.1, **options)
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"{_WHERE}: {OptimizerChoice(factory, options)}: {exc}") from exc
+    except RuntimeError:
+        return  # it may be about the device
 
 
 def _name_of(name: Any) -> str:
