@@ -52,6 +52,19 @@ def test_sequences_without_frames_where_they_are_allowed():
     assert [int(part.seq_end_frame["classes"]) for batch in batches for part in batch.seqs] == [2, 1, 2]
 
 
+def test_sequences_without_frames_are_left_out_if_they_may_be_too_short():
+    dataset = make_dataset([3, 0, 2])
+    for _ in range(2):  # they are loaded again in the next epoch, and with the frames of other batches
+        batches = all_batches(dataset, batch_size=3, min_seq_length={"data": 1})
+        assert [part.seq_idx for batch in batches for part in batch.seqs] == [0, 2]
+        dataset.load_seqs(0, 3)
+        dataset.init_seq_order(epoch=2)
+    with pytest.raises(DataError, match="sequence 'seq-1': has no frames"):
+        all_batches(dataset, batch_size=3)
+    with pytest.raises(DataError, match="sequence 'seq-1': has no frames"):
+        all_batches(make_dataset([3, 0, 2]), batch_size=3, min_seq_length={"classes": 1})
+
+
 lens_lists = st.lists(st.integers(1, 20), min_size=1, max_size=15)
 
 

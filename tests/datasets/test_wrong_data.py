@@ -29,6 +29,12 @@ WITH_NAN = np.where(FRAMES[1, 0] == FRAMES, np.nan, FRAMES)
 PLACE = "StaticDataset 'dev': data key {!r} of sequence 'tag-2': "
 
 
+EMPTY = (
+    "has no frames.\n  'min_seq_length = {\"data\": 1}' leaves such sequences out of training and dev, "
+    "'seq_list_filter_file' always."
+)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "problem"),
     [
@@ -44,7 +50,7 @@ PLACE = "StaticDataset 'dev': data key {!r} of sequence 'tag-2': "
             f"nan in 1 of {FRAMES.size} numbers, first at frame 1.",
         ),
         ("data", np.full_like(FRAMES, np.inf), f"inf in {FRAMES.size} of {FRAMES.size} numbers, first at frame 0."),
-        ("data", FRAMES[:0], "has no frames.\n  Leave such sequences out, e.g. with 'seq_list_filter_file'."),
+        ("data", FRAMES[:0], EMPTY),
     ],
 )
 def test_message(key, value, problem):

@@ -8,12 +8,13 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from returnn.datasets.core.batch import Batch
-from returnn.datasets.core.data_check import end_with_a_frame
-from returnn.datasets.core.epoch_sequences import EpochSequences
+from returnn.datasets.core.data_check import empty_seqs, end_with_a_frame
+from returnn.datasets.core.epoch_sequences import Chunk, EpochSequences
 from returnn.datasets.core.errors import DataError
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
 
@@ -70,6 +71,12 @@ class BatchLimits:
             return "max_seq_length"
         return "min_seq_length" if length.any_compare(self.min_seq_length, lambda n, limit: n < limit) else None
 
+    @property
+    def leaves_out_empty(self) -> bool:
+        """Whether sequences without frames in some data key may be left out."""
+        limits = self.min_seq_length
+        return any(limit > 0 for limit in [*limits.values(), limits.value or 0])
+
     def has_room(self, batch: Batch, length: NumbersDict) -> bool:
         """:return: whether one more sequence fits into a batch that has some already"""
         return self.what_is_full(batch, length) is None
@@ -116,7 +123,7 @@ def generate_batches(
     num_seqs = 0
     last_seq_idx = None
     drop_rng = np.random.RandomState(dataset.get_random_seed_for_epoch(dataset.epoch or 1) % 2**32)
-    for seq_idx, start, end in dataset.iterate_seqs(recurrent_net=recurrent_net, used_data_keys=used_data_keys):
+    for seq_idx, start, end in _loaded(dataset, limits, recurrent_net=recurrent_net, used_data_keys=used_data_keys):
         if seq_idx != last_seq_idx:
             last_seq_idx = seq_idx
             if num_seqs >= limits.max_total_num_seqs:
@@ -125,6 +132,8 @@ def generate_batches(
             reason = None if dropped else limits.what_leaves_out(_used(dataset.get_seq_length(seq_idx), used_data_keys))
             accepted = not dropped and reason is None
             num_seqs += accepted
+            if accepted:
+                empty_seqs.check(dataset.get_tag(seq_idx), dataset.get_seq_length(seq_idx))
             if reason is not None and left_out is not None:
                 left_out[reason] += 1
         if not accepted:
@@ -140,6 +149,20 @@ def generate_batches(
             batch = yield from _fill_with_frames(dataset, limits, batch, seq_idx, start, end)
     if batch.seqs:
         yield batch
+
+
+def _loaded(dataset: EpochSequences, limits: BatchLimits, **options: Any) -> Iterator[Chunk]:
+    """:return: as `iterate_seqs`. Empty sequences are no error yet if they may be too short"""
+    chunks = dataset.iterate_seqs(**options)
+    is_limited = limits.leaves_out_empty
+    while True:
+        with empty_seqs.wait(is_needed=is_limited):
+            chunk = next(chunks, None)
+            if chunk is not None:
+                dataset.get_seq_length(chunk[0])
+        if chunk is None:
+            return
+        yield chunk
 
 
 def _used(lengths: NumbersDict, used_data_keys: Collection[str] | None) -> NumbersDict:

@@ -3,7 +3,8 @@ Checks that the data of a sequence is what its data set says it is. Each failure
 
 A network has nothing to compute of a sequence without frames, such as an empty line of a text. So it is an error,
 unless somebody knows what stands in place of the output: a search finds nothing there, and its hypotheses are still one
-for each line. Batches get one frame of zeros, then.
+for each line. Batches get one frame of zeros, then. Or `min_seq_length` leaves the sequence out: where there is such a
+limit, the error waits for the length.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.epoch_sequences import EpochSequences
+from returnn.datasets.core.errors import DataError
 from returnn.util.numbers.numbers_dict import NumbersDict
 
+EMPTY = "has no frames"
+_HINT = "'min_seq_length = {\"data\": 1}' leaves such sequences out of training and dev, 'seq_list_filter_file' always."
 _noted: list[set[str]] = []  # tags of sequences without frames, of the whole process, as threads load data
 
 
@@ -60,8 +65,55 @@ def find_problem(seq: DatasetSeq, keys: Collection[str], get_info: Callable[[str
         return None
     empty_key = DEFAULT_KEY if DEFAULT_KEY in seq.features else next(iter(seq.features), DEFAULT_KEY)
     if empty_key in seq.features and seq.features[empty_key].ndim and not len(seq.features[empty_key]):
-        return Problem(empty_key, "has no frames", "Leave such sequences out, e.g. with 'seq_list_filter_file'.")
+        return Problem(empty_key, EMPTY, _HINT)
     return None
+
+
+class EmptySeqs:
+    """Sequences without frames that may be left out, of all data sets of the process. The errors wait in here."""
+
+    def __init__(self) -> None:
+        self._errors = WeakKeyDictionary[object, dict[str, DataError]]()  # by data set and tag
+        self._num_waiting = 0
+
+    @contextmanager
+    def wait(self, *, is_needed: bool) -> Iterator[None]:
+        """
+        Around what loads sequences whose lengths are looked at next.
+
+        :param is_needed: whether some can be left out
+        """
+        self._num_waiting += is_needed
+        try:
+            yield
+        finally:
+            self._num_waiting -= is_needed
+
+    def raise_or_wait(self, error: DataError, *, dataset: object, tag: str) -> None:
+        """
+        :param error: says that the sequence is empty
+        :param dataset: which has it
+        :param tag: of the sequence
+        :raises DataError: unless it waits, or did when the sequence was loaded before
+        """
+        if self._num_waiting:
+            self._errors.setdefault(dataset, {})[tag] = error
+        if tag not in self._errors.get(dataset, ()):
+            raise error
+
+    def check(self, tag: str, lengths: NumbersDict) -> None:
+        """
+        :param tag: of a sequence that takes part
+        :param lengths: by data key
+        :raises DataError: if it is empty, maybe in a data set inside of the one that has these keys
+        """
+        if self._errors and not _noted and not all(lengths.values()):
+            for errors in self._errors.values():
+                if tag in errors:
+                    raise errors[tag]
+
+
+empty_seqs = EmptySeqs()
 
 
 @contextmanager

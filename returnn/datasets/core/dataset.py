@@ -20,7 +20,7 @@ from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_generator import BatchLimits, BatchSetGenerator, generate_batches
 from returnn.datasets.core.chunking import ChunkingOption, iterate_seqs, parse_chunking
 from returnn.datasets.core.config_options import evaluation_options, training_options
-from returnn.datasets.core.data_check import KeyInfo, find_problem
+from returnn.datasets.core.data_check import EMPTY, KeyInfo, empty_seqs, find_problem
 from returnn.datasets.core.dataset_order import OrderOfDataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.epoch_sequences import Chunk
@@ -464,7 +464,7 @@ class Dataset(OrderOfDataset):
         """
         problem = find_problem(seq, self.get_data_keys(), self._get_key_info)
         if problem:
-            raise DataError(
+            error = DataError(
                 problem.text,
                 dataset=self.description,
                 seq=seq.seq_tag,
@@ -472,6 +472,9 @@ class Dataset(OrderOfDataset):
                 file=self._describe_source(seq),
                 hint=problem.hint,
             )
+            if problem.text != EMPTY:
+                raise error
+            empty_seqs.raise_or_wait(error, dataset=self, tag=seq.seq_tag)
 
     def _get_key_info(self, key: str) -> KeyInfo:
         ndim = len(self.get_data_shape(key)) + 1 if self.get_num_axes(key) else 0

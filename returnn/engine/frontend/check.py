@@ -32,7 +32,7 @@ from returnn.engine.learning_rate_control import (
 )
 from returnn.engine.report.check_result import report_result
 from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
-from returnn.engine.report.data_sample import DataSample, load_sample, used_part
+from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.log import log
 from returnn.tensor import TensorDict
@@ -221,10 +221,11 @@ def _data_errors(
             if dataset is None:
                 continue
             needed_keys(dataset, templates, with_targets=name not in TASK_DATA)
-            sample = load_sample(dataset, templates.data)
+            limits = limits_of_data(config, name)
+            sample = load_sample(dataset, templates.data, limits=limits)
             samples[name] = sample
             looked_at.append(f"data {name!r}: {sample.described()}")
-            used = used_part(config, name, sample)
+            used = used_part(sample, limits)
             errors += [f"{name}: {text}" for text in wrong_lengths(compared, used, templates.data)[0]]
         except UserError as exc:
             errors.append(f"{name}: {exc}")

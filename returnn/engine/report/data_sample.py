@@ -13,6 +13,7 @@ from returnn.config import Config
 from returnn.datasets.core.batch_arrays import check_shape_of_seq
 from returnn.datasets.core.batch_generator import BatchLimits
 from returnn.datasets.core.chunking import check_chunks
+from returnn.datasets.core.data_check import empty_seqs
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array
 from returnn.tensor import Dim, Tensor
@@ -97,12 +98,13 @@ class DataSample:
                 )
 
 
-def load_sample(dataset: Dataset, templates: Mapping[str, Tensor]) -> DataSample:
+def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: BatchLimits | None = None) -> DataSample:
     """
     Loads all data of the first sequences.
 
     :param dataset: any
     :param templates: by data key, which the data has to fit to; others may be any
+    :param limits: leave sequences out later, see `limits_of_data`
     :return: what was seen
     :raises UserError: if a sequence does not fit, such as for a word that is not in the vocabulary, or for `chunking`
         that gives data keys different numbers of chunks
@@ -115,8 +117,11 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor]) -> DataSample
     is_all = not dataset.is_less_than_num_seqs(0)
     while not is_all and len(tags) < _MOST_SEQS and (not tags or time.monotonic() < end):
         i = len(tags)
-        dataset.load_seqs(i, i + 1)
+        with empty_seqs.wait(is_needed=limits is not None and limits.leaves_out_empty):
+            dataset.load_seqs(i, i + 1)
         tags.append(dataset.get_tag(i))
+        if limits is not None and limits.accepts_seq(dataset.get_seq_length(i)):
+            empty_seqs.check(tags[-1], dataset.get_seq_length(i))
         data_of_seq = dict(_data_of_seq(dataset, i, templates))
         if data_of_seq:
             check_chunks(dataset, i, data_of_seq)
@@ -167,18 +172,25 @@ class _Seen:
             self.num_unknown += int((data == self._unknown_label).sum())
 
 
-def used_part(config: Config, name: str, sample: DataSample) -> DataSample:
+def limits_of_data(config: Config, name: str) -> BatchLimits | None:
     """
     :param config: its limits leave sequences out of `train` and `dev`
     :param name: of the data set
-    :param sample: of it
-    :return: what is used
+    :return: these limits; None: there are none
     """
     options = config.options
     if name not in ("train", "dev") or not (options.max_seq_length or options.min_seq_length):
-        return sample
-    limits = BatchLimits.of(max_seq_length=options.max_seq_length, min_seq_length=options.min_seq_length)
-    return sample.only(limits.accepts_seq)
+        return None
+    return BatchLimits.of(max_seq_length=options.max_seq_length, min_seq_length=options.min_seq_length)
+
+
+def used_part(sample: DataSample, limits: BatchLimits | None) -> DataSample:
+    """
+    :param sample: of a data set
+    :param limits: which leave sequences out
+    :return: what is used
+    """
+    return sample if limits is None else sample.only(limits.accepts_seq)
 
 
 def _data_of_seq(dataset: Dataset, seq_idx: int, templates: Mapping[str, Tensor]) -> Iterator[tuple[str, Array]]:

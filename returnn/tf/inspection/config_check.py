@@ -24,7 +24,7 @@ from returnn.engine.learning_rate_control import (
 )
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.report.compared_lengths import end_label_warnings, wrong_lengths
-from returnn.engine.report.data_sample import DataSample, load_sample, used_part
+from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.tf.engine.engine import Engine
 from returnn.tf.inspection.kept_order import kept_order_warning
@@ -239,10 +239,11 @@ def _check_data(config: Config, net_dicts: Sequence[dict[str, Any]], report: Con
                 text = kept_order_warning(net_dict, name, dataset)
                 report.warnings += [] if text is None else [text]
             try:
-                report.samples[name] = load_sample(dataset, templates)
+                limits = limits_of_data(config, name)
+                report.samples[name] = load_sample(dataset, templates, limits=limits)
                 what += f": {report.samples[name].described()}"
                 compared = report.networks[0].network.notes.compared_dims if fits else []  # in training, all losses
-                used = used_part(config, name, report.samples[name])
+                used = used_part(report.samples[name], limits)
                 errors, warnings = wrong_lengths(compared, used, templates)
                 for error in errors:
                     report.add_error(f"data {name!r}: {error}")

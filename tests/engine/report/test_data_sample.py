@@ -1,5 +1,6 @@
 """The first sequences of a data set, and whether they fit."""
 
+import numpy
 import pytest
 
 from returnn.config import Config
@@ -7,7 +8,7 @@ from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.engine.report import data_sample
-from returnn.engine.report.data_sample import load_sample, used_part
+from returnn.engine.report.data_sample import limits_of_data, load_sample, used_part
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.util.errors import ConfigError
 
@@ -46,10 +47,10 @@ def test_lengths_of_a_common_dim():
         found = list(sample.errors_of_common_dims(templates))
         assert [text.partition("in the sequence ")[2] for text in found] == errors
         assert sample.num_repeats["b"].tolist() == [0, 1, len(last) // 3]
-        shorter = used_part(Config({"max_seq_length": {"a": 2}}), "train", sample)
+        shorter = used_part(sample, limits_of_data(Config({"max_seq_length": {"a": 2}}), "train"))
         assert (shorter.tags, str(shorter)) == (["seq-0", "seq-1"], "all 3 sequences")
         assert not list(shorter.errors_of_common_dims(templates))
-        assert used_part(Config({"max_seq_length": {"a": 2}}), "eval", sample) is sample
+        assert used_part(sample, limits_of_data(Config({"max_seq_length": {"a": 2}}), "eval")) is sample
 
 
 def test_share_of_unknown_labels():
@@ -72,3 +73,14 @@ def test_chunks_as_the_training_cuts_them():
             assert load_sample(dataset, template(9)).num_seqs == 1  # nothing uses the other key
         else:
             assert load_sample(dataset, templates).num_seqs == 1
+
+
+def test_empty_sequences_are_no_error_if_the_training_leaves_them_out():
+    data = {**LABELS, "data": [{"data": [1, 2]}, {"data": []}, {"data": [7, 0]}]}
+    data["data"] = [{"data": numpy.array(seq["data"], "int32")} for seq in data["data"]]
+    limits = limits_of_data(Config({"min_seq_length": {"data": 1}}), "train")
+    used = used_part(load_sample(init_dataset(data), template(8), limits=limits), limits)
+    assert used.tags == ["seq-0", "seq-2"]
+    for other in (None, limits_of_data(Config({"max_seq_length": 9}), "train")):
+        with pytest.raises(DataError, match=r"'seq-1': has no frames\.\n  'min_seq_length = {\"data\": 1}' leaves"):
+            load_sample(init_dataset(data), template(8), limits=other)
