@@ -19,6 +19,7 @@ from returnn.engine.hypothesis_files import (
     write_hypotheses,
 )
 from returnn.engine.model_names import check_has_model
+from returnn.engine.report.missing_seqs import missing_seqs_text
 from returnn.engine.report.run_record import RunRecord
 from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, nearest_hint
@@ -90,16 +91,22 @@ def print_scores(
 
 
 def write_search_output(
-    filename: str, results: Mapping[str, HypothesesPerLayer], file_format: str, corpus_order: CorpusOrder
+    filename: str,
+    results: Mapping[str, HypothesesPerLayer],
+    file_format: str,
+    corpus_order: CorpusOrder,
+    left_out: Mapping[str, int],
 ) -> None:
     """
     :param filename: see `write_hypotheses`
     :param results: in the order of the corpus
     :param file_format: see `write_hypotheses`
     :param corpus_order: which that is
+    :param left_out: how many sequences were left out because of their length, by the option that does it
     """
     write_hypotheses(filename, results, file_format)
-    print(f"search: wrote {filename!r}, in the order of {corpus_order}", file=log.v1)
+    missing = missing_seqs_text(corpus_order.dataset, len(results), left_out)
+    print(f"search: wrote {filename!r}, in the order of {corpus_order}{missing}", file=log.v1)
 
 
 def with_empty_hypotheses(results: Mapping[str, Found], tags: Collection[str]) -> dict[str, Found]:
@@ -137,24 +144,32 @@ class CorpusOrder:
     """Where the sequences are in the corpus, which they are not decoded in the order of."""
 
     def __init__(self, dataset: Dataset) -> None:
-        """:param dataset: whose sequences are decoded from the first one on, none left out"""
-        self._dataset = dataset
+        """:param dataset: whose sequences are decoded in its order; some may be left out"""
+        self.dataset = dataset
         self._positions: dict[str, int] = {}
-        self._num_seqs = 0
+        self._next_seq_idx = 0
         with contextlib.suppress(NotImplementedError):
-            if not dataset.have_corpus_seq_idx():
-                self._positions = {tag: i for i, tag in enumerate(dataset.get_all_tags())}
-        self.is_known = dataset.have_corpus_seq_idx() or bool(self._positions)
+            self._positions = {tag: i for i, tag in enumerate(dataset.get_all_tags())}
+        self._counts = not self._positions and dataset.have_corpus_seq_idx()  # sequences have no names to find them by
+        self.is_known = self._counts or bool(self._positions)
 
     def __str__(self) -> str:
         return "the corpus" if self.is_known else "decoding, as the data set does not know that of the corpus"
 
     def add(self, tags: Sequence[str]) -> None:
         """Notes the sequences that come next."""
-        if self._dataset.have_corpus_seq_idx():
+        if self._counts:
             for tag in tags:
-                self._positions[tag] = self._dataset.get_corpus_seq_idx(self._num_seqs)
-                self._num_seqs += 1
+                seq_idx = self._index_of(tag)
+                self._positions[tag] = self.dataset.get_corpus_seq_idx(seq_idx)
+                self._next_seq_idx = seq_idx + 1
+
+    def _index_of(self, tag: str) -> int:
+        """:return: of the next sequence of this tag; those before it are left out"""
+        seq_idx = self._next_seq_idx
+        while self.dataset.get_tag(seq_idx) != tag and self.dataset.is_less_than_num_seqs(seq_idx + 1):
+            seq_idx += 1
+        return seq_idx
 
     def sorted(self, results: Mapping[str, Result]) -> dict[str, Result]:
         """:return: in the order of the corpus, if it is known"""

@@ -640,7 +640,16 @@ def test_hypotheses_are_scored_and_in_the_order_of_the_corpus(trained, tmp_path,
     out = capsys.readouterr().out
     assert "search: WER 0.00% (0 errors" in out
     assert "in the order of the corpus" in out
-    assert list(read_hypotheses(str(tmp_path / "hyps.py"))) == [f"seq-{i}" for i in range(6)]
+    hypotheses = read_hypotheses(str(tmp_path / "hyps.py"))
+    assert list(hypotheses) == [f"seq-{i}" for i in range(6)]
+    limit = sorted(len(text.split()) for text in hypotheses.values())[3]
+    short = {tag: text for tag, text in hypotheses.items() if len(text.split()) <= limit}
+    options.update(max_seq_length={"classes": limit}, allow_skipping_seqs_in_forward=True)
+    tasks.search(search_options(trained, tmp_path, **options))
+    log.flush()
+    missing = f"without {6 - len(short)} of 6 sequences: {6 - len(short)} by 'max_seq_length'\n"
+    assert f"in the order of the corpus, {missing}" in capsys.readouterr().out
+    assert list(read_hypotheses(str(tmp_path / "hyps.py")).items()) == list(short.items())
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -16,7 +16,8 @@ class EvaluationOptions(OptionTable):
         None,
         "Where the task 'eval' writes the scores of each sequence. Of several data sets, each has a file of its own,"
         " FILE.NAME, such as FILE.dev. They are in the order of the corpus, or in that of the batches if the data set"
-        " does not know it, which the log says; 'seq_tag' in 'output_per_seq_format' names them.",
+        " does not know it, which the log says, as it does of those that are left out; 'seq_tag' in"
+        " 'output_per_seq_format' names them.",
     )
     loss_name = text(
         None,

@@ -100,7 +100,8 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
             references.add(batch)
 
     with empty_seqs_allowed() as empty:
-        _print_speed(model.forward(data, callback, report_prefix="search", on_batch=note))
+        model_pass = model.forward(data, callback, report_prefix="search", on_batch=note)
+    _print_speed(model_pass)
     results = with_empty_hypotheses(order.sorted(callback.results), empty)
     warn_of_same_hypotheses(results)
     if references is not None:
@@ -113,7 +114,8 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
             epoch=model.epochs.current,
         )
     if filename:
-        write_search_output(filename, results, config.options.search_output_file_format, order)
+        file_format = config.options.search_output_file_format
+        write_search_output(filename, results, file_format, order, model_pass.scores.left_out)
     return results
 
 

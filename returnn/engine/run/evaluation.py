@@ -8,6 +8,7 @@ from typing import Protocol
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.epochs import Epochs
 from returnn.engine.learning_rate_control import LearningRateControl
+from returnn.engine.report.missing_seqs import missing_seqs_text
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.seq_scores import SeqScores, write_scores
 from returnn.log import log
@@ -93,7 +94,9 @@ class Evaluation:
                 suffix = f".{name}" if len(datasets) > 1 else ""
                 order = per_seq.sort(dataset)
                 per_seq.write(f"{output_per_seq_file}{suffix}", output_per_seq_file_format)
-                print(f"{name}: wrote {f'{output_per_seq_file}{suffix}'!r}, in the order of {order}", file=log.v1)
+                missing = missing_seqs_text(dataset, len(per_seq.rows), sums.left_out)
+                file = f"{output_per_seq_file}{suffix}"
+                print(f"{name}: wrote {file!r}, in the order of {order}{missing}", file=log.v1)
         if output_file:
             write_scores(output_file, all_scores)
         return results

@@ -80,6 +80,7 @@ class ResumablePass:
         :param dataset_name: for people
         :raises UserError: if there was no sequence
         """
+        self.scores.left_out.update(batches.left_out)
         if batches.left_out:
             by_option = (
                 f"{counted(number, 'sequence')} by {name!r}" for name, number in sorted(batches.left_out.items())

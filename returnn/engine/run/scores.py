@@ -19,6 +19,7 @@ class Scores:
     with_exp: bool = False  # also the exp of mean losses: perplexity, if it is cross entropy
     sums: dict[str, float] = field(default_factory=dict)  # "loss:NAME" or "error:NAME", and "uncounted:LAYER"
     num_frames: dict[str, float] = field(default_factory=dict)  # by NAME
+    left_out: dict[str, int] = field(default_factory=dict)  # sequences of the data, by the option that leaves them out
 
     def add(self, values: Mapping[str, Any]) -> dict[str, float]:
         """

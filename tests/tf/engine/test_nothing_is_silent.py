@@ -164,8 +164,18 @@ def test_sequences_that_are_left_out_are_counted(tmp_path, capsys):
     tasks.train(config(tmp_path, train=data, dev=data, **options))
     out = capsys.readouterr().out.splitlines()
     assert sorted(line for line in out if "left out" in line) == [f"dev epoch 1: {text}", f"train epoch 1: {text}"]
-    tasks.evaluate(config(tmp_path, task="eval", dev=data, **options))
-    assert f"dev epoch 1: {text}\n" in capsys.readouterr().out
+    scores = {"eval_output_file_per_seq": str(tmp_path / "seqs"), "max_total_num_seqs": 3}
+    tasks.evaluate(config(tmp_path, task="eval", dev=data, **options, eval_output_file_per_seq=str(tmp_path / "seqs")))
+    out = capsys.readouterr().out
+    assert f"dev epoch 1: {text}\n" in out
+    num_written = len((tmp_path / "seqs").read_text().splitlines())
+    assert num_written == 25 - num_long - num_short
+    by_length = f"{num_long} by 'max_seq_length', {num_short} by 'min_seq_length'"
+    missing = f"without {num_long + num_short} of 25 sequences: {by_length}\n"
+    assert f"dev: wrote {str(tmp_path / 'seqs')!r}, in the order of the corpus, {missing}" in out
+    tasks.evaluate(config(tmp_path, task="eval", dev=data, **scores))
+    missing = "without 22 of 25 sequences: 22 by 'max_total_num_seqs' or options of the data set\n"
+    assert f"in the order of the corpus, {missing}" in capsys.readouterr().out
     forward = {"task": "forward", "forward_data": data, "output_file": str(tmp_path / "out.hdf")}
     tasks.forward(config(tmp_path, **forward, **options, allow_skipping_seqs_in_forward=True))
     assert f"forward: {text}\n" in capsys.readouterr().out

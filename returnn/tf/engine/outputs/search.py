@@ -99,7 +99,7 @@ def search(
             epoch=session.epoch,
         )
     if output_file:
-        write_search_output(output_file, results, output_file_format, corpus_order)
+        write_search_output(output_file, results, output_file_format, corpus_order, data_pass.scores.left_out)
     return results
 
 
