@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +22,7 @@ from returnn.log import log
 from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.near_files import hint_for_missing_file
+from returnn.util.system.warn_once import num_shown
 
 Input = str | os.PathLike[str] | bytes | numpy.ndarray | Sequence[Any]
 Inputs = Sequence[Input] | Mapping[str, Sequence[Input]]  # with a mapping, by data key
@@ -184,9 +185,10 @@ class ModelInputs:
 
 def _warn(text: str) -> None:
     """Also who has a model in Python, where the log is off, has to know it."""
+    num_before = num_shown()
     log.print_warning(text)
-    if not log.verbose[2]:
-        warnings.warn(text, stacklevel=2)
+    if not log.verbose[2] and num_shown() > num_before:
+        print(f"WARNING: {text}", file=sys.stderr)
 
 
 def are_none(inputs: Inputs) -> bool:
