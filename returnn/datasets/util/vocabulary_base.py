@@ -35,6 +35,7 @@ class Vocabulary:
     has_parts_of_words: ClassVar[bool] = False
     end_option: ClassVar[str] = "seq_postfix"  # which puts the label of the end after each sequence
     _classes: ClassVar[dict[str, type[Vocabulary]]] = {}
+    example_of_unknown: str | None = None  # the first label that a text had and the vocabulary has not
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -202,7 +203,10 @@ class Vocabulary:
         if self.unknown_label_id is not None:
             unknown = self.unknown_label_id
             self._unknown_labels.add(seq, known=self._vocab)
-            return [self._vocab.get(label, unknown) for label in seq]
+            ids = [self._vocab.get(label, unknown) for label in seq]
+            if self.example_of_unknown is None and unknown in ids:
+                self.example_of_unknown = seq[ids.index(unknown)]
+            return ids
         try:
             return [self._vocab[label] for label in seq]
         except KeyError as exc:

@@ -16,14 +16,31 @@ from returnn.datasets.core.chunking import check_chunks
 from returnn.datasets.core.data_check import empty_seqs
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array
+from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import ConfigError
 from returnn.util.numbers.numbers_dict import NumbersDict
 from returnn.util.texts.counted import counted
 
 _MOST_SEQS = 10_000
-_SHOWN_PART = 0.01  # of labels that are unknown
 _LIMIT_S = 3.0  # after which no further sequence is loaded
+
+
+@dataclass(frozen=True)
+class UnknownPart:
+    """Labels of a data key that a vocabulary has not."""
+
+    num: int
+    num_labels: int  # all of them
+    tag: str  # the first sequence that has one
+    example: str | None  # as the text has it, if that is known
+
+    def described(self, key: str) -> str:
+        """:return: for people"""
+        example = f", such as {self.example!r:.50}" if self.example is not None else ""
+        share = f" ({part:.1%})" if (part := self.num / self.num_labels) >= 0.0005 else ""
+        num_labels = counted(self.num_labels, "label", ",")
+        return f"{self.num:,} of {num_labels} of {key!r} unknown{share}, first in {self.tag!r}{example}"
 
 
 @dataclass(frozen=True)
@@ -36,7 +53,7 @@ class DataSample:
     tags: Sequence[str] = ()
     shapes: Mapping[str, Array] = field(default_factory=dict)  # by data key: [sequence, axis]
     num_repeats: Mapping[str, Array] = field(default_factory=dict)  # of labels: how many are the same as the one before
-    unknown_parts: Mapping[str, float] = field(default_factory=dict)  # by data key: how many labels are the unknown one
+    unknown_parts: Mapping[str, UnknownPart] = field(default_factory=dict)  # by data key, if there are any
     example: Mapping[str, Array] = field(default_factory=dict)  # the data of a short sequence, by key
 
     def __str__(self) -> str:
@@ -44,9 +61,8 @@ class DataSample:
         return f"{'all' if self.is_all else 'the first'} {counted(self.num_seqs, 'sequence', ',')}"
 
     def described(self) -> str:
-        """:return: as `str`, with the share of unknown labels where it is not small"""
-        shares = [f"{part:.1%} of {key!r} unknown" for key, part in self.unknown_parts.items() if part >= _SHOWN_PART]
-        return ", ".join([str(self), *shares])
+        """:return: as `str`, with unknown labels"""
+        return "; ".join([str(self), *(part.described(key) for key, part in self.unknown_parts.items())])
 
     def only(self, accepts: Callable[[NumbersDict], bool]) -> DataSample:
         """
@@ -112,7 +128,7 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: Ba
     dataset.init_seq_order(epoch=1)
     end = time.monotonic() + _LIMIT_S
     tags: list[str] = []
-    seen = {key: _Seen(template) for key, template in templates.items()}
+    seen = {key: _Seen(template, dataset.vocabs.get(key)) for key, template in templates.items()}
     example: dict[str, Array] = {}
     is_all = not dataset.is_less_than_num_seqs(0)
     while not is_all and len(tags) < _MOST_SEQS and (not tags or time.monotonic() < end):
@@ -126,7 +142,7 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: Ba
         if data_of_seq:
             check_chunks(dataset, i, data_of_seq)
         for key, data in data_of_seq.items():
-            seen[key].add(data)
+            seen[key].add(data, tags[-1])
         if _is_better_example(data_of_seq, example):
             example = data_of_seq
         is_all = not dataset.is_less_than_num_seqs(len(tags))
@@ -138,7 +154,7 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: Ba
         tags=tags,
         shapes={key: numpy.array(of_key.shapes) for key, of_key in seen.items() if of_key.shapes},
         num_repeats={key: numpy.array(of_key.num_repeats) for key, of_key in seen.items() if of_key.num_repeats},
-        unknown_parts={key: of_key.num_unknown / max(of_key.num_labels, 1) for key, of_key in seen.items()},
+        unknown_parts={key: part for key, of_key in seen.items() if (part := of_key.unknown_part()) is not None},
         example=example,
     )
 
@@ -153,23 +169,41 @@ def _is_better_example(data: Mapping[str, Array], best: Mapping[str, Array]) -> 
 class _Seen:
     """What sequences of a data key have."""
 
-    def __init__(self, template: Tensor) -> None:
+    def __init__(self, template: Tensor, vocab: Vocabulary | None) -> None:
+        """
+        :param template: of the data key
+        :param vocab: of its texts, if the data set has made the labels of these
+        """
         self.shapes: list[tuple[int, ...]] = []
         self.last_labels: set[int] = set()
         self.num_repeats: list[int] = []
-        self.num_labels = 0
-        self.num_unknown = 0
+        self._num_labels = 0
+        self._num_unknown = 0
+        self._tag_of_unknown = ""
         self._is_sparse = template.sparse
-        self._unknown_label: int | None = getattr(template.vocab, "unknown_label_id", None)
+        self._vocab = vocab
+        self._unknown_label: int | None = getattr(
+            vocab if vocab is not None else template.vocab, "unknown_label_id", None
+        )
 
-    def add(self, data: Array) -> None:
+    def add(self, data: Array, tag: str) -> None:
         self.shapes.append(data.shape)
         if self._is_sparse and data.ndim == 1:
             self.last_labels.update(map(int, data[-1:]))
             self.num_repeats.append(int((data[1:] == data[:-1]).sum()))
         if self._unknown_label is not None:
-            self.num_labels += data.size
-            self.num_unknown += int((data == self._unknown_label).sum())
+            self._num_labels += data.size
+            num_unknown = int((data == self._unknown_label).sum())
+            if num_unknown and not self._num_unknown:
+                self._tag_of_unknown = tag
+            self._num_unknown += num_unknown
+
+    def unknown_part(self) -> UnknownPart | None:
+        """:return: None if there are no unknown labels"""
+        if not self._num_unknown:
+            return None
+        example = self._vocab.example_of_unknown if self._vocab is not None else None
+        return UnknownPart(self._num_unknown, self._num_labels, self._tag_of_unknown, example)
 
 
 def limits_of_data(config: Config, name: str) -> BatchLimits | None:

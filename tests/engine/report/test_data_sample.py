@@ -55,9 +55,19 @@ def test_lengths_of_a_common_dim():
 
 def test_share_of_unknown_labels():
     vocab = Vocabulary.create_vocab(vocab_file=None, labels=["<unk>", "a", "b"], unknown_label="<unk>")
-    for labels, said in (([0, 1, 2, 1], "all 1 sequence, 25.0% of 'data' unknown"), ([1, 2], "all 1 sequence")):
+    unknown = "all 1 sequence; 1 of 4 labels of 'data' unknown (25.0%), first in 'seq-0'"
+    for labels, said in (([0, 1, 2, 1], unknown), ([1, 2], "all 1 sequence")):
         dataset = init_dataset({"class": "StaticDataset", "data": [{"data": labels}], "output_dim": {"data": (3, 1)}})
         assert load_sample(dataset, {"data": Tensor("data", sparse=True, vocab=vocab)}).described() == said
+
+
+def test_a_letter_that_the_vocabulary_has_not(tmp_path):
+    (tmp_path / "text").write_text("ab\n" * 2000 + "aq\n" + "ab\n" * 999)
+    labels = {"class": "CharacterTargets", "labels": ["<unk>", "a", "b"], "unknown_label": "<unk>"}
+    text = {"class": "LmDataset", "corpus_file": str(tmp_path / "text"), "orth_vocab": labels}
+    assert load_sample(init_dataset(text), {"data": Tensor("data", dim=3, sparse=True)}).described() == (
+        "all 3,000 sequences; 1 of 6,000 labels of 'data' unknown, first in 'line-2000', such as 'q'"
+    )
 
 
 def test_chunks_as_the_training_cuts_them():
