@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from returnn.config import option_kinds as kinds
@@ -46,17 +46,27 @@ class Option(Generic[T]):
 
     name: str = ""
 
-    def __init__(self, kind: Kind[Any], default: T | Option[T], purpose: str, *, keys_of: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: Kind[Any],
+        default: T | Option[T],
+        purpose: str,
+        *,
+        keys_of: str | None = None,
+        no_keys: Collection[str] = (),
+    ) -> None:
         """
         :param kind: of values
         :param default: if the config does not say anything; or the option which counts then
         :param purpose: a sentence
         :param keys_of: "module:NAME" of the class or function whose arguments are the keys, if the value is a dict
+        :param no_keys: arguments of it that the dict cannot have
         """
         self.kind = kind
         self._default = default
         self.purpose = purpose
         self.keys_of = keys_of
+        self.no_keys = no_keys
 
     def __set_name__(self, owner: type[OptionTable], name: str) -> None:
         self.name = name

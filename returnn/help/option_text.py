@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def option_text(name: str, width: int) -> str | None:
     if readers:
         lines.append(f"read by: {', '.join(readers)}")
     if option.keys_of:
-        lines += ["", "keys of the dict:", "", keys_text(option.keys_of, width)]
+        lines += ["", "keys of the dict:", "", keys_text(option.keys_of, width, without=option.no_keys)]
     return "\n".join(lines)
 
 
@@ -84,10 +85,11 @@ def _sources() -> dict[str, str]:
     return {str(file.relative_to(root.parent)): file.read_text(encoding="utf8") for file in files}
 
 
-def keys_text(path: str, width: int) -> str:
+def keys_text(path: str, width: int, *, without: Collection[str] = ()) -> str:
     """
     :param path: `keys_of` an option: what takes these keys
     :param width: of the text, in characters
+    :param without: arguments that are no keys
     :return: a line for each key
     """
     module, _, name = path.partition(":")
@@ -96,5 +98,6 @@ def keys_text(path: str, width: int) -> str:
     rows = []
     for key, parameter in inspect.signature(cls).parameters.items():
         default = "required" if parameter.default is parameter.empty else repr(parameter.default)
-        rows.append((key, default, meanings.get(key, "")))
+        if key not in without:
+            rows.append((key, default, meanings.get(key, "")))
     return rows_text(("key", "default", "meaning"), rows, width)

@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import returnn
+from returnn.config.option import Option
 from returnn.config.options import OPTIONS
 from returnn.help.class_text import Kind, first_sentence, rows_text
 from returnn.help.frontend_names import frontend_names
@@ -58,7 +60,7 @@ def found_by_words(words: str, kinds: Mapping[str, Kind], width: int, *, with_pa
     groups: list[tuple[str, Iterable[Entry]]] = [
         ("++task", (Entry(task.name, task.purpose) for task in TASKS.values())),
         ("command", _commands()),
-        ("option", (Entry(name, option.purpose, _keys(option.keys_of)) for name, option in OPTIONS.items())),
+        ("option", (Entry(name, option.purpose, _keys(option)) for name, option in OPTIONS.items())),
         *((kind.title, _classes(kind)) for kind in kinds.values()),
         ("rf", (Entry(x.name, x.about, x.docstring) for x in frontend_names()) if kinds else ()),
         ("page", _pages() if with_pages else ()),
@@ -87,8 +89,8 @@ def _best(
     return found[:_MAX_OF_A_KIND]
 
 
-def _keys(path: str | None) -> str:
-    return keys_text(path, _WIDTH) if path else ""
+def _keys(option: Option[Any]) -> str:
+    return keys_text(option.keys_of, _WIDTH, without=option.no_keys) if option.keys_of else ""
 
 
 def _commands() -> Iterator[Entry]:

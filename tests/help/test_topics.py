@@ -69,6 +69,10 @@ def test_an_option_that_is_a_dict_has_its_keys():
     text = help_text("preload_from_files", width=100)
     assert "\nfilename " in text
     assert "\nname " not in text  # which the entry has outside of its dict
+    text = help_text("pretrain", width=100)
+    assert "\nrepetitions " in text
+    assert "original_network_json" not in text  # it is `network`
+    assert " required " not in text
 
 
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.keys_of])

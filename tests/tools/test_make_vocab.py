@@ -36,7 +36,7 @@ def test_what_is_printed_is_a_vocabulary_of_the_text(kind, size, text, tool, tmp
     vocab = Vocabulary.create_vocab(**ast.literal_eval(out.removeprefix('"vocab": ')))
     fewer = f"WARNING: option '--size': the texts are spelled by {vocab.num_labels} labels, not {size}.\n"
     assert err == (fewer if size and vocab.num_labels < size else "")
-    assert out.rstrip().endswith(f"  # {vocab.num_labels} labels")
+    assert out.rstrip().endswith(f"  # {vocab.num_labels} labels; '</s>', which ends each text, is 0")
     assert size is None or vocab.num_labels <= size
     for line in LINES:
         labels = vocab.get_seq(line)

@@ -6,6 +6,7 @@ import h5py
 import pytest
 
 from returnn.datasets.hdf import HDFDataset
+from returnn.tools.commands.data import hdf_dump_translation_dataset
 
 
 @pytest.fixture
@@ -62,3 +63,7 @@ def test_what_is_wrong(tool, corpus, tmp_path):
     assert tool("hdf_dump_translation_dataset", *corpus, "-n", 1, "-c", "zip")[2].startswith(
         "error: option '--compression': there is no compression 'zip'.\n"
     )
+
+
+def test_the_help_says_what_is_not_written():
+    assert "no label of the end" in " ".join(hdf_dump_translation_dataset.make_parser().format_help().split())

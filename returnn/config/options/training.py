@@ -197,6 +197,7 @@ class PretrainOptions(OptionTable):
         None,
         "Begins with smaller networks: 'default', or a dict of options.",
         keys_of="returnn.engine.pretrain:Pretrain",
+        no_keys=("original_network_json",),  # is `network`
     )
     pretrain_repetitions: Option[Any] = Option(
         kinds.any_of_kind(kinds.DICT, kinds.INTEGERS), None, "How many epochs each network of the pretraining gets."

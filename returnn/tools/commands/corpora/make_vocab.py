@@ -59,14 +59,16 @@ def main(args: argparse.Namespace) -> None:
             raise UserError(f"option '--character_coverage': {args.character_coverage} is not between 0.98 and 1.")
         more["character_coverage"] = args.character_coverage
     options = KINDS[args.kind](_texts(args), args.output, args.size, **more)
-    num_labels = Vocabulary.create_vocab(**options).num_labels
+    vocab = Vocabulary.create_vocab(**options)
+    num_labels = vocab.num_labels
     if args.size is not None and num_labels < args.size:
         print(
             f"WARNING: option '--size': the texts are spelled by {counted(num_labels, 'label', ',')}, "
             f"not {args.size:,}.",
             file=sys.stderr,
         )
-    print(f'"vocab": {options}  # {counted(num_labels, "label", ",")}')
+    end = f"{vocab.end_label!r}, which ends each text, is {vocab.eos_label_id}"
+    print(f'"vocab": {options}  # {counted(num_labels, "label", ",")}; {end}')
 
 
 def _texts(args: argparse.Namespace) -> Iterator[str]:

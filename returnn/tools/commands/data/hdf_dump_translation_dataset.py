@@ -9,7 +9,11 @@ from returnn.util.texts.counted import counted
 
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
-    parser = CommandParser(description=__doc__)
+    parser = CommandParser(
+        description=__doc__,
+        epilog="It puts no label of the end behind the words, as decoders need it. 'returnn tool hdf-dump' writes a"
+        " data set of a config, with what its vocabularies put there ('seq_postfix', 'add_eos').",
+    )
     parser.add_argument("-s", "--source_corpus", required=True, help="a sentence per line, words with spaces; or .gz")
     parser.add_argument("-t", "--target_corpus", required=True, help="the same, line by line its translation")
     vocab_help = "label per line, or Python dict, or .pkl; with factors, one per factor, with commas"
