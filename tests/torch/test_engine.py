@@ -26,6 +26,7 @@ from returnn.log import log
 from returnn.tensor import Dim, batch_dim
 from returnn.torch import checkpoint as checkpoints
 from returnn.torch.engine import Engine
+from returnn.torch.engine.parameters import model_parameters
 from returnn.torch.unfinished import UnfinishedCheckpoints
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError, UserError
@@ -389,6 +390,19 @@ def test_parameters_of_another_model(trained, tmp_path):
     preload = {"old": file}
     with pytest.raises(ConfigError, match=r"has no 'ff_weight', for the parameter 'lstm\.ff_weight'"):
         Engine(config(tmp_path, preload_from_files=preload)).init_train_from_config()
+
+
+def test_slashes_of_tensorflow_are_dots(trained, tmp_path):
+    expected = parameters(trained / "net.002")
+    converted = str(tmp_path / "converted.pt")
+    torch.save({"model": {name.replace(".", "/"): value for name, value in expected.items()}}, converted)
+    for options in (
+        {"task": "eval", "load": converted},
+        {"task": "eval", "preload_from_files": {"all": {"filename": converted}}, "allow_random_model_init": True},
+    ):
+        engine = Engine(config(tmp_path, **options))
+        engine.init_network_from_config()
+        assert_same({name: value.detach() for name, value in model_parameters(engine.get_model()).items()}, expected)
 
 
 @pytest.mark.parametrize("ignore_missing", [False, True])

@@ -12,6 +12,7 @@ from typing import Any
 from returnn.config.preloaded_file import PreloadedFile
 from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.files.checkpoint_files import CheckpointError
+from returnn.util.files.checkpoint_names import same_but_for_dots
 from returnn.util.texts.counted import counted
 
 _IF_CHANGED = "Was the model changed? A new 'model' begins anew."
@@ -35,12 +36,14 @@ class ValuesToPreload(PreloadedFile):
         if self.checkpoint_key and self.checkpoint_key in content:
             content = content[self.checkpoint_key]
         self.warn_of_names_without_effect(in_file=content, in_model=parameters)
+        names = {name: self.var_name_mapping.get(name, name.removeprefix(self.prefix)) for name in parameters}
+        other = same_but_for_dots(names.values(), content)
         values = {}
         for name, parameter in parameters.items():
-            wanted = self.var_name_mapping.get(name, name.removeprefix(self.prefix))
+            wanted = names[name]
             if not name.startswith(self.prefix) or self._is_ignored(name) or self._is_ignored(wanted):
                 continue
-            value = content.get(wanted)
+            value = content.get(other.get(wanted, wanted))
             if value is None and self.custom_missing_load_func is not None:
                 value = self.custom_missing_load_func(
                     name=name, shape=tuple(parameter.shape), preload_model_state=content

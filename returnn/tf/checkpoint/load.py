@@ -2,7 +2,8 @@
 Loads parameters from a checkpoint by their names.
 
 In a checkpoint, names may have another prefix than in the network, some may be missing, others superfluous, a layer
-may import its parameters in a way of its own (`custom_param_importer`), and an LSTM may have had another unit.
+may import its parameters in a way of its own (`custom_param_importer`), an LSTM may have had another unit, and names of
+PyTorch have dots in place of slashes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from returnn.tf.checkpoint.files import CheckpointError, get_checkpoint_filepatt
 from returnn.tf.checkpoint.other_lstms import find_other_lstms
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
 from returnn.tf.util.parameters.assign import assign_values
+from returnn.util.files.checkpoint_names import same_but_for_dots
 from returnn.util.texts.counted import counted
 
 _MAX_NAMES = 5  # that a message lists
@@ -129,7 +131,9 @@ class CustomCheckpointLoader:
         self._shapes = {name: tuple(shape) for name, shape in self.reader.get_variable_to_shape_map().items()}
         self.var_ckpt_names = set(self._shapes)
 
-        names = {self._name_in_checkpoint(var): var for var in saveable_params if load_if_prefix in var.op.name}
+        names = self._with_dots_as_there(
+            {self._name_in_checkpoint(var): var for var in saveable_params if load_if_prefix in var.op.name}
+        )
         self.net_vars = {
             name: var
             for name, var in names.items()
@@ -179,6 +183,10 @@ class CustomCheckpointLoader:
             raise CheckpointError(f"parameter {name!r} does not start with the prefix {self.params_prefix!r}.")
         name = name.removeprefix(self.params_prefix)
         return self.var_name_mapping.get(name) or name.replace(self.load_if_prefix, "", 1)
+
+    def _with_dots_as_there(self, variables: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:
+        other = same_but_for_dots(variables, self.var_ckpt_names)
+        return {other.get(name, name): var for name, var in variables.items()}
 
     def _is_obsolete(self, name: str) -> bool:
         return not (_is_not_critical(name) or name in self._used_by_others or name in self._imported_names())

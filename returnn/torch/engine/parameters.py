@@ -10,6 +10,7 @@ import torch
 import returnn.frontend as rf
 from returnn.engine.frontend.preload import check_fit
 from returnn.util.errors import ConfigError
+from returnn.util.files.checkpoint_names import same_but_for_dots
 
 
 def model_parameters(model: Any) -> dict[str, torch.Tensor]:
@@ -49,6 +50,8 @@ def load_parameters(
     :raises CheckpointError: if the checkpoint does not fit
     """
     values = content.get("model", content)
+    in_model = {there: name for name, there in same_but_for_dots(parameters, values).items()}
+    values = {in_model.get(name, name): value for name, value in values.items()}
     own = dict(model.named_parameters()) if isinstance(model, rf.Module) else {}
     check_fit(
         parameters,

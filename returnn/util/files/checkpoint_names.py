@@ -1,9 +1,10 @@
-"""Names of checkpoint files."""
+"""Names of checkpoint files, and of parameters in them."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Iterable
 
 _EXISTS_BY = ("", ".index", ".pt", ".safetensors")  # suffixes of the files by which a checkpoint exists
 _SUFFIX = re.compile(r"(\.index|\.meta|\.data-\d+-of-\d+|(\.opt)?\.pt|\.safetensors)$")
@@ -35,6 +36,30 @@ def is_missing(checkpoint: str) -> bool:
         f"{name}{suffix}" for name in (checkpoint, get_checkpoint_filepattern(checkpoint)) for suffix in _EXISTS_BY
     }
     return all(map(_is_absent, names))
+
+
+def same_but_for_dots(wanted: Iterable[str], there: Collection[str]) -> dict[str, str]:
+    """
+    The parameter `encoder/W` of TensorFlow is `encoder.W` with PyTorch, and stays so in a checkpoint that is converted.
+
+    :param wanted: names of parameters
+    :param there: names in a checkpoint
+    :return: for those that are not there, the name there which is the same but for dots and slashes, if there is one
+        such, and it is not wanted itself
+    """
+    names = set(wanted)
+    spare = _by_slashes(set(there) - names)
+    missing = _by_slashes(names - set(there))
+    return {
+        found[0]: spare[key][0] for key, found in missing.items() if len(found) == 1 and len(spare.get(key, ())) == 1
+    }
+
+
+def _by_slashes(names: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(name.replace(".", "/"), []).append(name)
+    return found
 
 
 def _is_absent(filename: str) -> bool:

@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from returnn.tf.checkpoint.assign import have_custom_post_init, run_custom_post_inits, set_custom_post_init
+from returnn.tf.checkpoint.average import write_checkpoint
 from returnn.tf.checkpoint.files import CheckpointError
 from returnn.tf.checkpoint.load import CustomCheckpointLoader
 from tests.tf.checkpoint.model import SHAPES, content, opened
@@ -107,6 +108,23 @@ def test_missing_parameter(trained):
     )
     assert load(trained, RENAMED, ignore_missing=True)["encoder/bias"] == -1.0
     assert load(trained, RENAMED, var_name_mapping={"encoder/bias": "encoder/b"})["encoder/bias"] == 2.0
+
+
+def test_dots_of_pytorch_are_slashes(tmp_path):
+    values = {
+        name.replace("/", "."): numpy.full(shape, i + 1.0, "float32") for i, (name, shape) in enumerate(SHAPES.items())
+    }
+    checkpoint = str(tmp_path / "net.001")
+    write_checkpoint(values, checkpoint)
+    assert load(checkpoint) == LOADED
+    assert load(checkpoint, ignore_params_prefixes=["encoder."]) == {
+        "encoder/W": -1.0, "encoder/b": -1.0, "output/W": 3.0
+    }  # fmt: skip
+    write_checkpoint({**values, "encoder/W": -2.0 * values["encoder.W"]}, checkpoint)
+    assert load(checkpoint)["encoder/W"] == -2.0  # the name itself is there
+    write_checkpoint({"a/b.W": values["encoder.b"], "a.b/W": values["encoder.b"]}, checkpoint)
+    with pytest.raises(CheckpointError, match="are not in it: 'a/b/W'"):  # it may be either
+        load(checkpoint, {"a/b/W": (20,)})
 
 
 def test_many_missing_parameters_make_a_short_message(trained):
