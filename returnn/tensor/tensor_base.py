@@ -7,6 +7,7 @@ and, if its values are indices (labels, positions), into which dim they point: t
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -61,7 +62,7 @@ class TensorBase:
         :param batch: what the batch axis consists of, if that is not just the batch
         :param beam: the beam which is part of the batch axis, if any
         :param control_flow_ctx: the loop that it lives in
-        :param vocab: the labels of the sparse dim
+        :param vocab: the labels of the sparse dim: a vocabulary, or its options, or its file
         """
         self.name = name
         self._dims = _check_dims(name, dims)
@@ -188,7 +189,7 @@ class TensorBase:
     def vocab(self, vocab: Any) -> None:
         dim = self.feature_dim_or_sparse_dim
         if dim is not None:
-            dim.vocab = vocab
+            dim.vocab = _made_vocab(vocab) if isinstance(vocab, str | Mapping) else vocab
 
     @property
     def control_flow_ctx(self) -> ControlFlowContext | None:
@@ -367,6 +368,12 @@ def tensor_like(tensor: TensorT, attributes: Mapping[str, Any], raw_tensor: Any)
     new: TensorT = object.__new__(tensor._tensor_class)
     new.__dict__ = {**tensor.__dict__, **attributes, "_raw_tensor": raw_tensor}
     return new
+
+
+def _made_vocab(options: str | Mapping[str, Any]) -> Any:
+    """:return: as data sets make it; they are above tensors, so they are imported when they are needed"""
+    options = {"vocab_file": options} if isinstance(options, str) else options
+    return importlib.import_module("returnn.datasets.util.vocabulary").Vocabulary.create_vocab(**options)
 
 
 def _check_dims(name: str, dims: Sequence[Dim]) -> tuple[Dim, ...]:

@@ -214,3 +214,11 @@ def test_a_dim_with_lengths_whose_kind_is_not_said_is_time_where_no_other_is():
     assert Tensor("x", [batch_dim, heads, unsaid], "float32").time_dim_axis == 2
     assert Tensor("x", [batch_dim, heads, other], "float32").time_dim_axis == 1
     assert Tensor("x", [batch_dim, other], "float32").time_dim_axis is None
+
+
+def test_vocabulary_by_its_options():
+    labels = Dim(2, name="labels", kind=Dim.Types.Feature)
+    options = {"class": "CharacterTargets", "labels": ["a", "b"], "unknown_label": None}
+    tensor = Tensor("labels", [batch_dim, time], "int32", sparse_dim=labels, vocab=options)
+    assert tensor.vocab.get_seq("ba") == [1, 0]
+    assert labels.vocab is tensor.vocab

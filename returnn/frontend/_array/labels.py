@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from returnn.frontend._array.convert import cast, where
+from returnn.frontend._array.convert import cast, convert_to_tensor, where
 from returnn.frontend._ops.operands import fail
 from returnn.frontend._ranges import range_over_dim
 from returnn.frontend.dtype import get_default_float_dtype
@@ -20,14 +20,16 @@ def one_hot(source: Tensor) -> Tensor:
     return cast(_is_label(source, _axis(source, None, "one_hot")), get_default_float_dtype())
 
 
-def sparse_to_dense(labels: Tensor, *, label_value: Any, other_value: Any, axis: Dim | None = None) -> Tensor:
+def sparse_to_dense(labels: Tensor | int, *, label_value: Any, other_value: Any, axis: Dim | None = None) -> Tensor:
     """
-    :param labels: {...}, with a sparse dim
+    :param labels: {...}, with a sparse dim; or one label
     :param label_value: number or tensor, at the label
     :param other_value: number or tensor, elsewhere
-    :param axis: the labels; default: the sparse dim
+    :param axis: the labels; default: the sparse dim. Needed for one label
     :return: [..., axis]
     """
+    if isinstance(labels, int):
+        labels = convert_to_tensor(labels, sparse_dim=axis)
     axis = _axis(labels, axis, "sparse_to_dense")
     return where(_is_label(labels, axis), label_value, other_value, allow_broadcast_all_sources=True)
 

@@ -84,14 +84,17 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         :param out_dims: channels of each convolution
         :param filter_sizes: of each one, over (frames, features)
         :param strides: of each one, over (frames, features), or only over frames. Default: 1
-        :param pool_sizes: of each one, over (frames, features). Default: no pooling
+        :param pool_sizes: behind each one, over (frames, features); behind the last ones, if there are fewer, is no
+            pooling. Default: none at all
         :param activation: a function, its name in `rf`, or a dict for `rf.build_from_dict`
         :param padding: of convolutions and pooling: "same" or "valid"
         :raises ConfigError: if the lists are not of the same length
         """
         super().__init__()
         number = len(out_dims)
-        for name, values in {"filter_sizes": filter_sizes, "strides": strides, "pool_sizes": pool_sizes}.items():
+        pools = list(pool_sizes or ())
+        pools += [(1, 1)] * (number - len(pools))
+        for name, values in {"filter_sizes": filter_sizes, "strides": strides, "pool_sizes": pools}.items():
             if values is not None and len(values) != number:
                 raise ConfigError(
                     f"ConformerConvSubsample: there are {number} out_dims, but {len(values)} {name}.\n"
@@ -103,7 +106,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         self.padding = padding
         self._channel_dim = Dim(1, name="dummy-input-feature-dim")
         self._strides = [_over_both(stride) for stride in (strides or [1] * number)]
-        self._pools = [_over_both(pool) for pool in (pool_sizes or [(1, 1)] * number)]
+        self._pools = [_over_both(pool) for pool in pools]
         channels = [self._channel_dim, *out_dims]
         self.conv_layers: rf.ModuleList[rf.Conv2d] = rf.ModuleList(
             rf.Conv2d(channels[i], channels[i + 1], filter_size=filter_sizes[i], strides=stride, padding=padding)

@@ -30,7 +30,7 @@ def conv_subsample(**options):
         "out_dims": [Dim(3, name="conv1"), Dim(4, name="conv2")],
         "filter_sizes": [(3, 3), (3, 3)],
         "strides": [(1, 1), (2, 1)],
-        "pool_sizes": [(1, 2), (1, 1)],
+        "pool_sizes": [(1, 2)],  # behind the first one alone
         **options,
     }
     return ConformerConvSubsample(FEATURES, **options)
@@ -157,6 +157,9 @@ def test_frames_and_features_of_convolutions():
     assert layer.out_dim.dimension == 5 * 4
     time_dim = Dim(7, name="time")
     assert layer.get_out_spatial_dim(time_dim).dimension == 4
+    assert conv_subsample(pool_sizes=[(1, 2), (3, 1)]).get_out_spatial_dim(time_dim).dimension == 2
+    with pytest.raises(ConfigError, match="there are 2 out_dims, but 3 pool_sizes"):
+        conv_subsample(pool_sizes=[1, 1, 1])
     encoder = MODELS["conformer"]()
     assert encoder.downsample_factor == 2
     names = {name for name, _ in encoder.named_parameters()}
