@@ -2,7 +2,10 @@
 A language model of word triples: estimated from sentences, written as an ARPA file, and asked through KenLM.
 
 KenLM's own tool that estimates models is not in its package for Python, so there is a small one here: Witten-Bell
-smoothing (Witten and Bell 1991), where what was not seen gets the probability of the shorter context.
+smoothing (Witten and Bell 1991), where what was not seen gets the probability of the shorter context. Of a text with
+a sentence per line, words between spaces:
+
+    python demos/rf_speech/ngram.py text words.arpa
 """
 
 from __future__ import annotations
@@ -10,11 +13,14 @@ from __future__ import annotations
 import collections
 import math
 import os
+import sys
 from collections.abc import Iterable, Sequence
 
 import numpy
 
+from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
+from returnn.util.files.text_file import iter_lines
 from returnn.util.python.optional_import import import_optional
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
@@ -106,3 +112,20 @@ class NGramTable:
         scores = numpy.array(rows, dtype="float32") * math.log(10)
         self.scores = scores[:, :-1]  # (contexts, words): log probability of a word behind a context
         self.end_scores = scores[:, -1]  # (contexts,): of the end
+
+
+def main(args: Sequence[str]) -> None:
+    """:param args: of the command line: a text, and the ARPA file, which is not there yet"""
+    if len(args) != 2 or os.path.exists(args[1]):
+        raise SystemExit(f"{args[1]!r} exists." if len(args) == 2 else "usage: ngram.py TEXT FILE.arpa")
+    try:
+        sentences = [line.split() for line in iter_lines(args[0])]
+    except UserError as exc:
+        raise SystemExit(str(exc)) from exc
+    if not any(sentences):
+        raise SystemExit(f"there are no words in {args[0]!r}.")
+    write_arpa([sentence for sentence in sentences if sentence], args[1])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -61,6 +61,25 @@ def test_probability_of_what_was_seen(speech, tmp_path):
     assert table.scores[table.begin, 0] == pytest.approx(math.log(3 / 4 + 1 / 4 * unigram), abs=1e-5)
 
 
+def test_language_model_of_a_text(speech, tmp_path):
+    _, ngram = speech
+    text, file, same = (str(tmp_path / name) for name in ("text", "words.arpa", "same.arpa"))
+    with open(text, "w") as out:
+        out.write("a b a\n\n a  a\n")
+    ngram.main([text, file])
+    ngram.write_arpa([["a", "b", "a"], ["a", "a"]], same)
+    with open(file) as written, open(same) as wanted:
+        assert written.read() == wanted.read()
+    for args, problem in (
+        ([text, file], "words.arpa' exists."),
+        ([text], "usage"),
+        ([f"{text}s", f"{file}2"], "Cannot open the file"),
+        ([os.devnull, f"{file}2"], "there are no words in"),
+    ):
+        with pytest.raises(SystemExit, match=problem):
+            ngram.main(args)
+
+
 def test_language_model_knows_no_test_data(speech):
     numbers, _ = speech
     said = {tuple(numbers.english(n).split()) for split in ("dev", "test") for n in numbers._numbers(split)}
