@@ -355,6 +355,13 @@ def test_what_cannot_be_exported(tool, model, tmp_path):
     assert tool("export_model", model, tmp_path / "a", "--format", "onnx", "--verbosity", 1)[2].startswith(
         "error: option '--format': there is no format 'onnx'.\n"
     )
+    assert tool("export_model", model, tmp_path / "a.tflite", "--verbosity", 1, "++tf_amp", "bfloat16")[2] == (
+        "error: TensorFlow Lite has no mixed precision (option 'tf_amp'): '++tf_amp None' exports float32.\n"
+    )
+    (tmp_path / "there.pb").write_text("")
+    assert tool("export_model", model, tmp_path / "there.pb", "--verbosity", 1)[2].startswith(
+        f"error: {str(tmp_path / 'there.pb')!r} exists already.\n"
+    )
     other = repr({"output": {"class": "softmax", "n_out": 3, "from": "data"}})
     assert tool("export_model", model, tmp_path / "a", "--verbosity", 1, "++network", other)[2].endswith(
         "'output/W' has the shape (3, 3), but (2, 3) in the network.\n"

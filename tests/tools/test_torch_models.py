@@ -128,6 +128,7 @@ def test_onnx_of_a_whole_model(tool, model, tmp_path, inputs):
     status, out, err = tool("torch_export_to_onnx", *model, file, *options)
     assert (status, err) == (0, "")
     assert "run by onnxruntime, it differs by " in out
+    assert "mixed precision" not in out
     session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     data = numpy.random.RandomState(1).normal(size=(4, 9, 9)).astype("float32")
     lengths = numpy.array([9, 3, 5, 1], dtype="int32")
@@ -136,6 +137,21 @@ def test_onnx_of_a_whole_model(tool, model, tmp_path, inputs):
         feed = {"data": data[i : i + 1, :length], "data:size1": lengths[i : i + 1]}
         numpy.testing.assert_allclose(session.run(["output"], feed)[0][0], together[i, :length], atol=1e-5)
     assert ("output output:size1" in out) == (inputs is not None)
+
+
+def test_onnx_of_a_model_in_mixed_precision_says_that_it_is_not(tool, model, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    file = tmp_path / "model.onnx"
+    outs = []
+    for options in ([], ["++torch_amp", "bfloat16"]):
+        status, out, err = tool("torch_export_to_onnx", *model, file, "--verbosity", 1, *options)
+        assert (status, err) == (0, "")
+        session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+        data = numpy.random.RandomState(1).normal(size=(1, 9, 9)).astype("float32")
+        outs.append(session.run(["output"], {"data": data, "data:size1": numpy.array([9], dtype="int32")})[0])
+    assert "it is float32; the tasks, and returnn.load, compute in mixed precision, as 'torch_amp' says\n" in out
+    numpy.testing.assert_array_equal(*outs)
 
 
 def test_onnx_of_layers_is_not_possible(tool, tmp_path):

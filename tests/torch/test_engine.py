@@ -1,5 +1,6 @@
 """Trainings of a small model with PyTorch: what they write, and what they go on from."""
 
+import ast
 import json
 import os
 import resource
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 
+import h5py
 import numpy
 import pytest
 import torch
@@ -372,6 +374,22 @@ def test_mixed_precision_trains_to_about_the_same(amp, trained, tmp_path):
         # In the mean: Adam goes as far with a gradient near 0, whose sign depends on rounding, as with any other.
         assert float((value - wanted[name]).abs().mean()) < 0.005, name
     assert any(not torch.equal(value, wanted[name]) for name, value in found.items())
+
+
+def test_mixed_precision_counts_in_all_tasks(trained, tmp_path):
+    found = []
+    for amp in (None, "bfloat16"):
+        scores, outputs = str(tmp_path / f"scores.{amp}"), str(tmp_path / f"out.{amp}.hdf")
+        tasks.evaluate(config(trained, task="eval", torch_amp=amp, eval_output_file=scores))
+        data = {"class": "Task12AXDataset", "num_seqs": 2, "fixed_random_seed": 1}
+        tasks.forward(config(trained, task="forward", torch_amp=amp, forward_data=data, output_file=outputs))
+        with h5py.File(outputs, "r") as file:
+            found.append((ast.literal_eval((tmp_path / scores).read_text())["dev_score"], file["inputs"][:]))
+    (score, output), (short_score, short_output) = found
+    assert short_score != score
+    assert short_score == pytest.approx(score, rel=0.02)
+    assert not numpy.array_equal(short_output, output)
+    numpy.testing.assert_allclose(short_output, output, atol=0.05)
 
 
 def test_parameters_of_another_model(trained, tmp_path):

@@ -30,7 +30,10 @@ class TorchOptions(OptionTable):
     """PyTorch."""
 
     torch_amp: Option[Any] = Option(
-        kinds.ANYTHING, None, "Mixed precision: 'bfloat16', 'float16', or a dict with 'dtype'."
+        kinds.ANYTHING,
+        None,
+        "Mixed precision: 'bfloat16', 'float16', or a dict with 'dtype'. It counts in all tasks, such as 'eval' and"
+        " 'search', and for models that Python loads; None there is float32. ONNX is float32 anyway.",
     )
     torch_compile: Option[Any] = Option(
         kinds.any_of_kind(kinds.BOOLEAN, kinds.DICT),

@@ -102,7 +102,8 @@ class PrecisionOptions(OptionTable):
     tf_amp: Option[Any] = Option(
         kinds.any_of_kind(kinds.TEXT, kinds.DICT),
         None,
-        "Matrix products and convolutions are in a shorter float: 'bfloat16', 'float16', or a dict with 'dtype'.",
+        "Matrix products and convolutions are in a shorter float: 'bfloat16', 'float16', or a dict with 'dtype'. It"
+        " counts in all tasks, such as 'eval' and 'search', and in what is exported; None there is float32.",
     )
     grad_scaler: Option[Any] = Option(
         kinds.any_of_kind(kinds.DICT, kinds.BOOLEAN),

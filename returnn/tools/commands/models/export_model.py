@@ -6,7 +6,7 @@ import os
 from returnn.engine.epochs import epoch_of_network
 from returnn.engine.model_formats import MODEL_FORMATS
 from returnn.engine.model_names import epoch_of_checkpoint, model_of_task, no_model_error
-from returnn.tools.command_line import add_config, init_config, required_file_of
+from returnn.tools.command_line import add_config, file_of, init_config, required_file_of
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
 from returnn.util.system.command_parser import CommandParser
@@ -30,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
-    if args.config is None and os.path.isfile(args.output):
+    if file_of(args, "--config") is None and os.path.isfile(args.output):
         raise UserError(f"the new file or folder is missing: returnn tool export-model {args.output} NAME.")
     required_file_of(args, "--config", what="a config")
     kind = args.format or _format_of(args.output)
@@ -43,6 +43,8 @@ def main(args: argparse.Namespace) -> None:
             "the model is one of PyTorch (option 'backend'), of which 'returnn tool torch-export-to-onnx' makes ONNX.\n"
             f"  Those of TensorFlow become {_formats()}."
         )
+    if kind == "tflite" and config.options.tf_amp:
+        raise UserError("TensorFlow Lite has no mixed precision (option 'tf_amp'): '++tf_amp None' exports float32.")
     epoch, checkpoint = model_of_task(config)
     if args.checkpoint:
         epoch, checkpoint = epoch_of_checkpoint(args.checkpoint), args.checkpoint

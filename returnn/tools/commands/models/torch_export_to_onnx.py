@@ -36,4 +36,6 @@ def main(args: argparse.Namespace) -> None:
         forward_step=args.forward_step,
         extern_data=args.extern_data,
     )
+    if config.options.torch_amp:
+        print("it is float32; the tasks, and returnn.load, compute in mixed precision, as 'torch_amp' says")
     print(f"{exported}\nwrote {args.out_onnx_filename}: {counted(exported.num_bytes, 'byte', ',')}")
