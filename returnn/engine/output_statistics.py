@@ -123,8 +123,7 @@ def write_log_prior(prior: numpy.ndarray, output_file: str, *, output: str, num_
     if (prior < 0).any() or not numpy.isclose(prior.sum(), 1.0, atol=1e-3):
         raise ConfigError(f"task 'compute_priors': the means of {output!r} sum up to {prior.sum():.6g}, expected 1.")
     _write_vector(output_file, numpy.log(numpy.maximum(prior, numpy.finfo("float32").tiny)))
-    print(f"compute_priors: {counted(num_seqs, 'sequence')}, wrote {output_file!r}", file=log.v1)
-    print(f"wrote the log prior to {output_file!r}", file=log.v1)
+    print(f"wrote the log prior of {counted(num_seqs, 'sequence')} to {output_file!r}", file=log.v1)
 
 
 def _write_vector(filename: str, vector: numpy.ndarray) -> None:

@@ -298,7 +298,7 @@ def test_priors_are_the_mean_of_probabilities(trained, tmp_path, capsys):
     part = {**num, "partition_epoch": 2}
     tasks.compute_priors(config(tmp_path, **{**options, "dev": part, "output_file": str(tmp_path / "all.txt")}))
     numpy.testing.assert_allclose(numpy.loadtxt(tmp_path / "all.txt"), log_prior, rtol=1e-5)
-    assert "sequences, wrote" in capsys.readouterr().out
+    assert "wrote the log prior of 5 sequences to" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

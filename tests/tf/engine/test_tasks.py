@@ -537,7 +537,7 @@ def test_priors_are_of_all_parts_of_the_data(tmp_path, capsys):
         options.set("dev", {**options.typed_dict["dev"], "partition_epoch": parts})
         tasks.compute_priors(options)
     numpy.testing.assert_allclose(numpy.loadtxt(tmp_path / "one"), numpy.loadtxt(tmp_path / "all"), rtol=1e-5)
-    assert "sequences, wrote" in capsys.readouterr().out
+    assert "wrote the log prior of 5 sequences to" in capsys.readouterr().out
 
 
 def test_priors_need_a_file_and_probabilities(tmp_path):
