@@ -327,6 +327,9 @@ def test_concatenated_sequences_by_epoch(tmp_path):
 
 def test_epoch_wise_filter_options():
     assert list(EpochWiseFilter.filter_epoch({"max_mean_len": 2}, [0, 1, 2], [3, 1, 9].__getitem__, "x")) == [1, 0]
+    rules = EpochWiseFilter({(2, None): {"max_mean_len": 3}, (2, 4): {"max_mean_len": 2}, (1, 2): {"max_mean_len": 1}})
+    maxima = [rule.max_mean_len if (rule := rules.rule(epoch)) else None for epoch in range(1, 7)]
+    assert maxima == [1, 1, 2, 2, 3, 3]
     with pytest.raises(ConfigError, match="there is no option 'max_len'"):
         EpochWiseFilter({(1, 5): {"max_len": 3}})
 

@@ -107,6 +107,17 @@ def test_epoch_wise_filter(archive, is_new, expected):
     assert tags[1] == tags[2] == expected
 
 
+def test_epochs_of_the_filter_are_those_of_the_training(archive):
+    rules = {(3, 9): {"max_mean_len": 25, "use_new_filter": True}, (1, 3): {"max_mean_len": 15, "use_new_filter": True}}
+    dataset = make(archive, epoch_wise_filter=rules, partition_epoch=2)
+    tags = []
+    for epoch in range(1, 5):
+        dataset.init_seq_order(epoch=epoch)
+        tags.append([tag for tag, _ in seqs_of_epoch(dataset)])
+    # Of the two rules for epoch 3, the first in sorted order counts.
+    assert tags == [["seq1", "seq2"], ["seq3"], ["seq1", "seq2"], ["seq3", "seq4"]]
+
+
 def test_several_archives_and_names(archive, tmp_path):
     content = [{**entry, "seq_name": f"other{i}"} for i, entry in enumerate(entries())]
     other = write_zip(tmp_path / "dev.zip", content)
@@ -249,6 +260,7 @@ def test_flipped_bit_in_the_archive_is_an_error(archive, tmp_path):
     [
         ({"fixed_random_subset": 1.5}, "'fixed_random_subset': 1.5 is no fraction and no number of sequences"),
         ({"epoch_wise_filter": {5: {}}}, "'epoch_wise_filter': 5 is no pair of first and last epoch"),
+        ({"epoch_wise_filter": {(1, "5"): {}}}, r"'epoch_wise_filter': \(1, '5'\) is no pair of first"),
         ({"epoch_wise_filter": {(1, 2): {"max_mean": 1}}}, "there is no option 'max_mean'"),
         ({"audio": {"feature": "raw"}}, "audio.*there is no option 'feature'.\n  Did you mean 'features'"),
         ({"targets": {"class": "Words"}}, "vocabulary: there is no class 'Words'"),

@@ -43,7 +43,7 @@ class SpeechDataset(CorpusDataset):
         """
         :param audio: options of `ExtractAudioFeatures`; None: there is no "data"
         :param targets: options of `Vocabulary`; None: there are no "classes"
-        :param epoch_wise_filter: options of `EpochWiseFilter`
+        :param epoch_wise_filter: options of `EpochWiseFilter`, by ranges of epochs of the training
         """
         super().__init__(**kwargs)
         self.feature_extractor = _make_feature_extractor(audio, where=self.description)
@@ -108,7 +108,7 @@ class SpeechDataset(CorpusDataset):
         order = super()._order_of_epoch(epoch)
         if self.epoch_wise_filter is None:
             return order
-        rule = self.epoch_wise_filter.rule((epoch - 1) // self.partition_epoch + 1)
+        rule = self.epoch_wise_filter.rule(epoch)
         return order if rule is None else self._filtered(order, rule)
 
     def _filtered(self, order: SeqOrder, rule: FilterRule) -> SeqOrder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -28,7 +29,12 @@ class FilterRule:
 
 
 class EpochWiseFilter:
-    """The option `epoch_wise_filter`, e.g. `{(1, 5): {"max_mean_len": 200}, (6, 10): {"max_mean_len": 500}}`."""
+    """
+    The option `epoch_wise_filter`, e.g. `{(1, 5): {"max_mean_len": 200}, (6, 10): {"max_mean_len": 500}}`.
+
+    Its epochs are those of the training, as the log numbers them: with `partition_epoch`, parts of the data, and not
+    passes over all of it. Where several ranges have an epoch, the first one counts, in sorted order.
+    """
 
     def __init__(
         self,
@@ -43,11 +49,12 @@ class EpochWiseFilter:
         """
         self.epochs_opts = epochs_opts
         self.debug_msg_prefix = debug_msg_prefix
-        self.rules = [_parse_rule(epochs, rule, debug_msg_prefix) for epochs, rule in epochs_opts.items()]
+        rules = [_parse_rule(epochs, rule, debug_msg_prefix) for epochs, rule in epochs_opts.items()]
+        self.rules = sorted(rules, key=lambda rule: (rule.first_epoch, rule.last_epoch or math.inf))
 
     def rule(self, epoch: int) -> FilterRule | None:
         """
-        :param epoch: full epoch, from 1
+        :param epoch: of the training, from 1
         :return: None: nothing is left out
         """
         for rule in self.rules:
@@ -57,7 +64,7 @@ class EpochWiseFilter:
 
     def filter(self, epoch: int | None, seq_order: SeqOrder, get_seq_len: GetSeqLen) -> SeqOrder:
         """
-        :param epoch: full epoch, from 1
+        :param epoch: of the training, from 1
         :param seq_order: corpus indices
         :param get_seq_len: by corpus index
         :return: what is left
@@ -97,7 +104,8 @@ def filter_by_mean_len(order: SeqOrder, get_seq_len: GetSeqLen, rule: FilterRule
 
 def _parse_rule(epochs: Any, rule: Mapping[str, Any], where: str) -> FilterRule:
     option = f"{where}: option 'epoch_wise_filter'"
-    if not (isinstance(epochs, tuple) and len(epochs) == 2 and isinstance(epochs[0], int)):
+    is_pair = isinstance(epochs, tuple) and len(epochs) == 2
+    if not (is_pair and isinstance(epochs[0], int) and (epochs[1] is None or isinstance(epochs[1], int))):
         raise ConfigError(f"{option}: {epochs!r} is no pair of first and last epoch.")
     for name in rule:
         check_known("option", name, _OPTIONS, where=option)
