@@ -3,6 +3,7 @@
 from returnn.tensor import Dim, batch_dim
 
 STATIC_DIM = Dim(4, name="chosen", kind=Dim.Types.Spatial)
+NUMBERS = Dim(None, name="numbers", kind=Dim.Types.Spatial)
 
 # All layers here treat each sequence on its own, and do not look at padded frames.
 CASES = {
@@ -74,13 +75,28 @@ CASES = {
     "swap_axes": {"class": "swap_axes", "axis1": "T", "axis2": "F", "from": "data"},
     "transpose": {"class": "transpose", "perm": {"T": "F", "F": "T"}, "from": "data"},
     "stack": {"class": "stack", "from": ["data", "data:vec"]},
+    "stack_last": {"class": "stack", "axis": -1, "from": ["data", "data:vec"]},
     "tile": {"class": "tile", "multiples": {"T": 2, "F": 3}, "from": "data"},
     "pad": {"class": "pad", "axes": ["T", "F"], "padding": [(2, 1), (0, 1)], "value": 2, "from": "data"},
     "pad_reflect": {"class": "pad", "axes": "T", "padding": (1, 2), "mode": "reflect", "from": "data"},
+    "prefix_static": {"class": "prefix_in_time", "axis": "dim:4", "prefix": 3, "from": "data:image"},
+    "prefix_features": {"class": "prefix_in_time", "axis": "F", "repeat": 2, "from": "data"},
+    "prefix_size_base": {"class": "prefix_in_time", "repeat": 2, "size_base": "postfix", "from": "data"},
+    "prefix_and_postfix": {"class": "combine", "kind": "add", "from": ["prefix_size_base", "postfix"]},
+    "postfix_static": {"class": "postfix_in_time", "axis": "dim:4", "postfix": "data:vec", "from": "data:image"},
+    "postfix_features": {"class": "postfix_in_time", "axis": "F", "repeat": 2, "from": "data"},
     "prefix": {"class": "prefix_in_time", "prefix": 3, "repeat": 2, "from": "data:ids"},
     "prefix_number": {"class": "prefix_in_time", "repeat": "data:number", "from": "data"},
     "postfix": {"class": "postfix_in_time", "postfix": "data:vec", "repeat": 2, "from": "data"},
     "window": {"class": "window", "window_size": 3, "window_left": 2, "from": "data"},
+    "fold_left": {
+        "class": "fold", "mode": "sum", "in_spatial_dim": "T", "window_dim": "dim:3", "window_left": 2,
+        "from": "window",
+    },
+    "fold_right": {
+        "class": "fold", "mode": "mean", "in_spatial_dim": "T", "window_dim": "dim:3", "window_right": 0,
+        "from": "window",
+    },
     "window_valid": {"class": "window", "window_size": 3, "padding": "valid", "stride": 2, "from": "data"},
     "fold": {
         "class": "fold", "mode": "mean", "in_spatial_dim": "T", "window_dim": "dim:3", "stride": 2, "padding": "valid",
@@ -96,6 +112,15 @@ CASES = {
     "resize_fill": {"class": "resize", "factor": 3, "axis": "T", "kind": "fill", "fill_value": 7, "from": "data"},
     "unflatten_nd": {"class": "unflatten_nd", "sizes": "data:sizes", "num_axes": 2, "from": "data"},
     "reshape": {"class": "reshape", "in_dims": ["dim:4", "F"], "out_dims": [Dim(8), Dim(3)], "from": "data:image"},
+    "unflatten_nd_same": {
+        "class": "unflatten_nd", "sizes": "data:sizes", "num_axes": 2, "declare_same_sizes_as": {0: "data"},
+        "from": "data",
+    },
+    "unflattened_and_data": {"class": "combine", "kind": "add", "from": ["unflatten_nd_same", "data"]},
+    "reshape_deps": {
+        "class": "reshape", "in_dims": ["dim:4"], "out_dims": [Dim(2), Dim(2)], "extra_deps": ["bucket"],
+        "from": "data:image",
+    },
     "remove": {"class": "remove", "symbol": 2, "from": "data:ids"},
     "seq_len_mask": {"class": "seq_len_mask", "mask_value": 1, "from": "data"},
     "seq_len_mask_window": {
@@ -105,9 +130,11 @@ CASES = {
     "range_kept": {"class": "range_in_axis", "axis": "F", "keepdims": True, "sparse": True, "from": "data"},
     "range_from_length": {"class": "range_from_length", "from": "data:number"},
     "range_of_data": {"class": "range_from_length", "dtype": "float32", "from": "length"},
+    "range_sparse": {"class": "range_from_length", "sparse": True, "out_spatial_dim": NUMBERS, "from": "data:number"},
     "data_and_range": {"class": "combine", "kind": "add", "from": ["data", "range_of_data"]},
     "range": {"class": "range", "limit": 7, "start": 1, "delta": 2, "sparse": True},
     "top_k": {"class": "top_k", "axis": "T", "k": 2, "from": "data"},
+    "top_k_unsorted": {"class": "top_k", "axis": "F", "k": 2, "sorted": False, "from": "data"},
     "top_k_indices": {"class": "copy", "from": "top_k/indices"},
     "top_k_two": {"class": "top_k", "axis": ["T", "dim:4"], "k": 3, "from": "data:image"},
     "top_k_two_indices": {"class": "copy", "from": "top_k_two/indices1"},
@@ -161,5 +188,15 @@ CASES_WITH_OTHER_BATCH = {
     "selected": {"class": "boolean_mask", "mask": "mask", "dims": [batch_dim, "T"], "from": "data"},
     "mask": {"class": "compare", "kind": "not_equal", "value": 1, "from": "bucket"},
     "new_batch": {"class": "reinterpret_data", "switch_axes": "BT", "from": "data"},
+    "same_batch": {"class": "reinterpret_data", "batch_dim_base": "chunks", "from": "chunks_again"},
+    "mean_of_same_batch": {"class": "reduce", "mode": "mean", "axis": "T", "from": "same_batch"},
+    "same_batch_and_frames": {
+        "class": "reinterpret_data",
+        "batch_dim_base": "chunks",
+        "size_base": "chunks",
+        "from": "chunks_again",
+    },
+    "mean_of_chunks": {"class": "reduce", "mode": "mean", "axis": "T", "from": "chunks_again"},
+    "chunks_again": {"class": "time_chunking", "chunk_size": 3, "chunk_step": 2, "from": "data:image"},
 }
 ALL_CASES = {**CASES, **CASES_THAT_SEE_PADDING, **CASES_WITH_OTHER_BATCH}

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.tensor import Dim
 from returnn.util.errors import ConfigError
 from tests.tf.layers import feature_cases, shape_cases
 from tests.tf.layers.layer_net import LayerNet, construct
@@ -59,6 +60,26 @@ CASES = {
         {"class": "fold", "mode": "max", "in_spatial_dim": "T", "window_dim": "F"},
         "there is no mode 'max'.\n  Possible: mean, sum.",
     ),
+    "fold_sides": (
+        {"class": "fold", "mode": "sum", "in_spatial_dim": "T", "window_dim": "F", "window_left": 2, "window_right": 2},
+        "'window_left' 2 and 'window_right' 2 .* do not make up",
+    ),
+    "fold_valid": (
+        {
+            "class": "fold", "mode": "sum", "in_spatial_dim": "T", "window_dim": "F", "window_left": 0,
+            "padding": "valid",
+        },
+        "'window_left' and 'window_right' are for padding 'same'",
+    ),
+    "tile": (
+        {"class": "tile", "multiples": {"T": 2}, "out_dims": {"F": Dim(6)}},
+        "option 'out_dims': 'F' is not among the 'multiples'",
+    ),
+    "pad_dims": ({"class": "pad", "axes": "F", "padding": 1, "out_dims": [Dim(9)]}, "should have the size 8"),
+    "prefix_size_base": (
+        {"class": "prefix_in_time", "axis": "dim:4", "size_base": "data:image", "from": "data:image"},
+        "option 'size_base': .*time:image.*is another dim of the source",
+    ),
     "chunking": (
         {"class": "time_chunking", "chunk_size": 0, "chunk_step": 1},
         "option 'chunk_size': expected at least 1, got 0",
@@ -82,6 +103,10 @@ CASES = {
         {"class": "unflatten_nd", "sizes": "data:sizes", "num_axes": 3},
         r"option 'sizes': expected \[B, 3\], a size for each",
     ),
+    "unflatten_nd_same": (
+        {"class": "unflatten_nd", "sizes": "data:sizes", "num_axes": 2, "declare_same_sizes_as": {2: "data"}},
+        "option 'declare_same_sizes_as': there is no new dim 2",
+    ),
     "unflatten_batch": ({"class": "unflatten_batch"}, "nothing was merged into the batch"),
     "scatter_nd": ({"class": "scatter_nd", "position": "data:ids", "position_axis": "T"}, "give either 'output_dim"),
     "seq_len_mask": ({"class": "seq_len_mask", "mask_value": 0, "window_size": 1}, "give both of the options"),
@@ -99,7 +124,7 @@ CASES = {
     "weighted_sum": ({"class": "weighted_sum", "axes": "F", "padding": "full"}, "Possible: same, valid."),
     "switch": ({"class": "switch", "condition": "data", "true_from": 1, "false_from": 0}, "expected bools, but"),
     "math_norm": ({"class": "math_norm", "p": 2, "axis": "T", "axes": "F"}, "give either the option 'axis' or 'axes'"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

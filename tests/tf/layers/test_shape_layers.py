@@ -6,10 +6,10 @@ import pytest
 from returnn.tensor import Dim
 from returnn.tf.layers.options.registry import get_layer_class
 from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of, one_of
-from tests.tf.layers.shape_cases import ALL_CASES, CASES, CASES_WITH_OTHER_BATCH
+from tests.tf.layers.shape_cases import ALL_CASES, CASES, CASES_WITH_OTHER_BATCH, NUMBERS
 
 ZEROS = {"float32": 0.0, "int32": 0}
-HAS_NO_BATCH = ("range", "range_kept", "range_from_length", "range_of_data")
+HAS_NO_BATCH = ("range", "range_kept", "range_from_length", "range_of_data", "range_sparse")
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +129,92 @@ def test_a_kept_dim_stands_for_the_one_that_was_reduced(net, name):
 
 def test_every_case_is_of_one_kind():
     assert not set(CASES) & set(CASES_WITH_OTHER_BATCH)
+
+
+def test_given_dims_are_those_of_the_output():
+    """They are the same as those that come out of sources and options, with the same lengths."""
+    dims = {name: Dim(None, name=name) for name in ("padded", "tiled", "height", "width")}
+    wide, wider = (Dim(size, name="wide", kind=Dim.Types.Feature) for size in (7, 18))
+    tile = {"class": "tile", "multiples": {"T": 2, "F": 3}, "from": "data"}
+    pad = {"class": "pad", "axes": ["T", "F"], "padding": [(2, 1), (0, 1)], "value": 2, "from": "data"}
+    pad_time = {"class": "pad", "axes": "T", "padding": (2, 1), "from": "data"}
+    unflatten = {"class": "unflatten_nd", "sizes": "data:sizes", "num_axes": 2, "from": "data"}
+    unflatten_dims = {"declare_same_sizes_as": {0: "data"}, "out_dims": [dims["height"], dims["width"]]}
+    net = LayerNet(
+        {
+            "tile": tile,
+            "tile_dims": {**tile, "out_dims": {"F": wider, "T": dims["tiled"]}},
+            "pad": pad,
+            "pad_dims": {**pad, "out_dims": [dims["padded"], wide]},
+            "pad_time": pad_time,
+            "pad_time_dims": {**pad_time, "out_dims": dims["padded"]},
+            "unflatten": unflatten,
+            "unflatten_dims": {**unflatten, **unflatten_dims},
+        }
+    )
+    result = net.run(batch_of())
+    for name in ("tile", "pad", "pad_time", "unflatten"):
+        numpy.testing.assert_array_equal(result[f"{name}_dims"], result[name])
+    assert {dims["tiled"], wider} < net.outputs["tile_dims"].dims_set
+    assert {dims["padded"], wide} < net.outputs["pad_dims"].dims_set
+    assert dims["padded"] in net.outputs["pad_time"].dims_set
+    assert {dims["height"], dims["width"]} < net.outputs["unflatten_dims"].dims_set
+    assert dims["height"] in net.net.get_layer("data").output.dims
+
+
+def test_values_where_options_say_how_dims_change(net, results):
+    data, image, vec = (batch_of(padding=ZEROS)[key] for key in ("data", "image", "vec"))
+    mask = numpy.arange(5)[None, :, None] < numpy.array(LENGTHS)[:, None, None]
+    numpy.testing.assert_array_equal(results["stack_last"], numpy.stack([data, vec[:, None] * mask], axis=-1))
+    threes = numpy.full((3, 5, 1, 6), 3.0) * mask[..., None]
+    numpy.testing.assert_array_equal(results["prefix_static"], numpy.concatenate([threes, image], axis=2))
+    last = numpy.broadcast_to(vec[:, None, None], threes.shape) * mask[..., None]
+    numpy.testing.assert_array_equal(results["postfix_static"], numpy.concatenate([image, last], axis=2))
+    zeros = numpy.zeros((3, 5, 2))
+    numpy.testing.assert_array_equal(results["prefix_features"], numpy.concatenate([zeros, data], axis=2))
+    numpy.testing.assert_array_equal(results["postfix_features"], numpy.concatenate([data, zeros], axis=2))
+    assert net.outputs["prefix_size_base"].dims_set == net.outputs["postfix"].dims_set
+    numpy.testing.assert_array_equal(numpy.sort(results["top_k_unsorted"])[..., ::-1], -numpy.sort(-data)[..., :2])
+    numpy.testing.assert_array_equal(results["range_sparse"], [0, 1])
+    assert net.outputs["range_sparse"].sparse_dim is NUMBERS
+    numpy.testing.assert_array_equal(results["reshape_deps"], image.reshape(3, 5, 2, 2, 6))
+
+
+def test_frames_belong_to_the_sequences_of_another_batch_dim(net, results):
+    batch = net.outputs["chunks"].get_batch_dim_tag()
+    for name in ("same_batch", "same_batch_and_frames"):
+        assert net.outputs[name].get_batch_dim_tag() == batch
+        numpy.testing.assert_array_equal(results[name], results["chunks_again"])
+    assert net.outputs["chunks"].dims_set - net.outputs["same_batch_and_frames"].dims_set <= {
+        net.outputs["chunks"].feature_dim
+    }
+    numpy.testing.assert_array_equal(results["mean_of_same_batch"], results["mean_of_chunks"])
+
+
+@pytest.mark.parametrize(("name", "frames"), [("fold_left", (0, 1, 2)), ("fold_right", (0,))])
+def test_a_fold_puts_frames_where_the_window_had_them(results, name, frames):
+    """Of the sum, each frame is in as many windows as end behind it. The mean is the frame itself."""
+    data = batch_of(padding=ZEROS)["data"]
+    for b, length in enumerate(LENGTHS):
+        number = numpy.minimum(length - numpy.arange(length), len(frames))[:, None]
+        numpy.testing.assert_allclose(results[name][b, :length], number * data[b, :length], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("place", "lengths"), [(None, False), (0, False), (1, True), (2, True)])
+def test_numbers_count_the_axes_with_the_batch_axis_at_the_given_place(place, lengths):
+    """Old configs give axes by number."""
+    option = {} if place is None else {"enforce_batch_dim_axis": place}
+    one = {"class": "expand_dims", "axis": "spatial", "from": "data:vec"}
+    number = 0 if lengths else 1
+    layers = {
+        "one": one,
+        "squeeze": {"class": "squeeze", "axis": number, **option, "from": "one"},
+        "sum": {"class": "reduce", "mode": "sum", "axis": number, **option, "from": "data"},
+        "mean": {"class": "reduce", "mode": "mean", "axes": "T", **option, "from": "data"},
+    }
+    result = LayerNet(layers, behavior_version=1).run(batch_of())
+    batch = batch_of(padding=ZEROS)
+    numpy.testing.assert_array_equal(result["squeeze"], batch["vec"])
+    numpy.testing.assert_allclose(result["sum"], batch["data"].sum(axis=1), rtol=1e-5, atol=1e-5)
+    mean = batch["data"].sum(axis=1) / numpy.array(LENGTHS)[:, None]
+    numpy.testing.assert_allclose(result["mean"], mean, rtol=1e-5, atol=1e-5)

@@ -29,6 +29,9 @@ def loop(**options):
     for name in NAMES:
         desc = CASES[name] | {"from": SOURCES[CASES[name]["from"]]}
         unit[name] = {k: "base:data:number" if v == "data:number" else v for k, v in desc.items()}
+        if "declare_same_sizes_as" in desc:
+            layers = desc["declare_same_sizes_as"].items()
+            unit[name]["declare_same_sizes_as"] = {number: SOURCES.get(layer, layer) for number, layer in layers}
         unit[f"{name}_float"] = {"class": "cast", "dtype": "float32", "from": name}
         axes = "except_batch"
         unit[f"{name}_sum"] = {"class": "reduce", "mode": "sum", "axis": axes, "from": f"{name}_float"}

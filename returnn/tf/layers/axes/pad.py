@@ -12,7 +12,7 @@ from returnn.tf.layers.core.option_values import value_like
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.util.behavior_version import BehaviorVersion
-from returnn.util.errors import check_known
+from returnn.util.errors import ConfigError, check_known
 
 _MODES = {
     "constant": "constant",
@@ -115,6 +115,11 @@ class PrefixInTimeLayer(_ConcatInputLayer):
         out_dim = self._out_dim
         if self.size_base is not None:
             out_dim = self.dim_of(self.size_base.output, "T", option="size_base")
+            if out_dim != axis and out_dim in source.dims:
+                raise ConfigError(
+                    f"{self.where()}: option 'size_base': {out_dim}, the time dim of {self.size_base.where()}, is "
+                    f"another dim of the source {source}."
+                )
         added = added_frames(self, source, axis, self.prefix, self.repeat)
         return with_same_roles(rf.concat(added, (source, axis), allow_broadcast=True, out_dim=out_dim), source, axis)
 

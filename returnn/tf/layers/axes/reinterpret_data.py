@@ -9,6 +9,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim_rules import padded_dim
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.merged_lengths import with_lengths
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.options.layer_errors import naming_option
 from returnn.util.errors import ConfigError
@@ -74,9 +75,7 @@ class ReinterpretDataLayer(_ConcatInputLayer):
         if self.size_base is not None:
             out = self._with_lengths_of(out, self.size_base.output)
         if self.batch_dim_base is not None:
-            old, new = out.get_batch_dim_tag(), self.batch_dim_base.output.get_batch_dim_tag()
-            out, _ = rf.replace_dim(out, in_dim=old, out_dim=new)
-            out.batch = self.batch_dim_base.output.batch
+            out = self._with_batch_of(out, self.batch_dim_base.output)
         out = self._with_roles(out, roles)
         if self.enforce_batch_major:
             with naming_option("enforce_batch_major"):
@@ -85,6 +84,16 @@ class ReinterpretDataLayer(_ConcatInputLayer):
             with naming_option("enforce_time_major"):
                 out = out.copy_as_time_major()
         return self._with_labels(out)
+
+    def _with_batch_of(self, out: Tensor, base: Tensor) -> Tensor:
+        """:return: out, where the batch dim is that of the base, also of the lengths of other dims"""
+        old, new = out.get_batch_dim_tag(), base.get_batch_dim_tag()
+        if old == new:
+            return out
+        out, _ = rf.replace_dim(out, in_dim=old, out_dim=new)
+        out = with_lengths(self, out, [old], lambda x: rf.replace_dim(x, in_dim=old, out_dim=new)[0])
+        out.batch = base.batch
+        return out
 
     def _with_lengths_of(self, out: Tensor, base: Tensor) -> Tensor:
         """:return: out, where dims with sequences of different lengths are those of the base, in order"""

@@ -83,6 +83,13 @@ class UnflattenNdLayer(_ConcatInputLayer):
                 f"{self.where()}: option 'out_dims' has {len(out_dims)} dims, but num_axes is {num_axes}."
             )
 
+        unknown = [number for number in self.declare_same_sizes_as if number not in range(num_axes)]
+        if unknown:
+            raise ConfigError(
+                f"{self.where()}: option 'declare_same_sizes_as': there is no new dim {unknown[0]!r}.\n"
+                f"  Possible: the numbers below num_axes, which is {num_axes}."
+            )
+
     def compute(self, source: Tensor) -> Tensor:
         """:return: [B, size_0, ..., size_N-1, ...]"""
         axis = self.dim_of(source, self.axis, option="in_dim")

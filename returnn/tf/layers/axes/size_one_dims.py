@@ -49,9 +49,8 @@ class SqueezeLayer(_ConcatInputLayer):
     def _dims(self, source: Tensor) -> list[Dim]:
         if self.axis == "auto":
             return [dim for dim in self.dims_of(source, "dim:1", optional=True) if not dim.is_batch_dim()]
-        if self.enforce_batch_dim_axis is not None and source.have_batch_axis():
-            source = source.copy_template().copy_with_batch_dim_axis(self.enforce_batch_dim_axis)
-        return self.dims_of(source, self.axis, option="axis", optional=True)
+        place = self.enforce_batch_dim_axis
+        return self.dims_of(source, self.axis, option="axis", optional=True, batch_dim_axis=place)
 
 
 class ExpandDimsLayer(_ConcatInputLayer):

@@ -69,6 +69,9 @@ class TileLayer(_ConcatInputLayer):
         dims = {axis: self.dim_of(source, axis, option="multiples") for axis in self.multiples}
         dims.update((axis, self.dim_of(source, axis, option="out_dims")) for axis in self.out_dims)
         out_dims = {dims[axis]: out_dim for axis, out_dim in self.out_dims.items()}
+        for axis in self.out_dims:
+            if dims[axis] not in [dims[other] for other in self.multiples]:
+                raise ConfigError(f"{self.where()}: option 'out_dims': {axis!r} is not among the 'multiples'.")
         out = source
         for axis, multiple in self.multiples.items():
             dim = dims[axis]

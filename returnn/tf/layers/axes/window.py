@@ -169,12 +169,23 @@ class FoldLayer(LayerBase):
         """:return: [..., T, F]"""
         windows = self.dim_of(source, self.in_spatial_dim, option="in_spatial_dim")
         frames = self.dim_of(source, self.window_dim, option="window_dim")
+        self._check_sides(frames)
         out_dim = self._out_dim_of(windows, frames)
         start = rf.combine_bc(frame_numbers(windows), "*", self.stride)
         position = rf.combine_bc(start, "+", frame_numbers(frames)) - self._left(frames)
         position = only_valid_frames(valid_or_negative(position, out_dim), [windows, frames])
         scatter = rf.scatter if self.mode == "sum" else rf.scatter_mean
         return scatter(source, indices=position, indices_dim=[windows, frames], out_dim=out_dim)
+
+    def _check_sides(self, frames: Dim) -> None:
+        sides = self.window_left, self.window_right
+        if self.padding == "valid" and sides != (None, None):
+            raise ConfigError(f"{self.where()}: 'window_left' and 'window_right' are for padding 'same'.")
+        if None not in sides and sum(sides) + 1 != frames.size:
+            raise ConfigError(
+                f"{self.where()}: 'window_left' {self.window_left} and 'window_right' {self.window_right} with the "
+                f"frame between them do not make up {frames} (option 'window_dim')."
+            )
 
     def _left(self, frames: Dim) -> int:
         if self.padding == "valid":

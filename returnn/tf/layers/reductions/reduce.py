@@ -132,10 +132,7 @@ def _one_of(layer: _ConcatInputLayer, **options: Any) -> tuple[str, Any]:
 
 def _dims_to_reduce(layer: ReduceLayer | MathNormLayer, source: Tensor, batch_dim_axis: int | None) -> list[Dim]:
     with naming_option(layer.axes_option):
-        if batch_dim_axis is not None and source.have_batch_axis():
-            source = source.copy_template().copy_with_batch_dim_axis(batch_dim_axis)
-            return [source.dims[i] for i in source.get_axes_from_description(layer.axes)]
-        dims = layer.dims_of(source, layer.axes)
+        dims = layer.dims_of(source, layer.axes, batch_dim_axis=batch_dim_axis)
         if not dims:
             source.get_axis_from_description(layer.axes)  # raises, with the dims that are there
         is_over_batch = any(dim.is_batch_dim() for dim in dims)  # to which the hypotheses of a search belong

@@ -53,22 +53,30 @@ class LayerAxes(LayerCore):
         """The dims that belong to this layer, in all networks where it is made."""
         return self.network.dims_of_layers.of(self.get_absolute_name())
 
-    def dims_of(self, source: Tensor, axes: Any, *, option: str | None = None, optional: bool = False) -> list[Dim]:
+    def dims_of(
+        self,
+        source: Tensor,
+        axes: Any,
+        *,
+        option: str | None = None,
+        optional: bool = False,
+        batch_dim_axis: int | None = None,
+    ) -> list[Dim]:
         """
         :param source: tensor that has the dims
-        :param axes: description or several, see `returnn.tensor.tensor_axes`. Numbers count the axes of the tensor with
-            the batch axis in front.
+        :param axes: description or several, see `returnn.tensor.tensor_axes`
         :param option: of the layer which has the description, for errors
         :param optional: whether it is fine that the source lacks the dim
+        :param batch_dim_axis: numbers count the axes of the tensor with the batch axis here. Default: in front
         :return: the dims, each once; empty also for a description such as "spatial", which is about any number of them
         :raises DimError: if a description fits no dim of the source
         """
         with naming_option(option):
-            return self._dims_of(source, axes, option=option, optional=optional)
+            return self._dims_of(source, axes, option=option, optional=optional, batch_dim_axis=batch_dim_axis)
 
-    def _dims_of(self, source: Tensor, axes: Any, *, option: str | None, optional: bool = False) -> list[Dim]:
+    def _dims_of(self, source: Tensor, axes: Any, *, option: str | None, **how: Any) -> list[Dim]:
         axes = self._as_in(source, axes)
-        return self.same_as_in_frame(option, axes, lambda: find_dims(source, axes, optional=optional))
+        return self.same_as_in_frame(option, axes, lambda: find_dims(source, axes, **how))
 
     def same_as_in_frame(self, option: str | None, axes: Any, find: Callable[[], list[Dim]]) -> list[Dim]:
         """
@@ -253,13 +261,14 @@ def _is_in_loop(network: Network) -> bool:
     return network.inside_rec_time_dim is not None or network.over_rec_time_dim is not None
 
 
-def find_dims(source: Tensor, axes: Any, *, optional: bool = False) -> list[Dim]:
+def find_dims(source: Tensor, axes: Any, *, optional: bool = False, batch_dim_axis: int | None = None) -> list[Dim]:
     """:return: see `LayerAxes.dims_of`"""
     if _has_number(axes) and source.have_batch_axis():
-        source = source.copy_template().copy_as_batch_major()
+        source = source.copy_template()
         beams = [dim for dim in source.dims if dim.is_beam_dim()]  # part of the batch, as the config sees it
         for beam in beams:
             source = source.copy_template_excluding_axis(source.dims.index(beam))
+        source = source.copy_with_batch_dim_axis(batch_dim_axis or 0)
     found = [source.dims[i] for i in source.get_axes_from_description(axes)]
     for axis in () if optional else _each(axes):
         if not describes_any_number(axis) and not source.get_axes_from_description(axis):
