@@ -2,7 +2,8 @@
 Which checkpoints to keep: option `cleanup_old_models`.
 
 It is True, or a dict: `keep_last_n` newest ones (default 2), `keep_best_n` best ones by each score of a held-out set
-(default 4), and the epochs in `keep` (default 20, 40, 80, 160, 240, ...: doubles of 20, and multiples of 80).
+(default 4), and the epochs in `keep`. The default of `keep` depends on the last epoch that has a model, see
+`CleanupPolicy`: 4, 5, 8, 10 of a short training, and 20, 40, 80, 160, 240, ... of a long one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from returnn.util.errors import ConfigError, check_known
 
 _KEYS = ("keep_last_n", "keep_best_n", "keep")
 
+# Up to this last epoch: each epoch that is a multiple of the one number, or the other one times 1, 2, 4, 8, ...
+_DEFAULT_KEEP = ((10, 4, 5), (50, 20, 5), (100, 40, 10), (math.inf, 80, 20))
+
 
 @dataclass(frozen=True)
 class CleanupPolicy:
@@ -23,7 +27,14 @@ class CleanupPolicy:
 
     :param keep_last_n: so many last epochs
     :param keep_best_n: so many best epochs, by each score of `dev` and of other data that is not for training
-    :param keep: these epochs; by default 20, 40, 80, 160, 240 and so on: doubles of 20, and multiples of 80
+    :param keep: these epochs. By default, it depends on the last epoch that has a model:
+
+        - up to 10: multiples of 4, and 5, 10
+        - up to 50: multiples of 20, and 5, 10, 20, 40
+        - up to 100: multiples of 40, and 10, 20, 40, 80
+        - more: multiples of 80, and 20, 40, 80, 160, ...
+
+        and the initial model (epoch 0), which is only there if it is wanted
     """
 
     keep_last_n: int = 2
@@ -38,16 +49,17 @@ class CleanupPolicy:
         """
         epochs = sorted(epochs)
         kept = set(epochs[-self.keep_last_n :] if self.keep_last_n else ())
-        kept |= {epoch for epoch in epochs if self._is_listed(epoch)}
+        kept |= {epoch for epoch in epochs if self._is_listed(epoch, last_epoch=epochs[-1])}
         for key in _held_out_keys(scores):
             kept |= set(self._best({epoch: scores[epoch][key] for epoch in epochs if key in scores.get(epoch, {})}))
         return kept
 
-    def _is_listed(self, epoch: int) -> bool:
+    def _is_listed(self, epoch: int, *, last_epoch: int) -> bool:
         if self.keep is not None:
             return epoch in self.keep
-        is_double_of_20 = epoch % 20 == 0 and math.log2(epoch / 20).is_integer()
-        return is_double_of_20 or epoch % 80 == 0
+        step, doubled = next((step, doubled) for limit, step, doubled in _DEFAULT_KEEP if last_epoch <= limit)
+        times, rest = divmod(epoch, doubled)
+        return epoch % step == 0 or (rest == 0 and times.bit_count() == 1)
 
     def _best(self, values: Mapping[int, float]) -> list[int]:
         """:return: the earlier epoch first where values are equal"""

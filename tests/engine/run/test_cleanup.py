@@ -17,6 +17,32 @@ def test_defaults():
     assert keep({}, range(1, 400), scores) == kept
 
 
+@pytest.mark.parametrize(
+    ("last_epoch", "expected"),
+    [
+        (4, [4]),
+        (10, [4, 5, 8, 10]),
+        (11, [5, 10]),
+        (50, [5, 10, 20, 40]),
+        (51, [10, 20, 40]),
+        (100, [10, 20, 40, 80]),
+        (101, [20, 40, 80]),
+        (330, [20, 40, 80, 160, 240, 320]),
+    ],
+)
+def test_what_is_listed_depends_on_the_last_epoch_that_has_a_model(last_epoch, expected):
+    only_listed = {"keep_last_n": 0, "keep_best_n": 0}
+    scores = {epoch: {"dev_score": 1.0 / epoch} for epoch in range(1, 400)}  # of more epochs than there are models
+    assert keep(only_listed, range(1, last_epoch + 1), scores) == expected
+    assert keep({**only_listed, "keep": []}, range(1, last_epoch + 1), scores) == []
+
+
+@pytest.mark.parametrize("last_epoch", [3, 300])
+def test_the_initial_model_stays_unless_others_are_listed(last_epoch):
+    assert keep(True, range(last_epoch + 1))[0] == 0
+    assert keep({"keep": [2]}, range(last_epoch + 1))[0] == 2
+
+
 def test_last_and_listed():
     assert keep({"keep_last_n": 3, "keep": [2, 99]}, range(1, 11)) == [2, 8, 9, 10]
     assert keep({"keep_last_n": 0, "keep": {4}}, range(1, 11)) == [4]
