@@ -156,7 +156,7 @@ class _Beamformer(LayerBase):
         """
         :param nr_of_channels: C
         :param qralgorithm_steps: find the principal eigenvector by so many steps of the QR algorithm. Default: exactly
-        :param output_nan_filter: zeros instead of NaN
+        :param output_nan_filter: zeros instead of NaN, which a bin is in all frames of a sequence if it is in one
         """
         super().__init__(**kwargs)
         if qralgorithm_steps is not None and qralgorithm_steps < 1:
@@ -181,13 +181,23 @@ class _Beamformer(LayerBase):
         shape = tf.shape(raw)
         by_bin = tf.transpose(tf.reshape(raw, [shape[0], shape[1], self.nr_of_channels, num_bins]), [0, 3, 1, 2])
         raw_masks = masks.copy_masked(0.0, dims=[time]).copy_transpose([batch, time, masks.feature_dim]).raw_tensor
-        weights = self.filter_weights(by_bin, self._masks(raw_masks, num_bins))
-        result = tf.transpose(tf.einsum("bfc,bftc->bft", tf.math.conj(weights), by_bin), [0, 2, 1])
-        if self.output_nan_filter:
-            is_nan = tf.math.is_nan(tf.math.real(result)) | tf.math.is_nan(tf.math.imag(result))
-            result = tf.where(is_nan, tf.zeros_like(result), result)
-        output.raw_tensor = result
+        output.raw_tensor = tf.transpose(self._filtered(by_bin, self._masks(raw_masks, num_bins)), [0, 2, 1])
         return output
+
+    def _filtered(self, spectra: tf.Tensor, masks: list[tf.Tensor]) -> tf.Tensor:
+        """
+        :param spectra: (B, F, T, C), complex
+        :param masks: each (B, F, T)
+        :return: (B, F, T), complex; NaN, or zeros, for what is not finite, with which decompositions would fail
+        """
+        is_finite = tf.reduce_all(tf.math.is_finite(tf.abs(spectra)), axis=[2, 3])
+        for mask in masks:
+            is_finite &= tf.reduce_all(tf.math.is_finite(mask), axis=2)
+        finite = tf.where(is_finite[:, :, None, None], spectra, tf.zeros_like(spectra))
+        weights = self.filter_weights(finite, [tf.where(is_finite[:, :, None], x, tf.zeros_like(x)) for x in masks])
+        result = tf.einsum("bfc,bftc->bft", tf.math.conj(weights), finite)
+        other = tf.zeros_like(result) if self.output_nan_filter else tf.cast(float("nan"), result.dtype)
+        return tf.where(is_finite[:, :, None] & tf.math.is_finite(tf.abs(result)), result, other)
 
     def filter_weights(self, spectra: tf.Tensor, masks: list[tf.Tensor]) -> tf.Tensor:
         """

@@ -88,6 +88,40 @@ def test_many_steps_of_the_qr_algorithm_are_exact(results, name):
     assert not numpy.allclose(results[f"{name}_1"], results[name], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("steps", [None, 3])
+@pytest.mark.parametrize("name", ["mvdr", "gev"])
+def test_nan_stays_in_its_bin_and_its_sequence_or_is_zero(results, name, steps):
+    """And the gradient is finite then."""
+    replaced = {"class": "switch", "condition": "is_first", "true_from": float("nan"), "false_from": "wide"}
+    layer = {**LAYERS[name], "from": ["spectra", LAYERS[name]["from"][1]], "qralgorithm_steps": steps}
+    net = {
+        **SOURCES,
+        "number": {"class": "range_in_axis", "axis": "T", "from": "wide"},
+        "entry": {"class": "range_in_axis", "axis": "F", "from": "wide"},
+        "is_first": {
+            "class": "eval", "eval": "tf.equal(source(0) + source(1), 0) & tf.equal(source(2), 2)",
+            "from": ["number", "entry", "data:number"], "out_type": {"dtype": "bool"},
+        },
+        "replaced": replaced,
+        "spectra": {**SPECTRA, "from": "replaced"},
+        "nan": layer,
+        "zero": {**layer, "output_nan_filter": True},
+    }  # fmt: skip
+    net = LayerNet(net)
+    with net.graph.as_default():
+        out = net.fetches["zero"]
+        total, params = tf.reduce_sum(tf.abs(out) ** 2), net.net.get_trainable_params()
+        net.fetches["slopes"] = tf.gradients(total, params, unconnected_gradients="zero")
+    found = net.run(batch_of(padding={"float32": 0.0, "int32": 0}))
+    where_nan = numpy.zeros(found["nan"].shape, bool)
+    where_nan[1, : LENGTHS[1], 0] = True
+    numpy.testing.assert_array_equal(numpy.isnan(found["nan"]), where_nan)
+    assert not found["zero"][where_nan].any()
+    numpy.testing.assert_array_equal(found["zero"][~where_nan], found["nan"][~where_nan])
+    assert found["zero"][1, :, 1].any()
+    assert all(numpy.isfinite(slope).all() for slope in found["slopes"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
