@@ -89,7 +89,7 @@ def random(
     :param maxval: see `minval`
     :param seed: number or numbers. Eager code gives the same values for the same seed; a graph does so only with
         `static`, otherwise each run gives others
-    :param algorithm: "philox", "threefry", "auto_select"; PyTorch has only its own
+    :param algorithm: "philox", "auto_select"; "threefry", which TensorFlow lacks but for XLA; PyTorch has only its own
     :param explicit_state: [3], int64: counter and key of Philox (or [2], of Threefry). The values follow from it
     :param auto_update_state: whether the explicit state, a parameter, moves on, so that the next values are others
     :param static: the values depend on the seed alone

@@ -129,6 +129,9 @@ def _check_distribution(distribution: str, dims: Sequence[Dim], dtype: str, para
     check_known("distribution", distribution, DISTRIBUTIONS, where="random")
     if dtype == "bool" and distribution != "bernoulli":
         raise DtypeError(f"random: there is no {distribution!r} distribution of bool. Use 'bernoulli'.")
+    limits = [name for name in ("minval", "maxval") if parameters[name] is not None]
+    if parameters["bound"] is not None and limits and distribution == "uniform":
+        raise fail(f"random: 'bound' and {limits[0]!r} exclude each other.")
     for name, value in parameters.items():
         if value is not None and name not in _PARAMETERS_OF[distribution]:
             possible = ", ".join(_PARAMETERS_OF[distribution])

@@ -26,6 +26,7 @@ from returnn.util.files.checkpoint_names import same_but_for_dots
 from returnn.util.texts.counted import counted
 
 _MAX_NAMES = 5  # that a message lists
+_NOT_CRITICAL = "_returnn_non_critical_for_restore"  # attribute of variables which a checkpoint need not have
 
 
 class CustomLoadParamFunc(Protocol):
@@ -146,7 +147,8 @@ class CustomCheckpointLoader:
         self._converted = {name: lstm for lstm in other_lstms for name in lstm.target_names}
         self._used_by_others = {name for lstm in other_lstms for name in lstm.source_names}
         missing -= set(self._converted)
-        self.missing_non_critical_var_names = sorted(filter(_is_not_critical, missing))
+        self._optional = {name for name in missing if hasattr(self.net_vars[name], _NOT_CRITICAL)}
+        self.missing_non_critical_var_names = sorted(self._optional | set(filter(_is_not_critical, missing)))
         self.missing_var_names = sorted(missing - set(self.missing_non_critical_var_names))
         self.obsolete_var_names = sorted(filter(self._is_obsolete, self.var_ckpt_names - set(names)))
         self._report()
@@ -232,7 +234,7 @@ class CustomCheckpointLoader:
                 ) from exc
             self._check_shape(name, var, value.shape)
             return lambda: _as_dtype(value, var)
-        if name in self.missing_var_names and self.custom_missing_load_func:
+        if (name in self.missing_var_names or name in self._optional) and self.custom_missing_load_func:
             shape = tuple(var.shape.as_list())
             value = self.custom_missing_load_func(name=name, shape=shape, reader=self.reader)
             if value is not None:
@@ -261,11 +263,15 @@ class CustomCheckpointLoader:
             print(f"{self.filepattern}: LSTM {lstm}, converted.", file=log.v3)
         for what, names in (
             ("not in the checkpoint, keep their value", [] if self.custom_missing_load_func else missing),
-            ("of the optimizer not in the checkpoint, start anew", self.missing_non_critical_var_names),
+            ("not critical and not in the checkpoint, keep their value", sorted(self._optional)),
+            ("of the optimizer not in the checkpoint, start anew", self._missing_of_optimizer()),
             ("only in the checkpoint, are not loaded", [] if self.load_if_prefix else self.obsolete_var_names),
         ):
             if names:
                 print(f"{self.filepattern}: {len(names)} {what}: {_some(names)}.", file=log.v3)
+
+    def _missing_of_optimizer(self) -> list[str]:
+        return [name for name in self.missing_non_critical_var_names if name not in self._optional]
 
     def _missing_error(self, missing: Sequence[str]) -> CheckpointError:
         similar = difflib.get_close_matches(missing[0], self.obsolete_var_names, n=3)

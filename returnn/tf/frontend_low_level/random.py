@@ -15,10 +15,9 @@ from returnn.frontend._ops.random_source import RandomSource, seed_number
 from returnn.tf.frontend_low_level import raw_random
 from returnn.tf.frontend_low_level.device import on_device
 from returnn.tf.frontend_low_level.kernels.native import get_operations
+from returnn.util.errors import UserError
 
-_ALGORITHMS = {None: "auto_select", "auto_select": "auto_select", "philox": "philox"}
-_THREEFRY = "threefry"
-_NUMBER_OF = {"auto_select": 1, "philox": 1, _THREEFRY: 2}  # as TensorFlow's operations with a key count them
+_PHILOX = 1  # as TensorFlow's operations with a key count the algorithms
 
 
 class RandomTFOps:
@@ -92,16 +91,18 @@ def _shape(shape: Sequence[Any]) -> tf.Tensor:
 
 def _key(source: RandomSource) -> dict[str, Any]:
     """:return: arguments of the operations with a key: alg, key (1,), counter (n,)"""
-    name = _THREEFRY if source.algorithm in ("threefry", "three-fry") else _ALGORITHMS[source.algorithm]
-    if source.state is not None:
-        state = tf.convert_to_tensor(source.state)
-        algorithm = 2 if state.shape[0] == 2 else 1
+    state = None if source.state is None else tf.convert_to_tensor(source.state)
+    if source.algorithm in ("threefry", "three-fry") or (state is not None and state.shape[0] == 2):
+        raise UserError(
+            "random: TensorFlow has the algorithm Threefry, whose state has size 2, only where XLA compiles.\n"
+            "  Use the default, 'philox'. Its state has size 3."
+        )
+    if state is not None:
         state = tf.bitcast(state, tf.uint64)
-        return {"alg": algorithm, "counter": state[:-1], "key": state[-1:]}
+        return {"alg": _PHILOX, "counter": state[:-1], "key": state[-1:]}
     seed = [seed_number(source.seed), 0] if source.is_static else _seed_of_run(source.seed)
-    algorithm = _NUMBER_OF[name]
     key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=tf.cast(seed, tf.int64))
-    return {"alg": algorithm, "key": key, "counter": counter if algorithm == 1 else counter[:1]}
+    return {"alg": _PHILOX, "key": key, "counter": counter}
 
 
 def _seed_of_run(seed: Any) -> Any:

@@ -62,7 +62,7 @@ class RandomLayer(NoSourcesLayer):
         :param sparse_dim: the values are labels of this dim
         :param feature_dim: one of the dims
         :param seed: number or numbers. With `static`, the same seed gives the same values
-        :param algorithm: of an explicit state: "philox", "three-fry"
+        :param algorithm: of the generator: "philox", the default. TensorFlow has "three-fry" only where XLA compiles
         :param explicit_state: layer with the state of the random generator, see "random_state_init"
         :param auto_update_state: change that state; it has to be a variable then. Default: if it is one
         :param static: the same values in each step, they only depend on the seed
@@ -71,8 +71,8 @@ class RandomLayer(NoSourcesLayer):
         """
         super().__init__(**kwargs)
         check_known("distribution", distribution, ("uniform", "normal", "truncated_normal"), where=self.where())
-        if explicit_state is None and (auto_update_state is not None or algorithm is not None):
-            raise ConfigError(f"{self.where()}: 'algorithm' and 'auto_update_state' are about an 'explicit_state'.")
+        if explicit_state is None and auto_update_state is not None:
+            raise ConfigError(f"{self.where()}: 'auto_update_state' is about an 'explicit_state'.")
         if static and explicit_state is not None:
             raise ConfigError(f"{self.where()}: the options 'static' and 'explicit_state' exclude each other.")
         if static and seed is None:
@@ -84,7 +84,7 @@ class RandomLayer(NoSourcesLayer):
         self.sparse_dim = sparse_dim
         self.feature_dim = feature_dim
         self.seed = seed
-        self.algorithm = algorithm
+        self.algorithm = None if algorithm is None else _known_algorithm(algorithm, self.where())
         self.explicit_state = explicit_state
         self.auto_update_state = auto_update_state
         self.static = static
@@ -103,6 +103,7 @@ class RandomLayer(NoSourcesLayer):
             sparse_dim=self.sparse_dim,
             distribution=self.distribution,
             seed=seed,
+            algorithm=self.algorithm,
             explicit_state=state,
             auto_update_state=None if state is None else False,
             static=self.static,
@@ -208,20 +209,18 @@ class RandomStateInitLayer(NoSourcesLayer):
         **kwargs: Any,
     ) -> None:
         """
-        :param algorithm: "philox" (default), "three-fry"
+        :param algorithm: "philox", the default; "three-fry", whose state is smaller, see the layer "random"
         :param seed: number or numbers. Default: a new one from the seed of the network
         :param out_dim: dim of the output
         """
         super().__init__(out_dim=out_dim, **kwargs)
-        self.algorithm = self.select_algorithm(algorithm)
+        self.algorithm = _known_algorithm(algorithm, self.where())
         self.seed = seed
 
     @classmethod
     def select_algorithm(cls, algorithm: str | None) -> str:
         """:return: name of the algorithm; the default if None"""
-        algorithm = "philox" if algorithm in (None, "auto-select", "auto_select") else algorithm
-        check_known("algorithm", algorithm, ALGORITHMS, where="layer class 'random_state_init'")
-        return algorithm
+        return _known_algorithm(algorithm, "layer class 'random_state_init'")
 
     def compute(self, *_sources: Tensor) -> Tensor:
         """:return: [state]"""
@@ -235,3 +234,11 @@ class RandomStateInitLayer(NoSourcesLayer):
         values = numpy.random.SeedSequence(seed).generate_state(size, dtype="uint64").view("int64")
         values[: size - 1] = 0  # the counter; the key is behind it
         return rf.convert_to_tensor(values, dims=[dim], dtype="int64")
+
+
+def _known_algorithm(algorithm: str | None, where: str) -> str:
+    """:return: name of the algorithm; the default if None"""
+    if algorithm in (None, "auto-select", "auto_select"):
+        return "philox"
+    check_known("algorithm", algorithm, ALGORITHMS, where=where)
+    return algorithm

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from tests.tf.layers.layer_net import LayerNet, batch_of, construct
 
 ROW, COLUMN = Dim(2, name="row"), Dim(3, name="column", kind=Dim.Types.Feature)
@@ -50,3 +50,55 @@ def test_assigned_value_of_other_size():
         construct({"var": VARIABLE, "output": assign})
     assert str(info.value).startswith("layer 'output' (class 'variable_assign'): layer 'data:vec'")
     assert "but [2, 3] is needed" in str(info.value)
+
+
+def test_an_assignment_is_after_what_it_has_to_wait_for():
+    """Its value was computed from the variable before, and so is what it waits for."""
+    net_dict = {
+        "count": {"class": "variable", "shape": (), "init": 1.0, "trainable": False},
+        "two": {"class": "constant", "value": 2.0},
+        "three": {"class": "constant", "value": 3.0},
+        "doubled": {"class": "variable_assign", "var": "count", "value": "three", "op": "add"},
+        "set": {"class": "variable_assign", "var": "count", "value": "two", "control_dependencies": "doubled"},
+        "added": {
+            "class": "variable_assign", "var": "count", "value": "three", "op": "add",
+            "control_dependencies": ["set", "doubled"],
+        },
+        "read": {"class": "variable_read", "var": "count", "control_dependencies": "added"},
+    }  # fmt: skip
+    net = LayerNet(net_dict, fetch=("read",))
+    assert [net.run(batch_of())["read"] for _ in range(3)] == [5.0, 5.0, 5.0]
+
+
+def test_checkpoints_are_without_a_variable_that_is_not_saveable(tmp_path):
+    net_dict = {
+        "kept": {"class": "variable", "shape": (), "init": 1.0},
+        "left_out": {"class": "variable", "shape": (), "init": 2.0, "saveable": False},
+    }
+    net = LayerNet(net_dict)
+    with net.graph.as_default():
+        net.net.save_params_to_file(str(tmp_path / "model"), session=net.session)
+        assert [name for name, _ in tf.train.list_variables(str(tmp_path / "model"))] == ["kept/kept"]
+        for layer, value in (("kept", 7.0), ("left_out", 8.0)):
+            net.net.get_layer(layer).variable().load(value, net.session)
+        net.net.load_params_from_file(str(tmp_path / "model"), session=net.session)
+    result = net.run(batch_of())
+    assert (result["kept"], result["left_out"]) == (1.0, 8.0)
+
+
+@pytest.mark.parametrize("is_critical", [False, True])
+def test_a_checkpoint_need_not_have_a_variable_that_is_not_critical(tmp_path, is_critical):
+    old = {"kept": {"class": "variable", "shape": (), "init": 1.0}}
+    new = {**old, "new": {**old["kept"], "init": 2.0, "non_critical_for_restore": not is_critical}}
+    net = LayerNet(old)
+    with net.graph.as_default():
+        net.net.save_params_to_file(str(tmp_path / "model"), session=net.session)
+    net = LayerNet({**new, "kept": {**old["kept"], "init": 5.0}})
+    with net.graph.as_default():
+        if is_critical:
+            with pytest.raises(UserError, match="new/new"):
+                net.net.load_params_from_file(str(tmp_path / "model"), session=net.session)
+            return
+        net.net.load_params_from_file(str(tmp_path / "model"), session=net.session)
+    result = net.run(batch_of())
+    assert (result["kept"], result["new"]) == (1.0, 2.0)
