@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.postprocessing import LaplaceOrdering, Sequential
 from returnn.tensor import TensorDict
 from returnn.util.errors import ConfigError, UserError
+from returnn.util.system.forked import results_of_processes
 
 from .cases import hdf, static, static_seqs, write_hdf
 from .corpus_checks import assert_equal_seqs, seqs_of_epoch
@@ -184,6 +186,56 @@ def test_list_of_files_in_a_file(tmp_path):
     files = write_files(tmp_path, 2)
     (tmp_path / "files.txt").write_text("\n".join(files))
     assert distrib_files(str(tmp_path / "files.txt"), preload_next_n_sub_epochs=0).files == files
+
+
+# Forks, as the workers of a data loader are.
+
+
+def of_fork(function):
+    (result,) = results_of_processes(function)
+    return result
+
+
+def test_a_fork_reads_on_in_its_own_processes(multi_proc):
+    options = {**DUMMY, "seq_ordering": "random"}
+    plain = init_dataset(options)
+    dataset = multi_proc(options, buffer_size=2)
+    for epoch in (1, 2):
+        dataset.init_seq_order(epoch)
+        dataset.load_seqs(0, 3)
+        assert_equal_seqs(of_fork(lambda: seqs_of_epoch(dataset, 3)), seqs(plain, epoch)[3:])
+        assert_equal_seqs(of_fork(lambda: seqs(dataset, 3)), seqs(plain, 3))
+        assert of_fork(lambda: len(dataset.get_all_tags())) == 11
+        assert_equal_seqs(seqs_of_epoch(dataset, 3), seqs(plain, epoch)[3:])
+
+
+def test_a_fork_that_drops_its_copy_leaves_the_processes_alone(multi_proc):
+    dataset = multi_proc(DUMMY, buffer_size=2)
+    dataset.init_seq_order(1)
+    of_fork(lambda: dataset.finish_epoch(free_resources=True))
+    assert len(seqs_of_epoch(dataset)) == 11
+
+
+def test_a_fork_reads_files_in_its_own_processes(tmp_path):
+    files = write_files(tmp_path)
+    dataset, plain = (distrib_files(files, preload_next_n_sub_epochs=preload) for preload in (1, 0))
+    for epoch in (1, 2, 3):
+        dataset.init_seq_order(epoch)
+        assert_equal_seqs(of_fork(lambda: seqs_of_epoch(dataset)), seqs(plain, epoch))
+    dataset.finish_epoch(free_resources=True)
+
+
+def test_a_daemon_can_have_processes(multi_proc):
+    dataset = multi_proc({"class": "VariableDataset", "get_dataset": lambda epoch: DUMMY}, buffer_size=1)
+    dataset.init_seq_order(1)
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=lambda: there.send(len(seqs_of_epoch(dataset))), daemon=True)
+    process.start()
+    there.close()
+    assert here.recv() == 11
+    process.join(10)
+    assert process.exitcode == 0
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,13 @@ def test_how_data_comes_and_models_are_kept_changes_nothing(options, trained, tm
     assert_same(parameters(trained / "net.002"), dict(engine.runner.parameters))
 
 
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_workers_that_load_batches_have_data_sets_with_processes(num_workers, trained, tmp_path):
+    data = {"class": "MultiProcDataset", "dataset": small_model.TRAIN, "num_workers": 2, "buffer_size": 2}
+    tasks.train(config(tmp_path, num_epochs=2, train=data, torch_dataloader_opts={"num_workers": num_workers}))
+    assert_same(parameters(trained / "net.002"), parameters(tmp_path / "net.002"))
+
+
 def test_the_file_that_is_named_is_loaded_also_beside_one_of_another_format(trained, tmp_path):
     checkpoints.save_checkpoint(
         str(tmp_path / "mean"),

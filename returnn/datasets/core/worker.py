@@ -3,6 +3,9 @@ A data set in a process of its own.
 
 The process makes the data set from its options, and sends sequences as fast as they are asked for. It ends when the
 pipe to it is closed, so also when the main process dies.
+
+A pipe has one process at each end. So where a process with such a data set is forked, as workers of a data loader are,
+the fork starts a process of its own when it reads on, and leaves the first one alone.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
+import os
 import signal
 import traceback
 import weakref
@@ -78,15 +82,33 @@ class DatasetWorker:
         :param name: for messages
         :param buffer_size: how many sequences are asked for in advance
         """
+        self._options = options
         self._name = name
         self._buffer_size = max(buffer_size, 1)
+        self._epoch: tuple[Any, ...] | None = None  # arguments of the last `start_epoch`
         self._pending: deque[str] = deque()  # requests without an answer
         self._ready: deque[Any] = deque()  # sequences that came while another answer was awaited
         self._next_seq_idx = 0
-        self._process = WorkerProcess(options, name, run_worker)
+        self._start()
+
+    def _start(self) -> None:
+        self._process = WorkerProcess(self._options, self._name, run_worker)
         self._pipe = self._process.pipe
-        self._finalizer = weakref.finalize(self, _stop, self._process)
+        self._owner = os.getpid()
+        self._finalizer = weakref.finalize(self, _stop, self._process, self._owner)
         _stop_at_exit.add(self)
+
+    def _start_own(self) -> None:
+        """In a fork of the process that has started it: starts another one, and goes on where that one is."""
+        if os.getpid() == self._owner:
+            return
+        self._finalizer.detach()
+        self._pipe.close()  # of this process alone
+        self._next_seq_idx -= self._pending.count("get_seq")
+        self._pending.clear()
+        self._start()
+        if self._epoch is not None:
+            self._send("init_seq_order", *self._epoch)
 
     def close(self) -> None:
         """Ends the process."""
@@ -99,6 +121,7 @@ class DatasetWorker:
         :return: what it returns
         :raises UserError: if it raises one
         """
+        self._start_own()
         while self._pending:
             is_seq = self._pending[0] == "get_seq"
             answer = self._receive()
@@ -111,15 +134,18 @@ class DatasetWorker:
         self, epoch: int | None, seq_list: Sequence[str] | None = None, seq_order: SeqOrder | None = None
     ) -> None:
         """Starts an epoch, and asks for its first sequences."""
+        self._start_own()
         while self._pending:
             self._answer()  # of the epoch before, even if it is an error
         self._ready.clear()
-        self._send("init_seq_order", epoch, seq_list, seq_order)
+        self._epoch = epoch, seq_list, seq_order
+        self._send("init_seq_order", *self._epoch)
         self._next_seq_idx = 0
         self._ask_for_more()
 
     def next_seq(self) -> DatasetSeq | None:
         """:return: the next sequence of the epoch; None after the last one"""
+        self._start_own()
         while self._pending and self._pending[0] != "get_seq":
             self._receive()
         self._ask_for_more()
@@ -129,7 +155,7 @@ class DatasetWorker:
         return seq
 
     def _ask_for_more(self) -> None:
-        while len(self._ready) + sum(request == "get_seq" for request in self._pending) < self._buffer_size:
+        while len(self._ready) + self._pending.count("get_seq") < self._buffer_size:
             self._send("get_seq", self._next_seq_idx)
             self._next_seq_idx += 1
 
@@ -184,7 +210,9 @@ def _stop_all() -> None:
         worker.close()
 
 
-def _stop(process: WorkerProcess) -> None:
+def _stop(process: WorkerProcess, owner: int) -> None:
+    if os.getpid() != owner:  # in a fork, which shares the pipe
+        return
     with contextlib.suppress(OSError):
         process.pipe.send((_STOP, ()))
     process.end()

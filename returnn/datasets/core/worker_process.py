@@ -135,11 +135,27 @@ def _start_fork(pipe: Connection, options: DatasetDict, other_end: Connection, n
 
     is_of_main_thread = is_started_by_main_thread()
     process = multiprocessing.get_context("fork").Process(target=run_in_fork, name=name)
-    process.start()
+    with _no_daemon():
+        process.start()
     assert process.pid is not None
     with contextlib.suppress(ProcessLookupError):  # it has died already
         os.setpgid(process.pid, 0)
     return process
+
+
+@contextlib.contextmanager
+def _no_daemon() -> Iterator[None]:
+    """
+    Workers of a data loader are daemons, which `multiprocessing` lets have no processes, as it ends them without
+    waiting for these. Those here end by themselves.
+    """
+    config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    is_daemon = config.get("daemon")
+    config["daemon"] = False
+    try:
+        yield
+    finally:
+        config["daemon"] = is_daemon
 
 
 @contextlib.contextmanager

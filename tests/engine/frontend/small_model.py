@@ -7,6 +7,7 @@ from returnn.tensor import Dim, batch_dim
 time_dim = Dim(None, name="time")
 feature_dim = Dim(9, name="feature")
 classes_dim = Dim(2, name="classes")
+TRAIN = {"class": "Task12AXDataset", "num_seqs": 20}
 EXTERN_DATA = {
     "data": {"dims": [batch_dim, time_dim, feature_dim], "feature_dim": feature_dim},
     "classes": {"dims": [batch_dim, time_dim], "sparse_dim": classes_dim},
@@ -61,7 +62,7 @@ def config(folder, **options):
         "backend": "torch",
         "task": "train",
         "behavior_version": 30,
-        "train": {"class": "Task12AXDataset", "num_seqs": 20},
+        "train": TRAIN,
         "dev": {"class": "Task12AXDataset", "num_seqs": 5, "fixed_random_seed": 1},
         "extern_data": EXTERN_DATA,
         "get_model": get_model,

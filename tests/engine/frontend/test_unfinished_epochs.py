@@ -19,6 +19,7 @@ from tests.engine.frontend import small_model
 from tests.engine.frontend.small_model import time_dim
 
 STEPS = {"save_interval_steps": 2, "save_interval_s": 0, "max_seqs": 4, "num_epochs": 2}  # 5 steps per epoch
+IN_PROCESSES = {"class": "MultiProcDataset", "dataset": small_model.TRAIN, "num_workers": 2, "buffer_size": 2}
 SUFFIX = {"torch": ".pt", "tensorflow": ".index"}
 
 
@@ -100,6 +101,7 @@ def scores(folder):
     ("torch", {}),
     ("torch", {"accum_grad_multiple_step": 3, "optimizer": {"class": "sgd", "momentum": 0.9}}),
     ("torch", {"torch_dataloader_opts": {"num_workers": 1}}),
+    ("torch", {"torch_dataloader_opts": {"num_workers": 2}, "train": IN_PROCESSES}),
     ("tensorflow", {}),
     ("tensorflow", {"accum_grad_multiple_step": 3}),
 ], ids=str)  # fmt: skip
