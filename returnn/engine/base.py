@@ -87,7 +87,7 @@ class EngineBase(abc.ABC):
 
     def is_first_epoch_after_pretrain(self) -> bool:
         """:return: whether the pretraining is over since the last epoch"""
-        return self.pretrain is not None and self.epoch == self.epochs.first_after_pretrain
+        return self.epochs.is_first_after_pretrain()
 
     def get_epoch_str(self) -> str:
         """:return: for people"""

@@ -24,6 +24,14 @@ class Epochs:
         epoch = self.current if epoch is None else epoch
         return 1 <= epoch < self.first_after_pretrain
 
+    def is_first_after_pretrain(self, epoch: int | None = None) -> bool:
+        """
+        :param epoch: default: the current one
+        :return: whether there was a pretraining, and it is over since the last epoch
+        """
+        epoch = self.current if epoch is None else epoch
+        return self.pretrain is not None and epoch == self.first_after_pretrain
+
     def begin_task(self, epoch_of_model: int | None) -> None:
         """
         For a task other than training.

@@ -2,6 +2,7 @@
 Decides about the learning rate of each epoch: constant, given by a list, or lower when the scores get no better.
 
 The names in a config, `learning_rate_control = "newbob_multi_epoch"`, are those of `learning_rate_control_type`.
+In pretraining and in the first epoch after it, the learning rate is constant, see `constant_around_pretraining`.
 The learning rates and scores of all epochs are kept in the learning rate file, so that a training can go on.
 """
 
@@ -17,8 +18,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from returnn.config import Config
+from returnn.engine.epochs import Epochs
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file, write_learning_rate_file
-from returnn.engine.pretrain import pretrain_from_config
 from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 
@@ -490,6 +491,24 @@ def unset_learning_rate_text(config: Config) -> str | None:
     return f"the option 'learning_rates' has none for epoch {without}, {there}"
 
 
+def unused_learning_rates_text(config: Config) -> str | None:
+    """:return: a warning if `learning_rates` has others than the constant ones of `constant_around_pretraining`"""
+    options = config.options
+    if not options.pretrain or not options.learning_rates:
+        return None
+    epochs, rates = Epochs(config), _by_epoch(options.learning_rates)
+    constant = {epoch: constant_around_pretraining(config, epochs, epoch) for epoch in rates if epoch <= epochs.final}
+    if all(rate in (None, rates[epoch]) for epoch, rate in constant.items()):
+        return None
+    of_pretraining = "learning_rate" if options.pretrain_learning_rate is None else "pretrain_learning_rate"
+    default = f"{options.learning_rate:g}" + ("" if config.has("learning_rate") else ", as it is not set")
+    return (
+        f"the option 'learning_rates' does not count in pretraining, where {of_pretraining!r} does, and in epoch "
+        f"{epochs.first_after_pretrain}, the first one after it, where 'learning_rate' does ({default}).\n"
+        "  'use_learning_rate_control_always = True' lets it count there, too."
+    )
+
+
 def unknown_measure_text(config: Config, names: Collection[str]) -> str | None:
     """
     :param names: that losses can have
@@ -537,23 +556,36 @@ def recalculate(config: Config, control: LearningRateControl) -> dict[int, float
     :param control: has the scores of the epochs
     :return: what the learning rates of these epochs would be
     """
-    pretrain = pretrain_from_config(config)
-    num_pretrain_epochs = 0 if pretrain is None else pretrain.get_train_num_epochs()
+    epochs = Epochs(config)
     kwargs = {**control.load_initial_kwargs_from_config(config), "filename": None}
     new = type(control)(**kwargs)
     for epoch, data in sorted(control.epoch_data.items()):
-        if epoch <= num_pretrain_epochs and not config.options.use_learning_rate_control_always:
-            rate = pretrain_learning_rate(config, new)
+        rate = constant_around_pretraining(config, epochs, epoch)
+        if rate is not None:
             new.set_default_learning_rate_for_epoch(epoch, rate)
         new.get_learning_rate_for_epoch(epoch)
         new.set_epoch_error(epoch, data.error)
     return {epoch: new.get_learning_rate_for_epoch(epoch) for epoch in sorted(control.epoch_data)}
 
 
-def pretrain_learning_rate(config: Config, control: LearningRateControl) -> float:
-    """:return: the learning rate of the epochs of the pretraining"""
-    rate = config.options.pretrain_learning_rate
-    return control.default_learning_rate if rate is None else rate
+def constant_around_pretraining(config: Config, epochs: Epochs, epoch: int) -> float | None:
+    """
+    All epochs of the pretraining have the learning rate `pretrain_learning_rate`, by default `learning_rate`. The first
+    one after it begins with `learning_rate`. Neither `learning_rates` nor scores change that, unless
+    `use_learning_rate_control_always` is set.
+
+    :param config: its options
+    :param epochs: which ones are pretraining
+    :param epoch: starts with 1
+    :return: None: the learning-rate control decides
+    """
+    options = config.options
+    if options.use_learning_rate_control_always:
+        return None
+    if epochs.is_pretrain(epoch) and options.pretrain_learning_rate is not None:
+        return options.pretrain_learning_rate
+    is_constant = epochs.is_pretrain(epoch) or epochs.is_first_after_pretrain(epoch)
+    return options.learning_rate if is_constant else None
 
 
 def _by_epoch(learning_rates: Mapping[int, float] | Sequence[float] | None) -> dict[int, float]:

@@ -84,6 +84,11 @@ def test_names_in_the_pretraining():
     engine.set_epoch(3)
     assert engine.get_epoch_str() == "epoch 3"
     assert engine.is_first_epoch_after_pretrain()
+    engine.set_epoch(4)
+    assert not engine.is_first_epoch_after_pretrain()
+    engine = SomeEngine(Config({"model": "net", "network": NET}))
+    engine.set_epoch(1)
+    assert not engine.is_first_epoch_after_pretrain()
 
 
 def test_without_the_option_model():

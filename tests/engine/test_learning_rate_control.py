@@ -5,17 +5,21 @@ import numpy
 import pytest
 
 from returnn.config import Config
+from returnn.engine.epochs import Epochs
 from returnn.engine.learning_rate_control import (
     ConstantLearningRate,
     LearningRateControl,
     NewbobAbs,
     NewbobMultiEpoch,
     NewbobRelative,
+    constant_around_pretraining,
     demo,
     learning_rate_control_type,
     load_learning_rate_control_from_config,
+    recalculate,
     unknown_measure_text,
     unset_learning_rate_text,
+    unused_learning_rates_text,
 )
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file
 from returnn.util.errors import ConfigError, UserError
@@ -325,6 +329,50 @@ def test_zero_scores():
     assert control.calc_relative_error(1, 2) == 0.0
     assert control.calc_relative_error(2, 3) == 1.0
     assert control.calc_relative_error(3, 4) == -math.inf
+
+
+PRETRAINING = {"pretrain": {"construction_algo": lambda idx, net: net if idx < 2 else None, "repetitions": [1, 1, 0]}}
+
+
+def _constants(**options):
+    config = Config({"network": {"output": {}}, "learning_rate": 0.1, **PRETRAINING, **options})
+    return [constant_around_pretraining(config, Epochs(config), epoch) for epoch in range(1, 6)]
+
+
+def test_constant_learning_rates_around_a_pretraining():
+    assert _constants() == [0.1, 0.1, 0.1, None, None]
+    assert _constants(pretrain_learning_rate=0.5, learning_rates=[1.0] * 5) == [0.5, 0.5, 0.1, None, None]
+    assert _constants(pretrain_learning_rate=0.5, use_learning_rate_control_always=True) == [None] * 5
+    assert _constants(pretrain_learning_rate=0.0)[:3] == [0.0, 0.0, 0.1]
+    assert _constants(pretrain=None, pretrain_learning_rate=0.5) == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"learning_rates": [0.1, 0.2], "learning_rate": 0.1}, "where 'learning_rate' does, and in epoch 3"),
+        ({"learning_rates": {3: 0.2}, "pretrain_learning_rate": 0.5}, "where 'pretrain_learning_rate' does, and"),
+        ({"learning_rates": [0.2] * 9}, "where 'learning_rate' does (1, as it is not set)."),
+        ({"learning_rates": [0.2] * 9, "learning_rate": 0.1, "use_learning_rate_control_always": True}, None),
+        ({"learning_rates": [0.1] * 3 + [0.2], "learning_rate": 0.1}, None),
+        ({"learning_rates": {4: 0.2}, "learning_rate": 0.1}, None),
+        ({"learning_rates": {3: 0.2}, "learning_rate": 0.1, "num_epochs": 2}, None),
+        ({"learning_rates": [0.2] * 9, "pretrain": None}, None),
+        ({"learning_rate": 0.1}, None),
+    ],
+)
+def test_learning_rates_that_a_pretraining_does_not_take(options, expected):
+    config = Config({"network": {"output": {}}, "num_epochs": 9, **PRETRAINING, **options})
+    text = unused_learning_rates_text(config)
+    assert text is None if expected is None else expected in text
+
+
+def test_recalculated_rates_are_constant_around_a_pretraining():
+    options = {"learning_rate": 0.1, "pretrain_learning_rate": 0.5, "learning_rate_control": "newbob"}
+    config = Config({"network": {"output": {}}, **PRETRAINING, **options})
+    control = load_learning_rate_control_from_config(config)
+    _train(control, [1, 1, 1, 1, 1])
+    assert list(recalculate(config, control).values()) == [0.5, 0.5, 0.1, 0.05, 0.025, 0.0125]
 
 
 def test_own_class():

@@ -183,8 +183,14 @@ class LearningRateOptions(OptionTable):
     newbob_multi_update_interval = same_as(
         newbob_multi_num_epochs, "With 'newbob_multi_epoch': the learning rate changes once in so many epochs."
     )
-    pretrain_learning_rate = number(None, "The learning rate in pretraining; by default `learning_rate`.", minimum=0)
-    use_learning_rate_control_always = boolean(False, "The learning rate follows the scores in pretraining, too.")
+    pretrain_learning_rate = number(
+        None, "The learning rate of all epochs of the pretraining; by default `learning_rate`.", minimum=0
+    )
+    use_learning_rate_control_always = boolean(
+        False,
+        "`learning_rates` and the scores decide in all epochs. By default, all epochs of the pretraining have "
+        "`pretrain_learning_rate`, and the first one after it has `learning_rate`.",
+    )
     check_learning_rates = boolean(
         False, "`python -m returnn.learning_rate_control` fails if recorded learning rates are others."
     )

@@ -29,6 +29,7 @@ from returnn.engine.learning_rate_control import (
     check_dynamic_learning_rate,
     unknown_measure_text,
     unset_learning_rate_text,
+    unused_learning_rates_text,
 )
 from returnn.engine.report.check_result import report_result
 from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
@@ -87,8 +88,9 @@ def _option_errors(config: Config) -> list[str]:
         log.print_warning(text)
     for text in warnings_about(options.replaced, options.unread, options.keys):
         log.print_warning(text)
-    if config.has("train") and (text := unset_learning_rate_text(config)):
-        log.print_warning(text)
+    if config.has("train"):
+        for text in filter(None, (unset_learning_rate_text(config), unused_learning_rates_text(config))):
+            log.print_warning(text)
     unsupported = [unsupported_text(name, config.options.backend) for name in options.unsupported]
     return [
         *(f"config: {text}" for text in misspelt if is_error),

@@ -16,8 +16,9 @@ from returnn.engine.data_identity import KnownData
 from returnn.engine.epochs import Epochs
 from returnn.engine.learning_rate_control import (
     LearningRateControl,
-    pretrain_learning_rate,
+    constant_around_pretraining,
     unset_learning_rate_text,
+    unused_learning_rates_text,
 )
 from returnn.engine.learning_rate_file import check_writable
 from returnn.engine.report.epoch_report import note_duration, report_epoch
@@ -266,8 +267,9 @@ class Training:
         """:raises ConfigError: now, if options make no sense that are needed later"""
         if not self.config.options.model:
             log.print_warning("the option 'model' is not set, so the trained parameters are not saved.")
-        if text := unset_learning_rate_text(self.config):
-            log.print_warning(text)
+        for text in (unset_learning_rate_text(self.config), unused_learning_rates_text(self.config)):
+            if text:
+                log.print_warning(text)
         cleanup_policy(self.config.options.cleanup_old_models)
         best_model_options(self.config)
         if self.control.filename:
@@ -407,13 +409,15 @@ class Training:
         self.model.load(existing[best])
 
     def _learning_rate_of_epoch(self) -> float:
+        """:return: what the network says, or the constant of the pretraining, or what the control decides"""
         control, epoch = self.control, self.epochs.current
-        if self.model.learning_rate is not None:
-            control.set_default_learning_rate_for_epoch(epoch, self.model.learning_rate)
-        elif self.epochs.is_pretrain() and not self.config.options.use_learning_rate_control_always:
-            rate = pretrain_learning_rate(self.config, control)
-            control.set_default_learning_rate_for_epoch(epoch, rate)
-        return control.get_learning_rate_for_epoch(epoch)
+        rate = self.model.learning_rate
+        if rate is None:
+            rate = constant_around_pretraining(self.config, self.epochs, epoch)
+        if rate is not None:
+            control.set_default_learning_rate_for_epoch(epoch, rate)  # where `learning_rates` has none
+        decided = control.get_learning_rate_for_epoch(epoch)
+        return decided if rate is None or self.config.options.use_learning_rate_control_always else rate
 
     def train_epoch(self) -> float:
         """
@@ -522,6 +526,7 @@ class Training:
         control.set_epoch_error(epoch, data_pass.scores.for_learning_rate_control("train"))
         note_duration(control, epoch, data_pass.elapsed)
         self._facts_of_pass = {
+            "learning_rate": self.learning_rate,
             "duration_s": data_pass.elapsed,
             "data_wait_s": data_pass.data_wait_s,
             "num_steps": data_pass.num_steps,
@@ -541,7 +546,8 @@ class Training:
         print(f"{self._summary()}{elapsed}", file=log.v1)
         report_epoch(self.config, control, epoch)
         data = control.epoch_data[epoch]
-        self._record.write_epoch(epoch, learning_rate=data.learning_rate, scores=data.error, **self._facts_of_pass)
+        facts = {"learning_rate": data.learning_rate, "scores": data.error, **self._facts_of_pass}
+        self._record.write_epoch(epoch, **facts)
         self._facts_of_pass = {}
         self.model_files.clean_up(control)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from returnn.engine.learning_rate_control import (
     check_dynamic_learning_rate,
     unknown_measure_text,
     unset_learning_rate_text,
+    unused_learning_rates_text,
 )
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.report.compared_lengths import end_label_warnings, wrong_lengths
@@ -172,10 +174,10 @@ def _check_options(config: Config, report: ConfigReport) -> None:
     report.warnings += warnings_about(options.replaced, options.unread, options.keys)
     if config.has("num_epochs") and dataset_option(config, "train") is None:
         report.warnings.append("there is no 'train', the data to train on.")
-    if dataset_option(config, "train") is not None and (
-        text := report.attempt(lambda: unset_learning_rate_text(config))
-    ):
-        report.warnings.append(text)
+    if dataset_option(config, "train") is not None:
+        for warning_text in (unset_learning_rate_text, unused_learning_rates_text):
+            if text := report.attempt(functools.partial(warning_text, config)):
+                report.warnings.append(text)
     report.looked_at.append("options")
 
 

@@ -7,6 +7,7 @@ import numpy
 import pytest
 import tensorflow as tf
 
+from returnn.engine.learning_rate_file import read_learning_rate_file
 from returnn.engine.pretrain import WrapEpochValue
 from returnn.log import log
 from returnn.tf.engine import Engine, tasks
@@ -156,22 +157,65 @@ def test_output_layer_that_has_to_fit(tmp_path):
     assert "'ifpossible' lets it start anew" in str(info.value)
 
 
-def test_learning_rate_of_the_pretraining(tmp_path):
-    options = {"network": DEEP, "pretrain": "default", "num_epochs": 4, "learning_rates": [0.1, 0.2, 0.3, 0.4]}
-    engine = Engine(config(tmp_path, pretrain_learning_rate=0.5, **{**options, "learning_rates": None}))
-    engine.init_train_from_config()
-    engine.train()
-    rates = [engine.learning_rate_control.epoch_data[epoch].learning_rate for epoch in (1, 3, 4)]
-    assert rates == [0.5, 0.5, 0.01]
-    engine.finalize()
-    engine = Engine(
-        config(tmp_path / "2", pretrain_learning_rate=0.5, use_learning_rate_control_always=True, **options)
-    )
-    engine.init_train_from_config()
-    engine.train()
-    assert engine.learning_rate == 0.4
-    assert engine.learning_rate_control.epoch_data[1].learning_rate == 0.1
-    engine.finalize()
+FALLING = {"learning_rate_control": "newbob", "newbob_relative_error_threshold": -100.0, "dev": DEV}  # 0.5 each time
+RATES = [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def of_net(rate):
+    def algo(idx, net):
+        if idx == 1:
+            net["#config"] = {"learning_rate": rate}
+        return net if idx < 2 else None
+
+    return {"construction_algo": algo}
+
+
+def trained_rates(output):
+    return [float(rate) for rate in re.findall(r"train epoch \d+, learning rate (\S+)\n", output)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "noted"),
+    [
+        # The pretraining is epochs 1 to 3, and the first epoch after it is 4.
+        (FALLING, [0.01, 0.01, 0.01, 0.01, 0.005, 0.0025], None),
+        ({"pretrain_learning_rate": 0.5}, [0.5, 0.5, 0.5, 0.01, 0.01, 0.01], None),
+        ({"pretrain_learning_rate": 0.5, **FALLING}, [0.5, 0.5, 0.5, 0.01, 0.005, 0.0025], None),
+        ({"learning_rates": RATES}, [0.01, 0.01, 0.01, 0.01, 0.5, 0.01], [*RATES, 0.01]),
+        ({"learning_rates": RATES[:4], **FALLING}, [0.01, 0.01, 0.01, 0.01, 0.2, 0.1], [*RATES[:4], 0.2, 0.1]),
+        ({"learning_rates": RATES, "use_learning_rate_control_always": True}, [*RATES, 0.01], None),
+        (
+            {"pretrain_learning_rate": 0.8, "use_learning_rate_control_always": True, **FALLING},
+            [0.01, 0.01, 0.005, 0.0025, 0.00125, 0.000625], None,
+        ),
+        ({"pretrain": of_net(0.7), "learning_rates": RATES}, [0.01, 0.7, 0.01, 0.01, 0.5, 0.01], [*RATES, 0.01]),
+        (
+            {"pretrain": of_net(0.7), "pretrain_learning_rate": 0.8, **FALLING},
+            [0.8, 0.7, 0.8, 0.01, 0.005, 0.0025], None,
+        ),
+    ],
+)  # fmt: skip
+def test_learning_rates_around_a_pretraining(options, expected, noted, tmp_path, capsys):
+    pretrain = {"construction_algo": "no_network_modifications", "repetitions": 3}
+    rates = str(tmp_path / "rates")
+    options = {"network": {"output": softmax("data")}, "pretrain": pretrain, "learning_rate_file": rates, **options}
+    for num_epochs in (3, 6):  # begins again behind the pretraining
+        train(tmp_path, num_epochs=num_epochs, **options)
+        tf.compat.v1.reset_default_graph()
+    output = capsys.readouterr().out
+    assert trained_rates(output) == expected
+    assert ("'learning_rates' does not count in pretraining" in output) == (noted is not None)
+    recorded = read_learning_rate_file(rates)
+    assert [recorded[epoch].learning_rate for epoch in range(1, 7)] == pytest.approx(noted or expected)
+
+
+def test_learning_rate_of_a_net_counts_without_a_pretraining(tmp_path, capsys):
+    def get_network(epoch):
+        net = {"output": softmax("data")}
+        return {**net, "#config": {"learning_rate": 0.7}} if epoch == 2 else net
+
+    train(tmp_path, network=None, get_network=get_network, num_epochs=3, learning_rates=RATES)
+    assert trained_rates(capsys.readouterr().out) == [0.1, 0.7, 0.3]
 
 
 def test_greedy_pretraining_trains_new_layers_alone(tmp_path):

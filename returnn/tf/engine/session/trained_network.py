@@ -82,7 +82,7 @@ class TrainedNetwork:
 
     @property
     def learning_rate(self) -> float | None:
-        """What the net dict of the epoch says by `#config`."""
+        """What the net dict of the epoch says by `#config`, as the constant of its epochs."""
         return self.config.options.learning_rate if "learning_rate" in self.session.options_of_net.original else None
 
     # Training.
