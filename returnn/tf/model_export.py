@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from returnn.config import Config
 from returnn.engine.model_formats import MODEL_FORMATS
-from returnn.tf.checkpoint import read_values
+from returnn.tf.checkpoint import read_values, run_custom_post_inits
 from returnn.tf.graph_export import ExportedGraph, GraphMode, build_graph
 from returnn.tf.layers.loop.across_batches.kept_state import without_batches_before
 from returnn.tf.tflite import to_tflite
@@ -59,11 +59,16 @@ def freeze(config: Config, checkpoint: str, mode: GraphMode, *, epoch: int = 1) 
     with _without_kernels(), without_batches_before():
         exported = build_graph(config, mode, epoch=epoch)
     values = read_values(checkpoint)
-    missing = next((name for name in exported.params if name not in values), None)
+    with exported.graph.as_default():
+        exported.network.params.set_loaded_on_init()
+    on_init = {variable.op.name: variable for variable in exported.network.params.loaded_on_init}
+    params = [name for name in exported.params if name not in on_init]
+    missing = next((name for name in params if name not in values), None)
     if missing is not None:
         raise ConfigError(f"checkpoint {checkpoint!r}: there is no {missing!r}, which the network has.")
     with exported.graph.as_default(), tf1.Session() as session:
-        for name in exported.params:
+        run_custom_post_inits(on_init.values(), session)
+        for name in params:
             variable = exported.graph.get_operation_by_name(name)
             shape = tf.TensorShape(variable.get_attr("shape"))
             if not shape.is_compatible_with(values[name].shape):

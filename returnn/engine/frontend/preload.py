@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from returnn.config.preloaded_file import PreloadedFile
+from returnn.engine.report.initial_values import warn_of_initial_values
 from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.files.checkpoint_files import CheckpointError
 from returnn.util.files.checkpoint_names import same_but_for_dots
@@ -108,6 +109,8 @@ def check_fit(
             f"  {nearest_hint(missing[0], values)} {_IF_CHANGED}\n"
             "  'load_ignore_missing_vars' leaves them as they are."
         )
+    if missing:
+        warn_of_initial_values(missing, filename=filename)
     unknown = [name for name in values if name not in parameters and not other_names(name)]
     if unknown:
         raise CheckpointError(

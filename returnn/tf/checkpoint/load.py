@@ -281,8 +281,8 @@ class CustomCheckpointLoader:
             f"{_some(missing)}.",
             f"  For {missing[0]!r}: did you mean {' or '.join(map(repr, similar))}?" if similar else "",
             f"  Only in the checkpoint: {_some(self.obsolete_var_names)}." if self.obsolete_var_names else "",
-            "  'load_ignore_missing_vars = True' leaves them out; in 'preload_from_files', 'ignore_missing': True does,"
-            " and 'var_name_mapping' renames.",
+            "  'load_ignore_missing_vars = True' leaves them at random; in 'preload_from_files' and 'load_on_init', "
+            "'ignore_missing': True does, and 'var_name_mapping' renames.",
         ]
         return CheckpointError("\n".join(filter(None, lines)))
 

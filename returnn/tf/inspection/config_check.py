@@ -37,6 +37,7 @@ from returnn.tf.inspection.report import NetReport, batch_hints, error_text, ins
 from returnn.tf.inspection.search_limits import limit_warnings
 from returnn.tf.inspection.seen_targets import seen_target_warnings
 from returnn.tf.network.extern_data import ExternData
+from returnn.tf.network.load_on_init import missing_files_on_init
 from returnn.tf.network.losses import no_loss_text
 from returnn.tf.updater.optimizer_choice import choose_optimizer
 from returnn.util.errors import ConfigError, UserError, nearest_hint
@@ -200,6 +201,10 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
         report.networks.append(network)
         found = [layer.layer.warning for layer in network.layers if layer.layer.warning]
         report.warnings += [text for text in found if text not in report.warnings]
+        for text in (
+            report.attempt(lambda network=network: missing_files_on_init(x.layer for x in network.layers)) or ()
+        ):
+            report.add_error(text)
         report.last_networks.append(network)
         report.looked_at.append(network.title)
         used |= network.used_layers

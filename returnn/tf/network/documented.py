@@ -416,10 +416,10 @@ class DocumentedNetwork:
         """Other variables are to be saved than before."""
         self.params.reset_saver()
 
-    def initialize_params(self, session: Any, *, are_loaded_next: bool = False) -> None:
+    def initialize_params(self, session: Any, *, trained: Collection[str] = ()) -> None:
         """See `NetworkParams.initialize`."""
         _ = self.global_train_step_var  # is made when it is needed, which can be later
-        self.params.initialize(session, are_loaded_next=are_loaded_next)
+        self.params.initialize(session, trained=trained)
 
     # Losses.
 

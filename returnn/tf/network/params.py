@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,10 @@ from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, run_
 from returnn.tf.layers.core.floors.layer_params import saved_params
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
-from returnn.tf.layers.structure.subnetwork import SubnetworkLayer
+from returnn.tf.network.load_on_init import set_load_on_init
 from returnn.tf.network.place import NetworkPlace
 from returnn.tf.util.parameters.variables import VariableAssigner
-from returnn.util.errors import ConfigError, check_known, nearest_hint
+from returnn.util.errors import ConfigError, nearest_hint
 
 tf1 = tf.compat.v1
 
@@ -46,6 +45,7 @@ class NetworkParams:
         self.parent = parent
         self.root: NetworkParams = self if outer is None else outer.root
         self.extra_saved: list[Any] = []  # variables that belong to no layer
+        self.loaded_on_init: list[Any] = []  # variables whose values come from files of subnetworks, once initialized
         self.more_layers: list[LayerBase] = []  # not found by name, as for initial outputs of a loop
         self.is_dict_trainable = True  # key "#trainable" of the net dict
         self._writer: CheckpointWriter | None = None
@@ -199,42 +199,35 @@ class NetworkParams:
 
     def load(self, filename: str, session: Any) -> None:
         """
+        Parameters that come from a file of their own (`load_on_init`) have their values already.
+
         :param filename: of a checkpoint, without suffix
         :param session: session to write the values in
         """
-        CustomCheckpointLoader(filename, self.all_saved(), network=self.net).load_now(session)
+        loaded = {param.ref() for param in self.loaded_on_init}
+        params = [param for param in self.all_saved() if _ref(param) not in loaded]
+        CustomCheckpointLoader(filename, params, network=self.net).load_now(session)
 
     def reset_saver(self) -> None:
         """Other variables are to be saved than before."""
         self._writer = None
 
-    def initialize(self, session: Any, *, are_loaded_next: bool = False) -> None:
+    def initialize(self, session: Any, *, trained: Collection[str] = ()) -> None:
         """
         Gives all variables their initial values, and then those that come from elsewhere, such as other models.
 
         :param session: session to write the values in
-        :param are_loaded_next: a checkpoint of the whole network comes next, so no file of a part of it is needed
+        :param trained: names of parameters that a checkpoint of the same training gives next, so that no other file
+            is needed for them
         """
-        if not are_loaded_next:
-            for layer in self.net.get_all_layers_deep():
-                if isinstance(layer, SubnetworkLayer):
-                    _set_load_on_init(layer)
+        self.set_loaded_on_init(trained=trained)
         variables = tf1.global_variables()
         session.run(tf1.variables_initializer(variables))
         run_custom_post_inits(variables, session)
 
-
-def _set_load_on_init(layer: SubnetworkLayer) -> None:
-    """The parameters inside get their values from another checkpoint, if the option `load_on_init` says so."""
-    options = layer.checkpoint_on_init()
-    if options is None:
-        return
-    for name in options:
-        known = inspect.signature(CustomCheckpointLoader).parameters
-        check_known("option", name, known, where=f"{layer.where()}: option 'load_on_init'")
-    prefix = options.setdefault("params_prefix", layer.get_absolute_name_scope_prefix())
-    params = [param for param in layer.params.values() if param.op.name.startswith(prefix)]
-    CustomCheckpointLoader(**{"saveable_params": params, **options}).set_as_custom_init()
+    def set_loaded_on_init(self, *, trained: Collection[str] = ()) -> None:
+        """See `set_load_on_init`."""
+        self.loaded_on_init = set_load_on_init(self.net.get_all_layers_deep(), trained=trained)
 
 
 def _is_in(param: Any, params: list[Any]) -> bool:

@@ -103,8 +103,8 @@ def test_missing_parameter(trained):
         f"checkpoint {trained!r}: 1 of 3 parameters are not in it: 'encoder/bias'.\n"
         "  For 'encoder/bias': did you mean 'encoder/b'?\n"
         "  Only in the checkpoint: 'encoder/b'.\n"
-        "  'load_ignore_missing_vars = True' leaves them out; in 'preload_from_files', 'ignore_missing': True does,"
-        " and 'var_name_mapping' renames."
+        "  'load_ignore_missing_vars = True' leaves them at random; in 'preload_from_files' and 'load_on_init', "
+        "'ignore_missing': True does, and 'var_name_mapping' renames."
     )
     assert load(trained, RENAMED, ignore_missing=True)["encoder/bias"] == -1.0
     assert load(trained, RENAMED, var_name_mapping={"encoder/bias": "encoder/b"})["encoder/bias"] == 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +14,7 @@ from returnn.config.preloaded_file import PreloadedFile, preloaded_files
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.epochs import Epochs
 from returnn.engine.net_options import OptionsOfNet
+from returnn.engine.report.initial_values import warn_of_initial_values
 from returnn.engine.report.pace import Paces
 from returnn.engine.run.model_files import ModelToLoad
 from returnn.engine.run.unfinished import UnfinishedEpoch
@@ -21,6 +22,7 @@ from returnn.engine.training_position import PositionError
 from returnn.log import log
 from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, set_preloaded_values
 from returnn.tf.checkpoint.unfinished import Snapshot, read_unfinished_values
+from returnn.tf.checkpoint.verify import open_checkpoint
 from returnn.tf.distributed.shared_parameters import SharedParameters
 from returnn.tf.distributed.workers import Workers
 from returnn.tf.engine.passes.step_trace import StepTracer
@@ -30,6 +32,7 @@ from returnn.tf.engine.session.carry_over import CopyRules, restore_state, take_
 from returnn.tf.engine.session.device import session_options
 from returnn.tf.engine.session.lacking_layers import warn_of_lacking_layers
 from returnn.tf.network import TFNetwork
+from returnn.tf.network.load_on_init import warn_of_other_values
 from returnn.tf.updater import Updater
 from returnn.tf.util.parameters.assign import assign_values
 from returnn.util.errors import ConfigError
@@ -147,10 +150,13 @@ class NetworkSession:
         )
         self._preloaded = {var.ref() for var in variables}
         self.make_tf_session()
-        self.network.initialize_params(self.tf_session, are_loaded_next=model.filename is not None)
+        goes_on = is_training and model.epoch is not None
+        goes_on_from = model.filename if model.unfinished is None else model.unfinished.checkpoint
+        trained = _names_in(goes_on_from) if goes_on and goes_on_from is not None else ()
+        self.network.initialize_params(self.tf_session, trained=trained)
         self.initialize_updater_vars()
         if model.filename is not None:
-            self.load(model.filename)
+            self._load(model.filename, goes_on=goes_on)
         if self.workers is not None:
             self.shared = self._shared_parameters(self.workers)
             self.shared.begin(self.built.all_variables())
@@ -235,15 +241,27 @@ class NetworkSession:
         :param filename: of a checkpoint
         :raises CheckpointError: if it does not fit. With `load_ignore_missing_vars`, parameters may be missing
         """
+        self._load(filename, goes_on=self.updater is not None)
+
+    def _load(self, filename: str, *, goes_on: bool) -> None:
+        """:param goes_on: whether it is a checkpoint of the training which goes on with it"""
         print(f"load {filename!r}", file=log.v2)
+        trained = _names_in(filename) if goes_on else ()
+        on_init = [var for var in self.network.params.loaded_on_init if var.op.name not in trained]
+        set_already = {*self._preloaded, *(var.ref() for var in on_init)}
         loader = CustomCheckpointLoader(
             filename,
-            [var for var in self.built.variables_of_model() if var.ref() not in self._preloaded],
+            [var for var in self.built.variables_of_model() if var.ref() not in set_already],
             ignore_missing=self.config.options.load_ignore_missing_vars,
             network=self.network,
         )
-        if self.updater is None and self.config.options.get_model is None:
-            warn_of_lacking_layers(self.built.net_dict, loader.obsolete_var_names, filename=filename)
+        if loader.missing_var_names:
+            warn_of_initial_values(loader.missing_var_names, filename=filename)
+        if self.updater is None:
+            warn_of_other_values(on_init, filename, self.tf_session)
+            if self.config.options.get_model is None:
+                obsolete = set(loader.obsolete_var_names) - {var.op.name for var in on_init}
+                warn_of_lacking_layers(self.built.net_dict, sorted(obsolete), filename=filename)
         loader.load_now(self.tf_session)
 
     # Values of all variables, also of those that no model file has.
@@ -274,6 +292,11 @@ class NetworkSession:
             )
         placeholders, assign = self.built.made_once(("assign", len(variables)), lambda: _assignment(variables))
         self.tf_session.run(assign, {placeholders[name]: values[name] for name in variables})
+
+
+def _names_in(filename: str) -> Collection[str]:
+    """:return: names of all that is in a checkpoint"""
+    return open_checkpoint(filename).get_variable_to_shape_map().keys()
 
 
 def _assignment(variables: dict[str, tf.Variable]) -> tuple[dict[str, tf.Tensor], tf.Operation]:

@@ -47,7 +47,9 @@ class SubnetworkLayer(LayerBase):
         """
         :param subnetwork: options of the layers inside, by name
         :param concat_sources: "data" is all sources, joined in their feature dim; otherwise they are "data:0", "data:1"
-        :param load_on_init: checkpoint that the parameters inside start from; or options of `CustomCheckpointLoader`
+        :param load_on_init: checkpoint of another model that the parameters inside come from; or options of
+            `CustomCheckpointLoader`. A training that goes on keeps what it has of them; in other tasks this file
+            counts, whether or not the model has them
         :param dropout: on the joined sources, in training
         :param dropout_noise_shape: see the layer `linear`
         :param gradient_checkpoint: what the layers inside compute is not kept for the gradient, but computed again when
