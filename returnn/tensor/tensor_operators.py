@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from returnn.tensor._frontend import operations
 from returnn.tensor.plans import plans
 from returnn.tensor.tensor_batch import TensorBatch
 from returnn.util.errors import DimError
+from returnn.util.python.user_code_errors import innermost_of_user
+from returnn.util.system.warn_once import warn_once
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -107,6 +110,9 @@ class TensorOperators(TensorBatch):
         return operations().floor(self)
 
     def __bool__(self) -> bool:
+        if self.dims and self.dtype != "bool":  # of old code that tests for None
+            _warn_of_no_test()
+            return True
         if self.dims or self.raw_tensor is None or not self._raw_backend.executing_eagerly():
             what = "is not a scalar" if self.dims else "has no value yet"
             raise DimError(
@@ -126,6 +132,17 @@ class TensorOperators(TensorBatch):
     def _combine_from_right(self, kind: str, other: Any) -> Self:
         out: Self | None = plans.run(kind, other, self)
         return operations().combine(other, kind, self) if out is None else out
+
+
+def _warn_of_no_test() -> None:
+    frames = traceback.walk_stack(None)
+    places = ((frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in frames)
+    place = innermost_of_user(places)
+    where = f"In {place[0]}, line {place[1]}, {place[2]}: " if place is not None else ""
+    warn_once(
+        f"{where}a tensor with dims, used as True or False, is True, whatever is in it. "
+        "To test for None: `x is not None`."
+    )
 
 
 def _is_no_operand(other: Any) -> bool:
