@@ -2,12 +2,23 @@
 
 import numpy
 
+from returnn.tensor import Dim, batch_dim
+
+FEATURES = Dim(3, name="features", kind=Dim.Types.Feature)
+
 CASES = {
     "layer_norm": {"class": "layer_norm", "from": "data"},
     "norm_static": {"class": "norm", "axis": ["dim:4", "F"], "from": "data:image"},
     "batch_norm": {"class": "batch_norm", "from": "data", "masked_time": True},
     "batch_norm_option": {
         "class": "linear", "n_out": 3, "activation": None, "from": "data", "batch_norm": {"masked_time": True},
+    },
+    "batch_norm_init": {
+        "class": "batch_norm", "gamma_init": 2.0, "beta_init": 0.5, "param_version": 1, "from": "data",
+        "masked_time": True,
+    },
+    "batch_norm_forced": {
+        "class": "batch_norm", "force_sample": True, "use_sample": 0.25, "from": "data", "masked_time": True,
     },
     "gating": {"class": "gating", "activation": "tanh", "from": "data"},
     "dropout": {"class": "dropout", "dropout": 0.5, "from": "data"},
@@ -31,6 +42,10 @@ CASES = {
         "class": "conv", "filter_size": (2,), "padding": "valid", "n_out": 4, "with_bias": True, "from": "data",
         "dilation_rate": 2,
     },
+    "conv_expanded": {
+        "class": "conv", "filter_size": (3, 2), "padding": "same", "n_out": 4, "use_time_mask": True,
+        "input_expand_dims": 1, "bias_init": 0.5, "from": "data",
+    },
     "conv_of_static": {
         "class": "conv", "filter_size": (2,), "padding": "valid", "n_out": 4, "with_bias": True, "from": "data:image",
         "in_spatial_dims": ["dim:4"],
@@ -50,16 +65,45 @@ CASES = {
     "transposed_conv_2d": {
         "class": "transposed_conv", "filter_size": [2, 2], "n_out": 4, "use_time_mask": True, "from": "data:image",
     },
+    "transposed_conv_more": {
+        "class": "transposed_conv", "filter_size": [3], "strides": [2], "n_out": 4, "padding": "valid",
+        "output_padding": 1, "forward_weights_init": "glorot_normal", "bias_init": 0.5, "use_time_mask": True,
+        "from": "data",
+    },
+    "transposed_conv_of_static": {
+        "class": "transposed_conv", "filter_size": [3], "strides": [2], "n_out": 4, "in_spatial_dims": ["dim:4"],
+        "output_padding": 0, "from": "data:image",
+    },
+    "transposed_conv_of_layers": {
+        "class": "transposed_conv", "filter_size": [3], "strides": [2], "n_out": 4, "filter": "filters",
+        "filter_perm": {"dim:6": "dim:3", "dim:3": "dim:4", "dim:4": "dim:6"}, "bias": "biases",
+        "use_time_mask": True, "from": "data",
+    },
+    "filters": {"class": "variable", "shape": (6, 3, 4), "init": "glorot_normal"},
+    "biases": {"class": "variable", "shape": (4,), "init": "glorot_normal"},
     "dct": {"class": "dct", "norm": "ortho", "from": "data"},
     "dct_longer": {"class": "dct", "type": 2, "n": 9, "from": "data"},
     "mel": {"class": "mel_filterbank", "sampling_rate": 8000, "fft_size": 10, "nr_of_filters": 3, "from": "data"},
     "projection": {"class": "complex_linear_projection", "nr_of_filters": 4, "from": "data"},
+    "projection_init": {
+        "class": "complex_linear_projection", "nr_of_filters": 4, "clp_weights_init": 0.5, "from": "data",
+    },
     "complex": {"class": "alternating_real_to_complex", "from": "data"},
     "real": {"class": "complex_to_alternating_real", "from": "complex"},
     "sample": {"class": "slice", "axis": "F", "slice_start": 0, "slice_end": 1, "from": "data"},
     "stft": {"class": "stft", "frame_size": 2, "frame_shift": 1, "fft_size": 4, "from": "sample"},
     "istft": {
         "class": "istft", "use_time_mask": True, "frame_size": 2, "frame_shift": 1, "fft_size": 4, "from": "stft",
+    },
+    "stft_masked": {
+        "class": "stft", "frame_size": 3, "frame_shift": 2, "in_spatial_dims": ["T"], "use_time_mask": True,
+        "from": "data",
+    },
+    "stft_of_static": {"class": "stft", "frame_size": 2, "frame_shift": 1, "in_spatial_dims": ["dim:4"], "from": "data:image"},
+    "istft_of_static": {"class": "istft", "frame_size": 2, "frame_shift": 1, "in_spatial_dims": ["dim:3"], "from": "stft_of_static"},
+    "multi_stft_full": {
+        "class": "multichannel_multiresolution_stft_layer", "frame_shift": 1, "frame_sizes": [3, 2],
+        "fft_sizes": [4, 2], "nr_of_channels": 6, "use_rfft": False, "from": "data",
     },
     "multi_stft": {
         "class": "multichannel_multiresolution_stft_layer", "frame_shift": 2, "frame_sizes": [3, 2],
@@ -80,6 +124,8 @@ CASES = {
     "windows": {"class": "segment_input", "window": 2, "from": "data"},
     "unsegment": {"class": "unsegment_input", "from": "windows"},
     "filled": {"class": "fill_unused", "fill_value": 3.0, "from": "data"},
+    "filled_features": {"class": "constant", "value": 0.5, "shape": [batch_dim, FEATURES, 2], "feature_dim": FEATURES},
+    "copied": {"class": "copy", "extra_deps": ["gating"], "from": "data"},
     "constant": {"class": "constant", "value": numpy.array([1.0, 2.0], "float32"), "with_batch_dim": True},
     "variable": {"class": "variable", "shape": (6,), "add_batch_axis": True, "init": 2.0},
     "scaled_grad": {"class": "scaled_grad", "scale": -1.0, "from": "data"},
@@ -110,6 +156,10 @@ CASES = {
     "median": {"class": "batch_median_pooling", "pool_size": 1, "from": "data"},
     "batch_softmax": {"class": "batch_softmax", "from": "data"},
     "global_lengths": {"class": "classes_to_length_distribution_global", "window": 3, "from": "data:ids"},
+    "long_lengths": {
+        "class": "classes_to_length_distribution_global", "window": 4, "min_length": 2, "weight_falloff": 0.5,
+        "target_smoothing": 0.1, "broadcast_axis": "B", "from": "data:ids",
+    },
     "combined_dims": {"class": "combine_dims", "axes": ["dim:4", "F"], "from": "data:image"},
     "flat_time": {"class": "flatten_time", "from": "data"},
     "statistics": {"class": "framewise_statistics", "sil_label_idx": 0, "from": []},
@@ -120,6 +170,10 @@ CASES = {
     "noise_masks": {"class": "linear", "activation": "sigmoid", "n_out": 18, "from": "data"},
     "mvdr": {
         "class": "mask_based_mvdrbeamforming", "diag_loading_coeff": 1.0, "from": ["channels_stft", "noise_masks_cut"],
+    },
+    "mvdr_filtered": {
+        "class": "mask_based_mvdrbeamforming", "output_nan_filter": True, "nr_of_channels": 2,
+        "from": ["channels_stft", "noise_masks_cut"],
     },
     "noise_masks_cut": {"class": "reinterpret_data", "size_base": "channels_stft", "from": "noise_masks_shorter"},
     "noise_masks_shorter": {"class": "slice", "axis": "T", "slice_end": -1, "from": "noise_masks"},
@@ -146,10 +200,15 @@ CASES = {
             "output": {"class": "combine", "kind": "add", "from": ["inner", "base:first_three"]},
         },
     },
+    "subnetwork_dropout": {
+        "class": "subnetwork", "dropout": 0.5, "dropout_noise_shape": {"*": None, "T": 1}, "from": "data",
+        "subnetwork": {"output": {"class": "copy", "from": "data"}},
+    },
+    "dot_debug": {"class": "dot", "reduce": "F", "debug": True, "from": ["data", "data:vec"]},
     "first_three": {"class": "slice", "axis": "F", "slice_end": 3, "from": "data"},
 }  # fmt: skip
 # No batch dim, or not the one of the data, or about the whole batch.
 NOT_PER_SEQUENCE = (
     "windows", "segments", "vec_mean", "accumulated_mean", "median", "batch_softmax", "global_lengths", "flat_time",
-    "statistics", "channels", "assigned", "counter", "one", "read", "step", "is_training",
+    "statistics", "batch_norm_forced", "long_lengths", "filters", "biases", "channels", "assigned", "counter", "one", "read", "step", "is_training",
 )  # fmt: skip
