@@ -15,6 +15,7 @@ from returnn.tf.network.data import NetworkData
 from returnn.tf.network.extra_nets import ExtraNets, is_name_in_extra_net
 from returnn.tf.network.layer_names import naming_as_written, where_it_is_needed
 from returnn.tf.network.place import NetworkPlace
+from returnn.tf.network.scopes import training_scope
 from returnn.tf.network.step import StepOfLoop
 from returnn.util.errors import ConfigError
 
@@ -133,4 +134,5 @@ class LayerPaths:
             for source in sources:
                 frame.note_use(source)
         sources = SearchChoices.translate_to_common_search_beam(list(sources))
-        self.net.extern_data.data.update(subnetwork_sources(dict(options), sources))
+        with training_scope(self.net):  # for dropout
+            self.net.extern_data.data.update(subnetwork_sources(dict(options), sources))

@@ -99,8 +99,12 @@ CASES = {
         "class": "stft", "frame_size": 3, "frame_shift": 2, "in_spatial_dims": ["T"], "use_time_mask": True,
         "from": "data",
     },
-    "stft_of_static": {"class": "stft", "frame_size": 2, "frame_shift": 1, "in_spatial_dims": ["dim:4"], "from": "data:image"},
-    "istft_of_static": {"class": "istft", "frame_size": 2, "frame_shift": 1, "in_spatial_dims": ["dim:3"], "from": "stft_of_static"},
+    "stft_of_static": {
+        "class": "stft", "frame_size": 2, "frame_shift": 1, "in_spatial_dims": ["dim:4"], "from": "data:image",
+    },
+    "istft_of_static": {
+        "class": "istft", "frame_size": 2, "frame_shift": 1, "in_spatial_dims": ["dim:3"], "from": "stft_of_static",
+    },
     "multi_stft_full": {
         "class": "multichannel_multiresolution_stft_layer", "frame_shift": 1, "frame_sizes": [3, 2],
         "fft_sizes": [4, 2], "nr_of_channels": 6, "use_rfft": False, "from": "data",
@@ -210,5 +214,6 @@ CASES = {
 # No batch dim, or not the one of the data, or about the whole batch.
 NOT_PER_SEQUENCE = (
     "windows", "segments", "vec_mean", "accumulated_mean", "median", "batch_softmax", "global_lengths", "flat_time",
-    "statistics", "batch_norm_forced", "long_lengths", "filters", "biases", "channels", "assigned", "counter", "one", "read", "step", "is_training",
+    "statistics", "batch_norm_forced", "long_lengths", "filters", "biases", "channels",
+    "assigned", "counter", "one", "read", "step", "is_training",
 )  # fmt: skip
