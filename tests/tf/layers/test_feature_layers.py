@@ -208,7 +208,7 @@ def test_feature_dim_of_a_constant(net):
 def test_dropout_of_a_subnetwork(in_loop):
     """With a noise shape, it is the same in all frames outside of a loop; inside, each frame has its own."""
     desc = CASES["subnetwork_dropout"]
-    layer = {**desc, "dropout_noise_shape": None, "from": "data:source"}
+    layer = {**desc, "dropout_noise_shape": {"*": None}, "from": "data:source"}
     loop = {"class": "rec", "from": "data", "unit": {"output": layer}, "optimize_move_layers_out": False}
     out = LayerNet({"output": loop if in_loop else desc}, train_flag=True).run(batch_of(seed=3))["output"]
     is_dropped = [row[:length] == 0 for row, length in zip(out, LENGTHS, strict=True)]

@@ -8,6 +8,7 @@ import numpy
 import pytest
 import tensorflow as tf
 
+from returnn.tensor.dim import single_step_dim
 from returnn.tf.util import ken_lm
 from returnn.util.errors import ConfigError
 from tests.tf.layers.search.search_net import EXTERN_DATA, SearchNet, construct, labels
@@ -131,6 +132,31 @@ def test_the_first_inputs_can_be_left_out(lm_file, vocab_file, in_loop):
     (got,) = scores(net_of(input_step_offset=1, **options), [[3, 0, 3]])
     (want,) = scores(net_of(**options), [[0, 3]])
     numpy.testing.assert_allclose(got, [0, *want], rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [single_step_dim, "T"])
+def test_axis_is_the_one_of_the_loop_or_that_of_the_source(lm_file, vocab_file, axis):
+    """In a loop, a source which has a time dim of its own is scored along that one in each frame."""
+    options = {"lm_file": lm_file, "vocab_file": vocab_file}
+    source = "base:data:classes" if axis == "T" else "data:source"
+    unit = {"lm": {"class": "kenlm", "from": source, "axis": axis, **options}}
+    total = {"class": "reduce", "mode": "sum", "axis": "T", "from": "lm"}
+    unit["output"] = total if axis == "T" else {"class": "copy", "from": "lm"}
+    (got,) = scores({"output": {"class": "rec", "from": "data:classes", "unit": unit}}, [[0, 3, 2]])
+    (want,) = scores(net_of(in_loop=False, **options), [[0, 3, 2]])
+    numpy.testing.assert_allclose(got, [want.sum()] * 3 if axis == "T" else want, rtol=1e-5)
+    (named,) = scores(net_of(in_loop=False, axis="time", **options), [[0, 3, 2]])
+    numpy.testing.assert_array_equal(named, want)
+
+
+def test_label_of_unknown_words(lm_file, vocab_file):
+    options = {"in_loop": False, "lm_file": lm_file, "vocab_file": vocab_file}
+    (got,) = scores(net_of(vocab_unknown_label="t", **options), [[0, 2]])
+    (want,) = scores(net_of(**options), [[0, 2]])
+    numpy.testing.assert_array_equal(got, want)
+    with tf.Graph().as_default(), pytest.raises(ConfigError, match="'unknown'") as caught:
+        construct(net_of(vocab_unknown_label="unknown", **options), search=False)
+    assert "layer 'output' (class 'kenlm')" in str(caught.value)
 
 
 def test_debug_prints_texts_and_scores(lm_file, vocab_file, capfd):
