@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the toolkit from its folder: `python rnn.py CONFIG`."""
+"""
+Runs the toolkit from its folder: `python rnn.py CONFIG`.
+
+Old scripts have this folder in their `sys.path` and say `import rnn; rnn.init(...)`. They get `returnn.__main__`.
+"""
 
 import signal
 import sys
 
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `main` has a better way, Ctrl-C leaves no traceback
 
 try:
@@ -19,3 +23,5 @@ except ModuleNotFoundError as exc:
 
 if __name__ == "__main__":
     main_and_exit()
+elif __name__ == "rnn":
+    sys.modules[__name__] = sys.modules[main_and_exit.__module__]

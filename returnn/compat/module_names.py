@@ -65,6 +65,16 @@ OLD_MODULE_NAMES = {
     "rnn": "returnn.__main__",
 }
 
+_OF_THEANO = "it belonged to Theano, which is not used here"
+_GONE_MODULES = {  # what old scripts import, and nobody has any more -> why, or what to use
+    "ActivationFunctions": f"{_OF_THEANO}; returnn.tf.util.basic has 'get_activation_function'",
+    "EngineUtil": f"{_OF_THEANO}; 'returnn.tf.engine.Engine' runs the tasks",
+    "TFNetworkNeuralTransducer": (
+        "its layer class 'neural_transducer' is not there: a 'rec' with 'masked_computation' and 'unmask' in its "
+        "subnetwork is a transducer"
+    ),
+}
+
 
 class _SameModuleLoader(importlib.abc.Loader):
     """Yields a module that exists under another name."""
@@ -95,6 +105,8 @@ class _OldNamesFinder(importlib.abc.MetaPathFinder):
         if not fullname.startswith(self.prefix):
             return None
         old_name = fullname.removeprefix(self.prefix)
+        if old_name in _GONE_MODULES:
+            raise ModuleNotFoundError(f"there is no module {fullname!r}: {_GONE_MODULES[old_name]}.", name=fullname)
         name = OLD_MODULE_NAMES.get(old_name)
         return importlib.machinery.ModuleSpec(fullname, _SameModuleLoader(name)) if name else None
 

@@ -1,6 +1,8 @@
 import importlib
 import importlib.util
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,11 +53,42 @@ def test_other_modules_are_still_missing():
     assert "TFUtil" in OLD_MODULE_NAMES
 
 
+@pytest.mark.parametrize(("name", "reason"), [
+    ("EngineUtil", "it belonged to Theano, which is not used here; 'returnn.tf.engine.Engine' runs the tasks"),
+    ("ActivationFunctions", "returnn.tf.util.basic has 'get_activation_function'"),
+    ("returnn.TFNetworkNeuralTransducer", "a 'rec' with 'masked_computation' and 'unmask'"),
+])  # fmt: skip
+def test_modules_that_nobody_has_any_more_say_so(name, reason):
+    install_old_top_level_modules()
+    with pytest.raises(ModuleNotFoundError, match=f"there is no module '{name}': .*{reason}"):
+        importlib.import_module(name)
+
+
+def test_old_scripts_import_rnn():
+    root = Path(__file__).resolve().parent.parent.parent
+    subprocess.run([sys.executable, "-c", OLD_SCRIPT, root], check=True)
+
+
 @pytest.mark.parametrize("name", sorted(OLD_MODULE_NAMES))
 def test_there_is_a_module_behind_each_old_name(name):
     assert importlib.util.find_spec(OLD_MODULE_NAMES[name]) is not None
 
 
+OLD_SCRIPT = """
+import signal
+import sys
+before = signal.getsignal(signal.SIGINT)
+sys.path.insert(0, sys.argv[1])
+import rnn
+from rnn import init_config
+import returnn.__main__
+assert rnn is returnn.__main__
+init_config(default_config={"log_verbosity": 1})
+rnn.init_log()
+assert rnn.config.int("log_verbosity", 0) == 1
+assert rnn.engine is None
+assert signal.getsignal(signal.SIGINT) is before  # it is only for who runs it
+"""
 IMPORTS = """
 from Pretrain import WrapEpochValue, pretrainFromConfig
 from TFUtil import where_bc, Data, DimensionTag, OpCodeCompiler, nd_indices, tile_transposed, get_shape, safe_log
@@ -65,6 +98,8 @@ from TFNetwork import CannotHandleUndefinedSourcesException, TFNetwork, ExternDa
 from TFNetworkLayer import LayerBase, _ConcatInputLayer, auto_register_layer_classes, register_layer_class
 from TFNetworkLayer import SelectSearchSourcesLayer
 from TFCompat import v1 as tf_v1
+from Util import cmd
+from GeneratingDataset import OggZipDataset, SentencePieces
 from Util import cleanup_env_var_path, PY3, py2_utf8_str_to_unicode, cf, betterRepr, load_txt_vector
 from LmDataset import Lexicon
 import TFHorovod

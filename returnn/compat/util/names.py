@@ -201,6 +201,7 @@ __all__ = [
     "class_idx_seq_to_1_of_k",
     "cleanup_env_var_path",
     "close_all_fds_except",
+    "cmd",
     "collect_class_init_kwargs",
     "collect_mandatory_class_init_kwargs",
     "collect_proc_maps_exec_files",
@@ -345,7 +346,8 @@ __all__ = [
     "write_pickled_object",
 ]
 
-# Names of Python 2, and names in camel case, which old configs import.
+# Names of Python 2, names in camel case, and a shorter one, which old configs import.
+cmd = sys_cmd_out_lines
 input = input
 long = int
 unicode = str

@@ -6,6 +6,7 @@ import sys
 
 from returnn.datasets.audio.bliss_dataset import BlissDataset
 from returnn.datasets.audio.librispeech import LibriSpeechCorpus
+from returnn.datasets.audio.ogg_zip import OggZipDataset
 from returnn.datasets.audio.timit import NltkTimitDataset, TimitDataset
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.registry import init_dataset
@@ -27,7 +28,7 @@ from returnn.datasets.generating.tasks import (
 from returnn.datasets.lm.enwik8 import Enwik8Corpus
 from returnn.datasets.static import StaticDataset
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
-from returnn.datasets.util.vocabulary import BytePairEncoding, CharacterTargets, Vocabulary
+from returnn.datasets.util.vocabulary import BytePairEncoding, CharacterTargets, SentencePieces, Vocabulary
 
 __all__ = [
     "BlissDataset",
@@ -43,6 +44,8 @@ __all__ = [
     "GeneratingDataset",
     "LibriSpeechCorpus",
     "NltkTimitDataset",
+    "OggZipDataset",
+    "SentencePieces",
     "StaticDataset",
     "Task12AXDataset",
     "TaskEpisodicCopyDataset",
