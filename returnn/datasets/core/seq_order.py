@@ -11,7 +11,8 @@ of sequences.
 - `random`; `random:8`: blocks of 8 neighbours stay together
 - `random_sample:0.5`: drawn with replacement, half as many as there are
 - `laplace:.1000`: shuffled, then sorted by length within bins of 1000, in turns up and down; `laplace:8` has 8 bins.
-  Batches have sequences of similar lengths, and differ from epoch to epoch: the usual choice for training
+  Batches have sequences of similar lengths, and differ from epoch to epoch: the usual choice for training. Sequences of
+  the same length stay in shuffled order, up and down
 - `sort_bin_shuffle:.1000`: sorted by length, and then bins of 1000 are shuffled; `sort_bin_shuffle_x2`: and in them
 """
 
@@ -91,14 +92,16 @@ class _Request:
 
     def bins(self, order: IntArray) -> list[IntArray]:
         """
-        Splits an order by the argument: `.N` into bins of about N sequences, `N` into N bins. By default 2 bins.
+        Splits an order: `.N` into bins of about N sequences, but at least 2 bins; `N` into N bins. By default, 2 bins.
+        Bin i of n begins at `i * len(order) // n`.
         """
         argument = self.argument if self.argument is not None else "2"
         number = argument.removeprefix(".")
         if not number.isdigit() or int(number) == 0:
             raise _bad_argument(self, "a number of bins, or a dot and a number of sequences per bin (as in '.1000')")
         num_bins = max(len(order) // int(number), 2) if argument.startswith(".") else int(number)
-        return np.array_split(order, min(num_bins, max(len(order), 1)))
+        num_bins = min(num_bins, max(len(order), 1))  # others would be empty
+        return np.split(order, [i * len(order) // num_bins for i in range(1, num_bins)])
 
 
 def _bad_argument(request: _Request, expected: str) -> ConfigError:
@@ -161,7 +164,7 @@ def _laplace(request: _Request) -> SeqOrder:
     lens = request.lens()
     order = request.rng().permutation(request.num_seqs).astype(np.int64, copy=False)
     for i, part in enumerate(request.bins(order)):  # each is a view
-        part[:] = _by_length(part, lens)[:: -1 if i % 2 else 1]
+        part[:] = _by_length(part, lens, is_descending=i % 2 == 1)
     return order
 
 
@@ -184,8 +187,10 @@ def _length_bins(request: _Request, rng: np.random.RandomState) -> list[IntArray
     return request.bins(_by_length(shuffled, request.lens()))
 
 
-def _by_length(order: IntArray, lens: IntArray) -> IntArray:
-    return order[np.argsort(lens[order], kind="stable")]
+def _by_length(order: IntArray, lens: IntArray, *, is_descending: bool = False) -> IntArray:
+    """:return: sequences of the same length stay in their order, also if the longest ones come first"""
+    keys = lens[order]
+    return order[np.argsort(-keys if is_descending else keys, kind="stable")]
 
 
 _ORDERS: dict[str, Callable[[_Request], SeqOrder]] = {

@@ -42,12 +42,43 @@ def test_equal_lengths_keep_their_order_when_sorted(lens):
         assert all(a < b for a, b in itertools.pairwise(order) if lens[a] == lens[b])
 
 
-@given(lens_lists, st.integers(1, 6))
-def test_laplace_goes_up_and_down(lens, num_bins):
-    order = make_order(f"laplace:{num_bins}", lens)
-    for i, part in enumerate(np.array_split(order, min(num_bins, len(lens)))):
-        part_lens = [lens[j] for j in part]
-        assert part_lens == sorted(part_lens, reverse=i % 2 == 1)
+def cut(order, num_bins):
+    return [order[i * len(order) // num_bins : (i + 1) * len(order) // num_bins] for i in range(num_bins)]
+
+
+@given(lens_lists, st.sampled_from(["", ":1", ":2", ":3", ":7", ":50", ".1", ".3", ".7", ".50"]), st.integers(0, 9))
+def test_laplace_goes_up_and_down(lens, argument, seed):
+    """Sequences of the same length stay in the order in which they were shuffled, up and down."""
+    number = int(argument[1:] or 2)
+    num_bins = max(len(lens) // number, 2) if argument.startswith(".") else number
+    expected = []
+    for i, part in enumerate(cut(make_order("random", lens, seed), num_bins)):
+        part.sort(key=lambda seq_idx: lens[seq_idx], reverse=i % 2 == 1)
+        expected += part
+    assert make_order("laplace" + argument.replace(".", ":."), lens, seed) == expected
+
+
+def test_laplace_of_few_lengths():
+    order = make_order("laplace:3", [seq_idx % 2 for seq_idx in range(10)])
+    shuffled = make_order("random", [1] * 10)
+    up, down, last = shuffled[:3], shuffled[3:6], shuffled[6:]
+    assert order == [
+        *(i for i in up if i % 2 == 0), *(i for i in up if i % 2), *(i for i in down if i % 2),
+        *(i for i in down if i % 2 == 0), *(i for i in last if i % 2 == 0), *(i for i in last if i % 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("argument", "sizes"), [("3", [3, 3, 4]), (".3", [3, 3, 4]), (".9", [5, 5]), ("4", [2, 3, 2, 3])]
+)
+def test_bins_of_sort_bin_shuffle(argument, sizes):
+    order = make_order(f"sort_bin_shuffle:{argument}", list(range(10)))
+    bins = [list(range(sum(sizes[:i]), sum(sizes[: i + 1]))) for i in range(len(sizes))]
+    parts = []
+    while order:  # in which order they are is random
+        parts.append(order[: len(next(part for part in bins if part[0] == order[0]))])
+        order = order[len(parts[-1]) :]
+    assert sorted(parts) == bins
 
 
 def test_laplace_by_size_of_bins():
