@@ -14,7 +14,7 @@ from returnn.util.errors import UserError
 from returnn.util.numbers.global_random import GlobalRandomState
 from returnn.util.texts.counted import counted
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class PositionError(UserError):

@@ -104,13 +104,15 @@ class Batch:
         """:return: frames per data key without padding"""
         return sum((part.frame_length for part in self.seqs), NumbersDict())
 
-    def checksum(self, before: int = 0) -> int:
+    def checksum(self, dataset: EpochSequences, before: int = 0) -> int:
         """
+        :param dataset: whose sequences they are; their tags count, as another order may have the same lengths
         :param before: checksum of the batches before
         :return: of those and this one: which frames of which sequences they have
         """
+        tags = {seq_idx: dataset.get_tag(seq_idx) for seq_idx in sorted({part.seq_idx for part in self.seqs})}
         parts = [
-            (part.batch_slice, part.seq_idx, _plain(part.seq_start_frame), _plain(part.seq_end_frame))
+            (part.batch_slice, tags[part.seq_idx], _plain(part.seq_start_frame), _plain(part.seq_end_frame))
             for part in self.seqs
         ]
         return zlib.crc32(repr(parts).encode("utf8"), before)

@@ -300,7 +300,7 @@ class BatchSetGenerator:
             self.cache += passed
         self.last_batch = passed[-1] if passed else self.last_batch
         for batch in passed:
-            self.checksum = batch.checksum(self.checksum)
+            self.checksum = batch.checksum(self.dataset, self.checksum)
         self.current_batch_idx += n
 
     def completed_frac(self) -> float:

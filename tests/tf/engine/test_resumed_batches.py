@@ -164,6 +164,15 @@ def test_other_batches_are_an_error():
         feed(static(), position(BatchPosition(100, 0)))
 
 
+def test_other_sequences_of_the_same_lengths_are_an_error():
+    data = [{"data": np.zeros((3, 2), "float32"), "seq_tag": f"seq-{i}"} for i in range(12)]
+    description = {"class": "StaticDataset", "data": data, "seq_ordering": "laplace:2", "random_seed_offset": 1}
+    expected = feed(description)
+    assert_same(feed(description, position(expected[1].position)), expected[2:])
+    with pytest.raises(PositionError, match="The epoch does not begin with the same 2 batches as before"):
+        feed({**description, "random_seed_offset": 2}, position(expected[1].position))
+
+
 @pytest.mark.parametrize(("description", "is_restored"), [(static(), True), (None, False)])
 def test_random_state_is_that_of_the_data_if_the_data_uses_it(description, is_restored):
     """Else it is that of whatever else used it, such as a function of the network."""

@@ -257,7 +257,7 @@ def test_position_is_the_same_after_a_file():
     assert TrainingPosition.from_text(position().as_text()) == position()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"format": 1}', '{"format": 1, "batches": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"format": 2}', '{"format": 2, "batches": 3}'])
 def test_damaged_position(text):
     with pytest.raises(PositionError, match=r"^The position in it is damaged\.$"):
         TrainingPosition.from_text(text)
