@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from returnn.tensor import batch_dim
+from returnn.tensor import Dim, batch_dim
 from returnn.tf.layers.options.registry import get_layer_class
 from tests.tf.layers.feature_cases import CASES, FEATURES, NOT_PER_SEQUENCE
 from tests.tf.layers.layer_net import LENGTHS, LayerNet, batch_of, one_of
@@ -198,6 +198,23 @@ def test_long_segments_count_less_and_short_ones_not_at_all():
     expected = 0.9 * counts / counts.sum() + 0.1 / 4
     assert net.outputs["long_lengths"].dims_set == {batch_dim, net.outputs["long_lengths"].feature_dim}
     numpy.testing.assert_allclose(results["long_lengths"], [expected] * 3, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "of_source"),
+    [("stft", "T"), ("istft", "T"), ("conv", "T"), ("transposed_conv", "T"), ("transposed_conv_of_static", "dim:4")],
+)
+def test_the_new_spatial_dim_can_be_given(results, name, of_source):
+    new = Dim(7 if of_source == "dim:4" else None, name="given")
+    names = [*{"stft": ["sample"], "istft": ["sample", "stft"]}.get(name, []), name]
+    desc = {**CASES[name], "in_spatial_dims": [of_source], "out_spatial_dims": [new]}
+    net = LayerNet({**{name: CASES[name] for name in names}, "given": desc})
+    found = net.run(batch_of())
+    assert new in net.outputs["given"].dims
+    assert (net.outputs["given"].time_dim_axis == net.outputs["given"].dims.index(new)) == (of_source == "T")
+    assert found["given"].shape == results[name].shape
+    if name in ("stft", "istft"):
+        numpy.testing.assert_array_equal(found["given"], results[name])
 
 
 def test_feature_dim_of_a_constant(net):
