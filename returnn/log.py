@@ -246,6 +246,11 @@ class Log:
             formatter=[formatters[i] for i in kept] or ["default"],
         )
 
+    @property
+    def is_on_terminal(self) -> bool:
+        """Whether stdout gets at least errors and results, `v1`."""
+        return any(isinstance(x, StdoutHandler) and x.level <= _LEVELS[0] for x in self.logger.handlers)
+
     def print_warning(self, text: str, prefix_text: str = "WARNING:", extra_text: str | None = None) -> None:
         """
         :param text: is printed once in this process

@@ -292,6 +292,19 @@ def test_concatenated_sequences(tmp_path):
             np.testing.assert_array_equal(data[key], np.concatenate([part[key] for part in parts]))
 
 
+@pytest.mark.parametrize(("length", "message"), [
+    ({"data": 3, "classes": 1}, "found a dict.\n  File: {file}\n  Write one length, that of one of the data keys"),
+    ("much", "found 'much'.\n  File: {file}"),
+])  # fmt: skip
+def test_concatenated_sequences_of_wrong_lengths(tmp_path, length, message):
+    options = CASES["ConcatSeqsDataset"](tmp_path)
+    (tmp_path / "part-lens.txt").write_text(repr({"tag-0": length}))
+    with pytest.raises(DataError) as info:
+        init_dataset(options)
+    wanted = "ConcatSeqsDataset: option 'seq_len_file': sequence 'tag-0': expected a length, "
+    assert str(info.value).startswith(wanted + message.format(file=tmp_path / "part-lens.txt"))
+
+
 def test_concatenated_sequences_repeat_and_pad(tmp_path):
     seqs = static_seqs()
     repeat = concat_seqs(tmp_path, repeat_in_between_last_frame_up_to_multiple_of={"data": 4})

@@ -120,7 +120,7 @@ class OrderOfDataset(FilesOfDataset):
 
     def _seq_lens_from_file(self) -> IntArray:
         assert self._seq_order_seq_lens_file
-        lens = load_seq_lens(self._seq_order_seq_lens_file, where=self.description)
+        lens = load_seq_lens(self._seq_order_seq_lens_file, option="seq_order_seq_lens_file", where=self.description)
         try:
             return np.fromiter((lens[tag] for tag in self._iter_corpus_tags()), np.int64)
         except KeyError as exc:

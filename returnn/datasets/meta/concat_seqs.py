@@ -57,7 +57,7 @@ class ConcatSeqsDataset(WrapperDataset):
         self._seq_list_file = seq_list_file
         self.seq_tag_delim = seq_tag_delim
         self.full_seq_list = load_seq_list(seq_list_file, where=self.description)
-        self.seq_lens = load_seq_lens(seq_len_file, where=self.description)
+        self.seq_lens = load_seq_lens(seq_len_file, option="seq_len_file", where=self.description)
         self._check_lens(seq_len_file)
         self.full_seq_len_list = [sum(self.seq_lens[part] for part in self._parts(tag)) for tag in self.full_seq_list]
         self.remove_in_between_postfix = dict(remove_in_between_postfix or {})

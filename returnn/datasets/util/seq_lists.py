@@ -47,8 +47,14 @@ def load_seq_list(filename: str, *, where: str) -> list[str]:
     return tags
 
 
-def load_seq_lens(filename: str, *, where: str) -> dict[str, int]:
-    """:return: length of each sequence tag"""
+def load_seq_lens(filename: str, *, option: str, where: str) -> dict[str, int]:
+    """
+    :param filename: see `load_python_data`
+    :param option: that names the file
+    :param where: for errors, the data set
+    :return: length of each sequence tag
+    """
+    where = f"{where}: option {option!r}"
     content = load_python_data(filename, where=where)
     if not isinstance(content, Mapping):
         raise DataError(
@@ -56,7 +62,20 @@ def load_seq_lens(filename: str, *, where: str) -> dict[str, int]:
             dataset=where,
             file=filename,
         )
-    return {str(tag): int(length) for tag, length in content.items()}
+    lens = {}
+    for tag, length in content.items():
+        try:
+            lens[str(tag)] = int(length)
+        except (TypeError, ValueError) as exc:
+            is_by_key = isinstance(length, Mapping)
+            raise DataError(
+                f"expected a length, found {'a dict' if is_by_key else repr(length)}",
+                dataset=where,
+                seq=str(tag),
+                file=filename,
+                hint=f"Write one length, that of one of the data keys {list(length)}." if is_by_key else None,
+            ) from exc
+    return lens
 
 
 def _read_bytes(filename: str, *, where: str) -> bytes:

@@ -763,6 +763,20 @@ def test_errors_and_exit_status(tmp_path, capsys):
     assert out.count("Did you mean") == 2
 
 
+def test_the_result_is_on_the_terminal_if_the_log_is_in_a_file(tmp_path, capsys):
+    config = options(log=[str(tmp_path / "check.log")], abc=1)
+    text = "\n".join(f"{key} = {value!r}" for key, value in config.items())
+    assert run(tmp_path, text) == 0
+    out, _ = capsys.readouterr()
+    assert out.startswith("looked at: options, ")
+    assert out.endswith(f"\nno errors, 1 warning, see '{tmp_path}/check.log'\n")
+    assert run(tmp_path, text, "++batch_sizee", "5") == 1
+    out, err = capsys.readouterr()
+    assert "\n1. config: there is no option 'batch_sizee'. Did you mean 'batch_size'?\n" in out
+    assert err == "error: the check found 1 error, see above.\n"
+    assert "1. config: there is no option 'batch_sizee'." in (tmp_path / "check.log").read_text()
+
+
 def test_table_in_a_terminal():
     report = inspect_network(NETWORK, Config(options()), title="network")
     stream = io.StringIO()
