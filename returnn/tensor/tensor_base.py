@@ -18,6 +18,7 @@ from returnn.tensor.dim import Dim
 from returnn.tensor.dim_types import DimKind
 from returnn.util.errors import DimError
 from returnn.util.not_specified import NotSpecified
+from returnn.util.python import missing_values
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -96,7 +97,10 @@ class TensorBase:
     @property
     def raw_tensor(self) -> Any:
         """The value, as tensor of some backend. None: this is a template."""
-        return self._raw_tensor
+        value = self._raw_tensor
+        if value is None and missing_values.counts:
+            missing_values.note_read()
+        return value
 
     @raw_tensor.setter
     def raw_tensor(self, value: Any) -> None:

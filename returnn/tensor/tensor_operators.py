@@ -9,6 +9,7 @@ from returnn.tensor._frontend import operations
 from returnn.tensor.plans import plans
 from returnn.tensor.tensor_batch import TensorBatch
 from returnn.util.errors import DimError
+from returnn.util.python.missing_values import NoValueError
 from returnn.util.python.user_code_errors import innermost_of_user
 from returnn.util.system.warn_once import warn_once
 
@@ -115,7 +116,8 @@ class TensorOperators(TensorBatch):
             return True
         if self.dims or self.raw_tensor is None or not self._raw_backend.executing_eagerly():
             what = "is not a scalar" if self.dims else "has no value yet"
-            raise DimError(
+            kind = DimError if self.dims else NoValueError
+            raise kind(
                 f"{self}: cannot be used as True or False, it {what}.\n"
                 "  For conditions on tensors see rf.where and rf.cond; to test for None: `x is not None`."
             )

@@ -152,20 +152,21 @@ def _model_errors(
 
 
 def _errors_of_step(name: str, look_at: Callable[[], None], looked_at: list[str]) -> list[str]:
+    """:return: errors. If there are none, its name is added to `looked_at`, unless it needs values"""
     try:
         look_at()
-    except UserError as exc:
-        return [f"{name}: {text_with_place(exc)}"]
     except Exception as exc:
         place = place_that_needs_values(exc)
-        if place is None:
-            raise
-        print(
-            f"{name}: not looked at. In {place.filename}, line {place.lineno}, {place.name}, it works on raw tensors, "
-            f"and a check has none ({type(exc).__name__}: {exc}).",
-            file=log.v1,
-        )
-        return []
+        if place is not None:
+            print(
+                f"{name}: not looked at. In {place.filename}, line {place.lineno}, {place.name}, it works on raw "
+                f"tensors, and a check has none ({type(exc).__name__}: {str(exc).splitlines()[0]}).",
+                file=log.v1,
+            )
+            return []
+        if isinstance(exc, UserError):
+            return [f"{name}: {text_with_place(exc)}"]
+        raise
     looked_at.append(name)
     return []
 

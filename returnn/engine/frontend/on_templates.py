@@ -17,7 +17,9 @@ from returnn.config import Config
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.engine.frontend.outputs import check_hypotheses
 from returnn.tensor import Tensor, TensorDict, batch_dim
+from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import UserError, check_known
+from returnn.util.python.missing_values import EndlessReadsError, NoValueError, limited_reads
 from returnn.util.python.user_code_errors import last_place_of_user
 
 
@@ -26,7 +28,7 @@ def on_templates(config: Config) -> Iterator[ModelFunctions]:
     """:return: context in which functions of the config run on templates"""
     dtype = config.options.default_float_dtype or rf.get_default_float_dtype()
     before = batch_dim.dyn_size_ext
-    with rf.backend_ctx("template"), rf.set_default_float_dtype_ctx(dtype):
+    with rf.backend_ctx("template"), rf.set_default_float_dtype_ctx(dtype), limited_reads():
         # A batch has some number of sequences, as in a run, where means over the batch need it.
         batch_dim.dyn_size_ext = Tensor("batch:size", [], "int32")
         try:
@@ -39,8 +41,12 @@ def on_templates(config: Config) -> Iterator[ModelFunctions]:
 def place_that_needs_values(exc: Exception) -> traceback.FrameSummary | None:
     """
     :param exc: of a step on templates
-    :return: where code of the config took a raw tensor, which is None; None if the error is another one
+    :return: where code of the config needs a value, and there is none; None if the error is another one
     """
+    if isinstance(exc, EndlessReadsError):
+        return exc.place
+    if isinstance(exc, NoValueError) and BackendEngine.is_torch_selected():  # graphs have none in a run either
+        return last_place_of_user(exc)
     is_of_none = isinstance(exc, (TypeError, AttributeError, ValueError)) and "None" in str(exc)
     return last_place_of_user(exc) if is_of_none and not isinstance(exc, UserError) else None
 
@@ -58,7 +64,7 @@ def check_outputs(config: Config, model: Any, templates: TensorDict) -> None:
             return
         try:
             outputs = functions.forward_step(functions.make_model(epoch=1, step=0), templates, step=0, epoch=1).outputs
-        except (TypeError, AttributeError, ValueError) as exc:
+        except Exception as exc:
             if place_that_needs_values(exc) is None:
                 raise
             return

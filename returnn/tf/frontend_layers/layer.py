@@ -26,6 +26,7 @@ from returnn.tf.frontend_layers.dim_tags_proxy import ReturnnDimTagsProxy
 from returnn.tf.frontend_layers.net import LayerDictRaw, Net, NetDictRaw
 from returnn.util.errors import UserError
 from returnn.util.not_specified import NotSpecified
+from returnn.util.python.missing_values import NoValueError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -97,6 +98,12 @@ class Layer:
 
     def __repr__(self) -> str:
         return f"<Layer {self.get_abs_name_repr()}>"
+
+    def __bool__(self) -> bool:
+        raise NoValueError(
+            f"{self}: cannot be used as True or False, as a net dict is made before there are values.\n"
+            "  For conditions on tensors see rf.where, rf.cond and rf.while_loop; to test for None: `x is not None`."
+        )
 
     def __copy__(self) -> Self:
         return self  # a place exists once

@@ -15,6 +15,7 @@ from returnn.frontend.assert_ import assert_
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.frontend_layers import Cond, Layer, Loop, MaskedComputation, register_extern_data
 from returnn.tf.network import ExternData, TFNetwork
+from returnn.util.errors import DimError
 
 tf1 = tf.compat.v1
 FEATURE = Dim(2, name="feature", kind=Dim.Types.Feature)
@@ -90,6 +91,13 @@ def test_loop_ends_by_a_layer() -> None:
         return loop.last(loop.state.value)
 
     numpy.testing.assert_allclose(compute(function), numpy.full([2, 2], 24.0))
+
+
+def test_a_raw_tensor_is_no_condition() -> None:
+    with rf.backend_ctx("returnn_layers_tf"), Layer.new_root():
+        x = register_extern_data(Tensor("data", [batch_dim, FEATURE], "float32", feature_dim=FEATURE))
+        with pytest.raises(DimError, match=r"cannot be used as True or False.*\n.* see rf\.where, rf\.cond and"):
+            bool(rf.reduce_all(x > 0.0, axis=x.dims).raw_tensor)
 
 
 def test_condition_takes_one_branch() -> None:

@@ -1,0 +1,76 @@
+"""Steps that need values, of which a check has none."""
+
+import pytest
+
+import returnn.frontend as rf
+from returnn.config import set_global_config
+from returnn.engine.frontend.check import check_model
+from returnn.log import log
+from returnn.tensor import batch_dim
+from returnn.util.backend_engine import BackendEngine
+from returnn.util.errors import ConfigError
+from tests.engine.frontend import small_model
+from tests.engine.frontend.small_model import time_dim
+
+
+@pytest.fixture(autouse=True)
+def backend_of_process():
+    log.initialize(verbosity=[3])
+    before = BackendEngine.selected_engine
+    yield
+    set_global_config(None)
+    rf.select_backend_numpy()
+    BackendEngine.selected_engine = before
+    time_dim.reset_raw()
+
+
+def check(folder, forward_step, **options):
+    made = small_model.config(folder, forward_step=forward_step, **options)
+    set_global_config(made)
+    BackendEngine.select_engine(config=made)
+    check_model(made)
+
+
+def search_until(has_ended):
+    """:return: a step that goes on until all sequences have ended, as a beam search of many recipes does"""
+
+    def forward_step(**_kwargs):
+        ended = rf.constant(False, dims=[batch_dim])
+        length = 0
+        while True:
+            length += 1
+            ended = rf.logical_or(ended, length >= time_dim.get_size_tensor())
+            if has_ended(rf.reduce_all(ended, axis=batch_dim)):
+                break
+        rf.get_run_ctx().mark_as_default_output(ended, shape=[batch_dim])
+
+    return forward_step
+
+
+@pytest.mark.parametrize("has_ended", [
+    lambda ended: bool(ended.raw_tensor),
+    lambda ended: ended.raw_tensor == 1,
+    bool,
+    lambda ended: ended.raw_tensor.item(),
+])  # fmt: skip
+def test_a_search_that_ends_by_values_is_not_looked_at(has_ended, tmp_path, capsys):
+    check(tmp_path, search_until(has_ended))
+    out = capsys.readouterr().out
+    assert f"forward_step: not looked at. In {__file__}, line " in out
+    assert "no errors" in out
+
+
+def test_a_graph_has_no_values_in_a_run_either(tmp_path, capsys):
+    with pytest.raises(ConfigError, match="the check found 1 error"):
+        check(tmp_path, search_until(bool), backend="tensorflow")
+    assert "forward_step: 'logical_or' [] bool: cannot be used as True or False" in capsys.readouterr().out
+
+
+def test_what_reads_in_a_loop_that_ends_is_looked_at(tmp_path, capsys):
+    def forward_step(*, model, extern_data, **kwargs):
+        for _ in range(20):
+            assert all(tensor.raw_tensor is None for tensor in extern_data.data.values())
+        small_model.forward_step(model=model, extern_data=extern_data, **kwargs)
+
+    check(tmp_path, forward_step)
+    assert "get_model, train_step, forward_step, " in capsys.readouterr().out
