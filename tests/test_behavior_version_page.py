@@ -16,6 +16,7 @@ def test_each_version_that_changes_something_is_on_the_page():
     text = "".join(path.read_text(encoding="utf8") for path in (ROOT / "returnn").rglob("*.py"))
     used = {int(number) for number in re.findall(r"BehaviorVersion\.get\(\) (?:>=|<) (\d+)(?! .*or says)", text)}
     used |= {int(number) + 1 for number in re.findall(r"BehaviorVersion\.get\(\) <= (\d+)", text)}
+    used |= {int(number) + 1 for number in re.findall(r"default_false_for_behavior_version_up_to=(\d+)", text)}
     used |= {int(number) for number in re.findall(r"BehaviorVersion\.require\(.*, (\d+)\)", text)}
     assert len(used) > 8
     assert {int(number) for number in re.findall(r"^\| (\d+) \|", PAGE, flags=re.MULTILINE)} == used

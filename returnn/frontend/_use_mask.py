@@ -28,3 +28,8 @@ def use_mask_default(
     if limit is not None and BehaviorVersion.get() <= limit:
         return False
     return default
+
+
+def masks_frames(func_name: str) -> bool:
+    """:return: whether this operation leaves out frames beyond the end of their sequence, if a call does not say it"""
+    return bool(use_mask_default(default=True, default_false_for_behavior_version_up_to=22, func_name=func_name))

@@ -9,7 +9,7 @@ from returnn.frontend._backend import get_backend_of
 from returnn.frontend._num_elements import num_elements_of_shape
 from returnn.frontend._ops.operands import as_dims, expand_for_mask, fail, require_dims
 from returnn.frontend._reduce import reduce_mean, reduce_sum
-from returnn.frontend._use_mask import use_mask_default
+from returnn.frontend._use_mask import masks_frames
 from returnn.frontend.array_ import cast, merge_dims, split_dims
 from returnn.frontend.math_ import combine_bc, maximum, rsqrt, square, squared_difference
 from returnn.frontend.module import Module
@@ -258,7 +258,7 @@ class BatchNorm(Module):
         self.beta = Parameter(dims, initial=0.0) if affine else None
         self.momentum = momentum
         self.eps = eps
-        self.use_mask = use_mask_default(default=True, func_name="BatchNorm") if use_mask is None else use_mask
+        self.use_mask = masks_frames("BatchNorm") if use_mask is None else use_mask
         self.distributed = batch_norm_distributed_default() if distributed is None else distributed
 
     def __call__(self, source: Tensor) -> Tensor:

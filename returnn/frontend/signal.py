@@ -5,7 +5,7 @@ from __future__ import annotations
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend._out_dims import out_dim_for
-from returnn.frontend._use_mask import use_mask_default
+from returnn.frontend._use_mask import masks_frames
 from returnn.frontend.conv import calc_conv_out_length
 from returnn.tensor import Dim, Tensor
 
@@ -53,7 +53,7 @@ def stft(
     if fft_length < frame_length:
         raise fail(f"stft: fft_length {fft_length} should be at least frame_length {frame_length}.")
     if use_mask is None:
-        use_mask = use_mask_default(default=True, func_name="stft")
+        use_mask = masks_frames("stft")
     if use_mask and (x.raw_tensor is not None or in_spatial_dim.is_dim_known()):
         x = x.copy_masked(0.0, dims=[in_spatial_dim])
     size = frame_length if window_use_frame_length and align_window_left else fft_length

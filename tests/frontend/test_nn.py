@@ -16,6 +16,7 @@ from returnn.config import Config
 from returnn.config.current import replace_current_config
 from returnn.tensor import Dim, Tensor
 from returnn.torch.frontend import native
+from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import UserError
 
 batch, time, feature = Dim(2, name="batch"), Dim(9, name="time"), Dim(4, name="feature")
@@ -111,14 +112,15 @@ def test_same_padding_moves_with_the_batch_only_if_the_config_says_so() -> None:
         b, (b_time,) = rf.conv(tensor(x, batch, feature, dynamic), in_spatial_dims=[dynamic], **options)
         return a.raw_tensor[:2], b.copy_compatible_to_dims_raw([batch, b_time, out])[0, :2]
 
-    a, b = first_sequence_alone_and_in_batch()
-    torch.testing.assert_close(a, b)
-    before = replace_current_config(Config({"rf_use_consistent_same_padding": False}))
-    try:
-        a, b = first_sequence_alone_and_in_batch()
-    finally:
-        replace_current_config(before)
-    assert not torch.allclose(a, b)
+    for version, option, is_same in ((23, None, False), (24, None, True), (23, True, True), (24, False, False)):
+        BehaviorVersion.reset()
+        BehaviorVersion.set(version)
+        before = replace_current_config(Config({"rf_use_consistent_same_padding": option}))
+        try:
+            a, b = first_sequence_alone_and_in_batch()
+        finally:
+            replace_current_config(before)
+        assert torch.allclose(a, b) == is_same
 
 
 def test_batch_norm_in_training_moves_the_running_values() -> None:

@@ -21,6 +21,7 @@ from tests.frontend.op_case import SEED_WITH_EMPTY_SEQUENCES, OpCase, Variant, a
 CASES = all_cases()
 GARBAGE = Variant("garbage")
 
+
 TESTED_ELSEWHERE = {  # what computes no tensor from tensors
     "assert_": "test_assert.py",
     "cum_concat_step": "test_raw_operations.py",

@@ -26,9 +26,15 @@ class OperationOptions(OptionTable):
     """Operations of the frontend."""
 
     rf_conformer_conv_norm_use_mask = boolean(
-        None, "Whether the batch norm of a Conformer's convolution block leaves out padded frames; by default it does."
+        None,
+        "Whether the batch norm of a Conformer's convolution block leaves out padded frames; by default as "
+        "batch normalization elsewhere.",
     )
-    rf_use_mask = boolean(None, "Whether operations leave out padded frames; by default the behavior version decides.")
+    rf_use_mask = boolean(
+        None,
+        "Whether operations leave out padded frames. By default, convolutions, pooling, batch normalization and "
+        "Fourier transforms do from behavior version 23 on, others always.",
+    )
     rf_use_mask_BatchNorm = boolean(None, "The same, for batch normalization.")
     rf_use_mask_conv = boolean(None, "The same, for convolutions.")
     rf_use_mask_pool = boolean(None, "The same, for pooling.")
@@ -39,7 +45,9 @@ class OperationOptions(OptionTable):
     rf_specaugment_num_masks_per_seq = boolean(
         True, "`rf.audio.specaugment` takes the number of masks from each sequence, not from the longest one."
     )
-    rf_use_consistent_same_padding = boolean(True, "Padding 'same' with a stride does not depend on the length.")
+    rf_use_consistent_same_padding = boolean(
+        None, "Padding 'same' with a stride does not depend on the length; by default from behavior version 24 on."
+    )
     rf_dropout_broadcast = boolean(None, "Dropout masks are shared over batch and time; by default up to version 18.")
     rf_att_dropout_broadcast = boolean(None, "The same, for attention weights.")
     rf_batch_norm_distributed = boolean(False, "Batch normalization takes the statistics of all processes.")

@@ -14,8 +14,9 @@ from returnn.frontend._backend import get_backend_of
 from returnn.frontend._conv.out_dims import make_out_spatial_dims
 from returnn.frontend._ops.nn.conv_windows import Padding, paddings, transposed_windows, windows
 from returnn.frontend._ops.operands import fail, require_dims
-from returnn.frontend._use_mask import use_mask_default
+from returnn.frontend._use_mask import masks_frames
 from returnn.tensor import Dim, Tensor
+from returnn.util.behavior_version import BehaviorVersion
 
 
 def conv(
@@ -44,8 +45,9 @@ def conv(
         If in_dim and out_dim are the same, the one to sum over has the higher match priority.
     :param filter_size: of fixed size, one for each spatial dim
     :param padding: "valid": only windows inside of the sequence; "same": with a stride of 1, as many frames as before.
-        With a stride, "same" is "same_static" (see `returnn.frontend._ops.nn.conv_windows`), unless the config has
-        `rf_use_consistent_same_padding = False`, then "same_dynamic". An int: so many frames of zeros on both sides.
+        With a stride, "same" is "same_static" (see `returnn.frontend._ops.nn.conv_windows`) from behavior version 24
+        on, or with `rf_use_consistent_same_padding`, otherwise "same_dynamic". An int: so many frames of zeros on both
+        sides.
         One for all spatial dims, or one for each.
     :param strides: distance of the windows, default 1
     :param dilation_rate: distance of frames within a window, default 1
@@ -332,7 +334,7 @@ def _masked(
     """:return: source, where frames beyond the end of a sequence have this value"""
     require_dims(f"{func_name}: in_spatial_dims", source, in_spatial_dims)
     if use_mask is None:
-        use_mask = use_mask_default(default=True, func_name=func_name)
+        use_mask = masks_frames(func_name)
     if source.raw_tensor is None:  # of a template, lengths can be unknown
         in_spatial_dims = [dim for dim in in_spatial_dims if dim.is_dim_known()]
     return source.copy_masked(value, dims=in_spatial_dims) if use_mask else source
@@ -351,7 +353,9 @@ def _inside(backend: Any, in_dims: Sequence[Dim], dtype: str) -> Tensor:
 def _resolved(operation: str, padding: Padding, number: int) -> list[str | int]:
     """:return: for each axis; "same" as the config has it"""
     config = current_config()
-    is_static = True if config is None else config.options.rf_use_consistent_same_padding
+    is_static = None if config is None else config.options.rf_use_consistent_same_padding
+    if is_static is None:
+        is_static = BehaviorVersion.get() >= 24
     values = [padding] * number if isinstance(padding, (str, int)) else list(padding)
     same = "same_static" if is_static else "same_dynamic"
     return paddings(operation, [same if isinstance(x, str) and x.lower() == "same" else x for x in values], number)

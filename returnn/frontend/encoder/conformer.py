@@ -20,6 +20,7 @@ from returnn.frontend._transformer.parts import (
     make_norm,
     make_part,
 )
+from returnn.frontend._use_mask import masks_frames
 from returnn.frontend.encoder._input import InputEncoder
 from returnn.frontend.encoder.base import ISeqDownsamplingEncoder
 from returnn.tensor import Dim, Tensor
@@ -83,7 +84,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         :param in_dim: features that come in, of fixed size
         :param out_dims: channels of each convolution
         :param filter_sizes: of each one, over (frames, features)
-        :param strides: of each one, over (frames, features), or only over frames. Default: 1
+        :param strides: of each one, over (frames, features), or the same over both. Default: 1
         :param pool_sizes: behind each one, over (frames, features); behind the last ones, if there are fewer, is no
             pooling. Default: none at all
         :param activation: a function, its name in `rf`, or a dict for `rf.build_from_dict`
@@ -339,11 +340,11 @@ def make_ff(
 def conv_norm_use_mask_default() -> bool:
     """
     :return: whether the batch norm of a convolution block leaves out frames beyond the end of their sequence, if
-        nothing else is said: the option `rf_conformer_conv_norm_use_mask` of the config, or else True
+        nothing else is said: the option `rf_conformer_conv_norm_use_mask` of the config, or else as other operations
     """
     config = current_config()
     value = None if config is None else config.options.rf_conformer_conv_norm_use_mask
-    return True if value is None else value
+    return masks_frames("BatchNorm") if value is None else value
 
 
 def _conv_norm(conv_norm: Part, options: dict[str, Any], out_dim: Dim) -> Any:
@@ -357,8 +358,8 @@ def _conv_norm(conv_norm: Part, options: dict[str, Any], out_dim: Dim) -> Any:
 
 
 def _over_both(size: int | Sequence[int]) -> tuple[int, int]:
-    """:return: over frames and features; a number is over frames"""
-    frames, features = (size, 1) if isinstance(size, int) else size
+    """:return: over frames and features"""
+    frames, features = (size, size) if isinstance(size, int) else size
     return frames, features
 
 

@@ -19,8 +19,15 @@ from returnn.frontend.encoder.conformer_v2 import ConformerEncoderV2, ConformerF
 from returnn.frontend.encoder.e_branchformer import EBranchformerLayer
 from returnn.frontend.encoder.transformer import TransformerEncoder, TransformerEncoderLayer
 from returnn.tensor import Dim
+from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
 from tests.frontend.models.model_run import BACKENDS, other_padding, random_batch, run
+
+
+@pytest.fixture(autouse=True)
+def newest_defaults():
+    BehaviorVersion.set(30)
+
 
 FEATURES, MODEL, VOCAB = Dim(10, name="features"), Dim(8, name="model"), Dim(11, name="vocab")
 
@@ -187,6 +194,10 @@ def test_collected_outputs():
 
 
 def test_config_decides_about_the_mask_of_batch_norm():
+    assert conv_norm_use_mask_default()
+    BehaviorVersion.reset()
+    assert not conv_norm_use_mask_default()
+    BehaviorVersion.set(23)
     assert conv_norm_use_mask_default()
     with global_config_ctx(Config({"rf_conformer_conv_norm_use_mask": False})):
         assert not conv_norm_use_mask_default()
