@@ -28,6 +28,7 @@ from returnn.tf.frontend_layers import (
 from returnn.tf.frontend_layers.make_layer import ReturnnConstructTemplateException
 from returnn.tf.frontend_layers.ops import effects
 from returnn.tf.frontend_layers.recording import as_recorded
+from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import DimError, DtypeError, UserError
 
 FEATURE = Dim(3, name="feature", kind=Dim.Types.Feature)
@@ -225,6 +226,7 @@ def classes_of(value: Tensor) -> list[str]:
 
 
 def test_convolution_is_a_layer_of_this_class(root: Layer) -> None:
+    BehaviorVersion.set(24)
     time = new_time()
     filters = rf.constant(numpy.ones([3, 3, 4], "float32"), dims=[window := Dim(3, name="window"), FEATURE, HIDDEN])
     out, _ = rf.conv(
