@@ -17,9 +17,6 @@ from returnn.engine.learning_rate_control import (
     learning_rate_control_type,
     load_learning_rate_control_from_config,
     recalculate,
-    unknown_measure_text,
-    unset_learning_rate_text,
-    unused_learning_rates_text,
 )
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file
 from returnn.util.errors import ConfigError, UserError
@@ -64,6 +61,12 @@ def test_learning_rates_of_the_config_come_first():
     assert _train(control, [3, 1, 0.1]) == [0.1, 0.01, 0.01, 0.01]
 
 
+def test_learning_rates_are_by_epochs():
+    for wrong in (0, -1, "1"):
+        with pytest.raises(ConfigError, match="is no epoch"):
+            _control(learning_rates={wrong: 0.1})
+
+
 def test_warm_up_then_newbob():
     control = _control(
         learning_rate=1.0, learning_rates=list(numpy.linspace(0.25, 1.0, num=4)), learning_rate_control="newbob"
@@ -103,49 +106,6 @@ def test_newbob_multi_epoch():
     )  # fmt: skip
     # decides in the epochs 1, 3, 5, 7
     assert _train(control, [5.0, 4.0, 3.0, 4.0, 4.0, 4.0]) == pytest.approx([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.9])
-
-
-@pytest.mark.parametrize("options", [
-    {"learning_rate": 1.0}, {"learning_rates": [0.1] * 5}, {"optimizer": {"class": "adam", "learning_rate": 0.1}},
-    {"dynamic_learning_rate": {"interval": 2, "decay": 0.5}}, {"optimizer": {"class": "adadelta"}}, {"adadelta": True},
-])  # fmt: skip
-def test_learning_rate_that_nobody_has_set_is_told(options):
-    assert unset_learning_rate_text(Config({"optimizer": {"class": "adam"}, **options})) is None
-    for without in ({}, {"optimizer": {"class": "adam"}}, {"optimizer": "adam"}):
-        text = unset_learning_rate_text(Config(without))
-        assert text == "the option 'learning_rate' is not set, so it is 1; with Adam, 0.001 is usual."
-
-
-def test_learning_rates_that_end_before_the_training():
-    for options, epoch in (
-        ({"learning_rates": [0.1] * 8, "num_epochs": 9}, 9),
-        ({"learning_rates": {1: 0.1, 3: 0.01}, "num_epochs": 3}, 2),
-        ({"learning_rates": {2: 0.1}, "learning_rate_control": "newbob"}, 1),
-    ):
-        text = unset_learning_rate_text(Config(options))
-        assert text.startswith(
-            f"the option 'learning_rates' has none for epoch {epoch}, and 'learning_rate' is not set"
-        )
-        assert unset_learning_rate_text(Config({**options, "learning_rate": 0.1})) is None
-    newbob = {"learning_rates": [0.1, 0.2], "learning_rate_control": "newbob", "num_epochs": 9}
-    assert unset_learning_rate_text(Config(newbob)) is None
-    for wrong in (0, -1, "1"):
-        with pytest.raises(ConfigError, match="is no epoch"):
-            _control(learning_rates={wrong: 0.1})
-
-
-def test_score_of_a_loss_that_is_not_there():
-    def text_of(*measures):
-        config = Config({"learning_rate_control_error_measure": list(measures)})
-        return unknown_measure_text(config, ["output/prob", "ctc"])
-
-    for known in ("dev_score_output/prob", "dev_error_ctc", "dev_score_ctc:exp", "dev_score"):
-        assert text_of(known) is None
-        assert text_of("dev_score_others", known) is None  # for several networks
-    assert text_of() is None
-    assert text_of("dev_score_ctx") == (
-        "option 'learning_rate_control_error_measure': there is no 'ctx' that could have a loss.\n  Did you mean 'ctc'?"
-    )
 
 
 def test_growth():
@@ -345,26 +305,6 @@ def test_constant_learning_rates_around_a_pretraining():
     assert _constants(pretrain_learning_rate=0.5, use_learning_rate_control_always=True) == [None] * 5
     assert _constants(pretrain_learning_rate=0.0)[:3] == [0.0, 0.0, 0.1]
     assert _constants(pretrain=None, pretrain_learning_rate=0.5) == [None] * 5
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"learning_rates": [0.1, 0.2], "learning_rate": 0.1}, "where 'learning_rate' does, and in epoch 3"),
-        ({"learning_rates": {3: 0.2}, "pretrain_learning_rate": 0.5}, "where 'pretrain_learning_rate' does, and"),
-        ({"learning_rates": [0.2] * 9}, "where 'learning_rate' does (1, as it is not set)."),
-        ({"learning_rates": [0.2] * 9, "learning_rate": 0.1, "use_learning_rate_control_always": True}, None),
-        ({"learning_rates": [0.1] * 3 + [0.2], "learning_rate": 0.1}, None),
-        ({"learning_rates": {4: 0.2}, "learning_rate": 0.1}, None),
-        ({"learning_rates": {3: 0.2}, "learning_rate": 0.1, "num_epochs": 2}, None),
-        ({"learning_rates": [0.2] * 9, "pretrain": None}, None),
-        ({"learning_rate": 0.1}, None),
-    ],
-)
-def test_learning_rates_that_a_pretraining_does_not_take(options, expected):
-    config = Config({"network": {"output": {}}, "num_epochs": 9, **PRETRAINING, **options})
-    text = unused_learning_rates_text(config)
-    assert text is None if expected is None else expected in text
 
 
 def test_recalculated_rates_are_constant_around_a_pretraining():

@@ -25,15 +25,15 @@ from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templ
 from returnn.engine.frontend.seen_labels import keys_of_seen_labels
 from returnn.engine.frontend.watched_step import StepFindings, watched_step
 from returnn.engine.hypothesis_files import check_file_format
-from returnn.engine.learning_rate_control import (
-    check_dynamic_learning_rate,
+from returnn.engine.learning_rate_control import check_dynamic_learning_rate
+from returnn.engine.report.check_result import report_result
+from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
+from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
+from returnn.engine.report.learning_rate_warnings import (
     unknown_measure_text,
     unset_learning_rate_text,
     unused_learning_rates_text,
 )
-from returnn.engine.report.check_result import report_result
-from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
-from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.log import log
 from returnn.tensor import TensorDict

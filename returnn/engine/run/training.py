@@ -14,15 +14,11 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data_identity import KnownData
 from returnn.engine.epochs import Epochs
-from returnn.engine.learning_rate_control import (
-    LearningRateControl,
-    constant_around_pretraining,
-    unset_learning_rate_text,
-    unused_learning_rates_text,
-)
+from returnn.engine.learning_rate_control import LearningRateControl, constant_around_pretraining
 from returnn.engine.learning_rate_file import check_writable
 from returnn.engine.report.epoch_report import note_duration, report_epoch
 from returnn.engine.report.epoch_table import DURATION_KEY
+from returnn.engine.report.learning_rate_warnings import unset_learning_rate_text, unused_learning_rates_text
 from returnn.engine.report.run_record import RunRecord, run_record
 from returnn.engine.run.auto_batch_size import AUTO, Tried, agreed_batch_size
 from returnn.engine.run.cleanup import cleanup_policy

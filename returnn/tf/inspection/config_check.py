@@ -18,15 +18,15 @@ from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks
 from returnn.engine.data_identity import warn_of_other_labels
 from returnn.engine.hypothesis_files import check_file_format
-from returnn.engine.learning_rate_control import (
-    check_dynamic_learning_rate,
+from returnn.engine.learning_rate_control import check_dynamic_learning_rate
+from returnn.engine.net_diff import is_same_net
+from returnn.engine.report.compared_lengths import end_label_warnings, wrong_lengths
+from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
+from returnn.engine.report.learning_rate_warnings import (
     unknown_measure_text,
     unset_learning_rate_text,
     unused_learning_rates_text,
 )
-from returnn.engine.net_diff import is_same_net
-from returnn.engine.report.compared_lengths import end_label_warnings, wrong_lengths
-from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.tf.engine.engine import Engine
 from returnn.tf.inspection.kept_order import kept_order_warning

@@ -1,0 +1,70 @@
+"""Warnings about learning rates: options that nobody has set, that have no effect, or that name scores of no loss."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from returnn.config import Config
+from returnn.engine.epochs import Epochs
+from returnn.engine.learning_rate_control import constant_around_pretraining, rates_by_epoch
+from returnn.util.errors import nearest_hint
+
+_MEASURE_OF_LOSS = re.compile(r".+?_(?:score|error)_(.+?)(?::exp)?")
+
+
+def unset_learning_rate_text(config: Config) -> str | None:
+    """
+    :return: a warning where nobody has said how large steps are, in all epochs or from one on, which are too large then
+        for most optimizers
+    """
+    optimizer = config.opt_typed_value("optimizer")
+    own = optimizer if isinstance(optimizer, Mapping) else {}
+    takes_one = "adadelta" in str(own.get("class", optimizer)).lower() or config.options.adadelta
+    names = ("learning_rates", "dynamic_learning_rate")
+    if takes_one or "learning_rate" in own or config.has("learning_rate"):
+        return None
+    default = f"{config.options.learning_rate:g}"
+    if not any(config.has(name) for name in names):
+        return f"the option 'learning_rate' is not set, so it is {default}; with Adam, 0.001 is usual."
+    of_epochs = rates_by_epoch(config.options.learning_rates)
+    epochs = range(1, config.options.num_epochs + 1)
+    without = next((epoch for epoch in epochs if epoch not in of_epochs), None)
+    takes_the_last = config.options.learning_rate_control != "constant"  # as all others look at the epoch before
+    if without is None or not of_epochs or (takes_the_last and without > 1):
+        return None
+    there = f"and 'learning_rate' is not set, so it is {default} there."
+    return f"the option 'learning_rates' has none for epoch {without}, {there}"
+
+
+def unused_learning_rates_text(config: Config) -> str | None:
+    """:return: a warning if `learning_rates` has others than the constant ones of `constant_around_pretraining`"""
+    options = config.options
+    if not options.pretrain or not options.learning_rates:
+        return None
+    epochs, rates = Epochs(config), rates_by_epoch(options.learning_rates)
+    constant = {epoch: constant_around_pretraining(config, epochs, epoch) for epoch in rates if epoch <= epochs.final}
+    if all(rate in (None, rates[epoch]) for epoch, rate in constant.items()):
+        return None
+    of_pretraining = "learning_rate" if options.pretrain_learning_rate is None else "pretrain_learning_rate"
+    default = f"{options.learning_rate:g}" + ("" if config.has("learning_rate") else ", as it is not set")
+    return (
+        f"the option 'learning_rates' does not count in pretraining, where {of_pretraining!r} does, and in epoch "
+        f"{epochs.first_after_pretrain}, the first one after it, where 'learning_rate' does ({default}).\n"
+        "  'use_learning_rate_control_always = True' lets it count there, too."
+    )
+
+
+def unknown_measure_text(config: Config, names: Collection[str]) -> str | None:
+    """
+    :param names: that losses can have
+    :return: a warning if `learning_rate_control_error_measure` has only scores of losses that are not there
+    """
+    measures = config.options.learning_rate_control_error_measure or ()
+    losses = [found[1] for measure in measures if (found := _MEASURE_OF_LOSS.fullmatch(measure))]
+    if not losses or len(losses) < len(measures) or any(name in names for name in losses):
+        return None
+    return (
+        f"option 'learning_rate_control_error_measure': there is no {losses[0]!r} that could have a loss.\n"
+        f"  {nearest_hint(losses[0], names)}"
+    )
