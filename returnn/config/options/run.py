@@ -80,7 +80,7 @@ class LogOptions(OptionTable):
         kinds.DICT,
         None,
         "What the task 'plot_attention' draws.",
-        keys_of="returnn.engine.attention_picture:AttentionPlot",
+        keys_of="returnn.engine.report.attention_picture:AttentionPlot",
     )
 
 

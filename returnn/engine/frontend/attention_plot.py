@@ -8,14 +8,14 @@ import numpy
 
 from returnn.config import Config
 from returnn.datasets.static import StaticDataset
-from returnn.engine.attention_picture import (
+from returnn.engine.frontend.batch_arrays import ArrayBatch
+from returnn.engine.report.attention_picture import (
     AttentionPlot,
     PictureAxis,
     draw_attention,
     picture_filename,
     short_dim_name,
 )
-from returnn.engine.frontend.batch_arrays import ArrayBatch
 from returnn.engine.tasks import make_engine
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log

@@ -9,14 +9,14 @@ import numpy
 
 from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.attention_picture import (
+from returnn.engine.net_outputs import with_kept_layer
+from returnn.engine.report.attention_picture import (
     AttentionPlot,
     PictureAxis,
     draw_attention,
     picture_filename,
     short_dim_name,
 )
-from returnn.engine.net_outputs import with_kept_layer
 from returnn.log import log
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.engine.engine import Engine

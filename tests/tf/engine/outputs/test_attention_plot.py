@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from returnn.config import Config
-from returnn.engine import attention_picture
-from returnn.engine.attention_picture import (
+from returnn.engine.report import attention_picture
+from returnn.engine.report.attention_picture import (
     AttentionPlot,
     PictureAxis,
     draw_attention,
