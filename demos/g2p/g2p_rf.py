@@ -142,7 +142,7 @@ def train_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None
     loss = rf.cross_entropy(target=targets, estimated=logits, estimated_type="logits", axis=phonemes_dim)
     rf.get_run_ctx().mark_as_loss(loss, "ce")
     wrong = rf.reduce_argmax(logits, axis=phonemes_dim) != phonemes
-    rf.get_run_ctx().mark_as_loss(rf.cast(wrong, "float32"), "error", as_error=True)
+    rf.get_run_ctx().mark_as_loss(rf.cast(wrong, "float32"), "fer", as_error=True)
 
 
 def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None:

@@ -105,7 +105,7 @@ def train_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None
     loss = rf.cross_entropy(target=smoothed, estimated=logits, estimated_type="logits", axis=data.labels_dim)
     rf.get_run_ctx().mark_as_loss(loss, "ce")
     wrong = rf.reduce_argmax(logits, axis=data.labels_dim) != targets
-    rf.get_run_ctx().mark_as_loss(rf.cast(wrong, "float32"), "error", as_error=True)
+    rf.get_run_ctx().mark_as_loss(rf.cast(wrong, "float32"), "fer", as_error=True)
 
 
 def forward_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None:

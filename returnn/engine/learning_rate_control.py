@@ -13,12 +13,13 @@ import itertools
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from returnn.config import Config
 from returnn.engine.epochs import Epochs
 from returnn.engine.learning_rate_file import EpochData, read_learning_rate_file, write_learning_rate_file
+from returnn.engine.score_names import default_scores, find_score, new_names
 from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, check_known
 
@@ -29,7 +30,6 @@ _DYNAMIC = "option 'dynamic_learning_rate'"
 _DYNAMIC_FORM = "def dynamic_learning_rate(*, network, global_train_step, learning_rate, **kwargs)"
 _DYNAMIC_ARGUMENTS = ("network", "global_train_step", "learning_rate")
 _DYNAMIC_KEYS = ("interval", "decay")
-_DEFAULT_MEASURES = ("dev_score", "dev_loss", "dev_error", "train_score", "train_loss", "train_error")
 
 
 # Where the arguments of the constructor stand in a config.
@@ -199,12 +199,20 @@ class LearningRateControl:
                 relative /= learning_rate / self.default_learning_rate
         return relative
 
-    def set_epoch_error(self, epoch: int, error: Mapping[str, float]) -> None:
+    def set_epoch_error(self, epoch: int, error: Mapping[str, float], *, as_error: Collection[str] = ()) -> None:
         """
         :param epoch: that was trained or evaluated
-        :param error: scores and errors, are added to those of before
+        :param error: scores and errors, are added to those of before. Where the same had another name in the epochs
+            before, these get the name of now
+        :param as_error: names of losses that are only errors
         """
-        self.epoch_data.setdefault(epoch, EpochData()).error.update(error)
+        data = self.epoch_data.setdefault(epoch, EpochData())
+        data.error.update(error)
+        data.note_errors(as_error)
+        for other in self.epoch_data.values():
+            if names := new_names(other.error, error, as_error):
+                other.error = {names.get(key, key): value for key, value in other.error.items()}
+                other.note_errors(as_error)
 
     def get_epoch_error_dict(self, epoch: int) -> dict[str, Any]:
         """:return: all scores and errors of the epoch"""
@@ -224,22 +232,22 @@ class LearningRateControl:
         """
         :return: the key of the score that counts; None if there are no scores.
             A key such as "dev_error" stands also for "dev_error_output", and the reverse, as the names depend on
-            the number of losses.
+            the number of losses; and "dev_loss_ce" for "dev_score_ce", see `returnn.engine.score_names`.
         """
         found = self.get_epoch_error_dict(epoch)
         if not found:
             return None
+        errors = self.epoch_data[epoch].as_error
         wanted = self.error_measure_key
         measures = [wanted] if isinstance(wanted, str) else list(wanted or ())
         for measure in measures:
-            key = _find_measure(measure, found)
+            key = find_score(measure, found, errors)
             if key is not None:
                 return key
         if measures and any(key.startswith("dev_") for key in found):
             wanted_text, found_text = (", ".join(map(repr, names)) for names in (measures, sorted(found)))
             log.print_warning(f"learning_rate_control_error_measure: {wanted_text} is not there, only {found_text}")
-        of_measures = ([key for key in sorted(found) if key.startswith(measure)] for measure in _DEFAULT_MEASURES)
-        keys = next(filter(None, of_measures), sorted(found))
+        keys = default_scores(found, errors)
         if len(keys) > 1 and not measures and not self._has_said_which_counts:
             self._has_said_which_counts = True
             print(
@@ -503,7 +511,7 @@ def recalculate(config: Config, control: LearningRateControl) -> dict[int, float
         if rate is not None:
             new.set_default_learning_rate_for_epoch(epoch, rate)
         new.get_learning_rate_for_epoch(epoch)
-        new.set_epoch_error(epoch, data.error)
+        new.set_epoch_error(epoch, data.error, as_error=data.as_error)
     return {epoch: new.get_learning_rate_for_epoch(epoch) for epoch in sorted(control.epoch_data)}
 
 
@@ -536,14 +544,6 @@ def rates_by_epoch(learning_rates: Mapping[int, float] | Sequence[float] | None)
             )
         return dict(learning_rates)
     return dict(enumerate(learning_rates or (), start=1))
-
-
-def _find_measure(measure: str, found: Mapping[str, Any]) -> str | None:
-    """:return: the key for this measure, see `LearningRateControl.get_error_key`"""
-    candidates = [measure, f"{measure}_output", *sorted(key for key in found if key.startswith(f"{measure}_"))]
-    parts = measure.split("_")
-    candidates += ["_".join(parts[:n]) for n in range(len(parts) - 1, 1, -1)]
-    return next((key for key in candidates if key in found), None)
 
 
 def check_dynamic_learning_rate(option: DynamicLearningRate, *, more_arguments: tuple[str, ...] = ()) -> None:

@@ -1,8 +1,9 @@
 """
 The learning rate file: a Python expression, a dict from epoch to `EpochData(learningRate=..., error={...})`.
 
-Scores and errors of an epoch are under keys such as "dev_score", "dev_error", "train_score". Facts about the epoch
-that are no scores (duration, device, ...) are stored among them, under keys with the prefix ":meta:".
+Scores and errors of an epoch are under keys such as "dev_score", "dev_error", "train_loss_ce", see
+`returnn.engine.score_names`. Facts about the epoch that are no scores (duration, device, ...) are stored among them,
+under keys with the prefix ":meta:".
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from returnn.util.errors import UserError
@@ -19,6 +20,7 @@ from returnn.util.files.literal import literal_eval
 from returnn.util.texts.better_repr import better_repr
 
 _META_PREFIX = ":meta:"
+_AS_ERROR_KEY = "as_error"  # of `EpochData.meta`
 
 
 class EpochData:
@@ -48,6 +50,16 @@ class EpochData:
                 self.meta[key.removeprefix(_META_PREFIX)] = value
             else:
                 self.error[key] = value
+
+    @property
+    def as_error(self) -> list[str]:
+        """Names of losses that are only errors, as far as it is known."""
+        return list(self.meta.get(_AS_ERROR_KEY, ()))
+
+    def note_errors(self, names: Collection[str]) -> None:
+        """:param names: of losses that are only errors"""
+        if names:
+            self.meta[_AS_ERROR_KEY] = sorted({*self.as_error, *names})
 
     def __repr__(self) -> str:
         entries = {**{_META_PREFIX + key: value for key, value in self.meta.items()}, **self.error}

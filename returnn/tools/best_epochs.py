@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from returnn.engine.learning_rate_control import LearningRateControl
+from returnn.engine.score_names import find_score
 from returnn.util.errors import UserError, check_known
 
 
@@ -19,7 +20,11 @@ def best_epochs(control: LearningRateControl, key: str | None = None) -> tuple[s
     if not scores:
         raise UserError("there are no scores of any epoch yet.")
     names = list(dict.fromkeys(name for by_name in scores.values() for name in by_name))
-    key = key or control.get_error_key(max(scores))
+    last = max(scores)
+    if key is None:
+        key = control.get_error_key(last)
+    else:
+        key = find_score(key, names, control.epoch_data[last].as_error) or key
     check_known("score", key, names, where="option '--key'")
     assert key is not None
     values = {epoch: by_name[key] for epoch, by_name in scores.items() if key in by_name}

@@ -18,6 +18,7 @@ from returnn.datasets.util.vocab_file import read_literal_file
 from returnn.engine.frontend import tasks as rf_tasks
 from returnn.engine.hypothesis_files import read_hypotheses
 from returnn.engine.learning_rate_file import read_learning_rate_file
+from returnn.engine.score_names import find_score
 from returnn.log import log
 from returnn.tf.engine import tasks as net_dict_tasks
 from returnn.tools.checkpoints.formats import Checkpoint, read_checkpoint, write_any_checkpoint
@@ -27,6 +28,7 @@ from tests.tools.conftest import tool
 
 __all__ = ["tool"]
 
+SCORES = ("train_score", "train_error", "dev_score", "dev_error")
 DEMO = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "demos", "g2p")
 MAPPING = os.path.join(DEMO, "layers_to_modules.map")
 WORDS = "CABBA\tK AE B AH\nBACA\tB AA K AH\nA\tAH\nBACKABACK\tB AE K\n"
@@ -116,7 +118,8 @@ def test_three_backends_train_and_decode_alike(demo, tmp_path):
         # One step of gradient descent with the learning rate 1: the parameters differ by the gradients.
         run("train", {**given, "import_model_train_epoch1": source})
         after[backend] = values_of(tmp_path / backend / "net.001", backend)
-        scores[backend] = read_learning_rate_file(given["learning_rate_file"])[1].error
+        data = read_learning_rate_file(given["learning_rate_file"])[1]
+        scores[backend] = {key: data.error[find_score(key, data.error, data.as_error)] for key in SCORES}
         run("search", {**given, "task": "search", "load": str(tmp_path / backend / "net.001")})
         hypotheses[backend] = read_hypotheses(given["search_output_file"])
     wanted = after[BACKENDS[0]]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from returnn.engine.learning_rate_file import read_learning_rate_file
+from returnn.engine.score_names import find_score
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "demos" / "small"
@@ -38,7 +39,8 @@ def values_of(measure, folder, outputs):
         files = list(folder.rglob("learning_rates"))
         epochs = [read_learning_rate_file(str(file)) for file in files]
         assert len(epochs) == sum("finished training" in output for output in outputs)
-        return [of_epoch[max(of_epoch)].error[measure] for of_epoch in epochs]
+        last = [of_epoch[max(of_epoch)] for of_epoch in epochs]
+        return [data.error[find_score(measure, data.error, data.as_error)] for data in last]
     (value,) = re.findall(rf"^(?:search: )?{measure}:? ([\d.]+)", outputs[-1], re.MULTILINE)
     return [float(value)]
 

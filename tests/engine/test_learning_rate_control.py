@@ -157,6 +157,8 @@ def test_no_scores_no_change():
         ("dev_error_output/output_prob", ["dev_score", "dev_error"], "dev_error"),
         (["dev_x", "dev_error"], ["dev_score", "dev_error"], "dev_error"),
         ("dev_x", ["dev_score", "dev_error"], "dev_score"),
+        ("dev_error_fer", ["dev_loss_ce", "dev_loss_fer"], "dev_loss_fer"),
+        ("dev_loss_fer", ["dev_score_ce", "dev_error_fer"], "dev_error_fer"),
         ("dev_error", [], None),
     ],
 )
@@ -177,6 +179,52 @@ def test_which_of_several_losses_counts_is_said_once(measure, capsys):
     out = capsys.readouterr().out
     text = "of 'dev_score_aux', 'dev_score_output', the first one says which epoch is the best one"
     assert out.count(text) == (measure is None)
+
+
+def test_the_file_knows_what_is_only_an_error(tmp_path):
+    options = {"learning_rate_file": str(tmp_path / "rates")}
+    control = _control(**options)
+    control.get_learning_rate_for_epoch(1)
+    control.set_epoch_error(1, {"train_loss_a": 0.1, "train_loss_ce": 2.0}, as_error={"a"})
+    control.set_epoch_error(1, {"dev_loss_a": 0.3, "dev_loss_ce": 2.1}, as_error={"a"})
+    control.save()
+    assert "':meta:as_error': [\n'a',\n],\n'dev_loss_a': 0.3,\n" in (tmp_path / "rates").read_text()
+    assert _control(**options).get_error_key(1) == control.get_error_key(1) == "dev_loss_ce"
+    assert _control(**options, learning_rate_control_error_measure="dev_error").get_error_key(1) == "dev_loss_a"
+    assert recalculate(Config({}), control) == {1: 1.0}
+    control.epoch_data[1].meta.clear()  # as a file of the original
+    assert control.get_error_key(1) == "dev_loss_a"
+
+
+@pytest.mark.parametrize("measure", [None, "dev_score", "dev_score_ce", "dev_loss_ce"])
+def test_a_training_that_goes_on_with_other_names_of_scores(measure, tmp_path):
+    options = {
+        "learning_rate": 1.0, "learning_rate_control": "newbob", "learning_rate_file": str(tmp_path / "rates"),
+        "learning_rate_control_error_measure": measure,
+    }  # fmt: skip
+    control = _control(**options)
+    for epoch, (score, error) in enumerate([(4.0, 0.5), (3.0, 0.6)], start=1):
+        control.get_learning_rate_for_epoch(epoch)
+        control.set_epoch_error(epoch, {"train_score": score, "dev_score": score, "dev_error": error})
+    control.save()
+    control = _control(**options)
+    assert control.get_learning_rate_for_epoch(3) == 1.0
+    assert control.get_last_best_epoch(2) == 2
+    control.set_epoch_error(3, {"train_loss_ce": 3.0}, as_error=["fer"])
+    control.set_epoch_error(3, {"dev_loss_ce": 3.0, "dev_loss_fer": 0.4}, as_error=["fer"])
+    assert control.get_learning_rate_for_epoch(4) == 0.5
+    assert control.get_last_best_epoch(2) == 2
+    control.save()
+    epochs = read_learning_rate_file(tmp_path / "rates")
+    assert epochs[1].error == {"train_loss_ce": 4.0, "dev_loss_ce": 4.0, "dev_loss_fer": 0.5}
+    assert [epochs[epoch].as_error for epoch in (1, 2, 3)] == [["fer"]] * 3
+
+
+def test_an_epoch_that_is_trained_again_keeps_its_new_scores():
+    control = _control()
+    control.set_epoch_error(1, {"train_score": 4.0})
+    control.set_epoch_error(1, {"train_loss_ce": 3.0})
+    assert control.get_epoch_error_dict(1) == {"train_loss_ce": 3.0}
 
 
 def test_file_has_the_documented_format(tmp_path):

@@ -104,6 +104,20 @@ def test_best_epochs(tool, model, tmp_path, config_file):
     )
 
 
+def test_best_epochs_by_names_of_other_backends(tool, tmp_path):
+    file = tmp_path / "scores"
+    scores = {1: (0.5, 2.0), 2: (0.2, 3.0)}
+    epochs = {
+        n: EpochData(error={"dev_loss_a": x, "dev_loss_ce": y}, meta={"as_error": ["a"]})
+        for n, (x, y) in scores.items()
+    }
+    write_learning_rate_file(file, epochs)
+    by_loss, by_error = "epoch 1: dev_loss_ce 2.0\n", "epoch 2: dev_loss_a 0.2\n"
+    assert tool("get-best-model-epoch", file, "--n", 1)[1] == by_loss
+    for key, expected in {"dev_score": by_loss, "dev_score_ce": by_loss, "dev_error": by_error}.items():
+        assert tool("get-best-model-epoch", file, "--n", 1, "--key", key)[1] == expected
+
+
 def test_best_epochs_go_by_what_the_training_goes_by(tool, tmp_path, config_file):
     scores = {1: (0.5, 3.0), 2: (0.2, 2.0), 3: (0.3, 1.0), 4: (0.3, 1.0)}
     epochs = {n: EpochData(learning_rate=0.1, error={"dev_error": x, "dev_score": y}) for n, (x, y) in scores.items()}

@@ -22,7 +22,9 @@ from returnn.engine.frontend import tasks
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.references import References
 from returnn.engine.hypothesis_files import read_hypotheses
+from returnn.engine.learning_rate_file import read_learning_rate_file
 from returnn.engine.run.non_finite import NonFiniteError
+from returnn.engine.score_names import find_score
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.tensor import Dim, batch_dim
@@ -92,10 +94,25 @@ def test_record_of_a_training(trained):
         assert (line["event"], line["epoch"], line["num_steps"], line["num_seqs"]) == ("epoch", epoch, 2, 20)
         assert (line["learning_rate"], sorted(line["scores"])) == (
             0.01,
-            ["dev_error", "dev_score", "train_error", "train_score"],
+            ["dev_loss_ce", "dev_loss_fer", "train_loss_ce", "train_loss_fer"],
         )
         assert 0 < line["data_wait_s"] < line["duration_s"]
         assert line["memory_bytes"] > 10**7
+
+
+def test_learning_rate_file(tmp_path, capsys):
+    """It names scores as the original does; what is only an error is known to what reads it."""
+    file = tmp_path / "rates"
+    made = config(tmp_path, learning_rate_file=str(file), learning_rate_control_error_measure="dev_loss_fer")
+    tasks.train(made)
+    data = read_learning_rate_file(file)[1]
+    assert sorted(data.error) == ["dev_loss_ce", "dev_loss_fer", "train_loss_ce", "train_loss_fer"]
+    assert data.as_error == ["fer"]
+    assert find_score("dev_score", data.error, data.as_error) == "dev_loss_ce"
+    assert find_score("dev_error", data.error, data.as_error) == "dev_loss_fer"
+    out = capsys.readouterr().out
+    assert f"epoch 1, dev_loss_ce {data.error['dev_loss_ce']:.4g}, dev_loss_fer" in out
+    assert "* best dev loss fer" in out
 
 
 def test_content_of_model_files(trained):
@@ -220,7 +237,7 @@ def test_scores_of_eval_are_those_of_the_training(name, trained, tmp_path, capsy
     scores = eval((tmp_path / "scores").read_text())
     rows = [line.split(";") for line in (tmp_path / "seqs").read_text().splitlines()]
     total = sum(float(score) * int(length) for score, length in rows)
-    assert total / sum(int(length) for _, length in rows) == pytest.approx(scores["dev_score"])
+    assert total / sum(int(length) for _, length in rows) == pytest.approx(scores["dev_loss_ce"])
     assert "dev: error fer" in capsys.readouterr().out
 
 
@@ -391,7 +408,7 @@ def test_mixed_precision_counts_in_all_tasks(trained, tmp_path):
         data = {"class": "Task12AXDataset", "num_seqs": 2, "fixed_random_seed": 1}
         tasks.forward(config(trained, task="forward", torch_amp=amp, forward_data=data, output_file=outputs))
         with h5py.File(outputs, "r") as file:
-            found.append((ast.literal_eval((tmp_path / scores).read_text())["dev_score"], file["inputs"][:]))
+            found.append((ast.literal_eval((tmp_path / scores).read_text())["dev_loss_ce"], file["inputs"][:]))
     (score, output), (short_score, short_output) = found
     assert short_score != score
     assert short_score == pytest.approx(score, rel=0.02)

@@ -152,8 +152,9 @@ class LearningRateOptions(OptionTable):
     )
     learning_rate_control_error_measure = texts(
         None,
-        "The score that decides about best epochs and learning rates, such as 'dev_score_output'; of several, the "
-        "first one that is there. By default 'dev_score'; with several losses, that of the first one by name.",
+        "The score that decides about best epochs and learning rates, such as 'dev_score_output', or 'dev_loss_ce' "
+        "with PyTorch; of several, the first one that is there. By default the loss on 'dev'; with several losses, "
+        "that of the first one by name.",
     )
     learning_rate_control_min_num_epochs_per_new_lr = integer(
         0, "The learning rate does not change for so many epochs after a change.", minimum=0

@@ -19,6 +19,7 @@ from returnn.engine.report.summaries import Summaries
 from returnn.engine.run.interrupts import Interrupts
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.run.resumable_pass import ResumablePass
+from returnn.engine.run.scores import Scores
 from returnn.engine.run.unfinished import Wishes
 from returnn.engine.training_position import TrainingPosition
 from returnn.log import log
@@ -69,7 +70,10 @@ class ModelPass(ResumablePass):
         :param on_end: called after the last step
         """
         super().__init__(
-            with_exp=config.options.calculate_exp_loss, resumed_at=resumed_at, wishes=wishes, on_step=on_step
+            scores=Scores(config.options.calculate_exp_loss, all_are_losses=runner.all_scores_are_losses),
+            resumed_at=resumed_at,
+            wishes=wishes,
+            on_step=on_step,
         )
         self.config = config
         self.runner = runner

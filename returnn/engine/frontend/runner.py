@@ -44,6 +44,7 @@ class ModelRunner(Protocol):
     processes: Processes | None  # if the training has several
     checkpoints: CheckpointFormat
     unfinished: UnfinishedFormat
+    all_scores_are_losses: bool  # how the learning rate file names them, see `returnn.engine.score_names`
 
     @property
     def model(self) -> Any:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 from returnn.config import Config
 from returnn.engine.epochs import Epochs
 from returnn.engine.learning_rate_control import constant_around_pretraining, rates_by_epoch
+from returnn.engine.score_names import loss_of_score
 from returnn.util.errors import nearest_hint
-
-_MEASURE_OF_LOSS = re.compile(r".+?_(?:score|error)_(.+?)(?::exp)?")
 
 
 def unset_learning_rate_text(config: Config) -> str | None:
@@ -61,7 +59,7 @@ def unknown_measure_text(config: Config, names: Collection[str]) -> str | None:
     :return: a warning if `learning_rate_control_error_measure` has only scores of losses that are not there
     """
     measures = config.options.learning_rate_control_error_measure or ()
-    losses = [found[1] for measure in measures if (found := _MEASURE_OF_LOSS.fullmatch(measure))]
+    losses = [loss for measure in measures if (loss := loss_of_score(measure))]
     if not losses or len(losses) < len(measures) or any(name in names for name in losses):
         return None
     return (

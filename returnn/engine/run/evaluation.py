@@ -62,7 +62,7 @@ class Evaluation:
         """
         Scores of all data sets for evaluation.
 
-        :param output_file: gets the scores: a dict with keys such as "dev_score"
+        :param output_file: gets the scores: a dict with the names of the learning rate file
         :param output_per_seq_file: gets scores of each sequence. With several data sets, each has a file of its own,
             with its name at the end
         :param loss_name: of these scores; default: the only loss
@@ -89,7 +89,7 @@ class Evaluation:
             scores = sums.for_learning_rate_control(name)
             all_scores.update(scores)
             if lr_control_update_scores:
-                self.control.set_epoch_error(self.epochs.current, scores)
+                self.control.set_epoch_error(self.epochs.current, scores, as_error=sums.only_errors())
             if per_seq is not None:
                 suffix = f".{name}" if len(datasets) > 1 else ""
                 order = per_seq.sort(dataset)

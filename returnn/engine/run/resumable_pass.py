@@ -23,18 +23,18 @@ class ResumablePass:
     def __init__(
         self,
         *,
-        with_exp: bool,
+        scores: Scores,
         resumed_at: TrainingPosition | None,
         wishes: Callable[[int], Wishes],
         on_step: Callable[[Wishes], None],
     ) -> None:
         """
-        :param with_exp: see `Scores`
+        :param scores: none so far; are added up over the batches
         :param resumed_at: the pass was interrupted there, and goes on
         :param wishes: what this process wants, after so many steps
         :param on_step: called after each step with what is to be done, when `position` may be asked
         """
-        self.scores = Scores(with_exp=with_exp)
+        self.scores = scores
         self.num_steps = 0
         self.num_seqs = 0
         self.elapsed = 0.0

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy
 
+from returnn.engine.score_names import named_scores
+
 _UNCOUNTED = "uncounted"
 
 
@@ -17,6 +19,7 @@ class Scores:
     """Sums of losses and errors, and of their frames."""
 
     with_exp: bool = False  # also the exp of mean losses: perplexity, if it is cross entropy
+    all_are_losses: bool = False  # how they are named, see `named_scores`
     sums: dict[str, float] = field(default_factory=dict)  # "loss:NAME" or "error:NAME", and "uncounted:LAYER"
     num_frames: dict[str, float] = field(default_factory=dict)  # by NAME
     left_out: dict[str, int] = field(default_factory=dict)  # sequences of the data, by the option that leaves them out
@@ -56,15 +59,16 @@ class Scores:
         return {layer: number for layer, number in numbers.items() if number}
 
     def for_learning_rate_control(self, dataset_name: str) -> dict[str, float]:
-        """:return: as the learning-rate file has it: `dev_score`, `dev_error`, with names for several losses"""
-        means = self.means()
-        result = {}
-        for kind, short in (("loss", "score"), ("error", "error")):
-            of_kind = {key.partition(":")[2]: value for key, value in means.items() if key.startswith(f"{kind}:")}
-            for name, value in of_kind.items():
-                suffix = f"_{name}" if len(of_kind) > 1 else ""
-                result[f"{dataset_name}_{short}{suffix}"] = value
-        return result
+        """:return: means, named as in the learning-rate file"""
+        return named_scores(dataset_name, self.means(), all_are_losses=self.all_are_losses)
+
+    def only_errors(self) -> set[str]:
+        """:return: names of what has an error and no loss"""
+        errors, losses = (
+            {name for key in self.sums for kind, _, name in [key.partition(":")] if kind == wanted}
+            for wanted in ("error", "loss")
+        )
+        return errors - losses
 
 
 def with_perplexities(scores: Mapping[str, float], cross_entropies: Collection[str]) -> dict[str, float]:

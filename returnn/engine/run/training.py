@@ -519,7 +519,8 @@ class Training:
 
     def _finish_epoch(self, data_pass: TrainPass) -> None:
         control, epoch = self.control, self.epochs.current
-        control.set_epoch_error(epoch, data_pass.scores.for_learning_rate_control("train"))
+        scores = data_pass.scores
+        control.set_epoch_error(epoch, scores.for_learning_rate_control("train"), as_error=scores.only_errors())
         note_duration(control, epoch, data_pass.elapsed)
         self._facts_of_pass = {
             "learning_rate": self.learning_rate,

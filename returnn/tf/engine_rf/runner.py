@@ -63,6 +63,7 @@ class GraphRunner:
 
     checkpoints = checkpoints
     unfinished = UnfinishedCheckpoints()
+    all_scores_are_losses = False
 
     def __init__(self, config: Config) -> None:
         """:param config: options"""

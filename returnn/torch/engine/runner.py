@@ -65,6 +65,7 @@ class TorchRunner:
 
     checkpoints = checkpoints
     unfinished = UnfinishedCheckpoints()
+    all_scores_are_losses = True
 
     def __init__(self, config: Config) -> None:
         """:param config: options"""

@@ -41,13 +41,15 @@ def test_score_of_a_loss_that_is_not_there():
         config = Config({"learning_rate_control_error_measure": list(measures)})
         return unknown_measure_text(config, ["output/prob", "ctc"])
 
-    for known in ("dev_score_output/prob", "dev_error_ctc", "dev_score_ctc:exp", "dev_score"):
+    for known in ("dev_score_output/prob", "dev_error_ctc", "dev_score_ctc:exp", "dev_loss_ctc", "dev_score"):
         assert text_of(known) is None
         assert text_of("dev_score_others", known) is None  # for several networks
     assert text_of() is None
-    assert text_of("dev_score_ctx") == (
-        "option 'learning_rate_control_error_measure': there is no 'ctx' that could have a loss.\n  Did you mean 'ctc'?"
-    )
+    for wrong in ("dev_score_ctx", "dev_loss_ctx"):
+        assert text_of(wrong) == (
+            "option 'learning_rate_control_error_measure': there is no 'ctx' that could have a loss.\n"
+            "  Did you mean 'ctc'?"
+        )
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from returnn.engine.report.small_batches import small_batches_of_config
 from returnn.engine.run.interrupts import Interrupts
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.run.resumable_pass import ResumablePass
+from returnn.engine.run.scores import Scores
 from returnn.engine.run.unfinished import Wishes
 from returnn.engine.training_position import TrainingPosition
 from returnn.log import log
@@ -77,7 +78,10 @@ class DataPass(ResumablePass):
         :param on_step: called after each step with what is to be done, when `position` may be asked
         """
         super().__init__(
-            with_exp=session.config.options.calculate_exp_loss, resumed_at=resumed_at, wishes=wishes, on_step=on_step
+            scores=Scores(session.config.options.calculate_exp_loss),
+            resumed_at=resumed_at,
+            wishes=wishes,
+            on_step=on_step,
         )
         self.session = session
         self.dataset_name = dataset_name or "data"

@@ -19,8 +19,8 @@ def make_parser() -> argparse.ArgumentParser:
     add_config(parser, "config", help="file of a config, or a learning rate file")
     parser.add_argument(
         "--key",
-        help="score to compare, such as dev_error. Default: that by which the training marks its best epoch, which is"
-        " 'learning_rate_control_error_measure' of the config, or else dev_score",
+        help="score to compare, such as dev_error, or dev_loss_ce. Default: that by which the training marks its best"
+        " epoch, which is 'learning_rate_control_error_measure' of the config, or else the loss on 'dev'",
     )
     parser.add_argument("--n", type=int, default=5, help="number of epochs, the best first")
     return parser
