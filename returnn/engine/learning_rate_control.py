@@ -326,13 +326,14 @@ class LearningRateControl:
 
 
 class ConstantLearningRate(LearningRateControl):
-    """The default learning rate, wherever `learning_rates` has no other."""
+    """What `learning_rates` has for the last epoch that it has one for; before that, the default learning rate."""
 
     need_error_info = False
 
     def calc_learning_rate_for_epoch(self, epoch: int) -> float:
-        """:return: always the same"""
-        return self.default_learning_rate
+        """:return: of the last epoch before in `learning_rates`, the default if there is none"""
+        before = max((other for other in self.default_learning_rates if other < epoch), default=None)
+        return self.default_learning_rate if before is None else self.default_learning_rates[before]
 
 
 class NewbobRelative(LearningRateControl):

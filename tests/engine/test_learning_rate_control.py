@@ -56,7 +56,9 @@ def test_constant():
 
 def test_learning_rates_of_the_config_come_first():
     control = _control(learning_rate=0.1, learning_rates=[0.01, 0.05])
-    assert _train(control, [3, 4, 5]) == [0.01, 0.05, 0.1, 0.1]
+    assert _train(control, [3, 4, 5]) == [0.01, 0.05, 0.05, 0.05]
+    control = _control(learning_rate=0.1, learning_rates={2: 0.01, 4: 0.05})
+    assert _train(control, [3, 4, 5, 6]) == [0.1, 0.01, 0.01, 0.05, 0.05]
     control = _control(learning_rate=0.1, learning_rates={2: 0.01}, learning_rate_control="newbob")
     assert _train(control, [3, 1, 0.1]) == [0.1, 0.01, 0.01, 0.01]
 
@@ -303,7 +305,7 @@ def test_config_can_change_the_learning_rates_of_epochs_to_come(tmp_path):
     control.set_epoch_error(1, {"dev_score": 1.0})
     control.save()
     control = _control(learning_rates=[5.0, 6.0], **opts)
-    assert [control.get_learning_rate_for_epoch(epoch) for epoch in (1, 2, 3, 4)] == [1.0, 6.0, 3.0, 0.1]
+    assert [control.get_learning_rate_for_epoch(epoch) for epoch in (1, 2, 3, 4)] == [1.0, 6.0, 3.0, 6.0]
 
 
 def test_last_best_epoch():

@@ -141,7 +141,9 @@ class LearningRateOptions(OptionTable):
 
     learning_rate = number(1.0, "The learning rate, where nothing else decides.", minimum=0)
     learning_rates: Option[Any] = Option(
-        kinds.any_of_kind(kinds.DICT, kinds.NUMBERS), None, "Learning rates of the first epochs, or epoch -> rate."
+        kinds.any_of_kind(kinds.DICT, kinds.NUMBERS),
+        None,
+        "Learning rates of the first epochs, or epoch -> rate. Where there is none, the one before goes on.",
     )
     min_learning_rate = number(0.0, "The learning rate never gets lower.", minimum=0)
     learning_rate_file = filename(None, "Where learning rates and scores of all epochs are written.")

@@ -13,8 +13,8 @@ from returnn.util.errors import nearest_hint
 
 def unset_learning_rate_text(config: Config) -> str | None:
     """
-    :return: a warning where nobody has said how large steps are, in all epochs or from one on, which are too large then
-        for most optimizers
+    :return: a warning where nobody has said how large steps are, in all epochs or in the first ones. They are too large
+        then for most optimizers
     """
     optimizer = config.opt_typed_value("optimizer")
     own = optimizer if isinstance(optimizer, Mapping) else {}
@@ -26,13 +26,10 @@ def unset_learning_rate_text(config: Config) -> str | None:
     if not any(config.has(name) for name in names):
         return f"the option 'learning_rate' is not set, so it is {default}; with Adam, 0.001 is usual."
     of_epochs = rates_by_epoch(config.options.learning_rates)
-    epochs = range(1, config.options.num_epochs + 1)
-    without = next((epoch for epoch in epochs if epoch not in of_epochs), None)
-    takes_the_last = config.options.learning_rate_control != "constant"  # as all others look at the epoch before
-    if without is None or not of_epochs or (takes_the_last and without > 1):
+    if not of_epochs or 1 in of_epochs:  # then there is one before each epoch
         return None
-    there = f"and 'learning_rate' is not set, so it is {default} there."
-    return f"the option 'learning_rates' has none for epoch {without}, {there}"
+    there = f"and 'learning_rate' is not set, so it is {default} before."
+    return f"the option 'learning_rates' begins with epoch {min(of_epochs)}, {there}"
 
 
 def unused_learning_rates_text(config: Config) -> str | None:

@@ -21,19 +21,15 @@ def test_learning_rate_that_nobody_has_set_is_told(options):
         assert text == "the option 'learning_rate' is not set, so it is 1; with Adam, 0.001 is usual."
 
 
-def test_learning_rates_that_end_before_the_training():
-    for options, epoch in (
-        ({"learning_rates": [0.1] * 8, "num_epochs": 9}, 9),
-        ({"learning_rates": {1: 0.1, 3: 0.01}, "num_epochs": 3}, 2),
-        ({"learning_rates": {2: 0.1}, "learning_rate_control": "newbob"}, 1),
-    ):
-        text = unset_learning_rate_text(Config(options))
-        assert text.startswith(
-            f"the option 'learning_rates' has none for epoch {epoch}, and 'learning_rate' is not set"
-        )
-        assert unset_learning_rate_text(Config({**options, "learning_rate": 0.1})) is None
-    newbob = {"learning_rates": [0.1, 0.2], "learning_rate_control": "newbob", "num_epochs": 9}
-    assert unset_learning_rate_text(Config(newbob)) is None
+@pytest.mark.parametrize("control", ["constant", "newbob"])
+def test_learning_rates_that_begin_after_the_first_epoch(control):
+    options = {"learning_rates": {3: 0.1, 2: 0.2}, "learning_rate_control": control, "num_epochs": 9}
+    text = unset_learning_rate_text(Config(options))
+    assert text == (
+        "the option 'learning_rates' begins with epoch 2, and 'learning_rate' is not set, so it is 1 before."
+    )
+    for fine in ({"learning_rate": 0.1}, {"learning_rates": [0.1, 0.2]}, {"learning_rates": {1: 0.1, 3: 0.01}}):
+        assert unset_learning_rate_text(Config({**options, **fine})) is None
 
 
 def test_score_of_a_loss_that_is_not_there():

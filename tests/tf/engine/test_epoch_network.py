@@ -181,14 +181,14 @@ def trained_rates(output):
         (FALLING, [0.01, 0.01, 0.01, 0.01, 0.005, 0.0025], None),
         ({"pretrain_learning_rate": 0.5}, [0.5, 0.5, 0.5, 0.01, 0.01, 0.01], None),
         ({"pretrain_learning_rate": 0.5, **FALLING}, [0.5, 0.5, 0.5, 0.01, 0.005, 0.0025], None),
-        ({"learning_rates": RATES}, [0.01, 0.01, 0.01, 0.01, 0.5, 0.01], [*RATES, 0.01]),
+        ({"learning_rates": RATES}, [0.01, 0.01, 0.01, 0.01, 0.5, 0.5], [*RATES, 0.5]),
         ({"learning_rates": RATES[:4], **FALLING}, [0.01, 0.01, 0.01, 0.01, 0.2, 0.1], [*RATES[:4], 0.2, 0.1]),
-        ({"learning_rates": RATES, "use_learning_rate_control_always": True}, [*RATES, 0.01], None),
+        ({"learning_rates": RATES, "use_learning_rate_control_always": True}, [*RATES, 0.5], None),
         (
             {"pretrain_learning_rate": 0.8, "use_learning_rate_control_always": True, **FALLING},
             [0.01, 0.01, 0.005, 0.0025, 0.00125, 0.000625], None,
         ),
-        ({"pretrain": of_net(0.7), "learning_rates": RATES}, [0.01, 0.7, 0.01, 0.01, 0.5, 0.01], [*RATES, 0.01]),
+        ({"pretrain": of_net(0.7), "learning_rates": RATES}, [0.01, 0.7, 0.01, 0.01, 0.5, 0.5], [*RATES, 0.5]),
         (
             {"pretrain": of_net(0.7), "pretrain_learning_rate": 0.8, **FALLING},
             [0.8, 0.7, 0.8, 0.01, 0.005, 0.0025], None,
