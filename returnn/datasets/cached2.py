@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from returnn.datasets.core.data_check import as_dtype
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.frames import shuffle_frames, windows_of_frames
@@ -236,7 +237,7 @@ class SingleStreamPipeDataset(CachedDataset2):
         :param dim: number of features or labels
         :param ndim: axes of the data of one sequence, with time
         :param sparse: whether these are labels
-        :param dtype: numpy name
+        :param dtype: of the data, numpy name
         """
         super().__init__()
         self.num_inputs = dim
@@ -271,11 +272,16 @@ class SingleStreamPipeDataset(CachedDataset2):
         """
         Adds a sequence. Called by the producer.
 
-        :param data: (time, ...)
+        :param data: (time, ...), becomes of the `dtype`
         :param seq_tag: by default "seq-{n}"
         """
         with self.condition:
-            self.producer_data.append(DatasetSeq(self.producer_seq_idx, data, seq_tag=seq_tag))
+            seq = DatasetSeq(self.producer_seq_idx, data, seq_tag=seq_tag)
+            seq.features = {
+                key: as_dtype(value, self.dtype, dataset=self.description, seq=seq.seq_tag, key=key)
+                for key, value in seq.features.items()
+            }
+            self.producer_data.append(seq)
             self.producer_seq_idx += 1
             self.condition.notify_all()
 

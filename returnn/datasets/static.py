@@ -13,6 +13,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.seq_order import GetSeqLen
+from returnn.util.errors import check_known
 
 _TAG_KEY = "seq_tag"
 
@@ -31,7 +32,7 @@ class StaticDataset(CorpusDataset):
         """
         :param data: the sequences
         :param target_list: the data keys beside "data"; by default, all that there are
-        :param input_dim: number of features of "data"
+        :param input_dim: number of features (or labels) of "data", unless `output_dim` has it
         :param output_dim: by data key the dim or (dim, ndim); by default, as it is in the data
         """
         super().__init__(**kwargs)
@@ -45,7 +46,9 @@ class StaticDataset(CorpusDataset):
         self._dtypes = {key: np.asarray(data[0][key]).dtype for key in self.data_keys}
         outputs = convert_data_dims(output_dim or {})
         if input_dim is not None:
-            outputs.setdefault(DEFAULT_KEY, (input_dim, data[0][DEFAULT_KEY].ndim))
+            where = f"{self.description}: option 'input_dim'"
+            check_known("data key", DEFAULT_KEY, self.data_keys, where=where)
+            outputs.setdefault(DEFAULT_KEY, (input_dim, np.ndim(data[0][DEFAULT_KEY])))
         self.num_outputs = {key: outputs.get(key) or self._dim_in_data(key) for key in self.data_keys}
         self.num_inputs = self.num_outputs[DEFAULT_KEY][0] if DEFAULT_KEY in self.num_outputs else 0
 

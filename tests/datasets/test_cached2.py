@@ -7,6 +7,7 @@ import pytest
 
 from returnn.datasets.cached2 import CachedDataset2, SingleStreamPipeDataset
 from returnn.datasets.core.dataset_seq import DatasetSeq
+from returnn.datasets.core.errors import DataError
 
 from .corpus_checks import seqs_of_epoch
 
@@ -80,3 +81,29 @@ def test_sequences_from_another_thread():
         dataset.load_seqs(0, 1)
     with pytest.raises(ValueError, match="the order of the sequences is that of the producer"):
         dataset.init_seq_order(1, seq_list=["tag-1"])
+
+
+@pytest.mark.parametrize("options", [
+    {"dim": 5, "ndim": 1, "sparse": True, "dtype": "int32"},
+    {"dim": 5, "ndim": 1, "sparse": True, "dtype": "uint8"},
+    {"dim": 2, "ndim": 2, "dtype": "float16"},
+])  # fmt: skip
+def test_kind_of_data_from_another_thread(options):
+    dataset = SingleStreamPipeDataset(**options)
+    dataset.init_seq_order(1)
+    given = np.ones((3, 2)[: options["ndim"]], "int64")
+    dataset.producer_add_data(given)
+    dataset.producer_set_finished()
+    ((_, data),) = seqs_of_epoch(dataset)
+    np.testing.assert_array_equal(data["data"], given)
+    assert data["data"].dtype == dataset.get_data_dtype("data") == options["dtype"]
+    assert dataset.is_data_sparse("data") == options.get("sparse", False)
+    assert dataset.get_data_dim("data") == options["dim"]
+
+
+def test_wrong_label_from_another_thread():
+    dataset = SingleStreamPipeDataset(dim=5, ndim=1, sparse=True, dtype="int32")
+    dataset.init_seq_order(1)
+    dataset.producer_add_data(np.array([1, 5]))
+    with pytest.raises(DataError, match="label 5 at frame 1 is out of range"):
+        dataset.load_seqs(0, 1)

@@ -7,6 +7,7 @@ import pytest
 
 from returnn.datasets import generating
 from returnn.datasets.core.dataset_seq import DatasetSeq
+from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.generating import (
     StaticDataset,
@@ -111,6 +112,82 @@ def test_dummy_features_count_up_around_zero():
     np.testing.assert_allclose(first["data"], [[-0.5, -0.4, -0.3], [-0.2, -0.1, 0.0]], atol=1e-6)
     assert first["classes"].tolist() == [2, 3]
     np.testing.assert_allclose(second["data"].reshape(-1)[:-1], first["data"].reshape(-1)[1:], atol=1e-6)
+
+
+@pytest.mark.parametrize(("options", "expected"), [
+    ({"input_max_value": 4}, [[-0.5, -0.25], [0, 0.25], [-0.5, -0.25]]),
+    ({"input_max_value": 4, "input_shift": 0}, [[0, 0.25], [0.5, 0.75], [0, 0.25]]),
+    ({"input_max_value": 4, "input_scale": 1}, [[-2, -1], [0, 1], [-2, -1]]),
+    ({"input_max_value": 4, "input_scale": 2, "input_shift": 1}, [[2, 4], [6, 8], [2, 4]]),
+])  # fmt: skip
+def test_range_of_dummy_features(options, expected):
+    dataset = init_dataset(
+        {"class": "DummyDataset", "input_dim": 2, "output_dim": 4, "num_seqs": 1, "seq_len": 3, **options}
+    )
+    dataset.init_seq_order(1)
+    np.testing.assert_allclose(seqs_of_epoch(dataset)[0][1]["data"], expected)
+
+
+@pytest.mark.parametrize(("option", "value", "message"), [
+    ("input_max_value", 0, "0 is not positive"),
+    ("input_max_value", -1.5, "-1.5 is not positive"),
+])  # fmt: skip
+def test_dummy_features_without_a_range_are_an_error(option, value, message):
+    with pytest.raises(ConfigError, match=f"DummyDataset: option '{option}': {message}"):
+        init_dataset({"class": "DummyDataset", "input_dim": 2, "output_dim": 4, "num_seqs": 1, option: value})
+
+
+@pytest.mark.parametrize(("seq_lens", "lens"), [
+    (None, {"data": range(10, 21), "classes": range(10, 21)}),
+    (3, {"data": [3], "classes": [3]}),
+    ((2, 4), {"data": [2, 3, 4], "classes": [2, 3, 4]}),
+    ([2, 4], {"data": [2, 3, 4], "classes": [2, 3, 4]}),
+    ({"data": 5, "classes": (1, 2)}, {"data": [5], "classes": [1, 2]}),
+    ({"data": 5}, {"data": [5], "classes": range(10, 21)}),
+])  # fmt: skip
+def test_lengths_of_random_data(seq_lens, lens):
+    template = {"data": {"dim": 3}, "classes": {"dim": 5, "sparse": True}}
+    dataset = init_dataset(
+        {"class": "DummyGenericDataset", "data_template": template, "num_seqs": 100, "seq_lens": seq_lens}
+    )
+    dataset.init_seq_order(1)
+    seqs = seqs_of_epoch(dataset)
+    assert {key: sorted({len(data[key]) for _, data in seqs}) for key in lens} == {k: list(v) for k, v in lens.items()}
+
+
+@pytest.mark.parametrize(("seq_lens", "message"), [
+    ((4, 2), r"\(4, 2\) is no length"),
+    ({"data": "long"}, "'long' is no length"),
+    ({"date": 3}, "there is no data key 'date'"),
+])  # fmt: skip
+def test_wrong_lengths_of_random_data(seq_lens, message):
+    options = {"class": "DummyGenericDataset", "data_template": {"data": {"dim": 3}}, "num_seqs": 2}
+    with pytest.raises(ConfigError, match=f"DummyGenericDataset: option 'seq_lens': {message}"):
+        init_dataset({**options, "seq_lens": seq_lens})
+
+
+def test_number_of_digits():
+    dataset = TaskNumberBaseConvertDataset(num_seqs=50, min_input_seq_len=2, max_input_seq_len=4)
+    dataset.init_seq_order(1)
+    assert {len(data["data"]) for _, data in seqs_of_epoch(dataset)} == {2, 3, 4}
+    for low, high in [(3, 2), (0, 2)]:
+        with pytest.raises(ConfigError, match=f"options 'min_input_seq_len' and 'max_input_seq_len': {low} to {high}"):
+            TaskNumberBaseConvertDataset(min_input_seq_len=low, max_input_seq_len=high)
+
+
+def test_number_of_features_in_memory():
+    frames = [[1.0, 2.0, 3.0]]
+    dataset = StaticDataset([{"data": frames, "classes": [1]}], input_dim=3)
+    assert (dataset.num_inputs, dataset.num_outputs["data"]) == (3, (3, 2))
+    assert StaticDataset([{"data": np.array(frames)}], input_dim=3, output_dim={"data": (4, 2)}).num_inputs == 4
+    labels = StaticDataset([{"data": np.array([3, 0])}], input_dim=9)
+    assert (labels.get_data_dim("data"), labels.is_data_sparse("data")) == (9, True)
+    wrong = StaticDataset([{"data": np.array(frames)}], input_dim=4)
+    wrong.init_seq_order(1)
+    with pytest.raises(DataError, match="feature dimension is 3, expected 4"):
+        seqs_of_epoch(wrong)
+    with pytest.raises(ConfigError, match="option 'input_dim': there is no data key 'data'"):
+        StaticDataset([{"x": np.array(frames)}], input_dim=3)
 
 
 def test_endless_dataset():

@@ -68,6 +68,12 @@ def test_normalized_data_has_mean_0_and_variance_1(bundle, norm):
     numpy.testing.assert_allclose(NormalizationData(norm).outputMean, plain.mean(0), rtol=1e-5)
 
 
+def test_only_targets_are_normalized(bundle, norm):
+    dataset = StereoHdfDataset(bundle, normalizationFile=norm, flag_normalizeInputs=False)
+    numpy.testing.assert_array_equal(frames_of(dataset, "data"), frames_of(StereoHdfDataset(bundle), "data"))
+    numpy.testing.assert_allclose(frames_of(dataset, "classes").mean(0), 0, atol=1e-5)
+
+
 def test_time_context(hdf):
     plain, context = frames_of(StereoHdfDataset(hdf), "data"), frames_of(DatasetWithTimeContext(hdf, tau=2), "data")
     assert context.shape == (9, 15)

@@ -116,6 +116,23 @@ class EmptySeqs:
 empty_seqs = EmptySeqs()
 
 
+def as_dtype(data: Array, dtype: str, *, dataset: str, seq: str, key: str) -> Array:
+    """
+    :param data: of a sequence
+    :param dtype: to convert it to
+    :param dataset: for the error
+    :param seq: its tag, for the error
+    :param key: for the error
+    :raises DataError: if integers would become other ones
+    """
+    if _is_text(dtype) or data.dtype == dtype:
+        return data
+    converted = data.astype(dtype)
+    if converted.dtype.kind in "biu" and not np.array_equal(converted, data):
+        raise DataError(f"has numbers that are not {dtype}", dataset=dataset, seq=seq, key=key)
+    return converted
+
+
 @contextmanager
 def empty_seqs_allowed() -> Iterator[set[str]]:
     """:return: in the `with` block, sequences may have no frames; the tags of those that come into batches"""

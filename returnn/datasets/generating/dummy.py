@@ -10,7 +10,9 @@ import numpy as np
 from returnn.datasets.core.data_dims import DataDim
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.generating.base import GeneratingDataset
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, check_known
+
+_DEFAULT_LENS = (10, 20)  # least and most
 
 
 class DummyDataset(GeneratingDataset):
@@ -40,6 +42,8 @@ class DummyDataset(GeneratingDataset):
         """
         super().__init__(input_dim=input_dim, output_dim=output_dim, num_seqs=num_seqs, **kwargs)
         self.seq_len = seq_len
+        if input_max_value <= 0:
+            raise ConfigError(f"{self.description}: option 'input_max_value': {input_max_value} is not positive.")
         self.input_max_value = input_max_value
         self.input_shift = -input_max_value / 2 if input_shift is None else input_shift
         self.input_scale = 1 / input_max_value if input_scale is None else input_scale
@@ -165,9 +169,11 @@ class DummyGenericDataset(GeneratingDataset):
         self.data_template = {key: _template_options(template) for key, template in data_template.items()}
         dims = {key: (options["dim"], len(options["shape"])) for key, options in self.data_template.items()}
         super().__init__(input_dim=None, output_dim=dims, num_seqs=num_seqs, **kwargs)
-        self.seq_lens = (10, 20) if seq_lens is None else seq_lens
-        if isinstance(seq_lens, Mapping) and not set(seq_lens) <= set(self.data_template):
-            raise ConfigError(f"{self.description}: option 'seq_lens': not all of {list(seq_lens)} are data keys.")
+        self.seq_lens = _DEFAULT_LENS if seq_lens is None else seq_lens
+        where = f"{self.description}: option 'seq_lens'"
+        for key in self.seq_lens if isinstance(self.seq_lens, Mapping) else ():
+            check_known("data key", key, self.data_template, where=where)
+        self._lens = {key: self._least_and_most(key, where) for key in self.data_template}
 
     def get_data_keys(self) -> list[str]:
         return list(self.data_template)
@@ -184,9 +190,18 @@ class DummyGenericDataset(GeneratingDataset):
     def get_data_shape(self, key: str) -> list[int | None]:
         return list(self.data_template[key]["shape"][1:])
 
+    def _least_and_most(self, key: str, where: str) -> tuple[int, int]:
+        lens = self.seq_lens.get(key, _DEFAULT_LENS) if isinstance(self.seq_lens, Mapping) else self.seq_lens
+        try:
+            low, high = (lens, lens) if isinstance(lens, int) else map(int, lens)
+        except (TypeError, ValueError):
+            low, high = 1, 0
+        if not 0 <= low <= high:
+            raise ConfigError(f"{where}: {lens!r} is no length, and no pair of the least and the most one.")
+        return low, high
+
     def _random_len(self, key: str) -> int:
-        lens = self.seq_lens.get(key, (10, 20)) if isinstance(self.seq_lens, Mapping) else self.seq_lens
-        low, high = (lens, lens) if isinstance(lens, int) else lens
+        low, high = self._lens[key]
         return int(self.random.randint(low, high + 1))
 
     def generate_seq(self, seq_idx: int) -> DatasetSeq:

@@ -238,13 +238,18 @@ class TaskNumberBaseConvertDataset(_SymbolTask):
         """
         :param input_base: of the input, 2 to 36
         :param output_base: of the output, 2 to 36
-        :param min_input_seq_len: digits of the input
-        :param max_input_seq_len: digits of the input
+        :param min_input_seq_len: digits of the input, at least
+        :param max_input_seq_len: digits of the input, at most
         :param num_seqs: in each epoch; infinite by default
         """
         for option, base in (("input_base", input_base), ("output_base", output_base)):
             if not 2 <= base <= self._max_base:
                 raise ConfigError(f"{type(self).__name__}: option {option!r}: {base} is not between 2 and 36.")
+        if not 1 <= min_input_seq_len <= max_input_seq_len:
+            raise ConfigError(
+                f"{type(self).__name__}: options 'min_input_seq_len' and 'max_input_seq_len': {min_input_seq_len} to "
+                f"{max_input_seq_len} digits are not possible."
+            )
         digits = "0123456789abcdefghijklmnopqrstuvwxyz"
         self._input_classes = digits[:input_base]
         self._output_classes = digits[:output_base]
