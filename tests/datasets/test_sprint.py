@@ -136,9 +136,52 @@ def test_options_for_targets(make, tmp_path):
     data = seqs_of_epoch(dataset)[2][1]
     assert data["data"][:, 1].tolist() == [0, 0.5]
     assert data["classes"].tolist() == [0]
-    assert bytes(data["orth"]) == b"b a\0"
+    assert bytes(data["orth"]) == b"b a"
+    assert bytes(data["orth0"]) == b"b a\0"
+    assert dataset.num_outputs["orth0"] == (256, 1)
+    assert (dataset.get_data_dtype("orth0"), data["orth0"].dtype) == ("uint8", "uint8")
     assert data["orth_classes"].tolist() == [1, 0]
     assert dataset.serialize_data("orth_classes", data["orth_classes"]) == "b a"
+
+
+def test_labels_of_parts_of_words(make, tmp_path):
+    (tmp_path / "vocab").write_text("a\nb@@\nb\nc\nabc\n")
+    (tmp_path / "codes").write_text("#version: 0.2\na b\nab c</w>\n")
+    bpe = {"vocab_file": str(tmp_path / "vocab"), "bpe_file": str(tmp_path / "codes"), "seq_postfix": [0]}
+    dataset = make(bpe=bpe, orth_post_process=lambda text: text.replace("c", "abc"))
+    assert dataset.num_outputs["bpe"] == (5, 1)
+    dataset.init_seq_order(epoch=1)
+    assert [data["bpe"].tolist() for _, data in seqs_of_epoch(dataset)] == [[0, 2, 0], [2, 0], [4, 0, 0], [0, 0]]
+    assert dataset.serialize_data("bpe", numpy.array([4, 0])) == "abc a"
+    assert dataset.get_data_dtype("bpe") == "int32"
+
+
+def test_text_of_sequences_from_another_thread():
+    """As a program does that has RASR in it."""
+    dataset = SprintDatasetBase(str_add_final_zero=True, input_stddev=4.0, reduce_target_factor=3)
+    dataset.set_dimensions(2, 9)
+    dataset.init_seq_order(epoch=1)
+    dataset.init_sprint_epoch(1)
+    targets = {"classes": numpy.arange(7), "orth": "ü".encode(), "speaker_name": "me"}
+    dataset.add_new_data(numpy.full((2, 7), 2.0), targets, segment_name="seq")
+    dataset.finish_sprint_epoch()
+    ((tag, data),) = [(dataset.get_tag(0), dataset._get_existing_seq(0).features)]
+    assert tag == "seq"
+    assert data["data"].tolist() == [[0.5, 0.5]] * 7
+    assert data["classes"].tolist() == [0, 3, 6]
+    texts = {key: bytes(value) for key, value in data.items() if value.dtype == "uint8"}
+    assert texts == {
+        "orth": "ü".encode(),
+        "orth0": "ü".encode() + b"\0",
+        "speaker_name": b"me",
+        "speaker_name0": b"me\0",
+    }
+
+
+@pytest.mark.parametrize(("option", "value"), [("input_stddev", 0), ("input_stddev", -1), ("reduce_target_factor", 0)])
+def test_numbers_that_are_not_positive_are_named(option, value):
+    with pytest.raises(ConfigError, match=f"option '{option}'"):
+        SprintDatasetBase(**{option: value})
 
 
 def test_demo_prints_sequences(monkeypatch, capsys, tmp_path):

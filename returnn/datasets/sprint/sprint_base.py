@@ -19,6 +19,8 @@ from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.util.errors import ConfigError, UserError
 
 _CLASSES, _ORTH, _ORTH_CLASSES, _BPE, _SPEAKER = "classes", "orth", "orth_classes", "bpe", "speaker_name"
+_ZERO = "0"  # ends the data keys whose bytes end with a zero
+_BYTE_KEYS = (_ORTH, _SPEAKER, _ORTH + _ZERO, _SPEAKER + _ZERO)
 _NUM_BYTES = 256
 TargetMap = Mapping[Any, Any] | Callable[[Any], Any]
 
@@ -29,7 +31,7 @@ class SprintDatasetBase(CachedDataset2):
     end of all, `finalize_sprint`. It waits as long as there are enough sequences that nobody has taken.
 
     Keys: "data" (features), "classes" (labels of an alignment, if RASR has them), "orth" (bytes of the text),
-    "orth_classes" and "bpe" (labels of the text).
+    "orth_classes" and "bpe" (labels of the text), "orth0" (bytes of the text and a zero).
     """
 
     SprintCachedSeqsMax: ClassVar[int] = 200
@@ -50,7 +52,7 @@ class SprintDatasetBase(CachedDataset2):
         """
         :param target_maps: for other targets of RASR: key -> dict from its value to a label, or file with such, or
             function
-        :param str_add_final_zero: bytes of text end with a zero byte
+        :param str_add_final_zero: adds the key "orth0" (and "speaker_name0"): the bytes, and a zero byte at their end
         :param input_stddev: features are divided by it
         :param orth_post_process: changes the text first, see `get_post_processor_function`
         :param bpe: options of `BytePairEncoding`, for the key "bpe"
@@ -63,6 +65,8 @@ class SprintDatasetBase(CachedDataset2):
             raise ConfigError(f"{self.description}: 'repeat_epoch' and 'unique_seq_tags' are not possible with RASR.")
         self.target_maps = {key: self._load_target_map(value) for key, value in (target_maps or {}).items()}
         self.str_add_final_zero = str_add_final_zero
+        if input_stddev <= 0:
+            raise ConfigError(f"{self.description}: option 'input_stddev': {input_stddev} is not positive.")
         self.input_stddev = input_stddev
         self.orth_post_process = get_post_processor_function(orth_post_process) if orth_post_process else None
         self.bpe = Vocabulary.create_vocab(**{"class": "BytePairEncoding", **bpe}) if bpe is not None else None
@@ -126,7 +130,7 @@ class SprintDatasetBase(CachedDataset2):
         return list(self.num_outputs)
 
     def get_data_dtype(self, key: str) -> str:
-        return "float32" if key == DEFAULT_KEY else "uint8" if key in (_ORTH, _SPEAKER) else "int32"
+        return "float32" if key == DEFAULT_KEY else "uint8" if key in _BYTE_KEYS else "int32"
 
     # For the thread of RASR.
 
@@ -223,7 +227,7 @@ class SprintDatasetBase(CachedDataset2):
     # Data.
 
     def _num_outputs_of_text(self) -> None:
-        self.num_outputs = {_ORTH: (_NUM_BYTES, 1)}
+        self.num_outputs = dict.fromkeys(self._bytes(_ORTH, ""), (_NUM_BYTES, 1))
         for key, vocab in ((_ORTH_CLASSES, self.orth_vocab), (_BPE, self.bpe)):
             if vocab:
                 self.num_outputs[key] = (vocab.num_labels, 1)
@@ -248,22 +252,24 @@ class SprintDatasetBase(CachedDataset2):
                 data[key] = self._mapped(key, target)
         data.update(self._data_of_text(_as_text(targets.get(_ORTH, ""))))
         if _SPEAKER in targets:
-            data[_SPEAKER] = self._bytes(_as_text(targets[_SPEAKER]))
+            data.update(self._bytes(_SPEAKER, _as_text(targets[_SPEAKER])))
         if _CLASSES in data and self.reduce_target_factor > 1:
             data[_CLASSES] = data[_CLASSES][:: self.reduce_target_factor]
         return data
 
     def _data_of_text(self, text: str) -> dict[str, Array]:
         text = self.orth_post_process(text) if self.orth_post_process else text
-        data = {_ORTH: self._bytes(text)}
+        data = self._bytes(_ORTH, text)
         for key, vocab in ((_ORTH_CLASSES, self.orth_vocab), (_BPE, self.bpe)):
             if vocab:
                 data[key] = numpy.array(vocab.get_seq(text), dtype="int32")
         return data
 
-    def _bytes(self, text: str) -> Array:
-        content = text.encode("utf-8") + (b"\0" if self.str_add_final_zero else b"")
-        return numpy.frombuffer(content, dtype="uint8")
+    def _bytes(self, key: str, text: str) -> dict[str, Array]:
+        """:return: by data key"""
+        content = text.encode("utf-8")
+        data = {key: content, key + _ZERO: content + b"\0"} if self.str_add_final_zero else {key: content}
+        return {name: numpy.frombuffer(value, dtype="uint8") for name, value in data.items()}
 
     def _mapped(self, key: str, target: Any) -> Array:
         target_map = self.target_maps.get(key)
