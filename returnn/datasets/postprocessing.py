@@ -20,6 +20,7 @@ from returnn.datasets.core.wrapper import WrapperDataset, pass_order_options
 from returnn.datasets.multi_proc import MultiProcDataset
 from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import ConfigError
+from returnn.util.texts.counted import counted
 
 MapSeq: TypeAlias = Callable[..., TensorDict]
 MapSeqStream: TypeAlias = Callable[..., Iterator[TensorDict]]
@@ -61,6 +62,11 @@ class PostprocessingDataset(WrapperDataset):
         """
         if (map_seq is None) == (map_seq_stream is None):
             raise ConfigError("PostprocessingDataset: exactly one of 'map_seq' and 'map_seq_stream' is needed.")
+        if map_seq is not None and map_seq_stream_preserves_num_seqs is False:
+            raise ConfigError(
+                "PostprocessingDataset: option 'map_seq_stream_preserves_num_seqs': 'map_seq' makes one sequence of "
+                "each, always."
+            )
         if num_workers > 0:
             dataset, kwargs = pass_order_options(dataset, kwargs)
             dataset = {
@@ -144,6 +150,7 @@ class PostprocessingDataset(WrapperDataset):
             return self._copy_seq(seq_idx, seq_idx)
         if self._stream is not None:
             tensors = next(self._stream, None)
+            self._check_num_seqs(seq_idx, tensors)
             return None if tensors is None else self._from_tensors(tensors, seq_idx, f"seq-{seq_idx}")
         seq = self._copy_seq(seq_idx, seq_idx)
         if seq is None:
@@ -159,6 +166,19 @@ class PostprocessingDataset(WrapperDataset):
             rng=np.random.RandomState(seed),
         )
         return self._from_tensors(tensors, seq_idx, seq.seq_tag)
+
+    def _check_num_seqs(self, seq_idx: int, tensors: TensorDict | None) -> None:
+        """:raises ConfigError: if the stream does not preserve the number of sequences, which it is said to"""
+        if self._num_seqs is None:
+            return
+        assert self._stream is not None
+        is_last = seq_idx == self._num_seqs - 1
+        if tensors is None or (is_last and next(self._stream, None) is not None):
+            found = f"only {seq_idx}" if tensors is None else "more"
+            raise ConfigError(
+                f"{self.description}: option 'map_seq_stream': of {counted(self._num_seqs, 'sequence')}, the function "
+                f"makes {found}.\n  Set 'map_seq_stream_preserves_num_seqs' to False."
+            )
 
     def _to_tensors(self, seq: DatasetSeq) -> TensorDict:
         tensors = self._in_template.copy_template()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import signal
@@ -320,6 +321,33 @@ def test_map_of_the_stream():
     assert_equal_seqs(seqs_of_epoch(dataset, 5), seqs_of_epoch(dataset)[5:])
     with pytest.raises(NotImplementedError):
         dataset.get_total_num_seqs()
+
+
+def every_second(seqs_of_stream, **_kwargs):
+    return itertools.islice(seqs_of_stream, 0, None, 2)
+
+
+def renamed(seqs_of_stream, **_kwargs):
+    for seq in seqs_of_stream:
+        seq.data["seq_tag"].raw_tensor = np.array(f"new-{seq.data['seq_tag'].raw_tensor}")
+        yield seq
+
+
+def test_stream_that_preserves_the_number_of_sequences():
+    dataset = postprocessing(map_seq_stream=renamed, map_seq_stream_preserves_num_seqs=True)
+    dataset.init_seq_order(1)
+    assert dataset.num_seqs == dataset.get_total_num_seqs() == 11
+    assert [tag for tag, _ in seqs(dataset)] == [f"new-tag-{i}" for i in range(11)]
+    dataset = postprocessing(map_seq_stream=LaplaceOrdering(4), map_seq_stream_preserves_num_seqs=False)
+    dataset.init_seq_order(1)
+    for get in (dataset.get_total_num_seqs, lambda: dataset.num_seqs):
+        with pytest.raises(NotImplementedError):
+            get()
+    for function, found in [(every_second, "only 6"), (twice, "more")]:
+        with pytest.raises(ConfigError, match=f"of 11 sequences, the function makes {found}"):
+            seqs(postprocessing(map_seq_stream=function, map_seq_stream_preserves_num_seqs=True))
+    with pytest.raises(ConfigError, match="'map_seq' makes one sequence of each"):
+        postprocessing(map_seq=add_noise, map_seq_stream_preserves_num_seqs=False)
 
 
 def test_laplace_order_of_a_stream():
