@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,6 +50,9 @@ class NumpyDumpDataset(CorpusDataset):
         self._num_files = (end_seq if end_seq is not None else self._find_end()) - start_seq
         if self._num_files <= 0:
             raise DataError("there is no such file", dataset=self.description, file=self._filename("data", 0))
+        last = self._filename("data", self._num_files - 1)
+        if not os.path.exists(last):
+            raise DataError("there is no such file", dataset=self.description, file=last)
         self.num_inputs = num_inputs or self._read("data", 0).shape[1]
         if isinstance(num_outputs, Mapping):
             num_labels = num_outputs["classes"][0]
