@@ -14,6 +14,7 @@ import pytest
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.meta import EpochWiseFilter
+from returnn.datasets.static import StaticDataset
 from returnn.util.errors import ConfigError
 
 from .cases import CASES, hdf, static, static_seqs, write_streams
@@ -106,6 +107,39 @@ def test_windows_of_what_other_datasets_have(name, tmp_path):
         assert tag == other
         np.testing.assert_array_equal(joined["data"], expected)
         np.testing.assert_array_equal(joined["classes"], frames["classes"])
+
+
+@pytest.mark.parametrize("make", [meta, lambda tmp_path, **options: {**CASES["CombinedDataset"](tmp_path), **options}])
+def test_data_becomes_of_the_dtype_that_is_given(make, tmp_path, capsys):
+    plain = init_dataset(make(tmp_path))
+    dataset = init_dataset(make(tmp_path, data_dtypes={"data": "float64", "classes": "uint8"}))
+    for any_dataset in (plain, dataset):
+        any_dataset.init_seq_order(1)
+    assert (dataset.get_data_dtype("data"), dataset.get_data_dtype("classes")) == ("float64", "uint8")
+    for (_, before), (_, data) in zip(seqs_of_epoch(plain), seqs_of_epoch(dataset), strict=True):
+        for key in before:
+            assert data[key].dtype == dataset.get_data_dtype(key)
+            np.testing.assert_array_equal(data[key], before[key])
+    init_dataset(make(tmp_path, data_dtypes={"clases": "int32"}))
+    assert "option 'data_dtypes': there is no data key 'clases'. Did you mean 'classes'" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="option 'data_dtypes': 'classes': 'int23' is no dtype of numpy"):
+        init_dataset(make(tmp_path, data_dtypes={"classes": "int23"}))
+    lossy = init_dataset(make(tmp_path, data_dtypes={"data": "int32"}))
+    lossy.init_seq_order(1)
+    with pytest.raises(DataError, match=r"data key 'data' of sequence 'tag-\d+': has numbers that are not int32"):
+        seqs_of_epoch(lossy)
+
+
+@pytest.mark.parametrize("make", [meta, lambda tmp_path, **options: {**CASES["CombinedDataset"](tmp_path), **options}])
+def test_dims_that_are_given_are_those_of_the_data(make, tmp_path, capsys):
+    for dims in ({"data": (3, 2), "classes": (5, 1)}, {"data": 3, "classes": 5}, {"data": {"dim": 3}}, {"classes": 5}):
+        dataset = init_dataset(make(tmp_path, data_dims=dims))
+        assert (dataset.get_data_dim("data"), dataset.get_data_dim("classes")) == (3, 5)
+    for dims in ({"data": (4, 2)}, {"classes": (5, 2)}, {"classes": {"dim": 6, "sparse": True}}):
+        with pytest.raises(ConfigError, match=f"'{next(iter(dims))}' has "):
+            init_dataset(make(tmp_path, data_dims=dims))
+    init_dataset(make(tmp_path, data_dims={"clases": (5, 1)}))
+    assert "option 'data_dims': there is no data key 'clases'. Did you mean 'classes'" in capsys.readouterr().out
 
 
 def test_windows_are_of_features(tmp_path):
@@ -292,6 +326,17 @@ def test_concatenated_sequences(tmp_path):
             np.testing.assert_array_equal(data[key], np.concatenate([part[key] for part in parts]))
 
 
+def test_delimiter_of_concatenated_sequences(tmp_path):
+    plain = concat_seqs(tmp_path)
+    other = tmp_path / "other.txt"
+    other.write_text((tmp_path / "list.txt").read_text().replace(";", " + "))
+    found = concat_seqs(tmp_path, seq_list_file=str(other), seq_tag_delim=" + ")
+    assert [tag.replace(" + ", ";") for tag in found] == list(plain)
+    assert_equal_seqs(list(zip(plain, found.values(), strict=True)), list(plain.items()))
+    with pytest.raises(ConfigError, match="option 'seq_tag_delim' is empty"):
+        concat_seqs(tmp_path, seq_tag_delim="")
+
+
 @pytest.mark.parametrize(("length", "message"), [
     ({"data": 3, "classes": 1}, "found a dict.\n  File: {file}\n  Write one length, that of one of the data keys"),
     ("much", "found 'much'.\n  File: {file}"),
@@ -389,6 +434,27 @@ def test_chunks_are_mixed_and_complete(tmp_path):
     assert not np.array_equal(np.concatenate(chunks), frames)
 
 
+@pytest.mark.parametrize("options", [
+    {"batch_gen_max_seqs": 3},
+    {"batch_gen_batch_size": 5, "batch_gen_max_seqs": 3},
+    {"batch_gen_recurrent_net": False, "batch_gen_batch_size": 4, "batch_gen_max_seqs": 3},
+])  # fmt: skip
+def test_chunks_that_are_read_together(options, tmp_path):
+    chunking = {"chunking": 4} if options.get("batch_gen_recurrent_net", True) else {}
+    inner = static(target_list=[], **chunking)
+    dataset = init_dataset({**CASES["ChunkShuffleDataset"](tmp_path), "dataset": inner, **options})
+    read = []
+    load_seqs = dataset.dataset.load_seqs
+    dataset.dataset.load_seqs = lambda start, end: (read.append(end - start), load_seqs(start, end))
+    dataset.init_seq_order(1)
+    seqs = seqs_of_epoch(dataset)
+    assert 1 < max(read) <= 3
+    frames = np.concatenate([seq["data"] for seq in static_seqs()])
+    found = np.concatenate([data["data"] for _, data in seqs])
+    assert sorted(map(tuple, found)) == sorted(map(tuple, frames))
+    assert max(len(data["data"]) for _, data in seqs) == 4
+
+
 def test_multi_epoch_is_several_epochs(tmp_path):
     inner = init_dataset(hdf(tmp_path, partition_epoch=3, seq_ordering="random"))
     options = {"class": "MultiEpochDataset", "dataset": hdf(tmp_path, partition_epoch=3, seq_ordering="random")}
@@ -404,6 +470,56 @@ def test_variable_dataset_is_another_one_in_each_epoch():
         {"class": "VariableDataset", "get_dataset": lambda epoch, **_kwargs: {**options, "num_seqs": epoch}}
     )
     assert [len(tags_of(dataset, epoch)) for epoch in (1, 3, 2)] == [1, 3, 2]
+
+
+def test_variable_dataset_keeps_some():
+    made = []
+
+    def get_data(epoch):
+        made.append(epoch)
+        return [{"data": np.full((epoch + 1, 2), epoch, "float32")}]
+
+    class Counted(StaticDataset):
+        def __init__(self, epoch, **kwargs):
+            super().__init__(data=get_data(epoch), **kwargs)
+
+    def epochs_made(size, epochs):
+        made.clear()
+        dataset = init_dataset({
+            "class": "VariableDataset",
+            "get_dataset": lambda epoch, **_kwargs: {"class": Counted, "epoch": epoch % 3},
+            "dataset_lru_cache_size": size,
+        })  # fmt: skip
+        for epoch in epochs:
+            dataset.init_seq_order(epoch)
+            assert seqs_of_epoch(dataset)[0][1]["data"][0, 0] == epoch % 3
+        return made
+
+    assert epochs_made(1, [1, 1, 2, 4, 1]) == [1, 2, 1]
+    assert epochs_made(2, [1, 2, 4, 5, 3, 5, 4]) == [1, 2, 0, 1]
+
+
+def test_variable_dataset_knows_large_arrays_apart():
+    def get_dataset(epoch, **_kwargs):
+        data = np.zeros((2000, 2), "float32")
+        data[1000] = epoch
+        return {"class": "StaticDataset", "data": [{"data": data}]}
+
+    dataset = init_dataset({"class": "VariableDataset", "get_dataset": get_dataset, "dataset_lru_cache_size": 3})
+    for epoch in (1, 2, 1, 3):
+        dataset.init_seq_order(epoch)
+        assert seqs_of_epoch(dataset)[0][1]["data"].max() == epoch
+
+
+def test_variable_dataset_with_the_same_tags_knows_all_of_them():
+    options = {"class": "VariableDataset", "get_dataset": lambda epoch, **_kwargs: static(fixed_random_seed=epoch)}
+    with pytest.raises(NotImplementedError, match="see the option 'always_same_tags'"):
+        init_dataset(options).get_all_tags()
+    dataset = init_dataset({**options, "always_same_tags": True})
+    for epoch in (1, 2):
+        dataset.init_seq_order(epoch)
+        assert dataset.get_all_tags() == [f"tag-{i}" for i in range(11)]
+        assert dataset.get_total_num_seqs() == 11
 
 
 def test_variable_dataset_with_other_keys_is_an_error():
@@ -435,6 +551,39 @@ def test_triplets(tmp_path):
         for _, data in seqs_of_epoch(dataset):
             assert data["words_0"][0] == data["words_1"][0] != data["words_2"][0]
     assert dataset.num_outputs["features_1"] == (3, 2)
+
+
+@pytest.mark.parametrize(("content", "others"), [
+    ("{0: 0.0, 1: 1.0, 2: 0.0}", {0: {1}, 1: {0, 2}, 2: {1}}),
+    ('{"0": 1.0, "1": 0.0, "2": 0.0}', {0: {1, 2}, 1: {0}, 2: {0}}),
+    ("{1: 0.5,\n 2: 0.5}", {0: {1, 2}, 1: {2}, 2: {1}}),
+])  # fmt: skip
+def test_class_of_the_other_sequence(content, others, tmp_path):
+    path = tmp_path / "probs"
+    path.write_text(content)
+    dataset = init_dataset({**CASES["SiameseHDFDataset"](tmp_path), "class_distribution": str(path)})
+    dataset.init_seq_order(1, seq_order=list(range(11)) * 20)
+    found = {}
+    for _, data in seqs_of_epoch(dataset):
+        found.setdefault(int(data["words_0"][0]), set()).add(int(data["words_2"][0]))
+    assert found == others
+
+
+@pytest.mark.parametrize("content", ["[0.5, 0.5]", "{0: 'much'}", "{0: -1.0}", "{7: 1.0}", "much"])
+def test_wrong_probabilities_of_classes_are_named(content, tmp_path):
+    path = tmp_path / "probs"
+    path.write_text(content)
+    with pytest.raises(DataError, match=f"File: {path}"):
+        init_dataset({**CASES["SiameseHDFDataset"](tmp_path), "class_distribution": str(path)})
+
+
+def test_classes_of_triplets_from_another_stream(tmp_path):
+    dataset = init_dataset({**CASES["SiameseHDFDataset"](tmp_path), "seq_label_stream": "align"})
+    dataset.init_seq_order(1)
+    for _, data in seqs_of_epoch(dataset):
+        assert data["align_0"][0] == data["align_1"][0] != data["align_2"][0]
+    with pytest.raises(ConfigError, match="there is no stream 'word'"):
+        init_dataset({**CASES["SiameseHDFDataset"](tmp_path), "seq_label_stream": "word"})
 
 
 @pytest.mark.parametrize(

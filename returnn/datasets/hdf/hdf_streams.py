@@ -7,7 +7,6 @@ its data is, see `PARSERS`. `data/SEQ_NAME` in a stream is the data of one seque
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import Any
 
@@ -307,9 +306,20 @@ class SiameseHDFDataset(_StreamsDataset):
     def _load_class_probs(self) -> dict[int, float]:
         if self._class_distribution_file is None:
             return {target: float(len(seqs)) for target, seqs in self.target_to_seqs.items()}
-        probs = load_python_data(self._class_distribution_file, where=self.description)
-        probs = ast.literal_eval(" ".join(probs)) if isinstance(probs, list) else probs
-        return {int(target): float(prob) for target, prob in probs.items() if int(target) in self.target_to_seqs}
+        content = load_python_data(self._class_distribution_file, where=self.description)
+        try:
+            probs = {int(target): float(prob) for target, prob in content.items()}
+        except (AttributeError, TypeError, ValueError):
+            probs = {}
+        if not sum(probs.get(target, 0.0) for target in self.target_to_seqs) or min(probs.values()) < 0:
+            raise DataError(
+                "expected a dict from class to probability, with classes of this data",
+                dataset=self.description,
+                key=self.targets_stream,
+                file=self._class_distribution_file,
+                hint=f"The classes are {', '.join(map(str, sorted(self.target_to_seqs)[:10]))}.",
+            )
+        return probs
 
     def init_seq_order(
         self, epoch: int | None = None, seq_list: Sequence[str] | None = None, seq_order: SeqOrder | None = None

@@ -14,7 +14,7 @@ from returnn.datasets.core.registry import DatasetLike
 from returnn.datasets.core.seq_order import SeqOrder
 from returnn.datasets.core.wrapper import WrapperDataset
 from returnn.datasets.util.seq_lists import load_seq_lens, load_seq_list
-from returnn.util.errors import check_known
+from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.cache_manager import cf
 
 
@@ -52,6 +52,8 @@ class ConcatSeqsDataset(WrapperDataset):
         """
         super().__init__(dataset, **kwargs)
         self.dataset = self._inner
+        if not seq_tag_delim:
+            raise ConfigError(f"{self.description}: option 'seq_tag_delim' is empty.")
         if use_cache_manager:
             seq_list_file, seq_len_file = cf(seq_list_file), cf(seq_len_file)
         self._seq_list_file = seq_list_file

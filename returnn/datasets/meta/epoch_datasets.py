@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array, DatasetSeq
@@ -37,7 +38,7 @@ class VariableDataset(Dataset):
         self._get_dataset = get_dataset
         self._cache_size = max(dataset_lru_cache_size, 1)
         self._always_same_tags = always_same_tags
-        self._datasets: OrderedDict[str, Dataset] = OrderedDict()
+        self._datasets: list[tuple[DatasetDict, Dataset]] = []  # with their options, the last used one at the end
         self._dataset = self._dataset_of_epoch(1)
         self.num_inputs = self._dataset.num_inputs
         self.num_outputs = self._dataset.num_outputs
@@ -45,13 +46,13 @@ class VariableDataset(Dataset):
 
     def _dataset_of_epoch(self, epoch: int) -> Dataset:
         options = self._get_dataset(epoch=epoch)
-        cache_key = repr(options)
-        if cache_key not in self._datasets:
-            self._datasets[cache_key] = init_sub_dataset(options, self)
-            if len(self._datasets) > self._cache_size:
-                self._datasets.popitem(last=False)
-        self._datasets.move_to_end(cache_key)
-        return self._datasets[cache_key]
+        place = next((i for i, (known, _) in enumerate(self._datasets) if _are_equal(known, options)), None)
+        dataset = init_sub_dataset(options, self) if place is None else self._datasets.pop(place)[1]
+        self._datasets.append((options, dataset))
+        if len(self._datasets) > self._cache_size:
+            _, oldest = self._datasets.pop(0)
+            oldest.finish_epoch(free_resources=True)
+        return dataset
 
     def init_seq_order(
         self, epoch: int | None = None, seq_list: Sequence[str] | None = None, seq_order: SeqOrder | None = None
@@ -82,6 +83,9 @@ class VariableDataset(Dataset):
 
     def finish_epoch(self, *, free_resources: bool = False) -> None:
         self._dataset.finish_epoch(free_resources=free_resources)
+        if free_resources:
+            for _, dataset in self._datasets:
+                dataset.finish_epoch(free_resources=True)
 
     @property
     def num_seqs(self) -> int:
@@ -199,3 +203,18 @@ class MultiEpochDataset(WrapperDataset):
         inner_seq_idx = max(sorted_seq_idx - self._inner_start, 0)
         frac = self._inner.get_complete_frac(inner_seq_idx, **kwargs)
         return None if frac is None else (self._inner_epoch + frac) / self._multi_epoch
+
+
+def _are_equal(first: Any, second: Any) -> bool:
+    """:return: whether options are the same, also with arrays in them"""
+    if first is second:
+        return True
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, np.ndarray):
+        return first.dtype == second.dtype and np.array_equal(first, second)
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(_are_equal(value, second[key]) for key, value in first.items())
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(_are_equal, first, second))
+    return bool(first == second)

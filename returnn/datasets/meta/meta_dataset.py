@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from returnn.datasets.core.data_dims import DataDim, convert_data_dims
+from returnn.datasets.core.data_dims import DataDim
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, DatasetSeq
 from returnn.datasets.core.errors import DataError
@@ -51,7 +51,7 @@ class MetaDataset(MappedKeysDataset):
             if there is no `seq_list_file`.
         :param seq_lens_file: dict (Python or JSON) from tag to the length, or to a dict by data key, to order by it
         :param data_dims: only for a check, as they are known from the data sets
-        :param data_dtypes: by data key, if another one than in the data set is to be shown
+        :param data_dtypes: by data key, to convert the data to; by default, as it is in the data set
         :param window: puts that many frames of "data" into one, centered
         """
         super().__init__(window=window, **kwargs)
@@ -59,7 +59,7 @@ class MetaDataset(MappedKeysDataset):
         self.data_keys = sorted(self.data_map)
         self.dataset_keys = list(datasets)
         self.target_list = [key for key in self.data_keys if key != DEFAULT_KEY]
-        self._data_dtypes = dict(data_dtypes or {})
+        self._take_dtypes(data_dtypes)
         self._seq_lens_file = seq_lens_file
         self._check_names(seq_order_control_dataset)
         used = {dataset for dataset, _ in self.data_map.values()} | {seq_order_control_dataset}
@@ -129,14 +129,11 @@ class MetaDataset(MappedKeysDataset):
         return seq_list
 
     def _take_dims(self, data_dims: Mapping[str, DataDim] | None) -> None:
-        given = convert_data_dims(data_dims or {})
+        self._warn_of_other_keys("data_dims", data_dims or {})
         for key in self.data_keys:
             dataset, sub_key = self._source(key)
             dim = (dataset.get_data_dim(sub_key), dataset.get_num_axes(sub_key))
-            if key in given and given[key][0] not in (dim[0], None):
-                raise ConfigError(
-                    f"{self.description}: option 'data_dims': {key!r} has {given[key]}, but the data has {dim}."
-                )
+            self._check_dim(key, data_dims or {}, dim)
             self.num_outputs[key] = dim
             if sub_key in dataset.labels:
                 self.labels[key] = dataset.labels[sub_key]
@@ -297,11 +294,11 @@ class MetaDataset(MappedKeysDataset):
             return None
         for dataset in self.datasets.values():
             dataset.load_seqs(seq_idx, seq_idx + 1)
-        features = {}
+        features, tag = {}, self.get_tag(seq_idx)
         for key in self.data_keys:
             dataset, sub_key = self._source(key)
-            features[key] = dataset.get_data(seq_idx, sub_key)
-        return DatasetSeq(seq_idx, features, seq_tag=self.get_tag(seq_idx))
+            features[key] = self._converted(key, dataset.get_data(seq_idx, sub_key), tag)
+        return DatasetSeq(seq_idx, features, seq_tag=tag)
 
     def get_seq_length(self, sorted_seq_idx: int) -> NumbersDict:
         if self.is_cached(sorted_seq_idx, sorted_seq_idx + 1):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from returnn.datasets.cached2 import CachedDataset2
-from returnn.datasets.core.data_dims import DataDim, convert_data_dims
+from returnn.datasets.core.data_dims import DataDim
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.errors import DataError
@@ -314,7 +314,7 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
         :param sampling_sizes: how many sequences an epoch takes of each data set, one number or by name (None: all).
             The next epoch goes on there.
         :param data_dims: only for a check, as they are known from the data sets
-        :param data_dtypes: by data key, if another one than in the data sets is to be shown
+        :param data_dtypes: by data key, to convert the data to; by default, as it is in the data sets
         :param window: puts that many frames of "data" into one, centered
         :param interleave_gumbel_scale: of random noise on the progress, for "interleave"; 0 by default
         """
@@ -333,7 +333,7 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
         self._check_sampling()
         self.interleave_gumbel_scale = interleave_gumbel_scale
         self._interleave_gumbel_scale = interleave_gumbel_scale or 0.0
-        self._data_dtypes = dict(data_dtypes or {})
+        self._take_dtypes(data_dtypes)
         self._take_dims(data_dims)
 
     def _parse_sampling_sizes(self, sizes: int | Mapping[str, int | None] | None) -> list[int | None]:
@@ -353,17 +353,18 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
                 )
 
     def _take_dims(self, data_dims: Mapping[str, DataDim] | None) -> None:
-        given = convert_data_dims(data_dims or {})
+        self._warn_of_other_keys("data_dims", data_dims or {})
         for (name, sub_key), key in self.data_map.items():
             dataset = self.datasets[name]
             where = f"{self.description}: option 'data_map': data set {name!r}"
             check_known("data key", sub_key, dataset.get_data_keys(), where=where)
             dim = (dataset.get_data_dim(sub_key), dataset.get_num_axes(sub_key))
-            for expected in (self.num_outputs.get(key), given.get(key)):
-                if expected is not None and expected[0] not in (dim[0], None):
-                    raise ConfigError(
-                        f"{self.description}: data key {key!r} has {dim} in {name!r}, but elsewhere {expected}."
-                    )
+            self._check_dim(key, data_dims or {}, dim)
+            expected = self.num_outputs.get(key)
+            if expected is not None and expected[0] != dim[0]:
+                raise ConfigError(
+                    f"{self.description}: data key {key!r} has {dim} in {name!r}, but elsewhere {expected}."
+                )
             self.num_outputs[key] = dim
             if sub_key in dataset.labels:
                 self.labels.setdefault(key, dataset.labels[sub_key])
@@ -376,10 +377,10 @@ class CombinedDataset(MappedKeysDataset, _UnionDataset):
 
     def _features_of(self, part: int, seq_idx: int) -> dict[str, Array]:
         name = self.dataset_keys[part]
-        features = {key: self._empty(key) for key in self.data_keys}
+        features, tag = {key: self._empty(key) for key in self.data_keys}, self._parts[part].get_tag(seq_idx)
         for (dataset, sub_key), key in self.data_map.items():
             if dataset == name:
-                features[key] = self._parts[part].get_data(seq_idx, sub_key)
+                features[key] = self._converted(key, self._parts[part].get_data(seq_idx, sub_key), tag)
         return features
 
     def _empty(self, key: str) -> Array:
