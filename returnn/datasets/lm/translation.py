@@ -273,14 +273,25 @@ class TranslationFactorsDataset(TranslationDataset):
         """
         :param source_factors: data keys of the factors of the source, after the main one
         :param target_factors: data keys of the factors of the target, after the main one
-        :param factor_separator: between the factors of a word
+        :param factor_separator: between the factors of a word. Words of `source_postfix` and `target_postfix` without
+            it stand for each factor
         """
+        if not factor_separator:
+            raise ConfigError("TranslationFactorsDataset: option 'factor_separator' is empty.")
         self._factors = {
             self.source_file_prefix: list(source_factors or ()),
             self.target_file_prefix: list(target_factors or ()),
         }
         self._factor_separator = factor_separator
+        for prefix in self._factors:
+            option = f"{prefix}_postfix"
+            kwargs[option] = self._in_each_factor(prefix, kwargs.get(option, ""))
         super().__init__(**kwargs)
+
+    def _in_each_factor(self, prefix: str, postfix: str) -> str:
+        separator, num_keys = self._factor_separator, 1 + len(self._factors[prefix])
+        words = postfix.split(" ")
+        return " ".join(separator.join([word] * num_keys) if word and separator not in word else word for word in words)
 
     def _keys_by_prefix(self) -> dict[str, list[str]]:
         return {prefix: keys + self._factors[prefix] for prefix, keys in super()._keys_by_prefix().items()}
@@ -295,6 +306,8 @@ class TranslationFactorsDataset(TranslationDataset):
         return factor if has_shared and not has_own else name
 
     def _data_of_text(self, text: str, keys: Sequence[str]) -> dict[str, Array]:
+        if len(keys) == 1:
+            return super()._data_of_text(text, keys)
         words = [word.split(self._factor_separator) for word in text.split()]
         for word in words:
             if len(word) != len(keys):

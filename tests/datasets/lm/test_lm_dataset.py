@@ -169,6 +169,26 @@ def test_invalid_sequences_can_be_left_out(text, tmp_path, caplog):
     assert [tag for tag, _ in seqs_of_epoch(dataset)] == ["line-0", "line-3", "line-4"]
 
 
+@pytest.mark.parametrize("log_skipped_seqs", [0, 1, 2, 10])
+def test_as_many_skipped_sequences_are_logged_as_is_said(log_skipped_seqs, text, tmp_path, caplog):
+    symbols = write(tmp_path / "symbols", "[END]\na\nhouse")
+    dataset = LmDataset(
+        text,
+        orth_symbols_file=symbols,
+        word_based=True,
+        error_on_invalid_seq=False,
+        log_skipped_seqs=log_skipped_seqs,
+    )
+    with caplog.at_level("INFO", "returnn"):
+        assert words_of_epoch(dataset) == ["a house [END]", "a [END]"]
+    messages = [record.message for record in caplog.records]
+    assert len(messages) == min(log_skipped_seqs, dataset.num_skipped)
+    assert dataset.num_skipped == 3
+    assert ["no more of them" in message for message in messages] == [
+        i + 1 == log_skipped_seqs for i in range(len(messages))
+    ]
+
+
 def test_phones(tmp_path):
     text = write(tmp_path / "text", "ab c\nc\nc ab\n")
     phone_info = {"lexicon_file": write(tmp_path / "lexicon", LEXICON)}

@@ -8,7 +8,7 @@ import pytest
 
 from returnn.datasets.lm import ConfusionNetworkDataset, TranslationDataset, TranslationFactorsDataset
 from returnn.util.errors import ConfigError, UserError
-from tests.datasets.corpus_checks import check_corpus_dataset, seqs_of_epoch
+from tests.datasets.corpus_checks import assert_equal_seqs, check_corpus_dataset, seqs_of_epoch
 
 SOURCE = "das haus\nein haus und das\nund\ndas und ein\n"
 TARGET = "the house\na house and the\nand\nthe and a\n"
@@ -51,6 +51,15 @@ def test_lines(folder):
     assert texts(dataset, "classes") == [line + " </s>" for line in TARGET.splitlines()]
     assert dataset.get_all_tags() == ["line-0", "line-1", "line-2", "line-3"]
     assert dataset.num_outputs == {"data": (6, 1), "classes": (6, 1)}
+
+
+def test_ends_of_source_lines(folder):
+    plain = texts(make(folder), "data")
+    dataset = make(folder, source_postfix=" </s>")
+    assert texts(dataset, "data") == [f"{line} </s>" for line in plain]
+    assert texts(dataset, "classes") == texts(make(folder), "classes")
+    with pytest.raises(UserError, match="data key 'data': the word '<s>' is not in the vocabulary"):
+        texts(make(folder, source_postfix=" <s>"), "data")
 
 
 def test_source_only(folder):
@@ -114,6 +123,40 @@ def test_factors(factors_folder):
     assert texts(dataset, "pos") == ["D N", "D N", "K"]
     assert texts(dataset, "case") == ["x", "y", "x"]
     assert dataset.get_target_list() == ["classes", "case"]
+
+
+@pytest.mark.parametrize("separator", ["&", "_|_", "."])
+def test_separator_of_factors(factors_folder, separator):
+    factors = {"source_factors": ["pos"], "target_factors": ["case"]}
+    plain = make(factors_folder, TranslationFactorsDataset, **factors)
+    plain.init_seq_order(epoch=1)
+    expected = seqs_of_epoch(plain)
+    for name in ("source.train", "target.train.gz"):
+        path = factors_folder / name
+        content = gzip.decompress(path.read_bytes()) if name.endswith("gz") else path.read_bytes()
+        path.unlink()
+        write(factors_folder / name.removesuffix(".gz"), content.replace(b"|", separator.encode()))
+    dataset = make(factors_folder, TranslationFactorsDataset, factor_separator=separator, **factors)
+    dataset.init_seq_order(epoch=1)
+    assert_equal_seqs(seqs_of_epoch(dataset), expected)
+    with pytest.raises(ConfigError, match="option 'factor_separator' is empty"):
+        make(factors_folder, TranslationFactorsDataset, factor_separator="")
+
+
+def test_end_of_lines_with_factors_is_the_end_in_each_factor(factors_folder):
+    options = {"source_factors": ["pos"], "target_factors": ["case"], "target_postfix": " </s>"}
+    dataset = make(factors_folder, TranslationFactorsDataset, source_postfix=" </s>|D", **options)
+    assert texts(dataset, "classes") == ["the </s>", "a </s>", "and </s>"]
+    assert texts(dataset, "case") == ["x </s>", "y </s>", "x </s>"]
+    assert texts(dataset, "pos") == ["D N D", "D N D", "K D"]
+
+
+def test_separator_is_a_part_of_words_that_have_no_factors(factors_folder):
+    write(factors_folder / "source.train", "a|b c\na\n|\n")
+    write_vocab(factors_folder / "source.vocab.pkl", "a|b c a |")
+    dataset = make(factors_folder, TranslationFactorsDataset, target_factors=["case"])
+    assert texts(dataset, "data") == ["a|b c", "a", "|"]
+    assert texts(dataset, "case") == ["x", "y", "x"]
 
 
 def test_wrong_number_of_factors_is_named(factors_folder):

@@ -104,6 +104,17 @@ def test_special_symbols_by_label_index_and_file(tmp_path):
     assert vocab.user_defined_symbol_ids == {"article": 0}
 
 
+def test_label_that_pads(tmp_path):
+    for label in ("</s>", 5):
+        vocab = Vocabulary.create_vocab(labels=WORDS, pad_label=label)
+        assert vocab.pad_label_id == WORDS.index("</s>")
+    special = write(tmp_path / "special", "{'pad_label': 'a'}")
+    assert Vocabulary(None, labels=WORDS, special_symbols_via_file=special).pad_label_id == WORDS.index("a")
+    for label, message in [("<pad>", "there is no label '<pad>'"), (77, "77 is no index")]:
+        with pytest.raises(ConfigError, match=f"option 'pad_label': {message}"):
+            Vocabulary(None, labels=WORDS, pad_label=label)
+
+
 def test_unknown_label_is_unk_by_default_if_there_is_one():
     assert Vocabulary(None, labels=WORDS).get_seq("the garden") == [4, 3]
     assert Vocabulary(None, labels=["a"]).unknown_label is None
@@ -147,6 +158,31 @@ def test_sampling_is_repeated_by_its_seed(tmp_path):
 
     assert draw(1) == draw(1) != draw(2)
     assert all(vocab.get_seq_labels(seq).replace("@@ ", "") == "abab baba" for seq in draw(3))
+
+
+@pytest.mark.parametrize(("labels", "options", "splits"), [
+    ("a b ab a@@", {}, {"ab b": {"ab b", "a@@ b b"}}),
+    ("a b ab a+", {"label_postfix_merge_symbol": "+"}, {"ab b": {"ab b", "a+ b b"}}),
+    ("_a b _ab _b", {"word_prefix_symbol": "_"}, {"ab b": {"_ab _b", "_a b _b"}}),
+    ("_a b _ab _b", {"word_prefix_symbol": "_", "label_postfix_merge_symbol": None}, {"ab b": {"_ab _b", "_a b _b"}}),
+])  # fmt: skip
+def test_borders_of_words_when_sampling(labels, options, splits, tmp_path):
+    path = write(tmp_path / "vocab", "\n".join(labels.split()))
+    vocab = Vocabulary.create_vocab(
+        **{"class": "SamplingBytePairEncoding", "vocab_file": path, "breadth_prob": 0.5, **options}
+    )
+    for text, possible in splits.items():
+        assert {vocab.get_seq_labels(vocab.get_seq(text)) for _ in range(50)} == possible
+
+
+@pytest.mark.parametrize("options", [
+    {"label_postfix_merge_symbol": None},
+    {"label_postfix_merge_symbol": "@@", "word_prefix_symbol": "_"},
+])  # fmt: skip
+def test_words_without_borders_or_with_two_kinds_are_an_error(options, tmp_path):
+    path = write(tmp_path / "vocab", "a\nb\n")
+    with pytest.raises(UserError, match="give one of 'label_postfix_merge_symbol'"):
+        SamplingBytePairEncoding(path, breadth_prob=0.5, **options)
 
 
 def test_sampling_never_draws_a_special_label(tmp_path):
@@ -234,6 +270,25 @@ def test_huggingface_tokenizer():
     assert vocab.to_id("b") == 4
     with pytest.raises(ConfigError, match="option 'bpe_dropout': this tokenizer has no merges"):
         HuggingFaceTokenizer(tokenizer=FakeTokenizer(), bpe_dropout=0.1)
+
+
+def test_huggingface_tokenizer_of_a_folder(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    model = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0, "</s>": 1, "a": 2, "b": 3}, "<unk>"))
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=model, unk_token="<unk>", eos_token="</s>")
+    tokenizer.save_pretrained(tmp_path / "repo")
+    vocab = Vocabulary.create_vocab(**{"class": "HuggingFaceTokenizer", "huggingface_repo_dir": str(tmp_path / "repo")})
+    assert vocab.labels == ["<unk>", "</s>", "a", "b"]
+    assert vocab.get_seq("b a c") == [3, 2, 0]
+    assert (vocab.unknown_label_id, vocab.eos_label_id, vocab.bos_label_id, vocab.pad_label_id) == (0, 1, None, None)
+    (tmp_path / "empty").mkdir()
+    for folder in ("empty", "missing"):
+        with pytest.raises(UserError, match=f"'{tmp_path}/{folder}': cannot load the tokenizer"):
+            HuggingFaceTokenizer(huggingface_repo_dir=str(tmp_path / folder))
+    with pytest.raises(ConfigError, match="give one of the options 'huggingface_repo_dir' and 'tokenizer'"):
+        HuggingFaceTokenizer()
 
 
 def test_pickle_may_have_numpy_numbers(tmp_path):
