@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import wave
 import zipfile
 
@@ -12,8 +13,9 @@ import pytest
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.generating import LibriSpeechCorpus, TimitDataset
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, MissingPackageError, UserError
 
+from .corpus_cases import LINES, bliss, timit
 from .corpus_checks import check_corpus_dataset, seqs_of_epoch
 
 
@@ -228,6 +230,156 @@ def test_bliss(tmp_path):
     seqs = dict(seqs_of_epoch(dataset))
     assert seqs["c/r/1"]["classes"].tolist() == [2, 1]
     assert all(20 <= len(data["data"]) <= 26 for data in seqs.values())
+
+
+@pytest.fixture(params=["BlissDataset", "TimitDataset"])
+def make_corpus(request, tmp_path):
+    """Function from options to one epoch of a corpus with MFCC features, by default 40 each 10 ms."""
+    options = {"BlissDataset": bliss, "TimitDataset": timit}[request.param](tmp_path)
+    options.pop("num_feature_filters", None)
+
+    def epoch_of(epoch=1, **kwargs):
+        dataset = init_dataset({**options, **kwargs})
+        dataset.init_seq_order(epoch)
+        seqs = dict(seqs_of_epoch(dataset))
+        assert (
+            {data["data"].shape[1] for data in seqs.values()} == {dataset.num_inputs} == {dataset.get_data_dim("data")}
+        )
+        return seqs
+
+    return epoch_of
+
+
+def test_windows_of_features(make_corpus):
+    plain = make_corpus()
+    longer = make_corpus(feature_window_len=0.05)
+    denser = make_corpus(feature_step_len=0.005)
+    for tag, data in plain.items():
+        assert longer[tag]["data"].shape == data["data"].shape
+        assert not np.allclose(longer[tag]["data"], data["data"])
+        assert abs(len(denser[tag]["data"]) - 2 * len(data["data"])) <= 1
+        np.testing.assert_allclose(denser[tag]["data"][::2, 0], data["data"][:, 0], rtol=1e-5)  # the energy
+    for option in ("window_len", "step_len"):
+        with pytest.raises(ConfigError, match=f"option '{option}': expected a positive number, got 0"):
+            make_corpus(**{f"feature_{option}": 0})
+
+
+def test_features_with_derivatives(make_corpus):
+    plain, with_delta = make_corpus(num_feature_filters=5), make_corpus(num_feature_filters=5, with_delta=True)
+    for tag, data in plain.items():
+        np.testing.assert_array_equal(with_delta[tag]["data"][:, :5], data["data"])
+        assert with_delta[tag]["data"].shape == (len(data["data"]), 10)
+
+
+def test_normalized_features(make_corpus, tmp_path):
+    plain = make_corpus(num_feature_filters=3)
+    mean, std_dev = [1.0, 2.0, 3.0], [2.0, 4.0, 0.5]
+    (tmp_path / "mean").write_text("1\n2\n3\n")
+    for given in (mean, np.array(mean), str(tmp_path / "mean")):
+        found = make_corpus(num_feature_filters=3, norm_mean=given, norm_std_dev=std_dev)
+        for tag, data in plain.items():
+            expected = (data["data"] - np.array(mean)) / np.array(std_dev)
+            np.testing.assert_allclose(found[tag]["data"], expected, rtol=1e-4, atol=1e-4)
+    for data in make_corpus(norm_mean="per_seq", norm_std_dev="per_seq").values():
+        np.testing.assert_allclose(data["data"].mean(0), 0, atol=1e-3)
+        np.testing.assert_allclose(data["data"].std(0), 1, atol=1e-3)
+    for option in ("norm_mean", "norm_std_dev"):
+        with pytest.raises(ConfigError, match=f"option '{option}'"):
+            make_corpus(num_feature_filters=3, **{option: [1.0, 2.0]})
+
+
+def test_bliss_with_parts_of_words(tmp_path):
+    vocab, codes = tmp_path / "bpe.vocab", tmp_path / "codes"
+    options = bliss(tmp_path)
+    vocab.write_text(repr({label: i for i, label in enumerate(["th@@", "e", "i@@", "s", "a", "hou@@", "se", "UNK"])}))
+    codes.write_text("#version: 0.2\nt h\nh o\nho u\ns e</w>\n")
+    dataset = init_dataset({**options, "vocab_file": str(vocab), "bpe_file": str(codes)})
+    dataset.init_seq_order(1)
+    assert dataset.get_data_dim("classes") == 8
+    for i, (_, data) in enumerate(seqs_of_epoch(dataset)):
+        assert dataset.serialize_data("classes", data["classes"]).replace("@@ ", "") == LINES[i]
+        assert len(data["classes"]) == sum(1 if word == "a" else 2 for word in LINES[i].split())
+
+
+def timit_epoch(tmp_path, epoch=1, **options):
+    dataset = init_dataset({**timit(tmp_path), **options})
+    dataset.init_seq_order(epoch)
+    return dataset, [data["data"] for _, data in seqs_of_epoch(dataset)]
+
+
+@pytest.mark.parametrize(("options", "dim"), [
+    ({"features": "log_mel_filterbank", "num_feature_filters": 20}, 20),
+    ({"features": "raw", "num_feature_filters": 1}, 1),
+    ({"num_feature_filters": 13, "with_delta": True}, 26),
+])  # fmt: skip
+def test_timit_features(options, dim, tmp_path):
+    dataset, seqs = timit_epoch(tmp_path, **options)
+    assert dataset.num_inputs == dim
+    assert {data.shape[1] for data in seqs} == {dim}
+    assert all(np.isfinite(data).all() for data in seqs)
+    with pytest.raises(ConfigError, match="'num_feature_filters' is 40, but the features 'raw' have only 1 per frame"):
+        timit_epoch(tmp_path, features="raw")
+
+
+def test_timit_audio_that_is_changed_by_chance(tmp_path):
+    _, plain = timit_epoch(tmp_path)
+    for permute in (True, {"rnd_scale_lower": 0.1, "rnd_scale_upper": 0.5}, {"rnd_zoom_switch": 1.0}):
+        options = {"random_permute_audio": permute}
+        _, first = timit_epoch(tmp_path, **options)
+        assert all(a.shape != b.shape or not np.allclose(a, b) for a, b in zip(plain, first, strict=True))
+        for a, b in zip(first, timit_epoch(tmp_path, **options)[1], strict=True):
+            np.testing.assert_array_equal(a, b)
+        _, second = timit_epoch(tmp_path, epoch=2, **options)
+        assert any(a.shape != b.shape or not np.allclose(a, b) for a, b in zip(first, second, strict=True))
+    for a, b in zip(plain, timit_epoch(tmp_path, random_permute_audio=False)[1], strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(ConfigError, match="there is no option 'rnd_zoom'"):
+        timit_epoch(tmp_path, random_permute_audio={"rnd_zoom": 1.0})
+    with pytest.raises(ConfigError, match="with 'random_permute_audio', 'preload' is not possible"):
+        timit_epoch(tmp_path, random_permute_audio=True, preload=True)
+
+
+class FakeSoundDevice:
+    """As much of `sounddevice` as is used."""
+
+    class PortAudioError(Exception):
+        pass
+
+    def __init__(self, error=None):
+        self.played, self.error = [], error
+
+    def play(self, audio, sample_rate, *, blocking):
+        assert blocking
+        if self.error:
+            raise self.error
+        self.played.append((len(audio), sample_rate))
+
+
+def test_timit_recordings_are_played(tmp_path, monkeypatch):
+    device = FakeSoundDevice()
+    monkeypatch.setitem(sys.modules, "sounddevice", device)
+    _, plain = timit_epoch(tmp_path)
+    assert not device.played
+    _, seqs = timit_epoch(tmp_path, demo_play_audio=True)
+    assert sorted(device.played) == [(2400 + 400 * (i // 2), 8000) for i in range(6)]
+    for a, b in zip(plain, seqs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_timit_recordings_that_cannot_be_played(tmp_path, monkeypatch):
+    device = FakeSoundDevice(FakeSoundDevice.PortAudioError("Error querying device -1"))
+    monkeypatch.setitem(sys.modules, "sounddevice", device)
+    with pytest.raises(UserError, match="option 'demo_play_audio': no audio can be played: Error querying device -1"):
+        timit_epoch(tmp_path, demo_play_audio=True)
+    monkeypatch.setitem(sys.modules, "sounddevice", None)
+    with pytest.raises(MissingPackageError, match="'sounddevice' is needed for the option 'demo_play_audio'"):
+        timit_epoch(tmp_path, demo_play_audio=True)
+    monkeypatch.delitem(sys.modules, "sounddevice")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/sounddevice.py").write_text("raise OSError('PortAudio library not found')\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "package"))
+    with pytest.raises(UserError, match="no audio can be played: PortAudio library not found"):
+        timit_epoch(tmp_path, demo_play_audio=True)
 
 
 def test_enwik8(tmp_path):

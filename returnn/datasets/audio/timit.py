@@ -15,7 +15,7 @@ from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.seq_order import GetSeqLen
 from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures, Norm
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.python.optional_import import import_optional
 
 # Lee and Hon, "Speaker-independent phone recognition using hidden Markov models", 1989, table II.
@@ -98,6 +98,8 @@ class TimitDataset(CorpusDataset):
         self._timit_dir = timit_dir
         self._num_phones = num_phones
         self._demo_play_audio = demo_play_audio
+        if demo_play_audio:
+            _import_player(self.description)
         self._extractor = ExtractAudioFeatures(
             features=features,
             num_feature_filters=num_feature_filters,
@@ -183,9 +185,7 @@ class TimitDataset(CorpusDataset):
         tag = self._corpus_tag(corpus_seq_idx)
         audio, sample_rate = decode_audio(self._read_file(corpus_seq_idx, ".wav"), name=tag)
         if self._demo_play_audio:
-            import_optional("sounddevice", needed_for="the option 'demo_play_audio'").play(
-                audio, sample_rate, blocking=True
-            )
+            _play(audio, sample_rate, where=self.description)
         labels = self.labels["classes"]
         return {
             DEFAULT_KEY: self._extractor.get_audio_features(audio, sample_rate, seq_name=tag),
@@ -213,6 +213,21 @@ class TimitDataset(CorpusDataset):
         if self._preloaded is not None:
             return self._preloaded[corpus_seq_idx]
         return self._read_recording(corpus_seq_idx)
+
+
+def _play(audio: Array, sample_rate: int, *, where: str) -> None:
+    sounddevice = _import_player(where)
+    try:
+        sounddevice.play(audio, sample_rate, blocking=True)
+    except sounddevice.PortAudioError as exc:
+        raise UserError(f"{where}: option 'demo_play_audio': no audio can be played: {exc}") from exc
+
+
+def _import_player(where: str) -> Any:
+    try:
+        return import_optional("sounddevice", needed_for="the option 'demo_play_audio'")
+    except OSError as exc:  # without the library below it
+        raise UserError(f"{where}: option 'demo_play_audio': no audio can be played: {exc}") from exc
 
 
 class NltkTimitDataset(TimitDataset):
