@@ -42,11 +42,12 @@ class HuggingFaceDataset(CorpusDataset):
     ):
         """
         :param dataset_opts: arguments of `datasets.load_dataset`; or a folder that `save_to_disk` wrote; or Arrow
-            files; or a function that returns the table
-        :param use_file_cache: read local copies of the files, for a folder or Arrow files
+            files; or a function that returns one of these, or the table
+        :param use_file_cache: read local copies of the files; only for a folder or Arrow files
         :param map_func: changes the table first
         :param rename_columns: old -> new name
-        :param cast_columns: column -> arguments of `datasets.features.Audio`-like features, or such an object
+        :param cast_columns: column (by its new name) -> feature of the package, such as `datasets.Audio(16000)`, or
+            the same as a dict, {"_type": "Audio", "sampling_rate": 16000}
         :param data_format: column -> `dim`, `ndim`, `shape`, `dtype`, `sparse`, `vocab` (options of `Vocabulary`; the
             column can then be text). Other columns are not read
         :param seq_tag_column: column of the tags; None: "seq-0", "seq-1", ...
@@ -73,16 +74,22 @@ class HuggingFaceDataset(CorpusDataset):
 
     def initialize(self) -> None:
         super().initialize()
-        table = self._load()
+        table = self._load(self.dataset_opts() if callable(self.dataset_opts) else self.dataset_opts)
         if self.map_func:
             table = self.map_func(table)
+        if isinstance(table, Mapping):
+            raise ConfigError(
+                f"{self.description}: option 'dataset_opts' gives several tables: {', '.join(map(str, table))}.\n"
+                "  Choose one by 'split'."
+            )
         if self.rename_columns:
             table = table.rename_columns(dict(self.rename_columns))
-        needed = [*self.data_format, self.seq_tag_column, self.sorting_seq_len_column, self.sorting_seq_len_column_data]
+        lens = (self.sorting_seq_len_column, self.sorting_seq_len_column_data)
+        needed = [*self.data_format, *(self.cast_columns or ()), self.seq_tag_column, *lens]
         for column in filter(None, needed):
             check_known("column", column, table.column_names, where=self.description)
         for column, feature in (self.cast_columns or {}).items():
-            table = table.cast_column(column, _feature(feature))
+            table = self._cast(table, column, feature)
         self.hf_dataset = table.with_format("numpy")
 
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
@@ -133,13 +140,26 @@ class HuggingFaceDataset(CorpusDataset):
         fmt = self.data_format[key]
         return 0 if list(fmt.get("shape", [None])) == [] or fmt.get("ndim") == 0 else len(self._shape(key)) + 1
 
-    def _load(self) -> Any:
-        if callable(self.dataset_opts):
-            return self.dataset_opts()
+    def _cast(self, table: Any, column: str, feature: Any) -> Any:
+        try:
+            return table.cast_column(column, _feature(feature))
+        except (TypeError, ValueError, KeyError) as exc:
+            raise ConfigError(
+                f"{self.description}: option 'cast_columns': {column!r} cannot become {feature!r}: {exc}"
+            ) from exc
+
+    def _load(self, opts: Any) -> Any:
+        is_folder_or_files = isinstance(opts, str | list | tuple)
+        if self.use_file_cache and not is_folder_or_files:
+            raise ConfigError(
+                f"{self.description}: option 'use_file_cache' is possible for a folder or Arrow files alone."
+            )
+        if hasattr(opts, "column_names"):
+            return opts
         datasets = import_optional("datasets", needed_for="HuggingFaceDataset")
-        if isinstance(self.dataset_opts, Mapping):
-            return datasets.load_dataset(**self.dataset_opts)
-        files = self._arrow_files(self.dataset_opts)
+        if not is_folder_or_files:
+            return datasets.load_dataset(**opts)
+        files = self._arrow_files(opts)
         cache = get_instance(get_global_config(return_empty_if_none=True))
         local = [cache.get_file(name) if self.use_file_cache else name for name in files]
         for name in local:
@@ -220,5 +240,7 @@ def _feature(feature: Any) -> Any:
     """:return: e.g. of {"_type": "Audio", "sampling_rate": 16000}"""
     if not isinstance(feature, Mapping):
         return feature
+    if "_type" not in feature:
+        raise ValueError("there is no '_type' such as 'Audio'")
     features = import_optional("datasets.features", needed_for="the option 'cast_columns' of HuggingFaceDataset")
     return features.features.generate_from_dict(dict(feature))

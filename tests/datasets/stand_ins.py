@@ -113,6 +113,9 @@ class FakeTable:
     def rename_columns(self, names):
         return FakeTable({names.get(name, name): values for name, values in self.columns.items()})
 
+    def cast_column(self, name, feature):
+        return FakeTable({**self.columns, name: [feature.cast(value) for value in self.columns[name]]})
+
     def with_format(self, name):
         assert name == "numpy"
         return self
