@@ -455,6 +455,11 @@ def test_chunks_that_are_read_together(options, tmp_path):
     assert max(len(data["data"]) for _, data in seqs) == 4
 
 
+def test_no_chunks_to_draw_from_are_an_error(tmp_path):
+    with pytest.raises(ConfigError, match="option 'chunk_shuffle_cache' has to be a positive number, got 0"):
+        init_dataset({**CASES["ChunkShuffleDataset"](tmp_path), "chunk_shuffle_cache": 0})
+
+
 def test_multi_epoch_is_several_epochs(tmp_path):
     inner = init_dataset(hdf(tmp_path, partition_epoch=3, seq_ordering="random"))
     options = {"class": "MultiEpochDataset", "dataset": hdf(tmp_path, partition_epoch=3, seq_ordering="random")}
@@ -497,6 +502,30 @@ def test_variable_dataset_keeps_some():
 
     assert epochs_made(1, [1, 1, 2, 4, 1]) == [1, 2, 1]
     assert epochs_made(2, [1, 2, 4, 5, 3, 5, 4]) == [1, 2, 0, 1]
+
+
+def test_variable_dataset_frees_what_it_keeps_no_more():
+    freed = []
+
+    class Counted(StaticDataset):
+        def __init__(self, number, **kwargs):
+            super().__init__(data=static_seqs(2), **kwargs)
+            self.number = number
+
+        def finish_epoch(self, *, free_resources=False):
+            super().finish_epoch(free_resources=free_resources)
+            freed.extend([self.number] if free_resources else [])
+
+    def get_dataset(epoch, **_kwargs):
+        return {"class": Counted, "number": epoch}
+
+    dataset = init_dataset({"class": "VariableDataset", "get_dataset": get_dataset, "dataset_lru_cache_size": 2})
+    for epoch in (1, 2, 3, 4):
+        dataset.init_seq_order(epoch)
+        dataset.finish_epoch()
+    assert freed == [1, 2]
+    dataset.finish_epoch(free_resources=True)
+    assert set(freed[2:]) == {3, 4}
 
 
 def test_variable_dataset_knows_large_arrays_apart():

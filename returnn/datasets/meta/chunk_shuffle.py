@@ -39,7 +39,7 @@ class ChunkShuffleDataset(WrapperDataset):
         """
         super().__init__(dataset, **kwargs)
         self.dataset = self._inner
-        self.chunk_shuffle_cache = chunk_shuffle_cache
+        self.chunk_shuffle_cache = self._positive("chunk_shuffle_cache", chunk_shuffle_cache)
         self.batch_gen_batch_size = batch_gen_batch_size
         self.batch_gen_max_seqs = batch_gen_max_seqs
         self.batch_gen_recurrent_net = batch_gen_recurrent_net
