@@ -324,6 +324,63 @@ def test_scores_that_input_type_does_not_name_are_a_warning(reader):
                 assert f"{kind!r}." in warnings[0] or "Possible: 'log_prob', 'prob'" in warnings[0]
 
 
+def activation(name):
+    return {"class": "activation", "activation": name, "from": "prob"}
+
+
+def eval_of(expression, **options):
+    return {"class": "eval", "from": ["prob", "other"], "eval": expression, **options}
+
+
+LOGS_OF_PROBABILITIES = [
+    (activation("safe_log"), "its 'activation' is 'safe_log', of the probabilities of 'prob'"),
+    (activation("log"), "its 'activation' is 'log', of the probabilities of 'prob'"),
+    (eval_of("safe_log(source(0))"), "its 'eval' takes the log of probabilities"),
+    (eval_of("tf.math.log(source(0) + 1e-10) - 0.5 * source(1)"), "its 'eval' takes the log of probabilities"),
+    (eval_of("source(1) + a * safe_log(source(0))", eval_locals={"a": 0.3}), "its 'eval' takes the log of prob"),
+    (eval_of("tf.nn.log_softmax(source(1)) + tf.math.log(tf.maximum(source(0), 1e-6))"), "its 'eval' takes the log"),
+]
+OTHER_SCORES = [  # which may well be probabilities
+    activation("safe_exp"),
+    {**activation("safe_log"), "from": "other"},
+    eval_of("source(0) * source(1)"),
+    eval_of("source(0) + source(1)"),
+    eval_of("safe_log(source(1))"),
+    eval_of("tf.exp(safe_log(source(0)) + 0.3 * safe_log(source(0)))"),
+    eval_of("-safe_log(source(0))"),
+    eval_of("safe_log(source(0)) * -1"),
+    eval_of("source(1) - safe_log(source(0))"),
+    eval_of(lambda source, **_: source(0)),
+]
+
+
+def warnings_of_choice(scores, **options_of_choice):
+    target = {"target": "classes"}
+    softmax = {"class": "softmax", "n_out": 3, "from": "prev:output"}
+    other = {"class": "linear", "activation": "relu", "n_out": 3, "from": "prev:output"}
+    choice = {"class": "choice", "from": "scores", **target, "beam_size": 2, "initial_output": 0, **options_of_choice}
+    end = {"class": "compare", "from": "output", "value": 0}
+    unit = {"prob": softmax, "other": other, "scores": scores, "output": choice, "end": end}
+    network = {"output": {"class": "rec", "from": [], **target, "unit": unit, "max_seq_len": 9}}
+    extern_data = {"data": {"dim": 9}, "classes": {"dim": 3, "sparse": True}}
+    report = check_config(Config(options(network=network, extern_data=extern_data, check_data=False)))
+    return [text for text in report.warnings if "input_type" in text]
+
+
+@pytest.mark.parametrize(("scores", "reason"), LOGS_OF_PROBABILITIES)
+def test_logs_of_probabilities_that_a_choice_takes_for_probabilities_are_a_warning(scores, reason):
+    (warning,) = warnings_of_choice(scores)
+    assert f"option 'input_type' is 'prob', but 'scores' has log probabilities, as {reason}" in warning
+    assert "Give 'log_prob'." in warning
+    assert not warnings_of_choice(scores, input_type="log_prob")
+    assert not warnings_of_choice(scores, input_type="logits")
+
+
+@pytest.mark.parametrize("scores", OTHER_SCORES)
+def test_scores_of_which_nothing_is_known_are_no_warning(scores):
+    assert not warnings_of_choice(scores)
+
+
 def test_a_choice_among_other_labels_than_those_of_its_target():
     config = options(check_data=False)
     config["network"]["output"]["unit"]["output"]["from"] = "s"
