@@ -16,10 +16,13 @@ class TensorGraph(TensorOperators):
     """The floor of `Tensor` about graphs."""
 
     def create_placeholders(self) -> None:
-        """Makes a TensorFlow placeholder for the value, and for each dynamic dim without lengths one for those."""
+        """
+        Makes a TensorFlow placeholder for the value, and for each dynamic dim without lengths one for those, called
+        `NAME_dim0_size` and so on: axes are counted without the batch. Decoders outside know these names.
+        """
         backend = operations().get_backend_by_name("tf")
-        for axis, dim in enumerate(self.dims):
-            if dim.size is not None or dim.is_batch_dim() or dim.dyn_size is not None or dim.is_derived():
+        for axis, dim in enumerate(dim for dim in self.dims if not dim.is_batch_dim()):
+            if dim.size is not None or dim.dyn_size is not None or dim.is_derived():
                 continue
             template = dim.dyn_size_ext
             lengths_dims = (batch_dim,) if template is None else template.dims

@@ -60,7 +60,6 @@ class GraphMode:
     train_flag: bool | None = False  # None: a placeholder decides
     eval_flag: bool = False
     search_flag: bool = False
-    has_batch_first: bool = False  # outputs are, whatever layout the layers compute in
 
     @property
     def has_losses(self) -> bool:
@@ -180,11 +179,17 @@ def _build_graph(
         if updater is not None:
             exported.outputs["update of the parameters"] = updater.get_optim_op().name
         if summaries_name:
-            exported.outputs["summaries"] = tf1.summary.merge_all(name=summaries_name).name
+            exported.outputs["summaries"] = _all_summaries(summaries_name).name
         if step_of is not None:
             exported.step = _make_step(network, step_of)
         _add_inputs(exported)
     return exported
+
+
+def _all_summaries(name: str) -> tf.Tensor:
+    """:return: a string, of the protocol buffer `Summary`; where the network makes none, an empty one"""
+    merged = tf1.summary.merge_all(name=name)
+    return tf.constant(b"", name=name) if merged is None else merged
 
 
 def _make_step(network: TFNetwork, step_of: StepOf) -> StepGraph:
@@ -287,10 +292,12 @@ def _add_outputs(exported: ExportedGraph, mode: GraphMode, *, wanted: Sequence[s
     for layer in network.get_output_layers():
         if isinstance(layer, DataNotAvailableLayer):
             continue
-        output = layer.output
-        if mode.has_batch_first and output.have_batch_axis():
+        output, raw = layer.output, layer.output.raw_tensor
+        if output.have_batch_axis():
             output = output.copy_as_batch_major()
-        exported.outputs[layer.name] = output.raw_tensor.name
+            name = f"{layer.get_absolute_name_scope_prefix()}output_batch_major"  # decoders outside know it
+            raw = tf.identity(output.raw_tensor, name=name)
+        exported.outputs[layer.name] = raw.name
         exported.outputs.update(_lengths(layer.name, output))
     if mode.has_losses:
         losses, _, _ = network.get_losses_initialized()

@@ -12,6 +12,7 @@ from returnn.tf.frontend_low_level.kernels.native import get_operations
 from returnn.util.backend_engine import BackendEngine
 
 tf1 = tf.compat.v1
+SIZES = "extern_data/placeholders/data/data_dim0_size:0"
 LOOP = {
     "s": {"class": "rnn_cell", "unit": "LSTMBlock", "n_out": 3, "from": ["data:source", "prev:s"]},
     "output": {"class": "linear", "activation": "sigmoid", "n_out": 2, "from": "s"},
@@ -72,13 +73,15 @@ def test_wrong_names(tool, config):
 
 @pytest.mark.parametrize("suffix", [".pb", ".metatxt"])
 def test_an_exported_graph_runs_without_the_toolkit(tool, config, tmp_path, suffix):
-    graph_file, names_file = tmp_path / f"graph{suffix}", tmp_path / "names"
+    graph_file, names_file, state_file = tmp_path / f"graph{suffix}", tmp_path / "names", tmp_path / "state"
     status, out, err = tool(
         "compile_tf_graph", config, "--output_file", graph_file, "--output_file_model_params_list", names_file,
-        "--verbosity", 1,
+        "--output_file_state_vars_list", state_file, "--verbosity", 1,
     )  # fmt: skip
     assert (status, err) == (0, "")
-    assert "output output: output/Softmax:0\n" in out
+    assert state_file.read_text() == ""  # no loop is asked for step by step
+    assert "output output: output/output_batch_major:0\n" in out
+    assert f"input data, lengths of axis 1: {SIZES}\n" in out
     names = names_file.read_text().split("\n")[:-1]
     assert names == sorted(
         name for name, _ in tf.train.list_variables(str(tmp_path / "net.001")) if name != "global_step"
@@ -91,6 +94,7 @@ def test_an_exported_graph_runs_without_the_toolkit(tool, config, tmp_path, suff
         session.run([_assign(name, value) for name, value in _values(tmp_path / "net.001", names).items()])
         feed = {tensors[key]: value for key, value in feed.items() if key in tensors}
         output = session.run(tensors["output output"], feed)
+    assert output.shape[0] == 2
     assert sorted(output.shape) == [2, 2, 5]
     numpy.testing.assert_allclose(output.sum(axis=-1), 1.0, rtol=1e-5)
 
@@ -136,6 +140,47 @@ def test_a_graph_for_training(tool, config):
     out = tool("compile_tf_graph", config, *options)[1]
     for name in ("loss output", "error output", "update of the parameters"):
         assert f"output {name}: " in out
+
+
+@pytest.mark.parametrize("is_time_major", [False, True])
+def test_names_that_decoders_outside_know(tool, config_file, is_time_major):
+    """Axes of inputs are counted without the batch, and outputs have it first."""
+    shape = {"dim": 9, "time_dim_axis": 0, "batch_dim_axis": 1} if is_time_major else {"dim": 9}
+    path = config_file(
+        extern_data={"data": shape},
+        network={
+            "lstm": {"class": "rec", "unit": "nativelstm2", "n_out": 3, "from": "data"},
+            "output": {"class": "copy", "from": "lstm"},
+            "sub": {"class": "subnetwork", "from": "data", "is_output_layer": True, "subnetwork": {
+                "output": {"class": "linear", "n_out": 2, "from": "data", "activation": None},
+            }},
+        },
+    )  # fmt: skip
+    out = tool("compile_tf_graph", path, "--verbosity", 1)[1]
+    assert f"input data, lengths of axis {int(not is_time_major)}: {SIZES}\n" in out
+    for name in ("output", "sub"):
+        assert f"output {name}: {name}/output_batch_major:0\noutput {name}, lengths of axis 1: {SIZES}\n" in out
+
+
+def test_summaries_of_a_graph_without_any(tool, config, tmp_path):
+    file = tmp_path / "graph.pb"
+    status, out, err = tool(
+        "compile_tf_graph",
+        config,
+        "--train",
+        1,
+        "--summaries_tensor_name",
+        "sum",
+        "--output_file",
+        file,
+        "--verbosity",
+        1,
+    )
+    assert (status, err) == (0, "")
+    assert "output summaries: sum:0\n" in out
+    with tf.Graph().as_default(), tf1.Session() as session:
+        _import(file, ".pb")
+        assert session.run("sum:0") == b""
 
 
 def test_another_format(tool, config, tmp_path):

@@ -129,7 +129,7 @@ def test_for_another_task_the_file_counts_and_other_values_are_told(tmp_path, lm
 
 def test_an_exported_model_has_them(tmp_path, lm):
     tasks.train(config(tmp_path, network={"output": AM}))
-    model = freeze(config(tmp_path, network=with_lm(lm)), str(tmp_path / "net.001"), GraphMode(has_batch_first=True))
+    model = freeze(config(tmp_path, network=with_lm(lm)), str(tmp_path / "net.001"), GraphMode())
     constants = {
         node.name: tf.make_ndarray(node.attr["value"].tensor) for node in model.graph_def.node if node.op == "Const"
     }

@@ -28,7 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--rec_step_by_step", help="name of a loop: one step of it is added, with its state as variables"
     )
     parser.add_argument("--rec_step_by_step_output_file", help="for the names of all that belongs to the step, as JSON")
-    parser.add_argument("--output_file_state_vars_list", help="for the names of these variables")
+    parser.add_argument("--output_file_state_vars_list", help="for the names of these variables, if any")
     help = "the number of the step is such a variable, too; otherwise it is a placeholder"
     parser.add_argument("--update_i_in_graph", action="store_true", help=help)
     parser.add_argument("--summaries_tensor_name", help="adds a tensor of this name with all summaries")
@@ -38,7 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(args: argparse.Namespace) -> None:
     """Does the work."""
-    for option in ("rec_step_by_step_output_file", "output_file_state_vars_list", "update_i_in_graph"):
+    for option in ("rec_step_by_step_output_file", "update_i_in_graph"):
         if getattr(args, option) and not args.rec_step_by_step:
             raise UserError(f"option '--{option}': needs '--rec_step_by_step', the name of a loop.")
     config = init_config(args, verbosity=args.verbosity, is_required=True, task="search" if args.search else "forward")
@@ -61,5 +61,5 @@ def main(args: argparse.Namespace) -> None:
     if args.rec_step_by_step_output_file:
         write_atomic(args.rec_step_by_step_output_file, json.dumps(exported.step.as_dict(), indent=1) + "\n")
     if args.output_file_state_vars_list:
-        names = "".join(f"{name}\n" for name in exported.step.state_vars.values())
-        write_atomic(args.output_file_state_vars_list, names)
+        state_vars = () if exported.step is None else exported.step.state_vars.values()
+        write_atomic(args.output_file_state_vars_list, "".join(f"{name}\n" for name in state_vars))

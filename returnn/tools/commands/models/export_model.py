@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"option '--checkpoint' is required: {no_model_error(config)}")
     graph = import_part("returnn.tf.graph_export", needed_for="the tool 'export-model'")
     export = import_part("returnn.tf.model_export", needed_for="the tool 'export-model'")
-    mode = graph.GraphMode(train_flag=False, search_flag=bool(args.search), has_batch_first=True)
+    mode = graph.GraphMode(train_flag=False, search_flag=bool(args.search))
     model = export.freeze(config, checkpoint, mode, epoch=epoch_of_network(config, epoch))
     export.write_model(model, args.output, kind)
     print(f"{model}\nwrote {args.output}: {MODEL_FORMATS[kind]}")
