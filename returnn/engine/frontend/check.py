@@ -64,7 +64,7 @@ def check_model(config: Config) -> None:
     if templates is not None:
         found = StepFindings()
         model_errors, num_params = _model_errors(config, templates, looked_at, found)
-        errors += model_errors
+        errors += [text for text in model_errors if text not in errors]
         if config.options.check_data:
             samples: dict[str, DataSample] = {}
             errors += _data_errors(config, templates, looked_at, samples, found.compared)
@@ -147,8 +147,20 @@ def _model_errors(
                     )
                 if name == "train_step":
                     vars(found).update(vars(of_step))
+    if config.has("train") and BackendEngine.is_torch_selected():
+        errors += _optimizer_errors(config, model)
     params = set(model.parameters()) if isinstance(model, rf.Module) else ()
     return errors, sum(map(_num_entries, params))
+
+
+def _optimizer_errors(config: Config, model: Any) -> list[str]:
+    """:return: that the optimizer cannot have the parameters of the model, of which this makes raw ones"""
+    module = import_part("returnn.torch.optim.optimizer_check", needed_for=BackendEngine.describe_selected())
+    try:
+        module.check_optimizer_of_model(config, model)
+    except UserError as exc:
+        return [str(exc)]
+    return []
 
 
 def _errors_of_step(name: str, look_at: Callable[[], None], looked_at: list[str]) -> list[str]:

@@ -21,6 +21,7 @@ from returnn.config.option_types import annotation_of, check_type
 from returnn.log import log
 from returnn.torch.optim.own_options import OwnOptions
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import counted
 
 _WHERE = "option 'optimizer'"
 _OWN_OPTIONS = tuple(inspect.signature(OwnOptions).parameters)
@@ -67,7 +68,23 @@ class OptimizerChoice:
         try:
             return self.factory(groups, lr=learning_rate, **self.options)
         except (TypeError, ValueError) as exc:
-            raise ConfigError(f"{_WHERE}: {self}: {exc}") from exc
+            raise ConfigError(f"{_WHERE}: {self}: {exc}{self._refused(parameters)}") from exc
+
+    def _refused(self, parameters: Mapping[str, torch.nn.Parameter]) -> str:
+        """:return: which parameters the class does not take, and what to do; "" if that is not the reason"""
+        refused = []
+        for name, parameter in parameters.items():
+            try:
+                self.factory([parameter], lr=0.1, **self.options)
+            except (TypeError, ValueError):
+                refused.append(f"{name} {list(parameter.shape)}")
+        if not refused or len(refused) == len(parameters):
+            return ""
+        more = f", and {counted(len(refused) - 5, 'more parameter')}" if len(refused) > 5 else ""
+        return (
+            f"\n  It does not take {', '.join(refused[:5])}{more}."
+            "\n  A function 'param_groups_custom' selects those that it gets; what is in no group is not trained."
+        )
 
     def _groups(self, parameters: Mapping[str, torch.nn.Parameter], model: Any) -> list[dict[str, Any]]:
         custom = self.own_options.get("param_groups_custom")

@@ -74,3 +74,39 @@ def test_what_reads_in_a_loop_that_ends_is_looked_at(tmp_path, capsys):
 
     check(tmp_path, forward_step)
     assert "get_model, train_step, forward_step, " in capsys.readouterr().out
+
+
+def matrices(*, model, optimizer_opts, **_kwargs):
+    return [{"params": [param for param in model.parameters() if len(param.dims) == 2]}]
+
+
+def biases(*, model, optimizer_opts, **_kwargs):
+    return [{"params": [param for name, param in model.named_parameters() if name.endswith("bias")]}]
+
+
+@pytest.mark.parametrize(("optimizer", "message"), [
+    ({"class": "adamw", "learning_rate_multipliers_by_patterns": {"x.*": 2.0}}, "no parameter is named as 'x.*'"),
+    ({"class": "muon"}, "It does not take conv.filter [3, 9, 4], conv.bias [4], "),
+    ({"class": "muon"}, "A function 'param_groups_custom' selects those that it gets"),
+    ({"class": "muon", "param_groups_custom": biases}, "Muon only supports 2D parameters"),
+])  # fmt: skip
+def test_an_optimizer_that_the_parameters_do_not_fit_is_an_error(optimizer, message, tmp_path, capsys):
+    with pytest.raises(ConfigError, match="the check found 1 error"):
+        check(tmp_path, small_model.forward_step, optimizer=optimizer)
+    assert message in capsys.readouterr().out
+
+
+def needs_values(*, model, **_kwargs):
+    return [{"params": [param for param in model.parameters() if param.raw_tensor.sum().item() < 10]}]
+
+
+@pytest.mark.parametrize("optimizer", [
+    {"class": "adamw", "learning_rate_multipliers_by_patterns": {"output.*": 2.0}, "weight_decay": 0.1},
+    {"class": "adamw", "fused": True},
+    {"class": "adagrad"},
+    {"class": "muon", "param_groups_custom": matrices},
+    {"class": "adam", "param_groups_custom": needs_values},
+])  # fmt: skip
+def test_an_optimizer_that_fits_is_no_error(optimizer, tmp_path, capsys):
+    check(tmp_path, small_model.forward_step, optimizer=optimizer)
+    assert "no errors" in capsys.readouterr().out
