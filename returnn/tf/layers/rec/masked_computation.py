@@ -268,11 +268,15 @@ class MaskedComputationLayer(LayerBase):
         return valid.copy_with_roles(sparse_dim=source.sparse_dim)
 
     def _keep_where_masked(self, layer: LayerBase) -> None:
-        for key, value in layer.new_states.items():
+        for key, value in list(layer.new_states.items()):
             state = layer.state_templates[key]
             if isinstance(state.initial, NoFrames):
                 continue  # it has its own lengths
             if isinstance(state.initial, ForAfterLoop):
+                if self.network.beams.has_hypotheses(self.mask_of_frame):
+                    # It is of sequences, and the mask of hypotheses: as with losses, there is nothing to count.
+                    del layer.new_states[key], layer.state_templates[key]
+                    continue
                 before = rf.zeros_like(value)
             else:
                 before = layer.previous_state(key, state.template, initial=state.initial)

@@ -181,6 +181,18 @@ def test_hypotheses_of_a_search_have_a_past_of_their_own(kind):
             numpy.testing.assert_allclose(score, expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("option", ["L2", "darc1", "spatial_smoothing"])
+@pytest.mark.parametrize("in_subnetwork", [False, True])
+def test_regularization_of_the_unit_changes_no_search(option, in_subnetwork):
+    def hypotheses(**options):
+        net_dict = transducer("lstm")
+        unit = {**LINEAR, **options}
+        net_dict["output"]["unit"]["lm"]["unit"] = in_subnet(unit) if in_subnetwork else unit
+        return SearchNet(net_dict, fetch=("output", "scores")).hypotheses(3, data=inputs(max_len=6))
+
+    assert hypotheses(**{option: 0.1}) == hypotheses()
+
+
 def test_the_unit_needs_a_class():
     with pytest.raises(ConfigError, match="option 'unit': expected a dict with 'class'"):
         RecurrentNet(masked_net({"from": "data"}))
