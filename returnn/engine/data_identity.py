@@ -30,6 +30,7 @@ from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.files.checkpoint_names import get_checkpoint_filepattern
+from returnn.util.python.introspect import call_with_known
 from returnn.util.texts.counted import counted
 
 _TRAINING_DATA = "train"
@@ -279,7 +280,7 @@ def _digest_of_content(path: str, num_bytes: int) -> str:
 
 def _num_seqs(dataset: Dataset) -> int | None:
     try:
-        return int(dataset.get_total_num_seqs(fast=True))
+        return int(call_with_known(dataset.get_total_num_seqs, fast=True))
     except (NotImplementedError, OverflowError):  # or endless
         return None
 

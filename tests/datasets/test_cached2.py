@@ -8,6 +8,7 @@ import pytest
 from returnn.datasets.cached2 import CachedDataset2, SingleStreamPipeDataset
 from returnn.datasets.core.dataset_seq import DatasetSeq
 from returnn.datasets.core.errors import DataError
+from returnn.datasets.core.registry import init_dataset
 
 from .corpus_checks import seqs_of_epoch
 
@@ -60,6 +61,33 @@ def test_lengths_can_be_asked_ahead():
     assert dataset.is_cached(0, 5)
     dataset.load_seqs(3, 5)
     assert dataset.calls == list(range(5))
+
+
+class OlderCountdown(Countdown):
+    """From when these methods had fewer arguments."""
+
+    def get_total_num_seqs(self):
+        return 9
+
+    def get_complete_frac(self, seq_idx):
+        return (seq_idx + 1) / 9
+
+
+def test_methods_with_the_arguments_of_before():
+    dataset = OlderCountdown()
+    assert "9 total seqs" in dataset.len_info(fast=True)
+    assert dataset.have_seqs()
+    part = {"class": OlderCountdown}
+    concat = {"class": "ConcatDataset", "datasets": [part, part]}
+    meta = {"class": "MetaDataset", "datasets": {"a": part}, "data_map": {"data": ("a", "data")}}
+    multi = {"class": "MultiEpochDataset", "dataset": part, "multi_epoch": 1}
+    post = {"class": "PostprocessingDataset", "dataset": part, "map_seq": lambda seq, **_: seq}
+    for options, expected in ((concat, 18), (meta, 9), (post, 9), (multi, 9)):
+        dataset = init_dataset(options)
+        assert f"{expected} total seqs" in dataset.len_info(fast=True)
+        dataset.init_seq_order(1)
+        dataset.load_seqs(0, 1)
+        assert 0 < dataset.get_complete_frac(0, allow_only_lr_suitable=True) < 1
 
 
 def test_sequences_from_another_thread():

@@ -31,6 +31,7 @@ from returnn.datasets.core.seq_order import (
 )
 from returnn.datasets.util.vocabulary_base import Vocabulary
 from returnn.util.numbers.numbers_dict import NumbersDict, NumbersLike
+from returnn.util.python.introspect import call_with_known
 
 
 class Dataset(OrderOfDataset):
@@ -242,7 +243,7 @@ class Dataset(OrderOfDataset):
     def have_seqs(self) -> bool:
         """:return: whether there is at least one sequence"""
         try:
-            return self.get_total_num_seqs(fast=True) > 0
+            return call_with_known(self.get_total_num_seqs, fast=True) > 0
         except NotImplementedError:
             return self.is_less_than_num_seqs(0)
 
@@ -253,7 +254,7 @@ class Dataset(OrderOfDataset):
     def len_info(self, *, fast: bool = False) -> str:
         """:return: for messages, how large this is"""
         try:
-            total = f"{self.get_total_num_seqs(fast=fast)} total seqs"
+            total = f"{call_with_known(self.get_total_num_seqs, fast=fast)} total seqs"
         except NotImplementedError:
             total = "unknown total seqs"
         try:

@@ -9,6 +9,7 @@ from returnn.datasets.cached2 import CachedDataset2
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array, DatasetSeq
 from returnn.datasets.core.registry import DatasetLike, init_sub_dataset
+from returnn.util.python.introspect import call_with_known
 
 _ORDER_OPTIONS = (
     "seq_ordering",
@@ -95,7 +96,7 @@ class WrapperDataset(CachedDataset2):
         return self._inner.serialize_data(key, data)
 
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
-        return self._inner.get_total_num_seqs(fast=fast)
+        return call_with_known(self._inner.get_total_num_seqs, fast=fast)
 
     def get_all_tags(self) -> list[str]:
         return self._inner.get_all_tags()

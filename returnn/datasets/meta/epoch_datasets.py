@@ -14,6 +14,7 @@ from returnn.datasets.core.seq_order import SeqOrder
 from returnn.datasets.core.wrapper import WrapperDataset, copy_seq
 from returnn.util.errors import ConfigError
 from returnn.util.numbers.numbers_dict import NumbersDict
+from returnn.util.python.introspect import call_with_known
 
 
 class VariableDataset(Dataset):
@@ -97,7 +98,7 @@ class VariableDataset(Dataset):
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
         if not self._always_same_tags:
             raise self._unknown("the total number of sequences")
-        return self._dataset.get_total_num_seqs(fast=fast)
+        return call_with_known(self._dataset.get_total_num_seqs, fast=fast)
 
     def get_all_tags(self) -> list[str]:
         if not self._always_same_tags:
@@ -111,7 +112,7 @@ class VariableDataset(Dataset):
         return self._dataset.get_num_timesteps()
 
     def get_complete_frac(self, sorted_seq_idx: int, **kwargs: Any) -> float | None:
-        return self._dataset.get_complete_frac(sorted_seq_idx, **kwargs)
+        return call_with_known(self._dataset.get_complete_frac, sorted_seq_idx, **kwargs)
 
     def get_seq_length(self, sorted_seq_idx: int) -> NumbersDict:
         return self._dataset.get_seq_length(sorted_seq_idx)
@@ -201,7 +202,7 @@ class MultiEpochDataset(WrapperDataset):
 
     def get_complete_frac(self, sorted_seq_idx: int, **kwargs: Any) -> float | None:
         inner_seq_idx = max(sorted_seq_idx - self._inner_start, 0)
-        frac = self._inner.get_complete_frac(inner_seq_idx, **kwargs)
+        frac = call_with_known(self._inner.get_complete_frac, inner_seq_idx, **kwargs)
         return None if frac is None else (self._inner_epoch + frac) / self._multi_epoch
 
 

@@ -19,6 +19,7 @@ from returnn.datasets.util.seq_lists import load_python_data
 from returnn.log import log
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.numbers.numbers_dict import NumbersDict
+from returnn.util.python.introspect import call_with_known
 
 
 class MetaDataset(MappedKeysDataset):
@@ -322,10 +323,10 @@ class MetaDataset(MappedKeysDataset):
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
         if self.seq_list_original is not None:
             return len(self.seq_list_original[self.default_dataset_key])
-        return self._default_dataset.get_total_num_seqs(fast=fast)
+        return call_with_known(self._default_dataset.get_total_num_seqs, fast=fast)
 
     def get_complete_frac(self, sorted_seq_idx: int, **kwargs: Any) -> float | None:
-        return self._default_dataset.get_complete_frac(sorted_seq_idx, **kwargs)
+        return call_with_known(self._default_dataset.get_complete_frac, sorted_seq_idx, **kwargs)
 
     def get_num_timesteps(self) -> int | NumbersDict:
         return self._default_dataset.get_num_timesteps()

@@ -21,6 +21,7 @@ from returnn.datasets.core.registry import DatasetLike, init_sub_dataset
 from returnn.datasets.core.seq_order import GetSeqLen, IntArray, SeqLens, SeqOrder
 from returnn.datasets.meta.mapped_keys import MappedKeysDataset
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.python.introspect import call_with_known
 
 _KEPT_ORDERS = ("default", "interleave", "random_dataset")
 
@@ -214,7 +215,7 @@ class _UnionDataset(CachedDataset2):
     # The corpus.
 
     def get_total_num_seqs(self, *, fast: bool = False) -> int:
-        return sum(part.get_total_num_seqs(fast=fast) for part in self._parts)
+        return sum(call_with_known(part.get_total_num_seqs, fast=fast) for part in self._parts)
 
     def get_all_tags(self) -> list[str]:
         return [tag for part in self._parts for tag in part.get_all_tags()]

@@ -15,6 +15,7 @@ from returnn.datasets.util.fits_to_data import check_fits_to_dataset
 from returnn.engine.training_position import BatchPosition
 from returnn.tensor import TensorDict
 from returnn.util.errors import ConfigError, nearest_hint
+from returnn.util.python.introspect import call_with_known
 
 _LENGTHS = "_seq_lens"
 
@@ -79,8 +80,10 @@ class ArrayMaker:
             arrays,
             seq_tags=[str(tag) for tag in arrays[SEQ_TAG_KEY]],
             num_frames=int(batch.get_all_slices_num_frames().max_value() or 0),
-            complete_frac=self.dataset.get_complete_frac(
-                batch.end_seq - 1 if batch.end_seq else 0, allow_only_lr_suitable=True
+            complete_frac=call_with_known(
+                self.dataset.get_complete_frac,
+                batch.end_seq - 1 if batch.end_seq else 0,
+                allow_only_lr_suitable=True,
             ),
         )
 

@@ -6,9 +6,22 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 getargspec = inspect.getfullargspec
+T = TypeVar("T")
+
+
+def call_with_known(function: Callable[..., T], *args: Any, **offered: Any) -> T:
+    """
+    For what users define, and what has more arguments now than when they did.
+
+    :return: of the call with `args`, and with those of `offered` that the function takes
+    """
+    params = inspect.signature(function).parameters
+    if not any(param.kind is param.VAR_KEYWORD for param in params.values()):
+        offered = {name: value for name, value in offered.items() if name in params}
+    return function(*args, **offered)
 
 
 def attr_chain(base: Any, attribs: str | Sequence[str]) -> Any:

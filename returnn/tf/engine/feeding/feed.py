@@ -17,6 +17,7 @@ from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.session.graph_ops import ops_before
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
+from returnn.util.python.introspect import call_with_known
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,10 @@ class FeedMaker:
             feed_dict=self.feed_arrays(arrays, num_seqs=batch.num_slices),
             seq_tags=[str(tag) for tag in arrays[SEQ_TAG_KEY]],
             num_frames=int(frames.max_value() or 0),
-            complete_frac=self.dataset.get_complete_frac(
-                batch.end_seq - 1 if batch.end_seq else 0, allow_only_lr_suitable=True
+            complete_frac=call_with_known(
+                self.dataset.get_complete_frac,
+                batch.end_seq - 1 if batch.end_seq else 0,
+                allow_only_lr_suitable=True,
             ),
         )
 
