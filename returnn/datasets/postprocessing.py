@@ -6,6 +6,7 @@ The functions get a `TensorDict` of numpy arrays. So this module knows `returnn.
 
 from __future__ import annotations
 
+import inspect
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -26,6 +27,8 @@ MapSeq: TypeAlias = Callable[..., TensorDict]
 MapSeqStream: TypeAlias = Callable[..., Iterator[TensorDict]]
 
 _TAG_KEY = "seq_tag"
+_GIVEN_TO_STREAM = ("epoch", "num_seqs", "rng")  # the keywords that functions are called with
+_GIVEN_TO_SEQ = ("epoch", "seq_idx", "num_seqs", "rng")
 
 
 class PostprocessingDataset(WrapperDataset):
@@ -67,6 +70,10 @@ class PostprocessingDataset(WrapperDataset):
                 "PostprocessingDataset: option 'map_seq_stream_preserves_num_seqs': 'map_seq' makes one sequence of "
                 "each, always."
             )
+        if map_seq is not None:
+            _check_function("map_seq", map_seq, _GIVEN_TO_SEQ, first="seq")
+        else:
+            _check_function("map_seq_stream", map_seq_stream, _GIVEN_TO_STREAM, first="seqs")
         if num_workers > 0:
             dataset, kwargs = pass_order_options(dataset, kwargs)
             dataset = {
@@ -247,6 +254,29 @@ class PostprocessingDataset(WrapperDataset):
 
     def is_data_sparse(self, key: str) -> bool:
         return self._out_template.data[key].sparse_dim is not None
+
+
+def _check_function(option: str, function: Any, keywords: Sequence[str], *, first: str) -> None:
+    """:raises ConfigError: if it cannot be called with an argument and these keywords"""
+    if isinstance(function, Sequential):
+        for func in function.funcs:
+            _check_function(option, func, keywords, first=first)
+        return
+    where = f"PostprocessingDataset: option {option!r}"
+    if not callable(function):
+        raise ConfigError(f"{where}: has to be a function, not {function!r}.")
+    try:
+        inspect.signature(function).bind(None, **dict.fromkeys(keywords))
+    except TypeError as exc:
+        name = getattr(function, "__name__", type(function).__name__)
+        code = getattr(function, "__code__", None)
+        place = f"\n  It is in {code.co_filename}, line {code.co_firstlineno}." if code is not None else ""
+        raise ConfigError(
+            f"{where}: {name!r} cannot be called: {exc}.\n  It gets {counted(len(keywords), 'keyword')}, of which"
+            f" **kwargs can be some: def {name}({first}, *, {', '.join(keywords)}, **kwargs).{place}"
+        ) from exc
+    except ValueError:  # it has no signature
+        return
 
 
 def _template_options(dataset: Any, key: str) -> dict[str, Any]:

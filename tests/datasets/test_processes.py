@@ -387,6 +387,30 @@ def test_wrong_functions():
         seqs(dataset)
 
 
+def without_rest(seq):
+    return seq
+
+
+def with_all(seq, *, epoch, seq_idx, num_seqs, rng):
+    return seq
+
+
+def test_functions_that_cannot_be_called():
+    line = without_rest.__code__.co_firstlineno
+    message = (
+        rf"'map_seq': 'without_rest' cannot be called: .*'epoch'.\n.* 4 keywords, .*"
+        rf"def without_rest\(seq, \*, epoch, seq_idx, num_seqs, rng, \*\*kwargs\).\n  It is in {__file__}, line {line}."
+    )
+    for function in (without_rest, Sequential(with_all, without_rest)):
+        with pytest.raises(ConfigError, match=message):
+            postprocessing(map_seq=function)
+    with pytest.raises(ConfigError, match="'map_seq_stream': 'without_rest' cannot be called: "):
+        postprocessing(map_seq_stream=without_rest)
+    with pytest.raises(ConfigError, match=r"'map_seq': has to be a function, not 3\."):
+        postprocessing(map_seq=3)
+    postprocessing(map_seq=with_all)
+
+
 def test_result_of_postprocessing_is_checked(tmp_path):
     def to_nan(data, **_kwargs):
         data.data["data"].raw_tensor = data.data["data"].raw_tensor * np.nan

@@ -18,8 +18,9 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.tensor import Dim, Tensor
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
 from returnn.util.numbers.numbers_dict import NumbersDict
+from returnn.util.python.user_code_errors import describe_exception, last_place_of_user
 from returnn.util.texts.counted import counted
 
 _MOST_SEQS = 10_000
@@ -134,7 +135,7 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: Ba
     while not is_all and len(tags) < _MOST_SEQS and (not tags or time.monotonic() < end):
         i = len(tags)
         with empty_seqs.wait(is_needed=limits is not None and limits.leaves_out_empty):
-            dataset.load_seqs(i, i + 1)
+            _load_seq(dataset, i)
         tags.append(dataset.get_tag(i))
         if limits is not None and limits.accepts_seq(dataset.get_seq_length(i)):
             empty_seqs.check(tags[-1], dataset.get_seq_length(i))
@@ -157,6 +158,19 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: Ba
         unknown_parts={key: part for key, of_key in seen.items() if (part := of_key.unknown_part()) is not None},
         example=example,
     )
+
+
+def _load_seq(dataset: Dataset, seq_idx: int) -> None:
+    """:raises UserError: also for any other error in code of a user, such as a function that changes the data"""
+    try:
+        dataset.load_seqs(seq_idx, seq_idx + 1)
+    except UserError:
+        raise
+    except Exception as exc:
+        place = last_place_of_user(exc)
+        if place is None:
+            raise
+        raise UserError(f"{dataset.description}: {describe_exception(exc, place=place)}") from exc
 
 
 def _is_better_example(data: Mapping[str, Array], best: Mapping[str, Array]) -> bool:

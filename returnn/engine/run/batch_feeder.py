@@ -21,7 +21,7 @@ from returnn.engine.training_position import BatchPosition, TrainingPosition
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.numbers.global_random import GlobalRandomState
-from returnn.util.python.user_code_errors import describe_exception, last_place
+from returnn.util.python.user_code_errors import describe_exception, last_place, last_place_of_user
 from returnn.util.system.waiting import Waiting
 
 DEFAULT_CAPACITY = Options.tf_data_provider_capacity.default  # batches that are made ahead of time
@@ -149,7 +149,8 @@ class BatchFeeder(Generic[B]):
     def _error_of_dataset(self, exc: BaseException) -> UserError:
         """:return: a message of two lines, about code of a user as a rule"""
         print("".join(traceback.format_exception(exc)), file=log.v5)
-        error = UserError(f"{self.maker.dataset.description}: {describe_exception(exc, place=last_place(exc))}")
+        place = last_place_of_user(exc) or last_place(exc)
+        error = UserError(f"{self.maker.dataset.description}: {describe_exception(exc, place=place)}")
         error.__cause__ = exc
         return error
 

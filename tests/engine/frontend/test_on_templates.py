@@ -110,3 +110,19 @@ def needs_values(*, model, **_kwargs):
 def test_an_optimizer_that_fits_is_no_error(optimizer, tmp_path, capsys):
     check(tmp_path, small_model.forward_step, optimizer=optimizer)
     assert "no errors" in capsys.readouterr().out
+
+
+def fails_in_the_second(seq, *, seq_idx, **_kwargs):
+    if seq_idx:
+        raise KeyError("on purpose")
+    return seq
+
+
+def test_an_error_in_a_function_of_the_data_is_one_that_is_found(tmp_path, capsys):
+    train = {"class": "PostprocessingDataset", "dataset": small_model.TRAIN, "map_seq": fails_in_the_second}
+    with pytest.raises(ConfigError, match="the check found 1 error"):
+        check(tmp_path, small_model.forward_step, train=train)
+    out = capsys.readouterr().out
+    line = fails_in_the_second.__code__.co_firstlineno + 2
+    assert "1. train: PostprocessingDataset 'train': KeyError: 'on purpose'\n" in out
+    assert f"  In {__file__}, line {line}, fails_in_the_second." in out
