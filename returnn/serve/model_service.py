@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from returnn.engine.model_names import epoch_of_checkpoint
 from returnn.engine.run.loaded_model import LoadedModel
 from returnn.serve.http_service import HTML, Answer, HttpError, HttpService, Limits, Request, Route
 from returnn.serve.waiting_inputs import WaitingInputs
@@ -52,7 +53,9 @@ class ModelService:
 
     def load(self) -> None:
         """Loads the model, so that the first request need not wait for it."""
-        self._epoch = self.model.prepare(self._what)
+        epoch = self.model.prepare(self._what)
+        load = self.model.config.options.load  # whose name need not say an epoch, as that of an average of models
+        self._epoch = epoch or (epoch_of_checkpoint(load) if load else epoch)
 
     def http_service(self) -> HttpService:
         """:return: at the place that the config says"""
@@ -77,7 +80,7 @@ class ModelService:
         """:return: what the page, or a program, has to know"""
         options = self.model.config.options
         return {
-            "model": options.model,
+            "model": options.load or options.model,
             "epoch": self._epoch,
             "path": f"/{self._what}",
             "inputs": self.model.inputs.describe(for_search=self._what == "search"),

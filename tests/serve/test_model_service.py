@@ -206,6 +206,16 @@ def test_page_and_info(text_url, frames_url):
     assert ask(f"{frames_url}/info")[1]["inputs"]["data"]["audio"]
 
 
+@pytest.mark.parametrize(("load", "epoch"), [("folder/mean.pt", None), ("net.012", 12), (None, 0)])
+def test_info_names_the_model_that_is_loaded(load, epoch):
+    model = ModelOfTests(load=load)
+    model.prepare = lambda what: 0  # as an engine says it of a file without an epoch
+    service = ModelService(model)
+    service.load()
+    info = service.info()
+    assert (info["model"], info["epoch"]) == (load or "net", epoch)
+
+
 def test_forward_has_null_for_what_is_not_finite():
     with serving(ModelOfTests(web_server_output="forward")) as url:
         assert ask(f"{url}/forward", '{"input": [1]}')[1]["output"] == [[0.5, None]]
