@@ -7,7 +7,9 @@ import time
 
 import pytest
 
+from returnn import native_op
 from returnn.native import library
+from returnn.tools.commands.models import compile_native_op
 from returnn.util.file_cache import FileCache
 from tests.native import kernels
 
@@ -84,10 +86,32 @@ def test_kernels_are_compiled(tmp_path, config_file):
     assert "tf_ops" in names_file.read_text()
 
 
+@pytest.mark.parametrize("flags", [
+    ("NativeLstm2", "--no_search_for_numpy_blas"),
+    ("GetCtcFsaFastBwOp", "--search_for_numpy_blas", "--blas_lib", "libblas.so"),
+])  # fmt: skip
+def test_kernels_by_an_operation_of_the_original(tmp_path, flags):
+    """TensorFlow has to be able to load the library, for a graph that another program runs."""
+    kernels.library("plain")
+    names_file = tmp_path / "names"
+    command = [sys.executable, "-m", "returnn", "tool", "compile_native_op", "--output_file", str(names_file)]
+    done = subprocess.run([*command, "--native_op", *flags], capture_output=True, text=True, check=True)
+    for flag in flags[1:]:
+        expected = f"option '{flag}': changes nothing, the kernels need no BLAS library\n"
+        assert (expected in done.stdout) == flag.startswith("--")
+    filename = names_file.read_text().split("\n")[0]
+    assert "tf_ops" in filename
+    assert os.path.exists(filename)
+
+
+def test_each_operation_of_the_original_is_one_and_has_a_kernel():
+    known = kernels.library().kernels
+    assert set(compile_native_op._KERNEL_OF_OP.values()) <= set(known)
+    for name in compile_native_op._KERNEL_OF_OP:
+        assert hasattr(native_op, name)
+
+
 def test_wrong_kernels(tool, monkeypatch, tmp_path):
-    assert tool("compile_native_op", "--blas_lib", "libblas.so")[2] == (
-        "error: option '--blas_lib': the kernels need no BLAS library. Leave it out.\n"
-    )
     kernels.library("plain")
     assert tool("compile_native_op", "--native_op", "lstn", "--verbosity", 1)[2].startswith(
         "error: option '--native_op': there is no kernel 'lstn'.\n  Did you mean 'lstm'"
