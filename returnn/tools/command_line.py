@@ -57,13 +57,25 @@ def run_tool(
 
 def add_config(parser: argparse.ArgumentParser, name: str | None = None, *, help: str) -> None:
     """
-    Adds the option `--config`.
+    Adds the option `--config`, which can be given several times: the configs are joined as in a run, later ones win.
 
     :param parser: gets it
     :param name: the config can also be the first argument, of this name
     :param help: a sentence
     """
-    add_file(parser, name, "--config", help=help)
+    add_file(parser, name, "--config", help=help, action=_JoinConfigs)
+
+
+class _JoinConfigs(argparse.Action):
+    """The first one is the value, as of any option; `more_configs` has further ones."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        if getattr(namespace, self.dest) is None:
+            setattr(namespace, self.dest, values)
+        else:
+            namespace.more_configs = [*getattr(namespace, "more_configs", ()), values]
 
 
 def add_dataset(parser: argparse.ArgumentParser, *, help: str = "Default: train") -> None:
@@ -75,7 +87,14 @@ def add_dataset(parser: argparse.ArgumentParser, *, help: str = "Default: train"
     )
 
 
-def add_file(parser: argparse.ArgumentParser, name: str | None, option: str, *, help: str) -> None:
+def add_file(
+    parser: argparse.ArgumentParser,
+    name: str | None,
+    option: str,
+    *,
+    help: str,
+    action: str | type[argparse.Action] = "store",
+) -> None:
     """
     Adds a file that can be given by an option or as an argument without one.
 
@@ -83,11 +102,12 @@ def add_file(parser: argparse.ArgumentParser, name: str | None, option: str, *, 
     :param name: of the argument; None: there is only the option
     :param option: such as "--file_name"
     :param help: a sentence
+    :param action: of the option
     """
     dest = option.lstrip("-").replace("-", "_")
     if name is not None:
         parser.add_argument(f"{dest}_argument", nargs="?", metavar=name, help=help)
-    parser.add_argument(option, dest=dest, help=help if name is None else f"the same as {name}")
+    parser.add_argument(option, dest=dest, action=action, help=help if name is None else f"the same as {name}")
 
 
 def file_of(args: argparse.Namespace, option: str) -> str | None:
@@ -100,7 +120,8 @@ def file_of(args: argparse.Namespace, option: str) -> str | None:
     dest = option.lstrip("-").replace("-", "_")
     by_option, by_argument = getattr(args, dest), getattr(args, f"{dest}_argument", None)
     if by_option is not None and by_argument is not None:
-        raise UserError(f"option {option!r}: {by_option!r} and {by_argument!r} are given. One of them is enough.")
+        join = f"\n  To join both: --config {by_argument} --config {by_option}" if option == "--config" else ""
+        raise UserError(f"option {option!r}: {by_option!r} and {by_argument!r} are given. One of them is enough.{join}")
     return by_option if by_option is not None else by_argument
 
 
@@ -125,7 +146,7 @@ def required_file_of(args: argparse.Namespace, option: str, *, what: str) -> str
 def init_config(args: argparse.Namespace, *, verbosity: int = 4, is_required: bool = False, **options: Any) -> Config:
     """
     :param args: of the tool. The config is a file; or the dict of a data set, or its name as `init_dataset_via_str`
-        takes it, which is the data set of the config then
+        takes it, which is the data set of the config then. Of several files, later ones win
     :param verbosity: of the log
     :param is_required: whether there has to be a config
     :param options: win over those of the config
@@ -135,7 +156,7 @@ def init_config(args: argparse.Namespace, *, verbosity: int = 4, is_required: bo
     text = required_file_of(args, "--config", what="a config") if is_required else file_of(args, "--config")
     is_config = text is not None and not is_dataset(text)
     rnn.init_config(
-        text if is_config else None,
+        [*([text] if text is not None and is_config else []), *getattr(args, "more_configs", ())],
         args.config_options,
         extra_updates={"log": ["stdout"], "log_verbosity": [verbosity], **options},
     )

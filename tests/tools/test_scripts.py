@@ -63,6 +63,7 @@ def test_config_that_is_missing_or_given_twice(tool):
     assert tool("compile_tf_graph")[2] == "error: a config is required: as the first argument, or with '--config'.\n"
     assert tool("compile_tf_graph", "a.config", "--config", "b.config")[2] == (
         "error: option '--config': 'b.config' and 'a.config' are given. One of them is enough.\n"
+        "  To join both: --config a.config --config b.config\n"
     )
     assert tool("tf_inspect_checkpoint")[2] == (
         "error: a checkpoint is required: as the first argument, or with '--file_name'.\n"
@@ -70,6 +71,22 @@ def test_config_that_is_missing_or_given_twice(tool):
     assert tool("bliss-dump-text", "a.xml", "++num_epochs", "1")[2] == (
         "error: ++num_epochs 1: this tool has no config that could have an option.\n"
     )
+
+
+def test_several_configs_are_joined(tool, config_file, tmp_path):
+    first = config_file(train={"class": "Task12AXDataset", "num_seqs": 3}, batch_size=1000)
+    second = tmp_path / "second.config"
+    second.write_text("#!rnn.py\ntrain['num_seqs'] = 5\n", encoding="utf8")
+    third = tmp_path / "third.config"
+    third.write_text("#!rnn.py\ndev = {**train, 'num_seqs': 7}\n", encoding="utf8")
+    configs = ("--config", first, "--config", second, "--config", third)
+    for data, num in (("train", 5), ("dev", 7)):
+        status, out, err = tool("analyze-dataset-batches", *configs, "--dataset", data)
+        assert (status, err) == (0, "")
+        assert f"{num} sequences" in out
+    status, _, err = tool("analyze-dataset-batches", "--config", first, "--config", tmp_path / "none.config")
+    assert status == 1
+    assert "none.config" in err
 
 
 def test_list_of_tools(capsys):
