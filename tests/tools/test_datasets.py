@@ -89,6 +89,16 @@ def test_statistics(tool, tmp_path):
     assert numpy.loadtxt(tmp_path / "stats.mean.txt").sum() == pytest.approx(1.0)
 
 
+def test_statistics_of_nothing(tool, tmp_path):
+    empty = str({"class": "DummyDataset", "input_dim": 2, "output_dim": 3, "num_seqs": 0})
+    assert "data 'data' Stats(no data)\n" in dump(tool, empty, "--type", "null", "--stats")
+    prefix = tmp_path / "stats"
+    status, _, err = tool("dump-dataset", empty, "--type", "null", "--dump_stats", prefix, "--verbosity", 1)
+    assert (status, err) == (
+        1, f"error: statistics '{prefix}': there are no frames, and so no mean that could be written.\n",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("args", "error"),
     [

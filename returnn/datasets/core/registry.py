@@ -12,6 +12,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.whole_data import whole_data
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 from returnn.util.file_cache import get_instance
+from returnn.util.files.literal import literal_eval
 
 DatasetDict: TypeAlias = dict[str, Any]
 DatasetLike: TypeAlias = "DatasetDict | str | Dataset | Callable[[], DatasetDict]"
@@ -105,8 +106,8 @@ def init_dataset(
     parent_dataset: Dataset | None = None,
 ) -> Dataset | None:
     """
-    :param kwargs: a dict with "class" and the options of that class; or a function that returns one; or text, see
-        `init_dataset_via_str`; or a data set, which is returned as it is
+    :param kwargs: a dict with "class" and the options of that class; or a function that returns one; or text, of such a
+        dict of literals or as in `init_dataset_via_str`; or a data set, which is returned as it is
     :param extra_kwargs: further options
     :param default_kwargs: options where there are no other ones
     :param parent_dataset: what the new data set becomes a part of
@@ -120,8 +121,8 @@ def init_dataset(
     if not kwargs:
         return None
     if isinstance(kwargs, str):
-        if kwargs.startswith("{"):
-            raise ConfigError(f"data set: got text instead of a dict: {kwargs[:80]!r}.\n  Leave out the quotes.")
+        if kwargs.lstrip().startswith("{"):
+            return init_dataset(_as_dict(kwargs), extra_kwargs, default_kwargs, parent_dataset=parent_dataset)
         options = {**(default_kwargs or {}), **(extra_kwargs or {})}
         return init_dataset_via_str(kwargs, **options)
     if not isinstance(kwargs, Mapping):
@@ -145,6 +146,13 @@ def init_sub_dataset(options: DatasetLike, parent: Dataset, *, key: str | None =
         raise ConfigError(f"{parent.description}: the data set {key or ''!r} in it is empty.")
     parent.add_part(dataset)
     return dataset
+
+
+def _as_dict(text: str) -> Any:
+    try:
+        return literal_eval(text)
+    except ValueError as exc:
+        raise ConfigError(f"data set {text[:80]!r}: is no dict of literals: {exc}.") from exc
 
 
 def _take_class(options: DatasetDict) -> type[Dataset]:

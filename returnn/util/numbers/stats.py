@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 import numpy
 
+from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import open_atomic
 
 Array = numpy.ndarray[Any, Any]
@@ -76,10 +77,15 @@ class Stats:
         :param output_file_prefix: writes the files PREFIX.mean.txt, PREFIX.std_dev.txt and PREFIX.info.txt
         :param stream: gets a summary; stdout by default
         :param stream_prefix: before each line of it
+        :raises UserError: if there is a prefix, and nothing was collected
         """
         print(f"{stream_prefix}{self}", file=stream or sys.stdout)
         if output_file_prefix is None:
             return
+        if self.num_seqs == 0:
+            raise UserError(
+                f"statistics {output_file_prefix!r}: there are no frames, and so no mean that could be written."
+            )
         for name, value in [("mean", self.get_mean()), ("std_dev", self.get_std_dev())]:
             with open_atomic(f"{output_file_prefix}.{name}.txt", "wb") as file:
                 numpy.savetxt(file, numpy.atleast_1d(value))

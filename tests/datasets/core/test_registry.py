@@ -48,6 +48,7 @@ def test_dataset_as_text(tmp_path):
     assert isinstance(dataset, Task12AXDataset)
     assert dataset.seq_ordering == "random"
     filename = write_hdf(tmp_path / "a.hdf")
+    assert init_dataset(str({**DUMMY, "num_seqs": 8})).get_total_num_seqs() == 8
     assert init_dataset(f"{filename},{filename}").get_total_num_seqs() == 22
     assert init_dataset_via_str(filename, cache_byte_size=100).cache_byte_size_total_limit == 100
 
@@ -116,7 +117,7 @@ def test_options_for_evaluation(options, chunking):
             "option 'context_window': 0 of 'data' is not a positive number.",
         ),
         ({**DUMMY, "num_seqs": float("inf"), "seq_ordering": "random"}, "need a finite number of sequences."),
-        ("{'class': 'DummyDataset'}", "data set: got text instead of a dict: \"{'class': 'DummyDataset'}\"."),
+        ("{'class': x}", "data set \"{'class': x}\": is no dict of literals: line 1: 'x' is no literal."),
         (17, "data set: expected a dict with 'class', got a int: 17."),
         ("Task12AXDataset:num_seqs=", "data set 'Task12AXDataset:num_seqs=': invalid syntax"),
     ],
