@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from returnn.frontend import backend_ctx, get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.network_protocol import Network
-from returnn.tf.layers.core.step_state import ForAfterLoop, StateTemplate, UndefinedSource
+from returnn.tf.layers.core.step_state import ForAfterLoop, LayerNeedsItself, StateTemplate, UndefinedSource
 from returnn.tf.layers.loop.frame import Edge, Frame
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
 from returnn.tf.layers.loop.inputs import LoopInputs, template_of_frame
@@ -362,7 +362,7 @@ class _TemplateFrame(Frame):
             return self.prev_states[path]
         self.has_undefined = True
         if path not in self.layers and not self.is_under_construction(path):
-            self._guess_by_construction(path)
+            self.guess_by_construction(path)
         if path not in self.layers:
             raise self._unknown_past(path)
         return self._states_of(self.layers[path], self.prev_beam)
@@ -425,7 +425,7 @@ class _TemplateFrame(Frame):
                 )
         guess = _guess_from_options(self.network, path, self.descriptions)
         if guess is None and not self.is_under_construction(path):
-            guess = self._guess_by_construction(path)
+            guess = self.guess_by_construction(path)
         if guess is None:
             guess = self._guess_by_initial_output(path)
         if guess is None and self.make_stand_in_layer is not None:
@@ -453,14 +453,15 @@ class _TemplateFrame(Frame):
             if source in seen or not describe(source, self.descriptions):
                 continue
             seen.add(source)
-            guess = None if self.is_under_construction(source) else self._guess_by_construction(source)
+            guess = None if self.is_under_construction(source) else self.guess_by_construction(source)
             guess = _guess_from_options(self.network, source, self.descriptions) if guess is None else guess
             guess = self._guess_by_sources(source, seen) if guess is None else guess
             if guess is not None:
                 return guess
         return None
 
-    def _guess_by_construction(self, path: str) -> Tensor | None:
+    def guess_by_construction(self, path: str) -> Tensor | None:
+        """:return: what the layer of this path looks like; None if it cannot be made yet"""
         stack, self._stack = self._stack, []  # it is not this frame of the layer that is used
         self.num_guesses += 1
         try:
@@ -487,8 +488,8 @@ def _guess_from_options(network: Network, path: str, descriptions: Mapping[str, 
     n_out, out_dim = desc.get("n_out", NotSpecified), desc.get("out_dim")
     name = path
     target = _target_of_choice(path, descriptions)
-    if target is not None:
-        data = network.get_extern_data(target, mark_data_key_as_used=False)
+    data = None if target is None else _template_of_target(network, target)
+    if data is not None:
         features = [data.feature_dim] if data.feature_dim is not None else []
         return Tensor(name, dims=[*batch, *features], dtype=data.dtype, sparse_dim=data.sparse_dim, version=1)
     dtype = options.get("dtype", get_default_float_dtype())
@@ -512,6 +513,18 @@ def _guess_from_options(network: Network, path: str, descriptions: Mapping[str, 
         return _guess_from_options(network, name.rpartition("/")[2], {name.rpartition("/")[2]: computed})
     guess = _guess_from_values_of_switch(network, path, descriptions)
     return guess if guess is not None else _guess_from_branches(network, path, descriptions)
+
+
+def _template_of_target(network: Network, target: str) -> Tensor | None:
+    """:return: template of data, or of the layer that "layer:name" names; None if that is not known yet"""
+    if not target.startswith("layer:"):
+        return network.get_extern_data(target, mark_data_key_as_used=False)
+    frame = network.step.innermost_frame()
+    assert isinstance(frame, _TemplateFrame)
+    try:
+        return frame.guess_by_construction(target.removeprefix("layer:"))
+    except LayerNeedsItself:
+        return None
 
 
 def _what_is_computed(desc: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -549,16 +562,30 @@ def _guess_from_branches(network: Network, path: str, descriptions: Mapping[str,
 
 
 def _target_of_choice(path: str, descriptions: Mapping[str, Any]) -> str | None:
-    """:return: target of a choice, or of its sub layer "out_1"; None if it is something else, or there is none"""
+    """
+    :return: target of a choice, or of its sub layer "out_1", a layer by its path in the time step; None if it is
+        something else, or there is none
+    """
     desc: Any = {"subnetwork": descriptions}
     *outer, last = path.split("/")
     index = last.removeprefix("out_") if last.startswith("out_") else ""
-    for part in outer if index.isdigit() else [*outer, last]:
+    parts = outer if index.isdigit() else [*outer, last]
+    for part in parts:
         desc = desc.get("subnetwork", {}).get(part, {})
     if not is_choice(desc.get("class")) or not desc.get("target"):
         return None
     targets = [desc["target"]] if isinstance(desc["target"], str) else desc["target"]
-    return targets[min(int(index or 0), len(targets) - 1)]
+    target = targets[min(int(index or 0), len(targets) - 1)]
+    return _named_in_step(target, parts[:-1]) if target.startswith("layer:") else target
+
+
+def _named_in_step(target: str, subnetworks: Sequence[str]) -> str:
+    """:return: the layer of a target of a layer in subnetworks, as the time step calls it"""
+    name, outer = target.removeprefix("layer:"), list(subnetworks)
+    while outer and name.startswith("base:"):
+        name = name.removeprefix("base:")
+        outer.pop()
+    return "layer:" + "/".join([*outer, name])
 
 
 def _is_same(a: Tensor, b: Tensor | None) -> bool:

@@ -94,6 +94,21 @@ def test_target_of_a_layer_outside(search):
     numpy.testing.assert_array_equal(found.run(data=inputs())["output"][0], wanted.run(data=inputs())["output"][0])
 
 
+@pytest.mark.parametrize("target", ["layer:base:output", "layer:data:source", "layer:labels"])
+def test_hypotheses_are_labels_of_a_second_pass(target):
+    choice = {"class": "choice", "beam_size": 3, "target": target, "search": False, "from": "p", "initial_output": 0}
+    unit = {
+        "labels": {"class": "copy", "from": "data:source"},
+        "emb": {"class": "linear", "n_out": 6, "activation": None, "from": "prev:output", "initial_output": 0},
+        "p": {"class": "softmax", "from": "emb", "target": "classes", "loss": "ce"},
+        "output": choice,
+    }
+    net_dict = decoder()
+    net_dict["again"] = {"class": "rec", "from": "output", "unit": unit, "is_output_layer": True}
+    found = SearchNet(net_dict, fetch=["output", "again"]).run(data=inputs())
+    numpy.testing.assert_array_equal(found["again"][0], found["output"][0])
+
+
 def test_labels_of_the_step_before_of_each_source():
     net_dict, via_copies = two_sources(beam_size=3), two_sources(beam_size=3)
     for d, first, second in (
