@@ -16,6 +16,7 @@ from returnn.tf.layers.options.layer_options import options_of, public_options_o
 from returnn.tf.layers.options.registry import get_layer_class, get_loss_class
 from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 from returnn.tf.layers.rec.units.registry import get_unit_class
+from returnn.tf.network.extra_nets import is_name_in_extra_net
 from returnn.util.errors import ConfigError, nearest_hint
 
 _NETS = {"subnetwork": "subnetwork", "unit": "loop"}  # option -> what it describes
@@ -162,6 +163,8 @@ def _missing(scope: Scope, name: str) -> tuple[Scope, str] | None:
             return None if scope.outer is None else _missing(scope.outer, name.removeprefix(prefix))
     if name.startswith("root:"):
         return _missing(scope.root, name.removeprefix("root:"))
+    if is_name_in_extra_net(name):
+        return _missing(scope, name.partition(":")[2])
     if name.startswith("prev:"):
         name = name.removeprefix("prev:")
     if name in scope.net_dict or name == ":i" or name == "data":
@@ -225,6 +228,9 @@ def _reading_of(scope: Scope, text: str) -> Iterator[tuple[Scope, str]]:
             return
     if name.startswith("root:"):
         yield from _reading_of(scope.root, name.removeprefix("root:"))
+        return
+    if is_name_in_extra_net(name):
+        yield from _reading_of(scope, name.partition(":")[2])
         return
     yield scope, name
     first, _, rest = name.partition("/")

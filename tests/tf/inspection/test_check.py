@@ -86,6 +86,15 @@ def test_a_good_config_has_no_errors():
     ]  # fmt: skip
 
 
+def test_layers_of_an_extra_network_are_those_of_the_net_dict():
+    config = options()
+    loss = {"loss": "expected_loss", "loss_opts": {"loss": {"class": "edit_distance"}, "loss_kind": "error"}}
+    config["network"]["risk"] = {"class": "copy", "from": "extra.search:output", "target": "classes", **loss}
+    assert errors_of(**config) == []
+    config["network"]["risk"]["from"] = "extra.search:outputt"
+    assert errors_of(**config) == ["layer 'risk': there is no layer 'outputt'.\n  Did you mean 'output'?"]
+
+
 def test_all_independent_errors_are_found():
     config = options(batch_sizee=3, optimizer={"class": "adamm"}, search_output_layer="decisionn")
     net, unit = config["network"], config["network"]["output"]["unit"]
