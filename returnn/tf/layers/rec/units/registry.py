@@ -43,6 +43,16 @@ _CLASSES = (
 )
 _UNITS: dict[str, type[RecUnit]] = {name: unit for unit in _CLASSES for name in unit.unit_names}
 _AS_CELL = dict.fromkeys(("cudnnlstm", "lstm", "lstmblock", "lstmblockfused", "lstme", "lstmp"), LSTMCell)
+_CONTRIB = (  # cells of `tf.contrib.rnn`
+    *("bidirectionalgridlstm", "cfn", "conv1dlstm", "conv2dlstm", "conv3dlstm", "convlstm"),
+    *("coupledinputforgetgatelstm", "glstm", "gridlstm", "grublock", "grublockcellv2", "indrnn", "indygru", "indylstm"),
+    *("intersectionrnn", "layernormbasiclstm", "layernormlstm", "minimalrnn", "nas", "ntm", "phasedlstm", "sru"),
+    *("timefreqlstm", "ugrnn", "weightnormlstm"),
+)
+_LIKE_CONTRIB = {
+    **dict.fromkeys(("grublock", "grublockcellv2"), "gru"),
+    **dict.fromkeys(("layernormbasiclstm", "layernormlstm"), "layernormvariantslstm"),
+}
 _INTERNAL = ("self", "num_units")
 
 
@@ -72,8 +82,16 @@ def get_unit_class(
         raise ConfigError(f"{where}: expected the name of a unit, got {unit!r}.")
     name = unit.lower()
     name = name[: -len("cell")] if name.endswith("cell") else name
+    if name in _CONTRIB:
+        raise ConfigError(f"{where}: {unit!r} was a cell of tf.contrib, which is gone.\n  {_instead_of_contrib(name)}")
     check_known("unit", name, _UNITS, where=where)
     return _AS_CELL[name] if as_cell and name in _AS_CELL else _UNITS[name]
+
+
+def _instead_of_contrib(name: str) -> str:
+    if name in _LIKE_CONTRIB:
+        return f"Alike is {_LIKE_CONTRIB[name]!r}; its parameters have other names."
+    return "Nothing here is like it, but 'unit' can be a class of the config, with `state_size`, as such cells had it."
 
 
 def check_unit_opts(unit_class: type[RecUnit], opts: dict[str, Any], *, where: str) -> None:
