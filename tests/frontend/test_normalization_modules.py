@@ -92,7 +92,7 @@ def test_batch_norm_in_training_and_after():
 
 
 def test_batch_norm_leaves_out_padding():
-    module = rf.BatchNorm(FEATURE, affine=False, track_running_stats=False)
+    module = rf.BatchNorm(FEATURE, affine=False, track_running_stats=False, use_mask=True)
     time = Dim(Tensor("lengths", [BATCH], "int32", raw_tensor=torch.tensor([5, 2, 4], dtype=torch.int32)), name="time")
     x = source(BATCH, time, FEATURE)
     x.raw_tensor[1, 2:] = float("nan")

@@ -89,9 +89,9 @@ class BothWays:
                     self.errors[name] = exc
             self.net.session.run([v.initializer for v in tf1.global_variables()[len(before) :]])
             for name, layer in self.made.items():
-                params = self.net.net.layers[name].params
-                for key in set(layer.params) & set(params):
-                    self.net.session.run(tf1.assign(layer.params[key], params[key]))
+                params = self.net.net.layers[name].params  # names can be those of the layer, which differ
+                for mine, other in zip(layer.params.values(), params.values(), strict=False):
+                    self.net.session.run(tf1.assign(mine, other))
                 if layer.output.raw_tensor is not None:
                     self.net.fetches[f"{name}_by_hand"] = _valid(layer.output)
         self.values = self.net.run(batch_of())
