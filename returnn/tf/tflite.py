@@ -21,6 +21,7 @@ import numpy
 import tensorflow as tf
 
 from returnn.util.errors import ConfigError
+from returnn.util.texts.counted import some_of
 
 tf1 = tf.compat.v1
 _T = TypeVar("_T")
@@ -28,7 +29,6 @@ _T = TypeVar("_T")
 SIGNATURE = "serving_default"
 _MISSING = re.compile(r"^(?:TF Select|Custom) ops: (.*)$", re.MULTILINE)
 _LOCATION = re.compile(r'fused\["\w+:", "([^"]*)"')
-_MOST_PLACES = 5  # named for an operation
 _OTHER_FORMATS = "  Possible are the formats 'saved_model' and 'frozen', or a network without these layers."
 _WITHOUT_LOOP = (
     "  Possible are the formats 'saved_model' and 'frozen'. Loops, as those of a beam search, often are the reason."
@@ -166,8 +166,7 @@ def _explained(text: str, graph_def: Any) -> str:
 def _places_of(op: str, graph_def: Any) -> str:
     nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
     places = sorted({node.name.rpartition("/")[0] or node.name for node in nodes if node.op == op})
-    more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
-    return ", ".join(map(repr, places[:_MOST_PLACES])) + more if places else "made by the converter"
+    return some_of(places) if places else "made by the converter"
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from returnn.torch.optim.gradients import (
 from returnn.torch.optim.mixed_precision import make_grad_scaler
 from returnn.torch.optim.optimizer_choice import MULTIPLIER, choose_optimizer
 from returnn.util.errors import ConfigError
-from returnn.util.texts.counted import counted
+from returnn.util.texts.counted import counted, some_of
 
 
 class Updater:
@@ -180,8 +180,7 @@ class Updater:
         if bool(torch.isfinite(norm_of(gradients))):
             return
         wrong = [name for name, gradient in gradients.items() if not bool(torch.isfinite(gradient).all())]
-        where = ", ".join(map(repr, wrong[:3])) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
-        text = f"It is that of {where}." if wrong else "Each one alone is finite, but not the norm of all."
+        text = f"It is that of {some_of(wrong, 3)}." if wrong else "Each one alone is finite, but not the norm of all."
         self.forget_gradients()
         raise NonFiniteGradient(text)
 

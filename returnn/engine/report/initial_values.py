@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from returnn.log import log
-from returnn.util.texts.counted import counted
-
-_MAX_NAMES = 5  # that a message lists
+from returnn.util.texts.counted import counted, some_of
 
 
 def warn_of_initial_values(names: Sequence[str], *, filename: str) -> None:
@@ -17,11 +15,10 @@ def warn_of_initial_values(names: Sequence[str], *, filename: str) -> None:
     :param names: of parameters of the model that are not in a checkpoint; some
     :param filename: of the checkpoint
     """
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     what = (
         "is not in it and keeps its initial value" if len(names) == 1 else "are not in it and keep their initial values"
     )
     log.print_warning(
         f"checkpoint {filename!r}: {counted(len(names), 'parameter')} of the model {what} "
-        f"('load_ignore_missing_vars'): {', '.join(map(repr, names[:_MAX_NAMES]))}{more}."
+        f"('load_ignore_missing_vars'): {some_of(names)}."
     )

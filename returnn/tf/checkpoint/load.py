@@ -23,9 +23,8 @@ from returnn.tf.checkpoint.other_lstms import find_other_lstms
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
 from returnn.tf.util.parameters.assign import assign_values
 from returnn.util.files.checkpoint_names import same_but_for_dots
-from returnn.util.texts.counted import counted
+from returnn.util.texts.counted import counted, some_of
 
-_MAX_NAMES = 5  # that a message lists
 _NOT_CRITICAL = "_returnn_non_critical_for_restore"  # attribute of variables which a checkpoint need not have
 
 
@@ -268,7 +267,7 @@ class CustomCheckpointLoader:
             ("only in the checkpoint, are not loaded", [] if self.load_if_prefix else self.obsolete_var_names),
         ):
             if names:
-                print(f"{self.filepattern}: {len(names)} {what}: {_some(names)}.", file=log.v3)
+                print(f"{self.filepattern}: {len(names)} {what}: {some_of(names)}.", file=log.v3)
 
     def _missing_of_optimizer(self) -> list[str]:
         return [name for name in self.missing_non_critical_var_names if name not in self._optional]
@@ -278,18 +277,13 @@ class CustomCheckpointLoader:
         lines = [
             f"checkpoint {self.filepattern!r}: {len(missing)} of {counted(len(self.net_vars), 'parameter')} are not "
             "in it: "
-            f"{_some(missing)}.",
+            f"{some_of(missing)}.",
             f"  For {missing[0]!r}: did you mean {' or '.join(map(repr, similar))}?" if similar else "",
-            f"  Only in the checkpoint: {_some(self.obsolete_var_names)}." if self.obsolete_var_names else "",
+            f"  Only in the checkpoint: {some_of(self.obsolete_var_names)}." if self.obsolete_var_names else "",
             "  'load_ignore_missing_vars = True' leaves them at random; in 'preload_from_files' and 'load_on_init', "
             "'ignore_missing': True does, and 'var_name_mapping' renames.",
         ]
         return CheckpointError("\n".join(filter(None, lines)))
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(map(repr, names[:_MAX_NAMES])) + more
 
 
 def _is_not_critical(name: str) -> bool:

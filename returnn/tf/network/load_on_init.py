@@ -15,9 +15,7 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.structure.subnetwork import SubnetworkLayer
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.checkpoint_names import is_missing
-from returnn.util.texts.counted import counted
-
-_MAX_NAMES = 5  # that a message lists
+from returnn.util.texts.counted import counted, some_of
 
 
 def set_load_on_init(layers: Iterable[LayerBase], *, trained: Collection[str] = ()) -> list[tf.Variable]:
@@ -72,10 +70,9 @@ def warn_of_other_values(params: Collection[tf.Variable], filename: str, session
     used = session.run({param.op.name: param for param in params if param.op.name in trained})
     others = [name for name, value in used.items() if not numpy.array_equal(value, trained[name])]
     if others:
-        more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
         log.print_warning(
             f"{filename}: {counted(len(others), 'parameter')} there have other values than in the file of "
-            f"'load_on_init', which counts: {', '.join(map(repr, others[:_MAX_NAMES]))}{more}. Without "
+            f"'load_on_init', which counts: {some_of(others)}. Without "
             "'load_on_init', the values of the model count."
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _IRREGULAR = {"axis": "axes", "epoch": "epochs", "hypothesis": "hypotheses"}
 
@@ -25,6 +26,12 @@ def there_are(number: int, noun: str, format_spec: str = "") -> str:
 def are(number: int) -> str:
     """:return: the verb after so many things"""
     return "is" if number == 1 else "are"
+
+
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """:return: the first ones of these names, quoted, and how many more there are"""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
 
 
 def plural(noun: str) -> str:

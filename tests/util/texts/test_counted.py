@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import returnn
-from returnn.util.texts.counted import counted, there_are
+from returnn.util.texts.counted import counted, some_of, there_are
 
 PACKAGE = Path(returnn.__file__).parent
 _MESSAGES_OF = "engine tf/engine tf/inspection tools/commands view serve datasets/hdf datasets/lm torch/engine"
@@ -53,3 +53,8 @@ def test_messages_have_no_plural_after_a_number_that_may_be_one(folder):
                 if re.search(r":\.\df|counted\(|batch_size|num_frames:,|\{_[A-Z]", shown):
                     continue
                 assert not _PLURAL.match(after.value[1:]), f"{file}: {shown}{after.value}: use `counted`"
+
+
+def test_some_of_many_names():
+    assert some_of(["a", "b"], 2) == "'a', 'b'"
+    assert some_of(list("abcdefg")) == "'a', 'b', 'c', 'd', 'e' and 2 more"

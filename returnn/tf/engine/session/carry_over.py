@@ -19,11 +19,11 @@ from returnn.tf.network import TFNetwork
 from returnn.tf.updater import Updater
 from returnn.tf.util.parameters.assign import assign_values
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.texts.counted import some_of
 
 tf1 = tf.compat.v1
 
 COPY_MODES = ("ifpossible", "subset")
-_MAX_NAMES = 5  # that a message lists
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ def restore_state(
     }
     assign_values(session, values)
     if new:
-        more = f" and {len(new) - _MAX_NAMES} more" if len(new) > _MAX_NAMES else ""
-        print(f"parameters that start anew: {', '.join(new[:_MAX_NAMES])}{more}", file=log.v3)
+        print(f"parameters that start anew: {some_of(new)}", file=log.v3)
 
 
 def _other_variables(network: TFNetwork, updater: Updater | None) -> list[tf.Variable]:

@@ -8,11 +8,10 @@ from typing import Any
 from returnn.engine.net_dicts import NetDict
 from returnn.log import log
 from returnn.tf.layers.core.name_scope import scope_name
-from returnn.util.texts.counted import counted
+from returnn.util.texts.counted import counted, some_of
 
 _NETWORKS_INSIDE = ("unit", "subnetwork")  # options
 _SCOPE_OF_LOOP = "rec"
-_MAX_NAMES = 5  # that a message lists
 
 
 def warn_of_lacking_layers(net_dict: NetDict, params: Iterable[str], *, filename: str) -> None:
@@ -27,11 +26,10 @@ def warn_of_lacking_layers(net_dict: NetDict, params: Iterable[str], *, filename
     layers = list(dict.fromkeys(filter(None, (_lacking_layer(net_dict, name.split("/")[:-1]) for name in params))))
     if not layers:
         return
-    more = f" and {len(layers) - _MAX_NAMES} more" if len(layers) > _MAX_NAMES else ""
     log.print_warning(
         f"{filename}: {counted(len(layers), 'layer')} with trained parameters "
         f"{'is' if len(layers) == 1 else 'are'} not in the network: "
-        f"{', '.join(map(repr, layers[:_MAX_NAMES]))}{more}. It computes something else than what was trained, unless "
+        f"{some_of(layers)}. It computes something else than what was trained, unless "
         "they were of the training alone, such as an auxiliary loss. These can stay in 'network'."
     )
 
