@@ -58,7 +58,7 @@ def test_pretraining_adds_layers_and_keeps_parameters(tmp_path, capsys):
             numpy.testing.assert_array_equal(new[name], old[name])
     output = capsys.readouterr().out
     assert "pretrain epoch 2: has another network" in output
-    assert "parameters that start anew: 'h1/W', h1/b" in output
+    assert "parameters that start anew: 'h1/W', 'h1/b'" in output
     assert "epoch 4: has another network" not in output
 
 

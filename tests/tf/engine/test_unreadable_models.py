@@ -1,4 +1,4 @@
-"""Models that cannot be read are no reason to start anew: 'only' proven damage is passed over."""
+"""Models that cannot be read are no reason to start anew: only proven damage is passed over."""
 
 import errno
 import os
