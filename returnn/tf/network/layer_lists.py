@@ -87,6 +87,7 @@ def print_layers(net: Network, name: str, num_params: int) -> None:
     print(f"{name} layer topology:", file=log.v2)
     print(f"  extern data: {net.extern_data.get_data_description()}", file=log.v2)
     for layer in net.get_all_layers_deep():
-        kind, output = layer.layer_class or type(layer).__name__, layer.output
-        print(f"  layer {layer.get_absolute_name()!r} (class {kind!r}) {output}", file=log.v2)
+        names = layer.layer_class or type(layer).__name__
+        kind = names if isinstance(names, str) else names[0]
+        print(f"  layer {layer.get_absolute_name()!r} (class {kind!r}) {layer.output}", file=log.v2)
     print(f"  number of parameters: {num_params}", file=log.v2)

@@ -129,7 +129,7 @@ def test_table_of_the_layers(net):
         net.net.print_network_info("My network")
     text = stream.getvalue()
     assert text.startswith("My network layer topology:\n  extern data: data: [B, T|time")
-    assert "layer 'block/in' (class " in text
+    assert "layer 'block/in' (class 'linear') " in text
     assert text.endswith(f"number of parameters: {net.net.get_num_params()}\n")
 
 
