@@ -8,14 +8,13 @@ collected, or the epoch ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 import returnn.frontend as rf
 from returnn.config import Config
-from returnn.engine.learning_rate_control import check_dynamic_learning_rate
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.log import log
 from returnn.torch.optim.gradients import (
@@ -27,6 +26,7 @@ from returnn.torch.optim.gradients import (
 )
 from returnn.torch.optim.mixed_precision import make_grad_scaler
 from returnn.torch.optim.optimizer_choice import MULTIPLIER, choose_optimizer
+from returnn.torch.optim.step_rules import StepTime, check_step_rules, learning_rate_of_step, num_accumulated_steps
 from returnn.util.errors import ConfigError
 from returnn.util.texts.counted import counted, some_of
 
@@ -57,9 +57,12 @@ class Updater:
         self.optimizer = choice.create(self.parameters, model, self.learning_rate)
         self.scaler = make_grad_scaler(config, device)
         self._options = GradientOptions.from_config(config)
-        self._num_accum_steps = max(config.options.accum_grad_multiple_step, 1)
+        check_step_rules(config)
+        self._time = StepTime()
         self._num_collected = 0
         self._stops_on_non_finite = config.options.stop_on_nonfinite_train_score
+        self._num_allowed_invalid = config.options.num_allowed_consec_invalid_gradient_steps
+        self._num_invalid = 0  # updates in a row that were left out
         self._has_checked_use = False
 
     # Learning rate.
@@ -68,19 +71,22 @@ class Updater:
         """Sets the learning rate of the epoch."""
         self.learning_rate = learning_rate
 
-    def _set_rate_of_step(self, train_step: int, epoch: int) -> None:
-        rate = dynamic_learning_rate(
+    def _set_rate_of_step(self) -> None:
+        rate = learning_rate_of_step(
             self.config.options.dynamic_learning_rate,
+            self._time,
             learning_rate=self.learning_rate * self.learning_rate_factor,
-            global_train_step=train_step,
             network=self.model,
-            epoch=epoch,
         )
         self.effective_learning_rate = rate
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get(MULTIPLIER, 1.0)
 
     # Steps.
+
+    def set_time(self, time: StepTime) -> None:
+        """:param time: of the step to come"""
+        self._time = time
 
     @property
     def has_collected(self) -> bool:
@@ -92,18 +98,22 @@ class Updater:
         """Whether the next step updates the parameters, not only collects gradients."""
         return self._num_collected + 1 >= self._num_accum_steps
 
-    def step(self, objective: torch.Tensor, *, train_step: int, epoch: int) -> dict[str, float]:
+    @property
+    def _num_accum_steps(self) -> int:
+        return num_accumulated_steps(self.config.options.accum_grad_multiple_step, self._time)
+
+    def step(self, objective: torch.Tensor, time: StepTime) -> dict[str, float]:
         """
         Updates the parameters, or collects gradients for that.
 
         :param objective: scalar to minimize
-        :param train_step: number of steps before
-        :param epoch: from 1
+        :param time: when it is
         :return: what is to be told about the step, by name
         :raises NonFiniteError: if objective or gradients are not finite; the parameters are those of before
         """
+        self.set_time(time)
         self.collect([objective])
-        return self.update_if_due(train_step=train_step, epoch=epoch)
+        return self.update_if_due()
 
     def collect(self, objectives: Iterable[torch.Tensor]) -> None:
         """
@@ -120,7 +130,7 @@ class Updater:
         self._check_use()
         self._num_collected += 1
 
-    def update_if_due(self, *, train_step: int, epoch: int) -> dict[str, float]:
+    def update_if_due(self) -> dict[str, float]:
         """
         Updates the parameters, if enough steps are collected.
 
@@ -128,9 +138,9 @@ class Updater:
         """
         if self._num_collected < self._num_accum_steps:
             return {}
-        return self.update(train_step=train_step, epoch=epoch)
+        return self.update()
 
-    def update(self, *, train_step: int, epoch: int) -> dict[str, float]:
+    def update(self) -> dict[str, float]:
         """
         Updates the parameters with the gradients that were collected, if there are any.
 
@@ -148,11 +158,10 @@ class Updater:
         with torch.no_grad():
             if self.config.options.log_grad_norm:
                 details["grad_norm"] = float(norm_of(gradients))
-            if self._stops_on_non_finite and (self.scaler is None or self.scaler.get_scale() < 1.0):
-                # With a larger scale, infinite gradients may come from it, and the scaler leaves out the step.
-                self._check_gradients(gradients)
+            if not self._may_update(gradients):
+                return details
             process_gradients_(gradients, self._options)
-        self._set_rate_of_step(train_step, epoch)
+        self._set_rate_of_step()
         if self.scaler is None:
             self.optimizer.step()
         else:
@@ -176,9 +185,29 @@ class Updater:
         if self._stops_on_non_finite and not bool(torch.isfinite(objective)):
             raise NonFiniteError("the loss is not finite")
 
-    def _check_gradients(self, gradients: Mapping[str, torch.Tensor]) -> None:
+    def _may_update(self, gradients: Mapping[str, torch.Tensor]) -> bool:
+        """
+        :return: False if the update is to be left out
+        :raises NonFiniteGradient: if gradients are not finite, and that is not allowed any more
+        """
+        if not self._stops_on_non_finite and self._num_allowed_invalid is None:
+            return True
+        if self.scaler is not None and self.scaler.get_scale() >= 1.0:
+            return True  # infinite gradients may come from the scale; then the scaler leaves out the step
         if bool(torch.isfinite(norm_of(gradients))):
-            return
+            self._num_invalid = 0
+            return True
+        self._num_invalid += 1
+        allowed = self._num_allowed_invalid or 0
+        if self._num_invalid <= allowed:
+            log.print_warning(
+                f"training step {self._time.global_train_step}: a gradient is not finite, so there is no update"
+                f" ({self._num_invalid} in a row, of {allowed} that are allowed)"
+            )
+            self.forget_gradients()
+            if self.scaler is not None:
+                self.scaler.update()
+            return False
         wrong = [name for name, gradient in gradients.items() if not bool(torch.isfinite(gradient).all())]
         text = f"It is that of {some_of(wrong, 3)}." if wrong else "Each one alone is finite, but not the norm of all."
         self.forget_gradients()
@@ -249,31 +278,3 @@ class Updater:
 
 class NonFiniteGradient(NonFiniteError):
     """A gradient is not finite, though the loss is."""
-
-
-def dynamic_learning_rate(
-    option: Mapping[str, float] | Callable[..., float] | None,
-    *,
-    learning_rate: float,
-    global_train_step: int,
-    network: Any,
-    epoch: int,
-) -> float:
-    """
-    :param option: `dynamic_learning_rate`: a function; or a dict: within each `interval` of steps, the factor of the
-        learning rate falls from 1 to `decay`, exponentially
-    :param learning_rate: of the epoch
-    :param global_train_step: number of the step, from 0
-    :param network: the model
-    :param epoch: from 1
-    :return: learning rate of the step
-    :raises ConfigError: if the function cannot be called, or the dict has other keys
-    """
-    check_dynamic_learning_rate(option, more_arguments=("epoch",))
-    if option is None:
-        return learning_rate
-    if callable(option):
-        step = {"network": network, "global_train_step": global_train_step, "epoch": epoch}
-        return float(option(learning_rate=learning_rate, **step))
-    interval = int(option["interval"])
-    return learning_rate * float(option["decay"]) ** ((global_train_step % interval) / interval)

@@ -7,7 +7,8 @@ import returnn.frontend as rf
 from returnn.config import Config
 from returnn.tensor import Dim
 from returnn.torch.optim.optimizer_choice import choose_optimizer
-from returnn.torch.updater import Updater, dynamic_learning_rate
+from returnn.torch.optim.step_rules import StepTime, learning_rate_of_step
+from returnn.torch.updater import NonFiniteGradient, Updater
 from returnn.util.errors import ConfigError
 
 IN, OUT = Dim(3, name="in"), Dim(2, name="out")
@@ -56,6 +57,40 @@ def test_what_gets_weight_decay():
     assert decayed == {"linear.weight", "embedding.weight"}
 
 
+def test_a_function_says_what_gets_weight_decay():
+    def is_decayed(*, module, rf_module, full_param_name, param_name):
+        assert rf_module is module
+        asked.append((full_param_name, param_name))
+        return {"embedding.weight": True, "linear.weight": False}.get(full_param_name)
+
+    asked = []
+    options = {"class": "adamw", "weight_decay": 0.1, "weight_decay_custom_include_check": is_decayed}
+    groups = {group["weight_decay"]: names for names, group in named_groups(make(optimizer=options))}
+    assert groups[0.1] == {"embedding.weight"}
+    assert groups[0.0] == {"linear.weight", "linear.bias", "norm.scale", "norm.bias"}
+    assert ("norm.scale", "scale") in asked
+    with pytest.raises(ConfigError, match="'weight_decay_custom_include_check': the function cannot be called"):
+        choose_optimizer({**options, "weight_decay_custom_include_check": lambda module: True})
+
+
+def test_updates_with_a_gradient_that_is_not_finite_are_left_out_so_many_times_in_a_row(capsys):
+    updater = make(num_allowed_consec_invalid_gradient_steps=2, learning_rate=0.1)
+    before = updater.parameters["linear.weight"].detach().clone()
+
+    def step(number, *, finite):
+        total = updater.parameters["linear.weight"].sum()
+        updater.step(total if finite else (total * 0.0).sqrt(), StepTime(number))
+        return not torch.equal(before, updater.parameters["linear.weight"])
+
+    assert [step(0, finite=False), step(1, finite=False), step(2, finite=True)] == [False, False, True]
+    text = "training step 1: a gradient is not finite, so there is no update (2 in a row, of 2 that are allowed)"
+    assert text in capsys.readouterr().out
+    step(3, finite=False)
+    step(4, finite=False)
+    with pytest.raises(NonFiniteGradient, match=r"It is that of 'linear\.weight'"):
+        step(5, finite=False)
+
+
 def test_learning_rates_of_groups():
     options = {
         "class": "sgd",
@@ -64,7 +99,7 @@ def test_learning_rates_of_groups():
     }
     updater = make(optimizer=options, learning_rate=0.1)
     before = {name: value.detach().clone() for name, value in updater.parameters.items()}
-    updater.step(objective(updater), train_step=0, epoch=1)
+    updater.step(objective(updater), StepTime())
     for name, value in updater.parameters.items():
         rate = 0.1 if name.startswith("linear.") else 0.2
         torch.testing.assert_close(value.detach(), before[name] * (1 - 2 * rate))
@@ -81,7 +116,7 @@ def test_learning_rates_of_groups():
     ({"class": "adamw", "param_groups_custom": lambda **_: 3}, "has to return a list of dicts"),
     ({"class": "adamw", "param_groups_custom": 1}, "'param_groups_custom' has to be a function, not 1"),
     ({"class": "adamw", "param_groups_custom": IN}, "'param_groups_custom' is Dim.*, and no function"),
-    ({"class": "adamw", "param_groups_custom": lambda model: []}, "cannot be called, .*'optimizer_opts'"),
+    ({"class": "adamw", "param_groups_custom": lambda model: []}, "cannot be called, .*'rf_model'"),
     ({"class": "adamw", "learning_rate_multiplier": "2"}, "'learning_rate_multiplier' has to be a number, not '2'"),
     ({"class": "adamw", "weight_decay": 0.1, "weight_decay_modules_blacklist": 1}, "has to be a list .*, not 1"),
     ({"class": "adamw", "weight_decay": -1}, "Invalid weight_decay value"),
@@ -113,7 +148,9 @@ def test_without_weight_decay_in_the_dict_the_default_is_for_all():
 
 
 def test_groups_of_a_function():
-    def groups(*, model, optimizer_opts):
+    def groups(*, model, rf_model, optimizer_class, optimizer_opts):
+        assert rf_model is model
+        assert optimizer_class is torch.optim.SGD
         return [
             {"params": [model.linear.weight], "learning_rate_multiplier": 3.0, "momentum": optimizer_opts["momentum"]}
         ]
@@ -127,7 +164,7 @@ def test_groups_of_a_function():
 def gradients_after(**options):
     updater = make(learning_rate=1.0, optimizer="sgd", **options)
     before = {name: value.detach().clone() for name, value in updater.parameters.items()}
-    updater.step(objective(updater, 10.0), train_step=0, epoch=1)
+    updater.step(objective(updater, 10.0), StepTime())
     return {name: before[name] - value.detach() for name, value in updater.parameters.items()}
 
 
@@ -151,20 +188,20 @@ def test_gradients_of_several_steps_are_summed():
     for name, value in at_once.parameters.items():
         value.data.copy_(collected.parameters[name].data)
     for step in range(2):
-        collected.step(objective(collected), train_step=step, epoch=1)
-    at_once.step(2 * objective(at_once), train_step=0, epoch=1)
+        collected.step(objective(collected), StepTime(step))
+    at_once.step(2 * objective(at_once), StepTime())
     for name, value in at_once.parameters.items():
         torch.testing.assert_close(value, collected.parameters[name])
     before = collected.parameters["linear.weight"].detach().clone()
-    collected.step(objective(collected), train_step=2, epoch=1)
+    collected.step(objective(collected), StepTime(2))
     assert torch.equal(before, collected.parameters["linear.weight"])
-    collected.update(train_step=3, epoch=1)  # the end of the epoch
+    collected.update()  # the end of the epoch
     assert not torch.equal(before, collected.parameters["linear.weight"])
 
 
 def test_state_of_another_optimizer():
     adam, sgd = make(optimizer="adam"), make(optimizer={"class": "adamw", "weight_decay": 0.1})
-    adam.step(objective(adam), train_step=0, epoch=1)
+    adam.step(objective(adam), StepTime())
     with pytest.raises(ConfigError, match="is of another optimizer or model"):
         sgd.load_state(adam.state())
 
@@ -175,15 +212,42 @@ def test_nothing_to_train():
         Updater(Config({}), model, {}, device=torch.device("cpu"))
     updater = make()
     with pytest.raises(ConfigError, match="the losses depend on none of the 5 parameters"):
-        updater.step(torch.tensor(1.0), train_step=0, epoch=1)
+        updater.step(torch.tensor(1.0), StepTime())
+
+
+def test_accumulation_by_a_function():
+    def num_steps(*, epoch, epoch_continuous, global_train_step, **_):
+        asked.append((epoch, epoch_continuous, global_train_step))
+        return epoch
+
+    asked = []
+    updater = make(accum_grad_multiple_step=num_steps, learning_rate=0.1)
+    values, changed = updater.parameters["linear.weight"].detach().clone(), []
+    for step, time in enumerate((0.5, 1.0, 1.25, 1.5, 1.75, 2.0)):
+        updater.step(objective(updater), StepTime(step, 1 + (time > 1.0), time))
+        changed.append(not torch.equal(values, updater.parameters["linear.weight"]))
+        values = updater.parameters["linear.weight"].detach().clone()
+    assert changed == [True, True, False, True, False, True]
+    assert (2, 1.25, 2) in asked
+    with pytest.raises(
+        ConfigError, match="has to be as: def accum_grad_multiple_step"
+    ):
+        make(accum_grad_multiple_step=lambda step: 1)
+    wrong = make(accum_grad_multiple_step=lambda **_: 1.5)
+    with pytest.raises(ConfigError, match=r"has to return a number of steps, not 1\.5"):
+        wrong.step(objective(wrong), StepTime())
 
 
 def test_dynamic_learning_rate():
-    options = {"learning_rate": 2.0, "global_train_step": 15, "network": None, "epoch": 3}
-    assert dynamic_learning_rate(None, **options) == 2.0
-    assert dynamic_learning_rate({"interval": 10, "decay": 0.25}, **options) == pytest.approx(1.0)
-    assert dynamic_learning_rate(lambda *, global_train_step, learning_rate, epoch, **_: epoch * 2, **options) == 6.0
+    time, options = StepTime(15, 3, 2.25), {"learning_rate": 2.0, "network": None}
+    assert learning_rate_of_step(None, time, **options) == 2.0
+    assert learning_rate_of_step({"interval": 10, "decay": 0.25}, time, **options) == pytest.approx(1.0)
+
+    def rate(*, global_train_step, learning_rate, epoch, epoch_continuous, **_):
+        return (global_train_step, learning_rate, epoch, epoch_continuous) == (15, 2.0, 3, 2.25)
+
+    assert learning_rate_of_step(rate, time, **options) == 1.0
     with pytest.raises(ConfigError, match="the function cannot be called"):
-        dynamic_learning_rate(lambda x: x, **options)
+        make(dynamic_learning_rate=lambda x: x)
     with pytest.raises(ConfigError, match="Did you mean 'decay'"):
-        dynamic_learning_rate({"interval": 10, "decy": 0.25}, **options)
+        make(dynamic_learning_rate={"interval": 10, "decy": 0.25})

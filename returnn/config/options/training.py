@@ -28,6 +28,12 @@ class TrainingOptions(OptionTable):
     start_batch = auto_or_integer("The first batch of the first epoch; 'auto' is the very first one.", minimum=0)
     init_train_epoch_posthook = text(None, "Python code that runs at the start of each epoch.")
     stop_on_nonfinite_train_score = boolean(True, "The training ends with an error if a loss is not finite.")
+    num_allowed_consec_invalid_gradient_steps = integer(
+        None,
+        "With PyTorch: so many updates in a row may be left out because a gradient is not finite; one more is an "
+        "error. Without it, the first one is, unless `stop_on_nonfinite_train_score = False`.",
+        minimum=0,
+    )
     eval_use_train_flag = boolean(False, "Evaluation works as in training, with dropout and the like.")
     accept_changed_data = boolean(
         False, "A training that is resumed goes on though its data is other data than before; else that is an error."
@@ -60,8 +66,11 @@ class UpdaterOptions(OptionTable):
         "The `epsilon` of an optimizer that does not say another one; with PyTorch, it is that of the class instead.",
     )
     optimizer_use_locking = boolean(False, "Variables are locked while they are updated.")
-    accum_grad_multiple_step = integer(
-        0, "An update comes after so many steps, with the sum of their gradients.", minimum=0
+    accum_grad_multiple_step: Option[Any] = Option(
+        kinds.any_of_kind(kinds.integer_kind(0), kinds.FUNCTION),
+        0,
+        "An update comes after so many steps, with the sum of their gradients. With PyTorch, it may be a function that "
+        "returns the number: `def accum_grad_multiple_step(*, epoch, epoch_continuous, global_train_step, **kwargs)`.",
     )
     gradient_clip = number(0.0, "The largest absolute value of an entry of a gradient; 0 is no limit.", minimum=0)
     gradient_clip_norm = number(0.0, "The largest L2 norm of the gradient of a parameter; 0 is no limit.", minimum=0)
@@ -83,7 +92,8 @@ class UpdaterOptions(OptionTable):
         "Changes the learning rate in each step. A function is `def dynamic_learning_rate(*, network, "
         "global_train_step, learning_rate, **kwargs)`: it gets the number of steps before (from 0, over all "
         "epochs, also in a resumed training) and the learning rate of the epoch, and returns that of the "
-        "step; with PyTorch these are numbers, and there is `epoch`, with TensorFlow tensors (scalars). A "
+        "step; with TensorFlow these are tensors (scalars), with PyTorch numbers, and there are `epoch` and "
+        "`epoch_continuous`: 2.5 where half of the data of epoch 3 is done, None if the data set does not know. A "
         "warm-up (warmup) over 1000 steps is `learning_rate * min(1.0, (global_train_step + 1) / 1000)`, with"
         " TensorFlow `learning_rate * tf.minimum(1.0, tf.cast(global_train_step + 1, 'float32') / 1000)`. A "
         "dict: the rate is multiplied by `decay ** (step % interval / interval)`, so it falls to `decay` "

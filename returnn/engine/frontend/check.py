@@ -114,15 +114,25 @@ def _choice_errors(config: Config) -> list[str]:
         lambda: check_file_format(config.options.search_output_file_format),
         lambda: cleanup_policy(config.options.cleanup_old_models),
         lambda: best_model_options(config),
-        lambda: check_dynamic_learning_rate(
-            config.options.dynamic_learning_rate, more_arguments=("epoch",) if is_torch else ()
-        ),
+        lambda: _check_step_rules(config, is_torch=is_torch),
     ):
         try:
             check()
         except UserError as exc:
             errors.append(str(exc))
     return errors
+
+
+def _check_step_rules(config: Config, *, is_torch: bool) -> None:
+    module = import_part(
+        "returnn.torch.optim.step_rules" if is_torch else "returnn.tf.updater.gradient_options",
+        needed_for=BackendEngine.describe_selected(),
+    )
+    if is_torch:
+        module.check_step_rules(config)
+    else:
+        check_dynamic_learning_rate(config.options.dynamic_learning_rate)
+        module.GradientOptions.from_config(config)
 
 
 def _model_errors(

@@ -39,6 +39,7 @@ from returnn.tf.inspection.seen_targets import seen_target_warnings
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.load_on_init import missing_files_on_init
 from returnn.tf.network.losses import no_loss_text
+from returnn.tf.updater.gradient_options import GradientOptions
 from returnn.tf.updater.optimizer_choice import choose_optimizer
 from returnn.util.errors import ConfigError, UserError, nearest_hint
 from returnn.util.texts.text_scores import check_metrics
@@ -97,6 +98,7 @@ def check_config(config: Config) -> ConfigReport:
     report.attempt(lambda: cleanup_policy(config.options.cleanup_old_models))
     report.attempt(lambda: best_model_options(config))
     report.attempt(lambda: check_dynamic_learning_rate(config.options.dynamic_learning_rate))
+    report.attempt(lambda: GradientOptions.from_config(config))
     report.looked_at.append("optimizer")
     with report.timed("network"):
         net_dicts = report.attempt(lambda: net_dicts_by_epoch(config)) or {}

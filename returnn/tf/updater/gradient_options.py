@@ -64,13 +64,18 @@ class GradientOptions:
         """
         :param config: options by name
         :param base: holds where the config has nothing
-        :raises ConfigError: if a number is below 0
+        :raises ConfigError: if a number is below 0, or a function
         """
         given = {
             field.name: getattr(config.options, field.name)
             for field in fields(cls)
             if base is None or config.has(field.name)
         }
+        if callable(given.get("accum_grad_multiple_step")):
+            raise ConfigError(
+                "option 'accum_grad_multiple_step': with TensorFlow, it has to be a number.\n"
+                "  A function is possible with PyTorch."
+            )
         if "global_norm_tag" in given and base is not None and not base.gradient_clip_global_norm_tag:
             given["gradient_clip_global_norm_tag"] = config.options.gradient_clip_global_norm_tag
         return replace(base or cls(), **given)

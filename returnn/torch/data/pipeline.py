@@ -19,7 +19,10 @@ from returnn.engine.run.batch_feeder import go_behind, position_of
 from returnn.engine.training_position import BatchPosition, PositionError, TrainingPosition
 from returnn.util.errors import ConfigError, UserError, check_known
 
-_OPTIONS = ("num_workers", "prefetch_factor", "multiprocessing_context", "timeout", "pin_memory")
+_OPTIONS = (
+    *("num_workers", "prefetch_factor", "multiprocessing_context", "timeout", "pin_memory"),
+    *("pin_memory_device", "persistent_workers", "worker_init_fn"),
+)
 
 
 def check_dataloader_opts(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -34,6 +37,7 @@ def check_dataloader_opts(options: Mapping[str, Any] | None) -> dict[str, Any]:
     num_workers = options.setdefault("num_workers", 0)
     if not isinstance(num_workers, int) or num_workers < 0:
         raise ConfigError(f"option 'torch_dataloader_opts': 'num_workers' is {num_workers!r}, not a number from 0.")
+    options.pop("persistent_workers", None)  # the workers of an epoch have its order of the data, and end with it
     return options
 
 

@@ -48,6 +48,7 @@ from returnn.torch.engine.out_of_memory import (
 )
 from returnn.torch.engine.parameters import load_parameters, model_parameters, set_parameters
 from returnn.torch.optim.mixed_precision import mixed_precision
+from returnn.torch.optim.step_rules import StepTime
 from returnn.torch.unfinished import Snapshot, UnfinishedCheckpoints, copied
 from returnn.torch.updater import NonFiniteGradient, Updater
 from returnn.torch.util.compile import compiler_of_config, without_compiling
@@ -268,6 +269,7 @@ class TorchRunner:
         """Updates the parameters, see `ModelRunner`."""
         assert self.updater is not None
         has_collected = self.updater.has_collected
+        self.updater.set_time(self._time(step.epoch, batch.complete_frac))
         with self._profiler.step():
             cause = ""
             try:
@@ -280,7 +282,7 @@ class TorchRunner:
                 values = self._collect_in_parts(batch, step, cause, has_collected=has_collected)
             try:
                 with self._named_errors():
-                    details = self.updater.update_if_due(train_step=self.train_step, epoch=step.epoch)
+                    details = self.updater.update_if_due()
             except NonFiniteError as exc:
                 raise self._non_finite_error(exc, batch, step, values) from exc
         self.train_step += 1
@@ -373,7 +375,8 @@ class TorchRunner:
         assert self.updater is not None
         if self._step_of_all is not None and self.updater.has_collected:
             self._step_of_all.exchange_collected()
-        self.updater.update(train_step=self.train_step, epoch=epoch)
+        self.updater.set_time(self._time(epoch, 1.0))
+        self.updater.update()
         if self.processes is not None:
             is_equal = self._step_of_all is not None  # what is trained, if gradients are exchanged
             values = [value for value in self.parameters.values() if not (is_equal and value.requires_grad)]
@@ -382,6 +385,9 @@ class TorchRunner:
             print(f"memory: {memory_report(self.device)}", file=log.v2)
         if self.config.options.reset_dev_memory_caches:
             free_cached_memory(self.device)
+
+    def _time(self, epoch: int, complete_frac: float | None) -> StepTime:
+        return StepTime(self.train_step, epoch, None if complete_frac is None else epoch - 1 + complete_frac)
 
     def _named_errors(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext() if self.processes is None else self.processes.named_errors()

@@ -37,6 +37,9 @@ _WITHOUT_DECAY = (
     torch.nn.GroupNorm,
 )
 _UNUSABLE = ("optimizer", "lbfgs")  # the base class; computes the loss several times in a step
+_ABOUT_DECAY = ("weight_decay_modules_blacklist", "weight_decay_custom_include_check")
+_ARGUMENTS_OF_GROUPS = ("model", "rf_model", "optimizer_class", "optimizer_opts")
+_ARGUMENTS_OF_CHECK = ("module", "rf_module", "full_param_name", "param_name")
 MULTIPLIER = "learning_rate_multiplier"  # a key of groups of parameters
 
 
@@ -89,8 +92,8 @@ class OptimizerChoice:
     def _groups(self, parameters: Mapping[str, torch.nn.Parameter], model: Any) -> list[dict[str, Any]]:
         custom = self.own_options.get("param_groups_custom")
         if custom is not None:
-            return _custom_groups(custom, model, self.options)
-        keeps_decay = _names_without_decay(model, self.own_options.get("weight_decay_modules_blacklist"))
+            return _custom_groups(custom, model, self.factory, self.options)
+        keeps_decay = _names_without_decay(model, self.own_options)
         has_decay = bool(self.options.get("weight_decay"))
         patterns = self.own_options.get("learning_rate_multipliers_by_patterns") or {}
         _check_patterns(patterns, parameters)
@@ -163,12 +166,16 @@ def _check_own(given: Mapping[str, Any], *, has_decay: bool) -> None:
         _module_class(entry)
     function = given.get("param_groups_custom")
     if function is not None:
-        _check_function("param_groups_custom", function, arguments=("model", "optimizer_opts"))
-    for option in ("weight_decay_modules_blacklist", "learning_rate_multipliers_by_patterns"):
+        _check_function("param_groups_custom", function, arguments=_ARGUMENTS_OF_GROUPS)
+    is_decayed = given.get("weight_decay_custom_include_check")
+    if is_decayed is not None:
+        _check_function("weight_decay_custom_include_check", is_decayed, arguments=_ARGUMENTS_OF_CHECK)
+    for option in (*_ABOUT_DECAY, "learning_rate_multipliers_by_patterns"):
         if given.get(option) and function is not None:
             log.print_warning(f"{_WHERE}: {option!r} has no effect beside 'param_groups_custom'.")
-    if given.get("weight_decay_modules_blacklist") and function is None and not has_decay:
-        log.print_warning(f"{_WHERE}: 'weight_decay_modules_blacklist' has no effect without 'weight_decay'.")
+    for option in _ABOUT_DECAY:
+        if given.get(option) and function is None and not has_decay:
+            log.print_warning(f"{_WHERE}: {option!r} has no effect without 'weight_decay'.")
 
 
 def _check_function(option: str, function: Any, *, arguments: Sequence[str]) -> None:
@@ -200,8 +207,10 @@ def _name_of(name: Any) -> str:
     return name if isinstance(name, str) else getattr(name, "__name__", repr(name))
 
 
-def _custom_groups(function: Any, model: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    groups = function(model=model, optimizer_opts=dict(options))
+def _custom_groups(function: Any, model: Any, optimizer_class: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    groups = function(
+        model=model, rf_model=_rf_module(model), optimizer_class=optimizer_class, optimizer_opts=dict(options)
+    )
     if not isinstance(groups, (list, tuple)) or not all(
         isinstance(group, Mapping) and "params" in group for group in groups
     ):
@@ -223,14 +232,27 @@ def _check_patterns(patterns: Mapping[str, float], parameters: Mapping[str, Any]
             )
 
 
-def _names_without_decay(model: Any, blacklist: Sequence[Any] | None) -> set[str]:
+def _rf_module(module: Any) -> rf.Module | None:
+    return module if isinstance(module, rf.Module) else None
+
+
+def _names_without_decay(model: Any, own_options: Mapping[str, Any]) -> set[str]:
     """:return: names of parameters that get no weight decay"""
+    blacklist, is_decayed = (own_options.get(option) for option in _ABOUT_DECAY)
     classes = _WITHOUT_DECAY if blacklist is None else tuple(_module_class(entry) for entry in blacklist)
     names: set[str] = set()
     for path, module in model.named_modules():
         for name, _ in _own_parameters(module):
-            if isinstance(module, classes) or name == "bias" or name.endswith("_bias"):
-                names.add(f"{path}.{name}" if path else name)
+            full_name = f"{path}.{name}" if path else name
+            included = None
+            if is_decayed is not None:
+                included = is_decayed(
+                    module=module, rf_module=_rf_module(module), full_param_name=full_name, param_name=name
+                )
+            if included is None:
+                included = not (isinstance(module, classes) or name == "bias" or name.endswith("_bias"))
+            if not included:
+                names.add(full_name)
     return names
 
 

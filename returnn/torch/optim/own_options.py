@@ -20,6 +20,7 @@ class OwnOptions:
         learning_rate_multiplier: float = 1.0,
         learning_rate_multipliers_by_patterns: Mapping[str, float] | None = None,
         param_groups_custom: Callable[..., list[dict[str, Any]]] | None = None,
+        weight_decay_custom_include_check: Callable[..., bool | None] | None = None,
     ) -> None:
         """
         :param weight_decay_modules_blacklist: modules whose own parameters get none of the `weight_decay` in the dict:
@@ -29,11 +30,16 @@ class OwnOptions:
         :param learning_rate_multiplier: factor of the learning rate
         :param learning_rate_multipliers_by_patterns: further factors for some parameters: pattern of their names, as
             `"encoder.*"`, to factor; the first pattern that fits counts
-        :param param_groups_custom: a function `(*, model, optimizer_opts, **kwargs)` that returns the groups of
-            parameters, in place of the blacklist and the patterns: dicts with `params` and options for these, such as
-            `weight_decay` or `learning_rate_multiplier`. What is in no group is not trained
+        :param param_groups_custom: a function `(*, model, rf_model, optimizer_class, optimizer_opts, **kwargs)` that
+            returns the groups of parameters, in place of the blacklist and the patterns: dicts with `params` and
+            options for these, such as `weight_decay` or `learning_rate_multiplier`. What is in no group is not
+            trained. `rf_model` is None for a model of PyTorch itself
+        :param weight_decay_custom_include_check: a function `(*, module, rf_module, full_param_name, param_name,
+            **kwargs)`, asked for each parameter before the blacklist: whether it gets weight decay; None where the
+            blacklist decides
         """
         self.weight_decay_modules_blacklist = weight_decay_modules_blacklist
         self.learning_rate_multiplier = learning_rate_multiplier
         self.learning_rate_multipliers_by_patterns = learning_rate_multipliers_by_patterns
         self.param_groups_custom = param_groups_custom
+        self.weight_decay_custom_include_check = weight_decay_custom_include_check
