@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import numpy
 import torch
@@ -20,7 +21,7 @@ import returnn.frontend as rf
 from returnn.config import Config
 from returnn.datasets.core.dataset_order import RANDOM_SEED_OFFSET_ENV_VAR
 from returnn.engine.run.processes import Processes
-from returnn.engine.run.worker_options import WorkerOptions
+from returnn.engine.run.worker_options import TorchWorkerOptions
 from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.util.errors import ConfigError, UserError
@@ -38,7 +39,7 @@ class TorchWorkers(Processes):
 
     option_name = "torch_distributed"
 
-    def __init__(self, place: ProcessPlace, options: WorkerOptions, device: torch.device) -> None:
+    def __init__(self, place: ProcessPlace, options: TorchWorkerOptions, device: torch.device) -> None:
         """
         :param place: which worker this is
         :param options: of the config
@@ -54,7 +55,7 @@ class TorchWorkers(Processes):
             self._store, _, _ = next(torch.distributed.rendezvous("env://", place.rank, place.size))
             self._store.set_timeout(self._timeout)
             torch.distributed.init_process_group(
-                "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+                options.backend or ("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"),
                 store=torch.distributed.PrefixStore("steps", self._store),
                 rank=place.rank,
                 world_size=place.size,
@@ -140,9 +141,13 @@ class TorchWorkers(Processes):
     def take_means(self, values: Iterable[torch.Tensor]) -> None:
         """:param values: all workers get the means"""
         floats = [value for value in values if value.is_floating_point()]
+        averaged = [value.cpu() for value in floats] if self.options.sync_on_cpu else floats
         with self.named_errors(), torch.no_grad():
-            if floats:
-                average_parameters(iter(floats), torch.distributed.group.WORLD)
+            if averaged:
+                average_parameters(iter(averaged), torch.distributed.group.WORLD)
+            for value, mean in zip(floats, averaged, strict=True):
+                if mean is not value:
+                    value.copy_(mean)
 
     def loss_factors(self, losses: Mapping[str, rf.Loss]) -> dict[str, float]:
         """
@@ -170,7 +175,7 @@ class StepOfAll:
         """
         self._workers = workers
         self._parameters = list(parameters.values())
-        self._module = DistributedDataParallel(_Objective(parameters), find_unused_parameters=True)
+        self._module = _data_parallel(_Objective(parameters), workers.options.options or {})
 
     def __call__(self, compute: Callable[[], torch.Tensor], *, exchange: bool) -> torch.Tensor:
         """
@@ -203,6 +208,14 @@ class _Objective(torch.nn.Module):
         return compute()
 
 
+def _data_parallel(module: torch.nn.Module, options: Mapping[str, Any]) -> DistributedDataParallel:
+    """:raises ConfigError: if the class does not take the options"""
+    try:
+        return DistributedDataParallel(module, **{"find_unused_parameters": True, **options})
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"option 'torch_distributed': 'options' are {dict(options)!r}: {exc}.") from exc
+
+
 def _number(count: Tensor | float) -> float:
     return float(count.raw_tensor) if isinstance(count, Tensor) else float(count)
 
@@ -224,7 +237,7 @@ def init_workers(config: Config, device: torch.device) -> TorchWorkers | None:
     :raises ConfigError: if the config asks for several processes, and there is only one
     """
     global _workers
-    options = WorkerOptions.from_option(config.options.torch_distributed, name="torch_distributed")
+    options = TorchWorkerOptions.from_option(config.options.torch_distributed, name="torch_distributed")
     if options is None or options.local_only:
         return None
     if _workers is None:

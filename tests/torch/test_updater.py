@@ -229,9 +229,7 @@ def test_accumulation_by_a_function():
         values = updater.parameters["linear.weight"].detach().clone()
     assert changed == [True, True, False, True, False, True]
     assert (2, 1.25, 2) in asked
-    with pytest.raises(
-        ConfigError, match="has to be as: def accum_grad_multiple_step"
-    ):
+    with pytest.raises(ConfigError, match="has to be as: def accum_grad_multiple_step"):
         make(accum_grad_multiple_step=lambda step: 1)
     wrong = make(accum_grad_multiple_step=lambda **_: 1.5)
     with pytest.raises(ConfigError, match=r"has to return a number of steps, not 1\.5"):

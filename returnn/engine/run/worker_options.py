@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from returnn.config import Config
 from returnn.util.errors import ConfigError, check_known
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _REDUCE_TYPES = ("grad", "param")
 _COMBINE = ("batch", "sum", "mean")
 _DISTRIBUTIONS = ("shard", "random_seed_offset")
+_OTHER_NAMES = {"dataset_distribution": "data"}
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """The keys of `distributed_tf` and `torch_distributed`."""
+    """The keys of `distributed_tf`."""
 
     reduce_type: str = "grad"  # what workers exchange: gradients in each step; or parameters, whose mean is taken
     combine: str = "batch"  # the batches of a step count as one; or the sum, or mean, of the workers' gradients
@@ -51,7 +55,7 @@ class WorkerOptions:
         return cls.from_option(options.distributed_tf, name="distributed_tf")
 
     @classmethod
-    def from_option(cls, given: Any, *, name: str) -> WorkerOptions | None:
+    def from_option(cls, given: Any, *, name: str) -> Self | None:
         """
         :param given: a dict with the keys; True is one without any
         :param name: of the option
@@ -62,6 +66,7 @@ class WorkerOptions:
             return None
         where = f"option {name!r}"
         given = given if isinstance(given, Mapping) else {}
+        given = {_OTHER_NAMES.get(key, key): value for key, value in given.items()}
         names = [field.name for field in fields(cls)]
         for key in given:
             check_known("key", key, names, where=where)
@@ -73,3 +78,14 @@ class WorkerOptions:
         if not isinstance(out.param_sync_step, int) or out.param_sync_step < 1:
             raise ConfigError(f"{where}: 'param_sync_step' should be a number of steps, not {out.param_sync_step!r}.")
         return out
+
+
+@dataclass(frozen=True)
+class TorchWorkerOptions(WorkerOptions):
+    """The keys of `torch_distributed`. By default, steps and epochs are those of `DistributedDataParallel` alone."""
+
+    combine: str = "mean"
+    data: str = "random_seed_offset"
+    backend: str | None = None  # of `torch.distributed`; None: NCCL between GPUs, Gloo between CPUs
+    options: Mapping[str, Any] | None = None  # further arguments of `DistributedDataParallel`
+    sync_on_cpu: bool = False  # with "param": the mean is taken of copies on the CPU

@@ -32,7 +32,7 @@ learning_rate = 0.01
 model, learning_rate_file = "net", "rates"
 use_tensorboard = False
 cleanup_old_models = {"keep_last_n": 2}
-torch_distributed = {"timeout_s": 300}
+torch_distributed = {"timeout_s": 300, "combine": "batch", "data": "shard"}
 accum_grad_multiple_step, save_interval_steps = 3, 2
 """
 # A worker that is only slow does not answer in time either: then all start again once more, with the same result.

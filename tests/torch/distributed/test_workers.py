@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from returnn.config import Config
+from returnn.engine.run.worker_options import TorchWorkerOptions, WorkerOptions
 from returnn.torch.distributed import init_workers
 from returnn.util.errors import ConfigError
 from tests.launched import results_of_program
@@ -57,6 +58,14 @@ def test_the_mean_of_gradients_is_a_step_of_another_size(results):
     alone, first, _ = results["mean of gradients"]
     change = params(first)["output.weight"] - params(alone)["output.weight"]
     assert numpy.abs(change).max() > 1e-4
+
+
+def test_by_default_it_is_what_pytorch_does():
+    """Gradients are means, and each worker goes over all data, as in configs that there are."""
+    options = TorchWorkerOptions.from_option({}, name="torch_distributed")
+    assert (options.reduce_type, options.combine, options.data) == ("grad", "mean", "random_seed_offset")
+    with pytest.raises(ConfigError, match="there is no key 'sync_on_cpu'"):
+        WorkerOptions.from_option({"sync_on_cpu": True}, name="distributed_tf")
 
 
 def test_without_launcher(monkeypatch):

@@ -69,14 +69,21 @@ CASES = {
     "uneven data": ({**SGD, "train_step": losses(), "num_seqs": SEQS + 2}, False),
     "mean of gradients": ({**SGD, "train_step": losses(), "torch_distributed": {"combine": "mean"}}, False),
     "parameters now and then": (
-        {**SGD, "train_step": losses(), "torch_distributed": {"reduce_type": "param", "param_sync_step": 3}},
+        {
+            **SGD,
+            "train_step": losses(),
+            "torch_distributed": {"reduce_type": "param", "param_sync_step": 3, "sync_on_cpu": True},
+        },
         False,
     ),
     "each with another order": (
-        {**SGD, "train_step": losses(), "torch_distributed": {"data": "random_seed_offset"}},
+        {**SGD, "train_step": losses(), "torch_distributed": {"dataset_distribution": "random_seed_offset"}},
         False,
     ),
 }
+
+
+AS_ONE_BATCH = {"combine": "batch", "data": "shard"}
 
 
 def train(case: str, *, is_alone: bool) -> dict:
@@ -87,7 +94,7 @@ def train(case: str, *, is_alone: bool) -> dict:
         options["max_seqs"] *= WORKERS
         options["accum_grad_multiple_step"] = options.get("accum_grad_multiple_step", 1)
     else:
-        options["torch_distributed"] = {"timeout_s": 300, **options.get("torch_distributed", {})}
+        options["torch_distributed"] = {**AS_ONE_BATCH, "timeout_s": 300, **options.get("torch_distributed", {})}
     with tempfile.TemporaryDirectory() as folder:
         config = small_model.config(Path(folder), **options)
         config.set("model", None)
