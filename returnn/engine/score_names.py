@@ -32,6 +32,13 @@ class _Name(NamedTuple):
             return self.word
         return _ERROR if self.loss in errors else _SCORE
 
+    @property
+    def distance_from_output(self) -> int:
+        """The smaller it is, the more likely it is the main loss, where nothing else says which one that is."""
+        if self.loss in ("", "output"):
+            return 0
+        return 1 if self.loss.startswith("output/") else 2
+
     def has_word_of(self, other: _Name) -> bool:
         """:return: whether both can be the same kind of score, by their words alone"""
         return self.word == other.word or _LOSS in (self.word, other.word)
@@ -71,7 +78,7 @@ def find_score(wanted: str, found: Iterable[str], errors: Collection[str] = ()) 
     kind = want.kind(errors)
     if not want.loss:
         of_kind = [key for key, name in names.items() if name.kind(errors) == kind]
-        return min(of_kind, key=lambda key: (names[key].loss not in ("", "output"), key), default=None)
+        return min(of_kind, key=lambda key: (names[key].distance_from_output, key), default=None)
     of_loss = [key for key, name in names.items() if name.loss == want.loss and name.has_word_of(want)]
     if of_loss:
         return min(of_loss, key=lambda key: names[key].kind(errors) != kind)
@@ -86,14 +93,14 @@ def default_scores(found: Iterable[str], errors: Collection[str] = ()) -> list[s
     :param found: names that there are
     :param errors: names of losses that are only errors, if that is known
     :return: of these, the ones that decide which epoch is the best: those of "dev" before those of "train", losses
-        before errors; the first one counts
+        before errors; the first one counts: that of the layer "output", or of one in it, if it has any
     """
     found = sorted(found)
     for dataset in ("dev", "train"):
         for kind in (_SCORE, _ERROR):
             names = {key: name for key in found if (name := _parsed(key)) and name.dataset == dataset}
             if keys := [key for key, name in names.items() if name.kind(errors) == kind]:
-                return keys
+                return sorted(keys, key=lambda key: (names[key].distance_from_output, key))
     return found
 
 

@@ -64,6 +64,15 @@ def test_losses_decide_before_errors():
     assert default_scores(["time", "other"]) == ["other", "time"]
 
 
+def test_by_default_the_layer_output_decides():
+    """As with the original: an auxiliary CTC loss, or one that is only looked at, decides about no learning rate."""
+    of_layers = ["dev_score_ctc", "dev_score_output/prob", "dev_error_output/prob"]
+    assert default_scores(of_layers) == ["dev_score_output/prob", "dev_score_ctc"]
+    assert default_scores([*of_layers, "dev_score_output"])[0] == "dev_score_output"
+    assert find_score("dev_score", of_layers) == "dev_score_output/prob"
+    assert find_score("dev_error", of_layers) == "dev_error_output/prob"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
