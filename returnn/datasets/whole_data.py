@@ -7,11 +7,15 @@ What is no training, such as decoding or the mean over the data, is about all of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from typing import Any
+
+from returnn.datasets.core.dataset_files import FilesOfDataset, given_options, parts_of_dataset
 
 # With these, the first epoch has everything, once. `repeat_epoch` is not among them: it gives data more weight.
 _WHOLE = {"partition_epoch": 1, "partitionEpoch": 1, "epoch_wise_filter": None, "multi_epoch": 1}
+_PARTS = ("partition_epoch", "partitionEpoch")
 _INNER = "dataset"  # option of wrappers, which may be a function as well
 
 
@@ -28,9 +32,19 @@ def whole_data(description: Any) -> Any:
     return description
 
 
-def parts_of(description: Any) -> int:
-    """:return: how many epochs it takes to see all of the data of a description, 1 also if that is not known"""
-    return max((options.get("partition_epoch") or 1 for options in _data_sets(description)), default=1)
+def parts_of(data: Any) -> int:
+    """
+    :param data: a data set, or its description
+    :return: how many epochs it takes to see all of it, 1 also if that is not known
+    """
+    options = _options_of(data)
+    num_parts = max([1, *(options.get(key) or 1 for key in _PARTS), *map(parts_of, _inside(data))])
+    return math.ceil(num_parts / (options.get("multi_epoch") or 1))
+
+
+def is_filtered_by_epoch(data: Any) -> bool:
+    """:return: whether some epochs leave out sequences of a data set, or of its description"""
+    return bool(_options_of(data).get("epoch_wise_filter")) or any(map(is_filtered_by_epoch, _inside(data)))
 
 
 def _in_option(value: Any) -> Any:
@@ -40,12 +54,15 @@ def _in_option(value: Any) -> Any:
     return [_in_option(inner) for inner in value] if type(value) is list else value
 
 
-def _data_sets(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Mapping):
-        if "class" in value:
-            yield value
-        for inner in value.values():
-            yield from _data_sets(inner)
-    elif type(value) is list:
-        for inner in value:
-            yield from _data_sets(inner)
+def _options_of(data: Any) -> Mapping[str, Any]:
+    """:return: of a data set or its description; none of what is something else"""
+    options = given_options(data) if isinstance(data, FilesOfDataset) else data
+    return options if isinstance(options, Mapping) else {}
+
+
+def _inside(data: Any) -> list[Any]:
+    """:return: values of options, and data sets that it reads from"""
+    if type(data) is list:  # which may be one of all labels
+        return [value for value in data if isinstance(value, (dict, FilesOfDataset))]
+    parts = parts_of_dataset(data) if isinstance(data, FilesOfDataset) else []
+    return [*_options_of(data).values(), *parts]

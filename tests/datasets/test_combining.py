@@ -15,6 +15,7 @@ from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.meta import EpochWiseFilter
 from returnn.datasets.static import StaticDataset
+from returnn.engine.report.data_sample import load_sample
 from returnn.util.errors import ConfigError
 
 from .cases import CASES, hdf, static, static_seqs, write_streams
@@ -379,6 +380,7 @@ def test_concatenated_sequences_by_epoch(tmp_path):
     }
     short = tags_of(dataset, 2)
     assert 0 < len(short) < len(lens) == 5
+    assert str(load_sample(dataset, {})) == f"the first {len(short)} sequences"  # as later epochs have more
     assert np.mean([lens[tag] for tag in short]) <= 6
     assert max(lens[tag] for tag in short) <= min(length for tag, length in lens.items() if tag not in short)
 

@@ -82,3 +82,6 @@ def test_what_is_no_data_set_stays():
 def test_number_of_parts(part):
     assert parts_of(part) == parts_of({"class": "MetaDataset", "datasets": {"a": part}}) == 3
     assert parts_of("a.hdf") == parts_of(None) == parts_of(whole_data(part)) == 1
+    two = {"class": "MultiEpochDataset", "dataset": part, "multi_epoch": 2}
+    assert parts_of(two) == parts_of(init_dataset(two)) == 2
+    assert parts_of(init_dataset(part)) == parts_of(init_dataset(lambda: part)) == 3

@@ -48,11 +48,19 @@ class FilesOfDataset:
     def check_files(self) -> None:
         """:raises DataError: if a file has changed since it was opened, here or in a data set that is a part of this"""
         self._watched_files.check()
-        for ref in self._part_refs:
-            part = ref()
-            if part is not None:
-                part.check_files()
+        for part in parts_of_dataset(self):
+            part.check_files()
 
     def find_files(self) -> list[str]:
         """:return: files and folders with the data, as far as they can be known: those that the options name"""
         return find_paths(self._init_args)
+
+
+def parts_of_dataset(dataset: FilesOfDataset) -> list[FilesOfDataset]:
+    """:return: the data sets that this one reads from, as far as they are still there"""
+    return [part for ref in dataset._part_refs if (part := ref()) is not None]
+
+
+def given_options(dataset: FilesOfDataset) -> dict[str, Any]:
+    """:return: the options that it was made with"""
+    return dataset._init_args[1]

@@ -17,6 +17,7 @@ from returnn.datasets.core.data_check import empty_seqs
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array
 from returnn.datasets.util.vocabulary import Vocabulary
+from returnn.datasets.whole_data import is_filtered_by_epoch, parts_of
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.numbers.numbers_dict import NumbersDict
@@ -117,7 +118,7 @@ class DataSample:
 
 def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: BatchLimits | None = None) -> DataSample:
     """
-    Loads all data of the first sequences.
+    Loads all data of the first sequences, with `partition_epoch` also of the parts after the first one.
 
     :param dataset: any
     :param templates: by data key, which the data has to fit to; others may be any
@@ -126,14 +127,15 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: Ba
     :raises UserError: if a sequence does not fit, such as for a word that is not in the vocabulary, or for `chunking`
         that gives data keys different numbers of chunks
     """
-    dataset.init_seq_order(epoch=1)
     end = time.monotonic() + _LIMIT_S
     tags: list[str] = []
     seen = {key: _Seen(template, dataset.vocabs.get(key)) for key, template in templates.items()}
     example: dict[str, Array] = {}
-    is_all = not dataset.is_less_than_num_seqs(0)
-    while not is_all and len(tags) < _MOST_SEQS and (not tags or time.monotonic() < end):
-        i = len(tags)
+    is_all = not is_filtered_by_epoch(dataset)
+    for i in _seqs_of_all_parts(dataset):
+        if len(tags) == _MOST_SEQS or (tags and time.monotonic() >= end):
+            is_all = False
+            break
         with empty_seqs.wait(is_needed=limits is not None and limits.leaves_out_empty):
             _load_seq(dataset, i)
         tags.append(dataset.get_tag(i))
@@ -146,7 +148,6 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: Ba
             seen[key].add(data, tags[-1])
         if _is_better_example(data_of_seq, example):
             example = data_of_seq
-        is_all = not dataset.is_less_than_num_seqs(len(tags))
     dataset.finish_epoch(free_resources=True)
     return DataSample(
         len(tags),
@@ -158,6 +159,16 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: Ba
         unknown_parts={key: part for key, of_key in seen.items() if (part := of_key.unknown_part()) is not None},
         example=example,
     )
+
+
+def _seqs_of_all_parts(dataset: Dataset) -> Iterator[int]:
+    """:return: index of each sequence in its epoch, of as many epochs as have all of the data"""
+    for epoch in range(1, parts_of(dataset) + 1):
+        dataset.init_seq_order(epoch=epoch)
+        i = 0
+        while dataset.is_less_than_num_seqs(i):
+            yield i
+            i += 1
 
 
 def _load_seq(dataset: Dataset, seq_idx: int) -> None:

@@ -37,6 +37,22 @@ def test_of_much_data_there_is_a_part(monkeypatch):
     assert str(load_sample(init_dataset(LABELS), template(7))) == "the first 1 sequence"
 
 
+@pytest.mark.parametrize("is_function", [False, True])
+def test_all_parts_of_an_epoch_are_looked_at(is_function, monkeypatch):
+    seqs = [{"data": [i]} for i in range(7)]
+    data = {"class": "StaticDataset", "data": seqs, "output_dim": {"data": (10, 1)}, "partition_epoch": 3}
+    inner = (lambda: data) if is_function else data
+    meta = {"class": "MetaDataset", "datasets": {"a": inner}, "data_map": {"data": ("a", "data")}}
+    sample = load_sample(init_dataset(meta), template(7))
+    assert (str(sample), sample.last_labels) == ("all 7 sequences", {"data": set(range(7))})
+    two = {"class": "MultiEpochDataset", "multi_epoch": 2, "dataset": inner}
+    assert load_sample(init_dataset(two), template(7)).last_labels == {"data": set(range(7))}
+    with pytest.raises(ConfigError, match="has the label 6"):
+        load_sample(init_dataset(meta), template(6))
+    monkeypatch.setattr(data_sample, "_MOST_SEQS", 4)
+    assert str(load_sample(init_dataset(meta), template(7))) == "the first 4 sequences"
+
+
 def test_lengths_of_a_common_dim():
     time = Dim(None, name="time")
     templates = {key: Tensor(key, dims=[batch_dim, time], dtype="int32", sparse_dim=Dim(9)) for key in ("a", "b")}
