@@ -26,8 +26,9 @@ _watched_ctc: list[list[CtcOperands]] = []
 
 
 class CtcOperands(NamedTuple):
-    """What a CTC loss compares."""
+    """What a CTC loss, or a forced alignment, compares."""
 
+    function: str
     targets: Tensor
     targets_spatial_dim: Dim
     input_spatial_dim: Dim
@@ -67,7 +68,7 @@ def watched_cross_entropies() -> Iterator[list[tuple[Tensor, Tensor, Dim]]]:
 
 @contextmanager
 def watched_ctc_losses() -> Iterator[list[CtcOperands]]:
-    """:return: what all CTC losses that are computed in the `with` block compare"""
+    """:return: what all CTC losses and forced alignments that are computed in the `with` block compare"""
     found: list[CtcOperands] = []
     _watched_ctc.append(found)
     try:
@@ -105,7 +106,7 @@ def ctc_loss(
         alignment
     """
     for found in _watched_ctc:
-        found.append(CtcOperands(targets, targets_spatial_dim, input_spatial_dim, label_loop))
+        found.append(CtcOperands("ctc_loss", targets, targets_spatial_dim, input_spatial_dim, label_loop))
     return get_backend_of(logits, targets).ctc_loss(
         logits=logits,
         logits_normalized=logits_normalized,
@@ -132,8 +133,11 @@ def ctc_best_path(
     """
     Forced alignment. For the arguments see `ctc_loss`.
 
-    :return: [..., input_spatial_dim] -> classes: the path with the highest probability, with blanks
+    :return: [..., input_spatial_dim] -> classes: the path with the highest probability, with blanks. Where there is no
+        alignment, as the targets need more frames, these are any classes; `ctc_loss` with `max_approx` is infinite then
     """
+    for found in _watched_ctc:
+        found.append(CtcOperands("ctc_best_path", targets, targets_spatial_dim, input_spatial_dim, label_loop))
     return get_backend_of(logits, targets).ctc_best_path(
         logits=logits,
         logits_normalized=logits_normalized,

@@ -138,7 +138,7 @@ def _check_step_rules(config: Config, *, is_torch: bool) -> None:
 def _model_errors(
     config: Config, templates: TensorDict, looked_at: list[str], found: StepFindings
 ) -> tuple[list[str], int]:
-    """:return: errors, number of entries of all parameters. What is found in a training step is added to `found`"""
+    """:return: errors, number of entries of all parameters. What is found in the steps is added to `found`"""
     errors: list[str] = []
     with on_templates(config) as functions:
         try:
@@ -157,6 +157,8 @@ def _model_errors(
                     )
                 if name == "train_step":
                     vars(found).update(vars(of_step))
+                else:  # what is infinite there is a result
+                    found.compared += (dims for dims in of_step.compared if dims.if_too_long != "error")
     if config.has("train") and BackendEngine.is_torch_selected():
         errors += _optimizer_errors(config, model)
     params = set(model.parameters()) if isinstance(model, rf.Module) else ()
@@ -251,7 +253,10 @@ def _data_errors(
             samples[name] = sample
             looked_at.append(f"data {name!r}: {sample.described()}")
             used = used_part(sample, limits)
-            errors += [f"{name}: {text}" for text in wrong_lengths(compared, used, templates.data)[0]]
+            wrong, warnings = wrong_lengths(compared, used, templates.data)
+            errors += [f"{name}: {text}" for text in wrong]
+            for text in warnings:
+                log.print_warning(f"{name}: {text}")
         except UserError as exc:
             errors.append(f"{name}: {exc}")
     return errors

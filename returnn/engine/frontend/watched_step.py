@@ -60,4 +60,12 @@ def _over_other_axis(estimated: Tensor, target: Tensor, axis: Dim) -> Iterator[s
 def _compared_by_ctc(operands: CtcOperands, templates: Mapping[str, Tensor]) -> Iterator[ComparedDims]:
     own, frames = operands.targets_spatial_dim, operands.input_spatial_dim
     for key in data_keys_of(own, templates):
-        yield ComparedDims("rf.ctc_loss", key, own, frames, "input", needs_blanks=operands.label_loop)
+        yield ComparedDims(
+            f"rf.{operands.function}",
+            key,
+            own,
+            frames,
+            "input",
+            needs_blanks=operands.label_loop,
+            if_too_long="error" if operands.function == "ctc_loss" else "no alignment",
+        )

@@ -18,6 +18,12 @@ from returnn.engine.report.data_sample import DataSample
 from returnn.tensor import Dim, Tensor, dim_math
 from returnn.util.texts.counted import counted
 
+IfTooLong = Literal["error", "zero", "cut", "no alignment"]
+_CONSEQUENCES = {
+    "zero": " Where there is no alignment, the loss is 0: the model does not learn from it, and the score is too good.",
+    "no alignment": " There the output is no alignment, and its score is -inf: leave these sequences out.",
+}
+
 
 @dataclass(frozen=True)
 class ComparedDims:
@@ -29,7 +35,7 @@ class ComparedDims:
     frames: Dim
     frames_of: str  # what has the frames, such as "output"
     needs_blanks: bool | None = None  # with CTC: whether there has to be one between two of the same. It may be shorter
-    if_too_long: Literal["error", "zero", "cut"] = "error"  # with CTC: or the loss is 0, or the target is cut
+    if_too_long: IfTooLong = "error"  # with CTC: or the loss is 0, the target is cut, or the output is no alignment
 
     def wrong_lengths(self, sample: DataSample, lengths_of: Mapping[Dim, Array]) -> Iterator[str]:
         """
@@ -50,13 +56,10 @@ class ComparedDims:
         i = wrong[0]
         rule = "needs at least as many frames" if is_ctc else f"needs as many labels as the {self.frames_of} has frames"
         blanks = f", which need {needed[i]} with a blank between two of the same" if needed[i] != labels[i] else ""
-        loss = (
-            " Where there is no alignment, the loss is 0: the model does not learn from it, and the score is too good."
-        )
         yield (
             f"{self.where}: the target {self.target!r} {rule}. In {sample.seqs(wrong)}: "
             f"{counted(int(labels[i]), 'label')}{blanks}; {counted(int(frames[i]), 'frame')}."
-            f"{loss if self.if_too_long == 'zero' else ''}"
+            f"{_CONSEQUENCES.get(self.if_too_long, '')}"
         )
 
 

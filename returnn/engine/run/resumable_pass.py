@@ -41,6 +41,7 @@ class ResumablePass:
         self.data_wait_s = 0.0
         self._elapsed_before = 0.0  # until it was interrupted
         self._batch_position = BatchPosition()  # behind the last step
+        self._unaligned_tags: dict[str, str] = {}  # by layer of alignments: a sequence for which it has none
         self._progress: Progress | None = None  # while it runs
         self._resumed_at = resumed_at
         self._wishes_after = wishes
@@ -91,6 +92,13 @@ class ResumablePass:
                 f"{report_prefix}: {number} of {counted(self.num_seqs, 'sequence')} without an alignment in layer "
                 f"{layer!r}: their loss is 0, as the targets of CTC are longer than the frames",
                 file=log.v2,
+            )
+        for layer, number in self.scores.unaligned().items():
+            example = f", such as {self._unaligned_tags[layer]!r}" if layer in self._unaligned_tags else ""
+            log.print_warning(
+                f"{report_prefix}: {number} of {counted(self.num_seqs, 'sequence')} without an alignment in layer "
+                f"{layer!r}{example}: the labels need more frames, or have scores of -inf. "
+                "Its output is no alignment there."
             )
         if not self.num_seqs:
             raise UserError(

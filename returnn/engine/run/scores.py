@@ -11,7 +11,7 @@ import numpy
 
 from returnn.engine.score_names import named_scores
 
-_UNCOUNTED = "uncounted"
+_UNCOUNTED, _UNALIGNED = "uncounted", "unaligned"
 
 
 @dataclass
@@ -20,14 +20,17 @@ class Scores:
 
     with_exp: bool = False  # also the exp of mean losses: perplexity, if it is cross entropy
     all_are_losses: bool = False  # how they are named, see `named_scores`
-    sums: dict[str, float] = field(default_factory=dict)  # "loss:NAME" or "error:NAME", and "uncounted:LAYER"
+    sums: dict[str, float] = field(
+        default_factory=dict
+    )  # "loss:NAME", "error:NAME", and numbers of sequences, see `add`
     num_frames: dict[str, float] = field(default_factory=dict)  # by NAME
     left_out: dict[str, int] = field(default_factory=dict)  # sequences of the data, by the option that leaves them out
 
     def add(self, values: Mapping[str, Any]) -> dict[str, float]:
         """
         :param values: of a step: `loss:NAME`, `error:NAME` (sums) and `norm:NAME` (1 / number of frames);
-            `uncounted:LAYER`, the number of sequences whose loss is 0, as they have no alignment
+            `uncounted:LAYER`, the number of sequences whose loss is 0, as they have no alignment; `unaligned:LAYER`,
+            that of those for which a layer of alignments has none
         :return: means over the frames of this step
         """
         means = {}
@@ -35,7 +38,7 @@ class Scores:
             kind, _, name = key.partition(":")
             if kind == "norm":
                 self.num_frames[name] = self.num_frames.get(name, 0.0) + _inverse(value)
-            elif kind in ("loss", "error", _UNCOUNTED):
+            elif kind in ("loss", "error", _UNCOUNTED, _UNALIGNED):
                 self.sums[key] = self.sums.get(key, 0.0) + float(value)
             if kind in ("loss", "error"):
                 means[key] = float(value) * float(values[f"norm:{name}"])
@@ -47,7 +50,7 @@ class Scores:
             key: total / (self.num_frames[name] or 1.0)
             for key, total in self.sums.items()
             for kind, _, name in [key.partition(":")]
-            if kind != _UNCOUNTED
+            if kind in ("loss", "error")
         }
         if self.with_exp:
             means.update({f"{key}:exp": perplexity_of(mean) for key, mean in means.items() if key.startswith("loss:")})
@@ -55,7 +58,14 @@ class Scores:
 
     def uncounted(self) -> dict[str, int]:
         """:return: by layer with a CTC loss: the number of sequences without alignment, if there are any"""
-        numbers = {key.partition(":")[2]: int(n) for key, n in self.sums.items() if key.startswith(f"{_UNCOUNTED}:")}
+        return self._numbers_of_seqs(_UNCOUNTED)
+
+    def unaligned(self) -> dict[str, int]:
+        """:return: by layer of alignments: the number of sequences for which it has none, if there are any"""
+        return self._numbers_of_seqs(_UNALIGNED)
+
+    def _numbers_of_seqs(self, kind: str) -> dict[str, int]:
+        numbers = {key.partition(":")[2]: int(n) for key, n in self.sums.items() if key.startswith(f"{kind}:")}
         return {layer: number for layer, number in numbers.items() if number}
 
     def for_learning_rate_control(self, dataset_name: str) -> dict[str, float]:

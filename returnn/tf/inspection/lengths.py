@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from returnn.engine.report.compared_lengths import ComparedDims, data_keys_of
+from returnn.engine.report.compared_lengths import ComparedDims, IfTooLong, data_keys_of
 from returnn.tensor import Dim, Tensor
 from returnn.tf.inspection.found_layers import FoundLayer
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.loss_layers import CtcLossLayer
 from returnn.tf.layers.losses.sequence_losses import CtcLoss, SequenceLoss
+from returnn.tf.layers.segmental.alignment import FastBaumWelchLayer, ForcedAlignmentLayer
 from returnn.util.errors import ConfigError
 
 
@@ -24,7 +25,10 @@ def compared_dims(found: FoundLayer) -> Iterator[ComparedDims]:
     if isinstance(layer.loss, Loss) and type(layer.loss).__module__.startswith("returnn."):
         yield from _of_loss(layer, layer.loss)
     if isinstance(layer, CtcLossLayer):
-        yield from _of_ctc_loss(layer)
+        logits, targets = layer.logits.output, layer.targets.output  # type: ignore[union-attr]
+        yield from _of_labels(layer, logits, targets, layer.label_loop, "zero")
+    if isinstance(layer, (ForcedAlignmentLayer, FastBaumWelchLayer)) and layer.aligned_labels() is not None:
+        yield from _of_labels(layer, layer.output, layer.aligned_labels(), layer.has_label_loop(), "no alignment")
     if found.loop is not None:
         root, inputs = layer.network.get_root_network(), found.loop.inputs
         for key in sorted(inputs.targets_of_frames & root.used_data_keys):
@@ -58,13 +62,14 @@ def _of_loss(layer: LayerBase, loss: Loss) -> Iterator[ComparedDims]:
         yield ComparedDims(loss.where(), key, own_dims[0], frame_dims[0], "output")
 
 
-def _of_ctc_loss(layer: CtcLossLayer) -> Iterator[ComparedDims]:
-    logits, targets = layer.logits.output, layer.targets.output  # type: ignore[union-attr]
-    if not (logits.have_time_axis() and targets.have_time_axis()):
+def _of_labels(
+    layer: LayerBase, scores: Tensor, labels: Tensor, label_loop: bool, if_too_long: IfTooLong
+) -> Iterator[ComparedDims]:
+    if not (scores.have_time_axis() and labels.have_time_axis()):
         return
-    own, frames = targets.get_time_dim_tag(), logits.get_time_dim_tag()
+    own, frames = labels.get_time_dim_tag(), scores.get_time_dim_tag()
     for key in data_keys_of(own, layer.network.get_root_network().extern_data.data):
-        yield ComparedDims(layer.where(), key, own, frames, "input", needs_blanks=layer.label_loop, if_too_long="zero")
+        yield ComparedDims(layer.where(), key, own, frames, "input", needs_blanks=label_loop, if_too_long=if_too_long)
 
 
 def _dims_of_sequences(x: Tensor) -> list[Dim]:

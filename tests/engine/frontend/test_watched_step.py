@@ -100,6 +100,27 @@ def test_labels_of_ctc_behind_a_subsampling(lengths, text, capsys):
     assert text in out
 
 
+def test_forced_alignment_of_labels_that_are_too_many(capsys):
+    def forward_step(*, model, extern_data, **_kwargs):
+        logits, spatial_dim = model.conv(extern_data["data"], in_spatial_dim=TIME)
+        dims = {"input_spatial_dim": spatial_dim, "targets_spatial_dim": LABELS_TIME}
+        path = rf.ctc_best_path(logits=logits, targets=extern_data["classes"], **dims, blank_index=4)
+        rf.get_run_ctx().mark_as_output(path, "output", dims=[batch_dim, spatial_dim])
+
+    def train_step(*, model, extern_data, **_kwargs):
+        logits, _ = model.conv(extern_data["data"], in_spatial_dim=TIME)
+        rf.get_run_ctx().mark_as_loss(logits, "small")
+
+    lengths = [(9, [1, 2, 3]), (9, [1, 2, 3, 1])]
+    config = config_of(train_step, lambda **_kwargs: _Subsampling(), lengths[:1])
+    config.update({"forward_step": forward_step, "forward_data": data_of(lengths)})
+    check_model(config)
+    assert (
+        "forward_data: rf.ctc_best_path: the target 'classes' needs at least as many frames. In the sequence 'seq-1' "
+        "(all 2 sequences): 4 labels; 3 frames. There the output is no alignment, and its score is -inf: leave these"
+    ) in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("backend", ["torch", "tensorflow"])
 def test_training_with_labels_of_ctc_that_are_too_many(backend, tmp_path, monkeypatch):
     monkeypatch.setattr(BackendEngine, "selected_engine", None)

@@ -151,6 +151,49 @@ def test_sequences_without_an_alignment_are_counted(network, tmp_path, capsys):
     assert line.startswith("train epoch 1: 2 of 5 sequences without an alignment in layer 'output': their loss is 0")
 
 
+ALIGN = {"class": "forced_align", "from": "output", "align_target": "data:classes", "topology": "ctc"}
+BAUM_WELCH = {"class": "fast_bw", "from": "output", "align_target": "ctc", "align_target_key": "classes"}
+
+
+@pytest.mark.parametrize("layer", [ALIGN, BAUM_WELCH])
+def test_sequences_that_a_layer_has_no_alignment_for_are_named(layer, tmp_path, capsys):
+    lengths = [(4, [0, 1]), (4, [0, 0]), (2, [0, 0]), (2, [0, 1, 0]), (5, [1, 1, 1])]
+    seqs = [{"data": numpy.zeros((frames, 2), "float32"), "classes": labels} for frames, labels in lengths]
+    data = {"class": "StaticDataset", "data": seqs, "output_dim": {"data": (2, 2), "classes": (2, 1)}}
+    loss = {"loss": "ctc", "target": "classes", "loss_opts": {"use_native": True}}
+    network = {
+        "output": {"class": "softmax", "from": "data", "n_out": 3, **loss},
+        "align": {**layer, "input_type": "prob", "is_output_layer": True},
+    }
+    options = {"train": data, "dev": {**data, "data": seqs[:2]}, "max_seqs": 2, "behavior_version": 30}
+    options |= {"extern_data": {"data": {"dim": 2}, "classes": {"dim": 2, "sparse": True}}, "network": network}
+    options |= {"search_data": "train", "search_output_layer": "align", "forward_data": "train"}
+    options |= {"output_file": str(tmp_path / "out.hdf"), "forward_override_hdf_output": True}
+
+    def said():
+        forget_shown()
+        return [line for line in capsys.readouterr().out.splitlines() if "Its output is no" in line]
+
+    tasks.train(config(tmp_path, **options))
+    assert said() == []  # it computes the loss alone
+    text = "2 of 5 sequences without an alignment in layer 'align', such as 'seq-2': the labels need more frames, or "
+    text += "have scores of -inf. Its output is no alignment there."
+    for name in ["align", *(["align/scores"] if layer is ALIGN else [])]:
+        tasks.forward(config(tmp_path, task="forward", forward_output_layer=name, **options))
+        assert said() == [f"WARNING: forward: {text}"]
+    tasks.forward(config(tmp_path, task="forward", **options))
+    assert said() == []
+    tasks.analyze(config(tmp_path, task="analyze", analyze_dataset="train", **options))
+    assert said() == [f"WARNING: forward: {text}"]
+    if layer is ALIGN:
+        tasks.search_task(config(tmp_path, task="search", **options))
+        assert said() == [f"WARNING: search: {text}"]
+    network["frames"] = {"class": "softmax", "from": "data", "loss": "ce", "target": "layer:align", "n_out": 3}
+    if layer is ALIGN:
+        tasks.train(config(tmp_path, **options, model=str(tmp_path / "of_frames")))
+        assert said() == [f"WARNING: train epoch 1: {text}"]
+
+
 def test_sequences_that_are_left_out_are_counted(tmp_path, capsys):
     data = {**DEV, "num_seqs": 25}
     dataset = init_dataset(data)

@@ -482,6 +482,29 @@ def test_targets_of_ctc_that_are_too_long_but_no_error(network):
     ) in warnings[-1]
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"class": "forced_align", "align_target": "data:classes", "topology": "ctc"},
+        {"class": "forced_align", "align_target": "data:classes", "topology": "rna"},
+        {"class": "fast_bw", "align_target": "ctc", "align_target_key": "classes"},
+        {"class": "fast_bw", "align_target": "ctc", "align_target_key": "classes", "ctc_opts": {"label_loop": False}},
+    ],
+)
+def test_labels_of_a_layer_of_alignments_that_are_too_long(layer):
+    align = {**layer, "from": "output", "input_type": "prob", "is_output_layer": True}
+    network = {"output": {**OUTPUT, **OF_CTC, "loss_opts": {"auto_clip_target_len": True}}, "align": align}
+    assert aligned(9, network=network) == []
+    has_loop = layer.get("topology") != "rna" and "ctc_opts" not in layer
+    found = {
+        limit: [text for text in warnings_of_aligned(9, network=network, max_seq_length={"classes": limit})
+                if f"layer 'align' (class '{layer['class']}'): the target 'classes' needs at least as many" in text]
+        for limit in (3, 7, 9)
+    }  # fmt: skip
+    assert [len(texts) for texts in found.values()] == [0, int(has_loop), 1]
+    assert found[9][0].endswith("There the output is no alignment, and its score is -inf: leave these sequences out.")
+
+
 @pytest.mark.parametrize("options_of_loss", [{"auto_clip_target_len": True}, {"target_collapse_repeated": True}])
 def test_targets_of_ctc_that_are_made_shorter(options_of_loss):
     network = {"output": {**OUTPUT, **OF_CTC, "loss_opts": options_of_loss}}

@@ -29,7 +29,7 @@ from returnn.tf.engine.passes.lockstep import Steps, StepsOfAll, StepsToTheEnd
 from returnn.tf.engine.passes.long_steps import LongSteps
 from returnn.tf.engine.passes.non_finite import NON_FINITE_LOSS, first_non_finite_layer, non_finite_losses
 from returnn.tf.engine.passes.out_of_memory import out_of_memory_error
-from returnn.tf.engine.passes.score_fetches import score_fetches
+from returnn.tf.engine.passes.score_fetches import first_unaligned, score_fetches, unaligned_fetches
 from returnn.tf.engine.passes.step_in_parts import NotInParts, StepInParts
 from returnn.tf.engine.passes.tensorboard import META_PREFIX
 from returnn.tf.engine.session.network_session import NetworkSession
@@ -168,6 +168,7 @@ class DataPass(ResumablePass):
                 values = self._step(fetches, batch, interrupts)
                 long_steps.end_step()
                 means = self.scores.add({key: value for key, value in values.items() if key not in self.extra_fetches})
+                self._unaligned_tags = {**first_unaligned(values, batch.seq_tags), **self._unaligned_tags}
                 self._check_finite(means, batch)  # before anything of this step is written or handed on
                 if self.extra_fetches_callback:
                     self.extra_fetches_callback(**{name: values[name] for name in self.extra_fetches})
@@ -222,6 +223,7 @@ class DataPass(ResumablePass):
         elif network.get_post_control_dependencies():
             fetches["post_control_dependencies"] = network.get_post_control_dependencies()
         fetches.update(self.extra_fetches)
+        fetches.update(unaligned_fetches(network, fetches))
         fetches.update(self._steps.fetches)
         return fetches
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from returnn.engine.run.parts import sum_of_values
 from returnn.tf.engine.feeding.parts import seqs_of_feed
-from returnn.tf.engine.passes.score_fetches import score_fetches
+from returnn.tf.engine.passes.score_fetches import numbers_of_unaligned, score_fetches
 from returnn.tf.engine.session.graph_ops import ops_before
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.tf.util.parameters.custom_update import CustomUpdate
@@ -60,7 +60,7 @@ class StepInParts:
         self._seed = seed
         network, updater = session.network, session.updater
         assert updater is not None
-        self._scores = score_fetches(network)
+        self._scores = {**score_fetches(network), **numbers_of_unaligned(fetches)}
         self._gradients = [_fetched(grad) for grad in updater.all_grads if grad is not None]
         pairs = zip(updater.all_vars, updater.all_grads, strict=True)
         self._variables = [var for var, grad in pairs if grad is not None]

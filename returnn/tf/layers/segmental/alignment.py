@@ -29,7 +29,8 @@ class FastBaumWelchLayer(_ConcatInputLayer):
     The probability of each class in each frame, over all paths through an automaton, by the Baum-Welch algorithm.
 
     Source [B, T, F] with scores of the classes, output the same. `output_loss` is [B], the negative log of the sum over
-    all paths. There is no gradient.
+    all paths. There is no gradient. A sequence without a path, as its labels need more frames, has probabilities of 0,
+    and the loss is infinite.
     """
 
     layer_class = "fast_bw"
@@ -89,28 +90,37 @@ class FastBaumWelchLayer(_ConcatInputLayer):
         frames = _Frames.of(self, source)
         self.warning = input_type_warning(self, self.input_type, _INPUT_TYPES)
         output = Tensor(self.name, dims=frames.dims, dtype=source.dtype, feature_dim=frames.classes)
-        labels, blank = self._labels(frames), self._blank(frames)
+        labels, blank = self.aligned_labels(), self._blank(frames)
+        if labels is not None:
+            self._check_number(labels, frames)
         self.output_loss = Tensor("loss", dims=[frames.batch], dtype=source.dtype)
         if source.raw_tensor is None:
             return output
         scores = tf.stop_gradient(_log_scores(source, self.input_type, self.min_prob, frames)) * self.am_scale
         output.raw_tensor, total = posteriors(scores, self._automata(frames, labels, blank), frames.mask())
         self.output_loss.raw_tensor = -total
+        self.is_without_path = rf.is_infinite(self.output_loss)
         return output
 
-    def _labels(self, frames: _Frames) -> Tensor | None:
+    def aligned_labels(self) -> Tensor | None:
         """:return: [B, S], for CTC"""
         if self.align_target != "ctc":
             return None
-        labels = self.network.get_extern_data(self.align_target_key)
+        labels: Tensor = self.network.get_extern_data(self.align_target_key)
         _check_labels(self, labels, option="align_target_key")
+        return labels
+
+    def has_label_loop(self) -> bool:
+        """:return: whether a label can last several frames, for CTC"""
+        return bool(self.ctc_opts.get("label_loop", True))
+
+    def _check_number(self, labels: Tensor, frames: _Frames) -> None:
         if labels.sparse_dim.dimension > frames.classes.dimension:
             raise ConfigError(
                 f"{self.where()}: option 'align_target_key': {self.align_target_key!r} has"
                 f" {counted(labels.sparse_dim.dimension, 'label')}, the source"
                 f" {counted(frames.classes.dimension, 'class')}."
             )
-        return labels
 
     def _blank(self, frames: _Frames) -> int:
         return frames.blank(self.ctc_opts.get("blank_idx", -1), option="blank_idx", where=f"{self.where()}: 'ctc_opts'")
@@ -126,7 +136,7 @@ class FastBaumWelchLayer(_ConcatInputLayer):
             length = self.staircase_seq_len_source.output.get_time_dim_tag().get_size_tensor()
             return staircase_fsa(length.copy_compatible_to_dims_raw([frames.batch]))
         assert labels is not None
-        return ctc_fsa(*_raw_labels(labels), blank=blank, label_loop=self.ctc_opts.get("label_loop", True))
+        return ctc_fsa(*_raw_labels(labels), blank=blank, label_loop=self.has_label_loop())
 
 
 class ForcedAlignmentLayer(_ConcatInputLayer):
@@ -135,6 +145,10 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
 
     Source [B, T, F] with scores of the labels and blank, output [B, T], sparse. The sub layer "scores" is [B], the log
     probability of the path, and `output_loss` its negative. There is no gradient.
+
+    A sequence without a path, as its labels need more frames, has the score -inf, and its output is no alignment: some
+    class in each frame, mostly 0. Tasks say how many these are, and name one. Who trains on the alignments has to leave
+    them out, see the page on alignments.
     """
 
     layer_class = "forced_align"
@@ -169,18 +183,28 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
         """:return: [T, B]"""
         frames = _Frames.of(self, source)
         self.warning = input_type_warning(self, self.input_type, _INPUT_TYPES)
-        labels = self.align_target.output
-        _check_labels(self, labels, option="align_target")
+        labels = self.aligned_labels()
         blank = frames.blank(self.blank_idx, option="blank_idx", where=self.where())
         output = Tensor(self.name, dims=frames.dims[:2], dtype="int32", sparse_dim=self._sparse_dim(labels, frames))
         self.output_loss = Tensor("loss", dims=[frames.batch], dtype=source.dtype)
         if source.raw_tensor is None:
             return output
-        automata = ctc_fsa(*_raw_labels(labels), blank=blank, label_loop=self.topology == "ctc")
+        automata = ctc_fsa(*_raw_labels(labels), blank=blank, label_loop=self.has_label_loop())
         scores = tf.stop_gradient(_log_scores(source, self.input_type, 0.0, frames))
         output.raw_tensor, total = best_paths(scores, automata, frames.mask())
         self.output_loss.raw_tensor = -total
+        self.is_without_path = rf.is_infinite(self.output_loss)
         return output
+
+    def aligned_labels(self) -> Tensor:
+        """:return: [B, S]"""
+        labels: Tensor = self.align_target.output
+        _check_labels(self, labels, option="align_target")
+        return labels
+
+    def has_label_loop(self) -> bool:
+        """:return: whether a label can last several frames"""
+        return self.topology == "ctc"
 
     @classmethod
     def get_available_sub_layer_names(cls, parent_layer_kwargs: dict[str, Any]) -> list[str]:

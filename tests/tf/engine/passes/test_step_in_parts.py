@@ -10,6 +10,7 @@ from returnn.datasets.core.registry import init_dataset
 from returnn.log import log
 from returnn.tf.engine import Engine
 from returnn.util.errors import UserError
+from returnn.util.system.warn_once import forget_shown
 from tests.tf.engine import small_config
 
 ALL = 10**6  # frames of a batch, with padding, for which memory is enough
@@ -46,6 +47,28 @@ def train(folder, net, **options):
     scores = engine.learning_rate_control.get_epoch_error_dict(1)
     engine.finalize()
     return small_config.parameters(folder / "net.001"), {k: v for k, v in scores.items() if not k.startswith(":")}
+
+
+def test_sequences_without_an_alignment_are_counted_in_all_parts(tmp_path, capsys):
+    said = []
+    for limit in (ALL, 300):
+        net = {
+            "limited": {"class": "eval", "from": "data", "eval": small_config.limited(limit)},
+            "output": {"class": "softmax", "from": "limited", "n_out": 3},
+            "align": {
+                "class": "forced_align", "from": "output", "input_type": "prob", "topology": "ctc",
+                "align_target": "data:classes",
+            },
+            "frames": {"class": "softmax", "from": "limited", "n_out": 3, "loss": "ce", "target": "layer:align"},
+        }  # fmt: skip
+        forget_shown()
+        log.initialize(verbosity=[3])
+        train(tmp_path / str(limit), net, optimizer={"class": "sgd"}, learning_rate=0.0)
+        out = "".join(capsys.readouterr())
+        assert ("out of memory, done in" in out) == (limit == 300)
+        said.append(re.findall(r"\d+ of 20 sequences without an alignment in layer 'align'", out))
+    assert len(said[0]) == 1
+    assert said[0] == said[1]
 
 
 def test_parameters_and_scores_are_the_same(tmp_path, capsys):

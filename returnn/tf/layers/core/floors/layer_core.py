@@ -137,6 +137,9 @@ class LayerCore:
         self.saveable_param_replace: dict[Any, Any] = {}
         self.stats: dict[str, Any] = {}
         self.num_uncounted_seqs: Tensor | None = None  # those in the batch whose loss is 0, as they have no alignment
+        self.is_without_path: Tensor | None = (
+            None  # [B], bool: the sequences which a layer of alignments finds none for
+        )
         self.in_dim = in_dim
         keys = target_keys(target)
         self.target, self.targets = (keys[0], keys) if keys else (None, None)
